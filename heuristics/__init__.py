@@ -1,0 +1,1 @@
+"""Heuristic orderings and packings: warm starts, upper bounds, and what is compared."""

@@ -1,0 +1,231 @@
+"""The independent checker: replays a plan step by step in plain integers.
+
+It reads the graph's ops and buffers and nothing that a solver or the flat arrays computed, so an
+error there can not hide here. Short enough to be read in one sitting.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from optsched.errors import PlanError
+from optsched.graph import Graph
+from optsched.plan import Plan
+from optsched.problem import PackingProblem
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What the replay measured, in bytes."""
+
+    peak: int
+    slab: int
+
+
+def check_plan(
+    graph: Graph, plan: Plan, *, peak: int | None = None, slab: int | None = None
+) -> Checked:
+    """Replay a plan and return its true peak and slab (rung L0).
+
+    Parameters
+    ----------
+    graph, plan
+        What was planned.
+    peak, slab
+        Bytes that the plan claims; compared if given.
+
+    Raises
+    ------
+    PlanError
+        On the first broken rule, naming op, buffer and bytes.
+    """
+    step = _check_order(graph, plan.order)
+    spans = _live_spans(graph, step)
+    found_peak = _replay(graph, spans, max(1, len(graph.ops)))
+    found_slab = _check_offsets(graph, plan.offsets, spans)
+    for what, claimed, found in (
+        ("peak", peak, found_peak),
+        ("slab", slab, found_slab),
+    ):
+        if claimed is not None and claimed != found:
+            raise PlanError(f"plan claims a {what} of {claimed} bytes, the replay gives {found}")
+    return Checked(found_peak, found_slab)
+
+
+def check_order(graph: Graph, order: Sequence[int]) -> int:
+    """Replay an order alone and return its peak memory."""
+    spans = _live_spans(graph, _check_order(graph, order))
+    return _replay(graph, spans, max(1, len(graph.ops)))
+
+
+def _check_order(graph: Graph, order: Sequence[int]) -> list[int]:
+    step: list[int | None] = [None] * len(graph.ops)
+    for position, v in enumerate(order):
+        if not 0 <= v < len(graph.ops):
+            raise PlanError(f"step {position}: there is no op number {v}")
+        if step[v] is not None:
+            raise PlanError(f"op {graph.ops[v].name!r} runs twice, at steps {step[v]}, {position}")
+        for u in graph.predecessors[v]:
+            if step[u] is None:
+                raise PlanError(
+                    f"op {graph.ops[v].name!r} (step {position}) runs before "
+                    f"{graph.ops[u].name!r}, which it needs"
+                )
+        step[v] = position
+    steps = [s for s in step if s is not None]
+    if len(steps) != len(graph.ops):
+        missing = graph.ops[step.index(None)].name
+        raise PlanError(f"op {missing!r} is not in the order")
+    return steps
+
+
+def _live_spans(graph: Graph, step: list[int]) -> dict[int, tuple[int, int]]:
+    """Half-open live range of every root that counts and is live at some step."""
+    horizon = max(1, len(graph.ops))
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for b, buffer in enumerate(graph.buffers):
+        if buffer.alias_of is None:
+            maker = graph.producers[b] if buffer.birth is None else buffer.birth
+            first[b] = 0 if maker is None else step[maker]
+    for v, op in enumerate(graph.ops):
+        for b in (*op.reads, *op.uses, *op.writes):
+            root = graph.roots[b]
+            last[root] = max(last.get(root, -1), step[v])
+    spans = {}
+    for root, start in first.items():
+        end = horizon if graph.is_kept(root) else last.get(root, -1) + 1
+        if end > start and not graph.buffers[root].external:
+            spans[root] = (start, end)
+    return spans
+
+
+def _replay(graph: Graph, spans: dict[int, tuple[int, int]], horizon: int) -> int:
+    change = [0] * (horizon + 1)
+    for b, (start, end) in spans.items():
+        change[start] += graph.buffers[b].size
+        change[end] -= graph.buffers[b].size
+    live = peak = 0
+    for delta in change:
+        live += delta
+        peak = max(peak, live)
+    return peak
+
+
+def _check_offsets(
+    graph: Graph, offsets: Sequence[int | None], spans: dict[int, tuple[int, int]]
+) -> int:
+    if len(offsets) != len(graph.buffers):
+        raise PlanError(f"plan has {len(offsets)} offsets, the graph {len(graph.buffers)} buffers")
+    pools: dict[str, list[tuple[int, int, int, int, str]]] = {}
+    slab = 0
+    for b, buffer in enumerate(graph.buffers):
+        offset, root = offsets[b], graph.roots[b]
+        label = f"buffer {buffer.name!r}"
+        if root != b:
+            if offset != offsets[root]:
+                raise PlanError(
+                    f"{label} at {offset} is a view of {graph.buffers[root].name!r} "
+                    f"at {offsets[root]}"
+                )
+            continue
+        if buffer.external and offset is not None:
+            raise PlanError(f"{label} lies outside the slab but has offset {offset}")
+        if offset is None:
+            if b in spans and buffer.size:
+                raise PlanError(f"{label} of {buffer.size} bytes has no offset")
+            continue
+        _check_place(label, offset, buffer.alignment, buffer.pin)
+        slab = max(slab, offset + buffer.size)
+        if b in spans:
+            start, end = spans[b]
+            row = (start, end, offset, offset + buffer.size, buffer.name)
+            pools.setdefault(buffer.pool, []).append(row)
+    for rows in pools.values():
+        _check_overlap(rows)
+    return slab
+
+
+def _check_place(label: str, offset: int, alignment: int, pin: int | None) -> None:
+    if offset < 0:
+        raise PlanError(f"{label} has the negative offset {offset}")
+    if offset % alignment:
+        raise PlanError(f"{label} at {offset} is not aligned to {alignment}")
+    if pin is not None and offset != pin:
+        raise PlanError(f"{label} at {offset} is pinned to {pin}")
+
+
+def check_packing(
+    problem: PackingProblem,
+    offsets: Sequence[int],
+    *,
+    slab: int | None = None,
+    capacity: int | None = None,
+) -> int:
+    """Check the offsets of a packing problem and return its slab size.
+
+    Raises
+    ------
+    PlanError
+        On an overlap, a missed alignment or pin, a wrong or too large slab.
+    """
+    if len(offsets) != len(problem):
+        raise PlanError(f"{len(offsets)} offsets for {len(problem)} buffers")
+    place = [int(x) for x in offsets]
+    found = 0
+    for i, name in enumerate(problem.names):
+        pin = int(problem.pin[i])
+        _check_place(
+            f"buffer {name!r}",
+            place[i],
+            int(problem.alignment[i]),
+            None if pin < 0 else pin,
+        )
+        if problem.end[i] > problem.start[i]:
+            found = max(found, place[i] + int(problem.size[i]))
+    parts = problem.parts
+    _check_overlap(
+        [
+            (
+                int(parts.start[j]),
+                int(parts.end[j]),
+                place[i] + int(parts.low[j]),
+                place[i] + int(parts.high[j]),
+                problem.names[i],
+            )
+            for j, i in enumerate(parts.owner.tolist())
+            if parts.high[j] > parts.low[j] and parts.end[j] > parts.start[j]
+        ]
+    )
+    if slab is not None and slab != found:
+        raise PlanError(f"packing claims a slab of {slab} bytes, its offsets give {found}")
+    if capacity is not None and found > capacity:
+        raise PlanError(f"slab of {found} bytes exceeds the capacity of {capacity}")
+    return found
+
+
+def _check_overlap(rows: list[tuple[int, int, int, int, str]]) -> None:
+    """Sweep over the steps; live rectangles stay sorted by address, so neighbours tell all."""
+    events = sorted(
+        [(start, 1, row) for row, (start, *_) in enumerate(rows)]
+        + [(end, 0, row) for row, (_, end, *_) in enumerate(rows)]
+    )
+    live: list[tuple[int, int, int]] = []
+    for _, starts, row in events:
+        _, _, low, high, name = rows[row]
+        if low == high:
+            continue
+        key = (low, high, row)
+        at = bisect_left(live, key)
+        if not starts:
+            del live[at]
+            continue
+        for other in live[max(0, at - 1) : at + 1]:
+            if other[0] < high and low < other[1]:
+                raise PlanError(
+                    f"buffers {name!r} at [{low}, {high}) and {rows[other[2]][4]!r} "
+                    f"at [{other[0]}, {other[1]}) overlap while both are live"
+                )
+        live.insert(at, key)

@@ -1,0 +1,38 @@
+"""What bad input raises: one line that names the op, the buffer and the value."""
+
+from __future__ import annotations
+
+
+class OptschedError(Exception):
+    """Base of every error a user can cause; its text is one line, fit to print as it is."""
+
+
+class GraphError(OptschedError):
+    """The graph is not one that can be planned: a cycle, a duplicate name, a negative size."""
+
+
+class FormatError(OptschedError):
+    """A file is malformed, truncated, hostile, or of no known format."""
+
+
+class PlanError(OptschedError):
+    """A plan breaks a rule of its graph: an order, an overlap, an alignment, a pin."""
+
+
+class UsageError(OptschedError):
+    """An option or argument makes no sense, alone or beside another."""
+
+
+class MissingDependencyError(OptschedError):
+    """An optional package is not installed.
+
+    Parameters
+    ----------
+    module
+        Name of the package that could not be imported.
+    extra
+        The extra of this project that installs it.
+    """
+
+    def __init__(self, module: str, extra: str) -> None:
+        super().__init__(f"{module} is not installed; run: pip install 'optsched[{extra}]'")

@@ -1,0 +1,1 @@
+"""File formats: each module reads one into a graph or writes a plan back."""

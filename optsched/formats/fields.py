@@ -1,0 +1,88 @@
+"""Typed access to parsed JSON, with errors that name the place, the key and the value."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from optsched.errors import FormatError
+
+_REQUIRED: Any = object()
+
+
+class Record:
+    """A JSON object whose fields are checked when they are taken.
+
+    Parameters
+    ----------
+    value
+        What the parser returned.
+    where
+        What it is, for messages.
+
+    Raises
+    ------
+    FormatError
+        If `value` is no object, a field is missing, or a field has the wrong type.
+    """
+
+    def __init__(self, value: object, where: str) -> None:
+        if not isinstance(value, Mapping):
+            raise FormatError(f"{where}: expected an object, got {_show(value)}")
+        self.value: Mapping[str, Any] = value
+        self.where = where
+
+    def refuse_unknown(self, known: Collection[str]) -> None:
+        """Raise if there is a key that is not in `known`."""
+        unknown = [key for key in self.value if key not in known]
+        if unknown:
+            names = ", ".join(_show(key) for key in unknown[:5])
+            raise FormatError(f"{self.where}: unknown key {names}")
+
+    def text(self, key: str, default: str = _REQUIRED) -> str:
+        """A string."""
+        return str(self._take(key, str, "a string", default))
+
+    def flag(self, key: str, default: bool = _REQUIRED) -> bool:
+        """A boolean."""
+        return bool(self._take(key, bool, "true or false", default))
+
+    def count(self, key: str, default: int = _REQUIRED) -> int:
+        """An integer of at least 0."""
+        value = self._take(key, int, "an integer of at least 0", default)
+        if value < 0:
+            raise FormatError(f"{self.where}: {key} must be at least 0, got {value}")
+        return int(value)
+
+    def items(self, key: str, default: list[Any] | None = _REQUIRED) -> list[Any]:
+        """An array."""
+        found: list[Any] = self._take(key, list, "an array", default)
+        return found
+
+    def texts(self, key: str, default: list[str] = _REQUIRED) -> list[str]:
+        """An array of strings."""
+        items = self.items(key, default)
+        for item in items:
+            if not isinstance(item, str):
+                raise FormatError(f"{self.where}: {key} holds {_show(item)}, expected strings")
+        return items
+
+    def mapping(self, key: str, default: dict[str, Any] = _REQUIRED) -> dict[str, Any]:
+        """An object."""
+        found: dict[str, Any] = self._take(key, dict, "an object", default)
+        return found
+
+    def _take(self, key: str, kind: type, wanted: str, default: Any) -> Any:
+        if key not in self.value:
+            if default is _REQUIRED:
+                raise FormatError(f"{self.where}: {key} is missing")
+            return default
+        value = self.value[key]
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise FormatError(f"{self.where}: {key} must be {wanted}, got {_show(value)}")
+        return value
+
+
+def _show(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

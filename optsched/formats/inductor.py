@@ -1,0 +1,216 @@
+"""TorchInductor's simulator file: what `export_graph_for_simulator` writes.
+
+The file is a JSON object with `nodes` and `buffers`. A richer capture adds the key `extra`, which
+says what the file can not: ordering without a buffer, the dependencies by raw name, the true
+bytes of inputs, op kinds, in-place candidates. Both are read; the plan of the poorer file is
+the same wherever the graph is.
+
+References
+----------
+torch/_inductor/memory.py, functions `export_graph_for_simulator` and `estimate_peak_memory`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from optsched.errors import FormatError
+from optsched.formats.fields import Record
+from optsched.graph import Buffer, Graph, InputPolicy, Op, OutputPolicy
+
+
+class InputBytes(StrEnum):
+    """Which size a freed graph input has."""
+
+    RECORDED = "recorded"
+    """As Inductor recorded it, from the last read seen: agrees with Inductor's estimate."""
+    TRUE = "true"
+    """The bytes of the tensor: what memory really holds."""
+
+
+@dataclass
+class _Row:
+    """One entry of `buffers`, and what is worked out about it."""
+
+    name: str
+    size: int
+    alloc: int
+    is_input: bool
+    is_output: bool
+    deps: list[str]
+    birth: int | None = None
+    leftover: bool = False
+
+
+def looks_like(document: object) -> bool:
+    """Whether a JSON value is a simulator file."""
+    return isinstance(document, dict) and "nodes" in document and "buffers" in document
+
+
+def read_inductor(
+    document: Mapping[str, Any],
+    *,
+    name: str = "graph",
+    input_bytes: InputBytes = InputBytes.RECORDED,
+) -> Graph:
+    """Make a graph of a simulator file.
+
+    Parameters
+    ----------
+    document
+        The parsed JSON.
+    name
+        Name of the graph.
+    input_bytes
+        Which size freed inputs have. `TRUE` needs the key `extra.freeable_true_nbytes`.
+
+    Raises
+    ------
+    FormatError
+        If a field is missing or of the wrong type.
+    GraphError
+        If the graph breaks a rule.
+    """
+    top = Record(document, "simulator file")
+    extra = Record(top.mapping("extra", {}), "extra")
+    nodes = [Record(x, f"node number {i}") for i, x in enumerate(top.items("nodes"))]
+    op_names = [node.text("name") for node in nodes]
+    rows = {row.name: row for row in map(_read_row, top.items("buffers"))}
+    if len(rows) != len(top.items("buffers")):
+        raise FormatError("buffers: a name is used twice")
+    if input_bytes is InputBytes.TRUE:
+        _use_true_bytes(rows, extra)
+    writes = [[b for b in node.texts("buffer_names") if b in rows] for node in nodes]
+    producer = {b: v for v, names in enumerate(writes) for b in names}
+    for row in rows.values():
+        if not row.is_input and row.name not in producer:
+            raise FormatError(f"buffer {row.name!r} is no input and no node lists it")
+        for dep in row.deps:
+            if dep not in rows:
+                raise FormatError(f"buffer {row.name!r} depends on unknown buffer {dep!r}")
+    _find_births(rows, producer)
+    ids = {b: i for i, b in enumerate(rows)}
+    ops = _make_ops(op_names, writes, rows, ids, producer, extra)
+    source = extra.text("source", "inductor")
+    model = f"{source}; input bytes {input_bytes}"
+    buffers = tuple(_make_buffer(row) for row in rows.values())
+    inplace = _read_inplace(extra, op_names, ids)
+    return Graph(name, ops, buffers, inplace, model)
+
+
+def _read_row(value: object) -> _Row:
+    entry = Record(value, "entry of buffers")
+    name = entry.text("name")
+    entry = Record(value, f"buffer {name!r}")
+    return _Row(
+        name=name,
+        alloc=entry.count("size_alloc"),
+        size=entry.count("size_free"),
+        is_input=entry.flag("is_input"),
+        is_output=entry.flag("is_output"),
+        deps=list(dict.fromkeys(entry.texts("deps"))),
+    )
+
+
+def _use_true_bytes(rows: Mapping[str, _Row], extra: Record) -> None:
+    true = Record(extra.mapping("freeable_true_nbytes"), "extra.freeable_true_nbytes")
+    for row in rows.values():
+        if row.is_input:
+            row.size = row.alloc = true.count(row.name)
+
+
+def _find_births(rows: Mapping[str, _Row], producer: Mapping[str, int]) -> None:
+    """Give buffers that a parent op allocates (multi-output layouts) their op of birth.
+
+    There the parent's buffer allocates the sum and frees nothing, each child allocates nothing
+    and frees its own part. The file does not say who is whose parent: a child depends on it.
+    """
+    left = {row.name: row.alloc for row in rows.values() if row.alloc and not row.size}
+    for row in rows.values():
+        if row.alloc == row.size or row.name in left:
+            continue
+        if row.alloc or row.is_input:
+            raise FormatError(
+                f"buffer {row.name!r} allocates {row.alloc} bytes and frees {row.size}"
+            )
+        parents = [dep for dep in row.deps if left.get(dep, -1) >= row.size]
+        if not parents:
+            raise FormatError(
+                f"buffer {row.name!r} frees {row.size} bytes that no buffer it depends on allocated"
+            )
+        left[parents[0]] -= row.size
+        row.birth = producer[parents[0]]
+    for name, remainder in left.items():
+        # Bytes that nobody frees stay live to the end, as they do in Inductor's estimate.
+        rows[name].size = remainder
+        rows[name].leftover = remainder > 0
+
+
+def _make_buffer(row: _Row) -> Buffer:
+    return Buffer(
+        name=row.name,
+        size=row.size,
+        input=InputPolicy.FREED if row.is_input else None,
+        output=OutputPolicy.LIVE if row.is_output or row.leftover else None,
+        birth=row.birth,
+    )
+
+
+def _make_ops(
+    names: Sequence[str],
+    writes: Sequence[Sequence[str]],
+    rows: Mapping[str, _Row],
+    ids: Mapping[str, int],
+    producer: Mapping[str, int],
+    extra: Record,
+) -> tuple[Op, ...]:
+    raw = _per_node(extra, "unmet_dep_names", len(names))
+    ordering = _per_node(extra, "pred_nodes", len(names))
+    kinds = extra.items("kinds", None) or extra.items("ops", None) or [""] * len(names)
+    ops = []
+    for v, name in enumerate(names):
+        own = set(writes[v])
+        deps = dict.fromkeys(d for b in writes[v] for d in rows[b].deps)
+        used = [d for d in deps if d not in own]
+        direct = [d for d in used if raw is None or rows[d].is_input or d in raw[v]]
+        carried = {producer[d] for d in used if d in producer}
+        control: set[int] = set()
+        if ordering is not None:
+            control = {u for u in ordering[v] if u not in carried}
+        ops.append(
+            Op(
+                name=name,
+                reads=tuple(ids[d] for d in direct),
+                uses=tuple(ids[d] for d in used if d not in set(direct)),
+                writes=tuple(ids[b] for b in writes[v]),
+                control=tuple(sorted(control)),
+                kind=str(kinds[v]) if v < len(kinds) else "",
+            )
+        )
+    return tuple(ops)
+
+
+def _per_node(extra: Record, key: str, count: int) -> list[Any] | None:
+    rows = extra.items(key, None)
+    if rows is not None and len(rows) != count:
+        raise FormatError(f"extra.{key} has {len(rows)} entries for {count} nodes")
+    return rows
+
+
+def _read_inplace(
+    extra: Record, op_names: Sequence[str], ids: Mapping[str, int]
+) -> tuple[tuple[int, int, int], ...]:
+    op_ids = {name: v for v, name in enumerate(op_names)}
+    found = []
+    for op, pairs in extra.mapping("inplace_candidates", {}).items():
+        for pair in pairs:
+            if not (isinstance(pair, list) and len(pair) == 2):
+                raise FormatError(f"op {op!r}: in-place candidate {pair!r} is no pair of buffers")
+            for known, what in ((op_ids, op), (ids, pair[0]), (ids, pair[1])):
+                if what not in known:
+                    raise FormatError(f"op {op!r}: in-place candidate names unknown {what!r}")
+            found.append((op_ids[op], ids[pair[0]], ids[pair[1]]))
+    return tuple(found)

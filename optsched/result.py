@@ -1,0 +1,175 @@
+"""What a solver returns: the plan it found, the bounds it proved, and why it stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from optsched.graph import Graph
+from optsched.plan import Plan
+
+
+class Status(StrEnum):
+    """What is known at the end; derived from the numbers of a :class:`Result`."""
+
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"
+    INFEASIBLE = "infeasible"
+    UNKNOWN = "unknown"
+
+
+class StopReason(StrEnum):
+    """Why the search ended."""
+
+    PROVED = "proved"
+    EXHAUSTED = "exhausted"
+    TIME_LIMIT = "time limit"
+    INTERRUPTED = "interrupted"
+    DECIDED = "decided"
+
+
+class Objective(StrEnum):
+    """What is to be least."""
+
+    SLAB = "slab"
+    PEAK = "peak"
+
+
+class Proof(StrEnum):
+    """Which kind of proof stands behind a bound; the rungs are explained in the README."""
+
+    PACKING = "L1"
+    """A step of this order whose live bytes equal the slab: the packing of this order is least."""
+    BOUND = "L2"
+    """An op whose forced live bytes equal the peak: no order has less."""
+    SEARCH = "L3"
+    """The orders below the peak were searched exhaustively."""
+    PACKING_SEARCH = "L4"
+    """The packings of this order below the slab were searched exhaustively."""
+    JOINT = "L5"
+    """The slab equals a proved bound on the peak of every order."""
+    CLAIMED = "claimed"
+    """Only a solver's word."""
+
+
+def optimality_gap(incumbent: int, bound: int) -> float:
+    """Return `(incumbent - bound) / max(1, incumbent)`."""
+    return (incumbent - bound) / max(1, incumbent)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Progress of a solver.
+
+    Parameters
+    ----------
+    seconds
+        Since the solver started.
+    incumbent
+        Best value of the objective so far, or None.
+    bound
+        Best bound on the objective so far.
+    source
+        What moved: the name of a heuristic, a bound or an engine.
+    """
+
+    seconds: float
+    incumbent: int | None
+    bound: int
+    source: str
+
+
+OnEvent = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long and with what a solver may work.
+
+    Parameters
+    ----------
+    seconds
+        Wall-clock time, or None for as long as it takes.
+    workers
+        Threads; one worker without a time limit is deterministic.
+    seed
+        Of every random choice.
+    """
+
+    seconds: float | None = None
+    workers: int = 1
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A solver's answer; `status` is derived, so that it can not contradict the numbers.
+
+    Parameters
+    ----------
+    plan
+        The best plan found, checked; or None.
+    peak, slab
+        Bytes of that plan; None without one.
+    peak_bound, slab_bound
+        No plan at all has a smaller peak or slab.
+    peak_proof, slab_proof
+        What stands behind the value when it meets its bound; None while it does not.
+    objective
+        What was to be least.
+    stop_reason
+        Why the search ended.
+    capacity
+        Bytes the slab had to fit in, if that was the question.
+    claimed_bound
+        A bound on the objective with only a solver's word behind it, above the proved one.
+    runtime
+        Seconds.
+    trace
+        Incumbent and bound as they moved.
+    """
+
+    plan: Plan | None
+    peak: int | None
+    slab: int | None
+    peak_bound: int
+    slab_bound: int
+    peak_proof: Proof | None
+    slab_proof: Proof | None
+    objective: Objective
+    stop_reason: StopReason
+    capacity: int | None = None
+    claimed_bound: int | None = None
+    runtime: float = 0.0
+    trace: tuple[Event, ...] = field(default=(), repr=False)
+
+    @property
+    def status(self) -> Status:
+        """Optimal only if the objective asked for is proved; a claim is not a proof."""
+        if self.capacity is not None and self.slab_bound > self.capacity:
+            return Status.INFEASIBLE
+        value = self.slab if self.objective is Objective.SLAB else self.peak
+        bound = self.slab_bound if self.objective is Objective.SLAB else self.peak_bound
+        proof = self.slab_proof if self.objective is Objective.SLAB else self.peak_proof
+        if value is None:
+            return Status.UNKNOWN
+        if value == bound and proof not in (None, Proof.CLAIMED):
+            return Status.OPTIMAL
+        return Status.FEASIBLE
+
+
+class Solver(Protocol):
+    """What every exact engine looks like from the pipeline."""
+
+    def solve(
+        self,
+        graph: Graph,
+        *,
+        limits: Limits,
+        warm_start: Plan | None = None,
+        on_event: OnEvent | None = None,
+    ) -> Result:
+        """Return the best plan and bounds within the limits."""
+        ...
