@@ -361,26 +361,23 @@ def _order_mutations(graph: Graph, before: list[set[int]]) -> None:
     for b, buffer in enumerate(graph.buffers):
         if not buffer.mutates or buffer.alias_of is None:
             continue
-        old, v = version[buffer.alias_of], graph.producers[b]
+        old, writer = version[buffer.alias_of], graph.producers[b]
         if old in overwriter:
             raise GraphError(
                 f"buffers {graph.buffers[overwriter[old]].name!r} and {buffer.name!r} both mutate "
                 f"{graph.buffers[old].name!r}: let the second mutate the first"
             )
         overwriter[old] = b
-        if v is not None:
-            before[v] |= users.get(old, set()) - {v}
+        if writer is not None:
+            before[writer] |= users.get(old, set()) - {writer}
 
 
 def _version(graph: Graph, buffer: int) -> int:
     """The mutated view, or the root, whose contents this name shows."""
-    at = buffer
-    while not graph.buffers[at].mutates:
-        parent = graph.buffers[at].alias_of
-        if parent is None:
-            return at
-        at = parent
-    return at
+    parent = graph.buffers[buffer].alias_of
+    while parent is not None and not graph.buffers[buffer].mutates:
+        buffer, parent = parent, graph.buffers[parent].alias_of
+    return buffer
 
 
 def find_cycle(predecessors: Sequence[Iterable[int]]) -> list[int]:

@@ -1,0 +1,114 @@
+"""Simple lower bounds on the peak of every order, each with its witness.
+
+While an op runs, all its ancestors are done and none of its descendants is: a buffer born before
+it and used at it or behind it is live, in whatever order. Besides, the graph's inputs are live
+before the first step and its outputs after the last. (The closure bound of
+:mod:`optsched.ordering` also counts what *some* choice of the incomparable ops must hold; it is
+never weaker and costs a maximum flow an op.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from optsched.arrays import GraphArrays, IntArray, Rows
+from optsched.graph import Graph
+from optsched.liveness import Order, timeline
+
+
+@dataclass(frozen=True, slots=True)
+class PeakBound:
+    """A number of bytes that no order's peak goes below.
+
+    Parameters
+    ----------
+    value
+        Bytes.
+    op
+        The op that can not run with fewer, or None where inputs or outputs force the value.
+    buffers
+        Ids of the buffers that are live then; their sizes add up to `value`.
+    """
+
+    value: int
+    op: int | None
+    buffers: tuple[int, ...]
+
+
+def peak_lower_bound(graph: Graph, orders: Sequence[Order]) -> PeakBound:
+    """Return the best simple bound, looking only at ops that can still raise it.
+
+    Along any order an op runs with at least as many live bytes as its own bound, so ops are tried
+    by their least known live bytes, most first, until no further one can beat the best.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    orders
+        Known orders; more of them spare work. One at least, unless the graph has no ops.
+    """
+    arrays = graph.arrays
+    best = max(_ends(arrays), key=lambda bound: bound.value)
+    if not arrays.op_count:
+        return best
+    ceiling = np.min([_running_by_op(graph, order) for order in orders], axis=0)
+    for v in np.argsort(-ceiling, kind="stable"):
+        if ceiling[v] <= best.value:
+            break
+        bound = op_bound(arrays, int(v))
+        if bound.value > best.value:
+            best = bound
+    return best
+
+
+def op_bound(arrays: GraphArrays, v: int) -> PeakBound:
+    """Return the bytes that are live whenever op `v` runs."""
+    before = _reachable(arrays.pred, v)
+    behind = _reachable(arrays.succ, v)
+    behind[v] = True
+    # The flag appended stands for graph inputs, whose birth is -1: they are born before all.
+    born = np.append(before, True)[arrays.birth]
+    used = np.zeros(arrays.buffer_count, np.bool_)
+    users = np.repeat(np.arange(arrays.buffer_count), np.diff(arrays.user.ptr))
+    used[users[behind[arrays.user.idx]]] = True
+    # A buffer born at a parent op waits for its own producer as for a user.
+    used |= np.append(behind, False)[arrays.producer]
+    live = (born & (used | arrays.keep)) | (arrays.birth == v)
+    return _bound(arrays, live, v)
+
+
+def _ends(arrays: GraphArrays) -> tuple[PeakBound, PeakBound]:
+    """Live bytes before the first op and after the last."""
+    used = (np.diff(arrays.user.ptr) > 0) | arrays.keep
+    return (
+        _bound(arrays, (arrays.birth < 0) & used, None),
+        _bound(arrays, arrays.keep, None),
+    )
+
+
+def _bound(arrays: GraphArrays, live: npt.NDArray[np.bool_], op: int | None) -> PeakBound:
+    buffers = np.flatnonzero(live & (arrays.size > 0))
+    return PeakBound(int(arrays.size[buffers].sum()), op, tuple(buffers.tolist()))
+
+
+def _running_by_op(graph: Graph, order: Order) -> IntArray:
+    running = np.empty(len(graph.ops), np.int64)
+    running[np.asarray(order, np.int64)] = timeline(graph, order).running
+    return running
+
+
+def _reachable(rows: Rows, start: int) -> npt.NDArray[np.bool_]:
+    """Flag what can be reached from `start` along `rows`, itself left out."""
+    seen = np.zeros(len(rows.ptr) - 1, np.bool_)
+    stack = [start]
+    while stack:
+        for u in rows.row(stack.pop()).tolist():
+            if not seen[u]:
+                seen[u] = True
+                stack.append(u)
+    return seen
