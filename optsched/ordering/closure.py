@@ -1,0 +1,89 @@
+"""The closure bound: bytes that are live while an op runs, whatever the order.
+
+When op `v` runs, its ancestors have ended and neither `v` nor its descendants have. The least live
+bytes over all downsets of this kind are a minimum cut, so for every op
+
+    peak >= LB(v) = hill(v) + min { M(D) : ancestors of v in D; v and its descendants not in D }
+
+Along an order that is known, `v` runs at some `during(v) >= LB(v)`; so an op whose least `during`
+over the known orders is at most the bound so far need not be looked at. Usually one flow is enough.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from optsched.flow import UNBOUNDED
+from optsched.graph import Graph
+from optsched.liveness import Order, timeline
+from optsched.ordering.kernels.cut import least_during
+from optsched.ordering.model import build_net
+
+
+@dataclass(frozen=True, slots=True)
+class ClosureBound:
+    """A lower bound on the peak of every order.
+
+    Parameters
+    ----------
+    value
+        Bytes.
+    op
+        The op that forces them; None if the start or the end of the graph does.
+    flows
+        How many ops were looked at.
+    complete
+        Whether no other op can give more; False if the deadline came first.
+    """
+
+    value: int
+    op: int | None
+    flows: int
+    complete: bool
+
+
+def closure_bound(
+    graph: Graph, orders: Sequence[Order] = (), *, deadline: float | None = None
+) -> ClosureBound:
+    """Return the best closure bound over all ops.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    orders
+        Known orders; the better they are, the fewer flows are needed.
+    deadline
+        `time.monotonic()` after which to stop with the best bound so far.
+
+    Returns
+    -------
+    ClosureBound
+        Never above the peak of any order.
+    """
+    arrays = graph.arrays
+    n = arrays.op_count
+    net = build_net(arrays)
+    cap = np.full(n, UNBOUNDED, np.int64)
+    for order in orders:
+        at = np.asarray(order, np.int64)
+        cap[at] = np.minimum(cap[at], timeline(graph, order).running)
+    kept = int(arrays.size[arrays.keep].sum())
+    value, best, flows = max(arrays.initial, kept), None, 0
+    work = 8 * (len(net.pred) + len(net.user) + n)
+    evaluate = least_during.for_work(work)
+    place = np.full(n, -1, np.int64)
+    for v in np.argsort(-cap, kind="stable").tolist():
+        if cap[v] <= value:
+            break
+        if deadline is not None and flows and time.monotonic() > deadline:
+            return ClosureBound(value, best, flows, complete=False)
+        flows += 1
+        found = int(evaluate(net, arrays.initial, v, place))
+        if found > value:
+            value, best = found, v
+    return ClosureBound(value, best, flows, complete=True)

@@ -1,0 +1,187 @@
+"""Least live bytes over a family of downsets, as a minimum cut.
+
+Between a downset and that downset with some `free` ops added, the live bytes change by the net of
+the ops added less the shared buffers that these release. Buffers that can be released are profits,
+ops with a positive net costs, and whoever takes a profit needs the ops that go with it: a
+selection problem that one flow solves.
+
+References
+----------
+Picard, "Maximal closure of a graph and applications to combinatorial problems", 1976.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from optsched.arrays import IntArray
+from optsched.flow import UNBOUNDED, Arcs, add_arc, empty_arcs, mark_side, max_flow
+from optsched.jit import kernel
+from optsched.ordering.model import Net
+
+Flags = npt.NDArray[np.bool_]
+
+
+class Cut(NamedTuple):
+    """The network of a selection problem: node `i` is `free[i]`, then buffers, source, sink.
+
+    Parameters
+    ----------
+    arcs
+        Before the flow: capacities. After it: the residual network.
+    buffers
+        The shared buffers that some selection releases.
+    source, sink
+        Nodes.
+    profit
+        Sum of all profits: the least change of live bytes is the flow less this.
+    """
+
+    arcs: Arcs
+    buffers: IntArray
+    source: int
+    sink: int
+    profit: int
+
+
+@kernel
+def live_after(net: Net, base: int, done: Flags) -> int:
+    """Live bytes after the ops of a downset have ended."""
+    live = base
+    for v in range(len(net.net)):
+        if done[v]:
+            live += net.net[v]
+    for b in range(len(net.size)):
+        dead = True
+        for k in range(net.user_ptr[b], net.user_ptr[b + 1]):
+            if not done[net.user[k]]:
+                dead = False
+                break
+        if dead:
+            live -= net.size[b]
+    return live
+
+
+@kernel
+def mark_reach(ptr: IntArray, idx: IntArray, start: int, marked: Flags) -> None:
+    """Mark all that `start` reaches over adjacency rows; `start` only if on a cycle."""
+    stack = np.empty(len(marked) + 1, np.int64)
+    stack[0] = start
+    count = 1
+    while count > 0:
+        count -= 1
+        v = stack[count]
+        for k in range(ptr[v], ptr[v + 1]):
+            w = idx[k]
+            if not marked[w]:
+                marked[w] = True
+                stack[count] = w
+                count += 1
+
+
+@kernel
+def build_cut(net: Net, done: Flags, free: IntArray, place: IntArray) -> Cut:
+    """Set up the selection problem of adding some of `free` to the downset `done`.
+
+    Parameters
+    ----------
+    net
+        The problem.
+    done
+        Shape `(n,)`: a downset.
+    free
+        Ops not in it; with all of them added it is a downset again.
+    place
+        Shape `(n,)`, scratch: all -1, and so again on return.
+    """
+    count = len(free)
+    pairs = 0
+    wanted = 0
+    for i in range(count):
+        v = free[i]
+        place[v] = i
+        pairs += 1 + net.pred_ptr[v + 1] - net.pred_ptr[v]
+        wanted += net.read_ptr[v + 1] - net.read_ptr[v]
+    buffers = np.empty(wanted, np.int64)
+    found = 0
+    for i in range(count):
+        v = free[i]
+        for k in range(net.read_ptr[v], net.read_ptr[v + 1]):
+            b = net.read[k]
+            first, possible = -1, True
+            for j in range(net.user_ptr[b], net.user_ptr[b + 1]):
+                w = net.user[j]
+                if not done[w]:
+                    if place[w] < 0:
+                        possible = False
+                        break
+                    if first < 0:
+                        first = w
+            if possible and first == v:
+                buffers[found] = b
+                found += 1
+                pairs += 1 + net.user_ptr[b + 1] - net.user_ptr[b]
+    source, sink = count + found, count + found + 1
+    arcs = empty_arcs(count + found + 2, pairs)
+    profit, e = 0, 0
+    for j in range(found):
+        b = buffers[j]
+        profit += net.size[b]
+        e = add_arc(arcs, e, source, count + j, net.size[b])
+        for k in range(net.user_ptr[b], net.user_ptr[b + 1]):
+            if place[net.user[k]] >= 0:
+                e = add_arc(arcs, e, count + j, place[net.user[k]], UNBOUNDED)
+    for i in range(count):
+        v = free[i]
+        if net.net[v] > 0:
+            e = add_arc(arcs, e, i, sink, net.net[v])
+        elif net.net[v] < 0:
+            profit -= net.net[v]
+            e = add_arc(arcs, e, source, i, -net.net[v])
+        for k in range(net.pred_ptr[v], net.pred_ptr[v + 1]):
+            if place[net.pred[k]] >= 0:
+                e = add_arc(arcs, e, i, place[net.pred[k]], UNBOUNDED)
+    for i in range(count):
+        place[free[i]] = -1
+    return Cut(arcs, buffers[:found].copy(), source, sink, profit)
+
+
+@kernel
+def best_selection(net: Net, done: Flags, free: IntArray, place: IntArray, largest: bool) -> Flags:
+    """Which of `free` to add for the least live bytes; the largest or the smallest such choice."""
+    cut = build_cut(net, done, free, place)
+    max_flow(cut.arcs, cut.source, cut.sink, UNBOUNDED)
+    if largest:
+        return ~mark_side(cut.arcs, cut.sink, True)[: len(free)]
+    return mark_side(cut.arcs, cut.source, False)[: len(free)]
+
+
+@kernel
+def around(net: Net, op: int) -> tuple[Flags, IntArray]:
+    """The ancestors of an op as flags, and the ops that are comparable to it in neither way."""
+    n = len(net.net)
+    before = np.zeros(n, np.bool_)
+    after = np.zeros(n, np.bool_)
+    mark_reach(net.pred_ptr, net.pred, op, before)
+    mark_reach(net.succ_ptr, net.succ, op, after)
+    free = np.empty(n, np.int64)
+    count = 0
+    for v in range(n):
+        if v != op and not before[v] and not after[v]:
+            free[count] = v
+            count += 1
+    return before, free[:count].copy()
+
+
+@kernel
+def least_during(net: Net, base: int, op: int, place: IntArray) -> int:
+    """Live bytes that no order can avoid while `op` runs."""
+    before, free = around(net, op)
+    live = live_after(net, base, before) + int(net.hill[op])
+    if len(free) == 0:
+        return live
+    cut = build_cut(net, before, free, place)
+    return live + max_flow(cut.arcs, cut.source, cut.sink, UNBOUNDED) - cut.profit

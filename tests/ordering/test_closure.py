@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from optsched.arrays import Rows, build_rows
+from optsched.builder import GraphBuilder
+from optsched.graph import Graph
+from optsched.liveness import peak_memory
+from optsched.ordering import closure_bound, closure_witness
+from optsched.ordering.kernels.cut import least_during
+from optsched.ordering.model import build_net
+from tests.generators import PLANNABLE, random_graph, random_order
+from tests.ordering.oracle import Oracle
+
+
+def some_graphs(count: int, seed: int, ops: int = 8, max_size: int = 16) -> list[Graph]:
+    rng = np.random.default_rng(seed)
+    features = PLANNABLE | {"shuffled"}
+    return [
+        random_graph(rng, int(rng.integers(0, ops + 1)), max_size=max_size, features=features)
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("max_size", [3, 16, 2**50])
+def test_every_op_bound_is_the_least_over_all_downsets(max_size: int) -> None:
+    for graph in some_graphs(60, seed=1, max_size=max_size):
+        oracle, net = Oracle(graph), build_net(graph.arrays)
+        place = np.full(len(graph.ops), -1, np.int64)
+        for v in range(len(graph.ops)):
+            expected = oracle.least_during(v)
+            assert least_during(net, graph.arrays.initial, v, place) == expected
+            assert least_during.compiled(net, graph.arrays.initial, v, place) == expected
+
+
+def test_bound_is_the_best_op_and_never_above_the_optimum() -> None:
+    rng = np.random.default_rng(2)
+    for graph in some_graphs(200, seed=3):
+        oracle = Oracle(graph)
+        ends = [oracle.live(0), oracle.live(oracle.full)]
+        expected = max(ends + [oracle.least_during(v) for v in range(len(graph.ops))])
+        orders = [random_order(rng, graph) for _ in range(3)]
+        for known in ([], orders[:1], orders):
+            bound = closure_bound(graph, known)
+            assert bound.value == expected
+            assert bound.complete
+            if bound.op is not None:
+                assert oracle.least_during(bound.op) == expected
+        assert expected <= oracle.least_peak() <= min(peak_memory(graph, o) for o in orders)
+
+
+def test_a_good_order_saves_flows() -> None:
+    graph = some_graphs(1, seed=5, ops=12)[0]
+    order = random_order(np.random.default_rng(0), graph)
+    assert closure_bound(graph, [order]).flows <= closure_bound(graph).flows
+
+
+def test_deadline_leaves_a_valid_bound() -> None:
+    for graph in some_graphs(20, seed=7):
+        bound = closure_bound(graph, deadline=time.monotonic() - 1)
+        assert bound.value <= Oracle(graph).least_peak()
+        assert bound.flows <= 1
+
+
+def test_witness_adds_up() -> None:
+    for graph in some_graphs(120, seed=11):
+        oracle = Oracle(graph)
+        for v in range(len(graph.ops)):
+            witness = closure_witness(graph, v)
+            assert witness.value == oracle.least_during(v)
+            done = sum(1 << u for u in witness.done)
+            assert oracle.live(done, 1 << v) == witness.value
+            assert add_up(graph, v, witness.charges) == witness.value
+
+
+def add_up(graph: Graph, op: int, charges: tuple[tuple[int, int, int], ...]) -> int:
+    """What the charges prove; asserts that none goes beyond what there is."""
+    arrays, n = graph.arrays, len(graph.ops)
+    before, after = reached(arrays.pred, n), reached(arrays.succ, n)
+    value = arrays.initial + int(arrays.alloc[op] + sum(arrays.alloc[u] for u in before[op]))
+    left = arrays.size.tolist()
+    paid = arrays.alloc.tolist()
+    for b, u, amount in charges:
+        assert amount > 0
+        users = set(arrays.user.row(b).tolist()) or {int(arrays.producer[b])}
+        assert any(u == w or u in before[w] for w in users)
+        assert u != op
+        assert u not in before[op]
+        left[b] -= amount
+        paid[u] -= amount
+        assert left[b] >= 0
+        assert paid[u] >= 0
+    for b in range(len(graph.buffers)):
+        users = set(arrays.user.row(b).tolist())
+        if not users and arrays.producer[b] >= 0:
+            users = {int(arrays.producer[b])}
+        if users and not arrays.keep[b] and not users & (after[op] | {op}):
+            value -= left[b]
+    return value
+
+
+def reached(rows: Rows, n: int) -> list[set[int]]:
+    result: list[set[int]] = [set() for _ in range(n)]
+    for _ in range(n):
+        for v in range(n):
+            for u in rows.row(v).tolist():
+                result[v] |= {u} | result[u]
+    return result
+
+
+def test_empty_graph_and_graph_without_bytes() -> None:
+    assert closure_bound(Graph("empty")).value == 0
+    build = GraphBuilder("nothing")
+    build.op("a")
+    build.op("b", control=["a"])
+    assert closure_bound(build.build()).value == 0
+    assert len(build_rows([]).ptr) == 1
