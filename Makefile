@@ -1,0 +1,45 @@
+# Two commands: `make demo` runs the main job on real graphs, `make test` passes the tests.
+# Either sets everything up first, in .venv; the second run starts at once.
+
+PYTHON ?= python3
+VENV   ?= .venv
+EXTRAS ?= test,lint
+OUT    ?= out
+
+comma := ,
+bin   := $(VENV)/bin
+ready := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
+
+.PHONY: help demo test lint setup clean
+
+help:
+	@echo "make demo    plan real graphs of instances/ and print how far each heuristic is from the bound"
+	@echo "make test    lint, types, import contract and all tests"
+	@echo "make clean   remove .venv and $(OUT)"
+
+demo: $(ready)
+	@echo "== Planning real graphs of instances/ (first run compiles the kernels once)"
+	@$(bin)/optsched demo --output $(OUT)
+
+test: $(ready) lint
+	@echo "== Tests"
+	@$(bin)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(ready)
+	@echo "== Style, types, import contract"
+	@$(bin)/ruff check .
+	@$(bin)/ruff format --check .
+	@$(bin)/mypy
+	@$(bin)/lint-imports --no-logo
+
+setup: $(ready)
+
+$(ready): pyproject.toml
+	@echo "== Setting up $(VENV) with $(PYTHON) (once; a minute or two)"
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed, this is " + sys.version) if sys.version_info < (3, 11) else None'
+	@test -x $(bin)/python || $(PYTHON) -m venv $(VENV)
+	@$(bin)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) $(OUT)
