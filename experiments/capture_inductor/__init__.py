@@ -1,0 +1,1 @@
+"""Study: the graphs that TorchInductor schedules for well-known models."""

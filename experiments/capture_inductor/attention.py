@@ -1,0 +1,68 @@
+"""Transformers of the package `transformers`, randomly initialised from their configurations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from optsched.plugins.inductor_capture import Build
+
+CAUSAL = "labels"
+"""Task: predict every token."""
+ANSWER = "positions"
+"""Task: find the first and last token of an answer."""
+
+
+class Task(nn.Module):
+    """A model of the package with one output: the loss in training, the scores otherwise."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, **inputs: torch.Tensor) -> Any:
+        output = self.model(**inputs)
+        if self.training:
+            return output.loss
+        if "logits" in output:
+            return output.logits
+        return tuple(value for value in output.values() if isinstance(value, torch.Tensor))
+
+
+def language(
+    family: str, head: str, batch: int, length: int, task: str, **settings: Any
+) -> Build:
+    """Build `{family}For{head}` (or the like) with attention written out in plain ops.
+
+    Parameters
+    ----------
+    family
+        Prefix of the configuration class.
+    head
+        Name of the model class.
+    batch, length
+        Sequences, and tokens in each.
+    task
+        `CAUSAL` or `ANSWER`: which targets the model is given.
+    **settings
+        Passed on to the configuration.
+    """
+
+    def build():
+        import transformers
+
+        config = getattr(transformers, f"{family}Config")(**settings)
+        config._attn_implementation = "eager"
+        config.use_cache = False
+        model = getattr(transformers, head)(config)
+        inputs = {"input_ids": torch.randint(0, config.vocab_size, (batch, length))}
+        if task == CAUSAL:
+            inputs["labels"] = torch.randint(0, config.vocab_size, (batch, length))
+        else:
+            inputs["start_positions"] = torch.randint(0, length, (batch,))
+            inputs["end_positions"] = torch.randint(0, length, (batch,))
+        return Task(model), (), inputs
+
+    return build

@@ -1,0 +1,1 @@
+"""The parts of the TorchInductor plugins that import torch; nothing here is public."""
