@@ -1,0 +1,213 @@
+"""Answers by enumeration: the oracles every exact method is compared with.
+
+Nothing here is clever, and nothing looks at :class:`GraphArrays`: live buffers are told from the
+ops and buffers themselves, so that an error in the flat arrays shows up as a mismatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from optsched.graph import Graph
+from optsched.problem import PackingProblem, packing_problem
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A buffer that counts: `birth` is a bit of an op or 0, `users` the ops that must end first."""
+
+    size: int
+    birth: int
+    users: int
+    kept: bool
+
+
+def storage_of(graph: Graph) -> list[Storage]:
+    """Every root that has bytes, as masks over ops."""
+    users = [0] * len(graph.buffers)
+    for v, op in enumerate(graph.ops):
+        for b in (*op.reads, *op.uses, *op.writes):
+            users[graph.roots[b]] |= 1 << v
+    found = []
+    for b, buffer in enumerate(graph.buffers):
+        if buffer.alias_of is not None or buffer.external or not buffer.size:
+            continue
+        maker = graph.producers[b] if buffer.birth is None else buffer.birth
+        if maker is None and not users[b] and not graph.is_kept(b):
+            continue
+        birth = 0 if maker is None else 1 << maker
+        found.append(Storage(buffer.size, birth, users[b], graph.is_kept(b)))
+    return found
+
+
+def live_bytes(storage: Sequence[Storage], started: int, ended: int) -> int:
+    """Bytes of the buffers born in `started` that some op outside `ended` still holds."""
+    return sum(
+        s.size
+        for s in storage
+        if not s.birth & ~started and (s.kept or s.users & ~ended or not s.users)
+    )
+
+
+def least_peak(graph: Graph) -> int:
+    """Least peak memory over all orders, by a sweep over all downsets; up to about 12 ops."""
+    storage = storage_of(graph)
+    needs = [sum(1 << u for u in before) for before in graph.predecessors]
+    level = {0: live_bytes(storage, 0, 0)}
+    for _ in graph.ops:
+        reached: dict[int, int] = {}
+        for done, peak in level.items():
+            for v, need in enumerate(needs):
+                if done >> v & 1 or need & ~done:
+                    continue
+                after = done | 1 << v
+                worst = max(peak, live_bytes(storage, after, done))
+                reached[after] = min(worst, reached.get(after, worst))
+        level = reached
+    (peak,) = level.values()
+    return peak
+
+
+def orders(graph: Graph) -> Iterator[tuple[int, ...]]:
+    """Every valid order of the ops."""
+    n = len(graph.ops)
+
+    def extend(order: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+        if len(order) == n:
+            yield order
+        for v in range(n):
+            if v not in order and all(u in order for u in graph.predecessors[v]):
+                yield from extend((*order, v))
+
+    return extend(())
+
+
+def least_slab(problem: PackingProblem) -> int | None:
+    """Least slab of a packing problem, or None where pins contradict each other.
+
+    Up to 8 buffers; with gaps, sizes of a few bytes as well.
+    """
+    if any(problem.gaps):
+        return least_slab_by_offsets(problem)
+    return least_slab_by_permutation(problem)
+
+
+def least_slab_by_permutation(problem: PackingProblem) -> int | None:
+    """Put the buffers down in every order, each as low as it goes above those before it.
+
+    Some packing of least slab is met: let its buffers come by ascending offset, and each falls on
+    its old place or below.
+    """
+    start, end = problem.start.tolist(), problem.end.tolist()
+    size, step, pin = problem.size.tolist(), problem.alignment.tolist(), problem.pin.tolist()
+    best: list[int | None] = [None]
+    placed: list[tuple[int, int]] = []
+
+    def place(left: tuple[int, ...], slab: int) -> None:
+        if best[0] is not None and slab >= best[0]:
+            return
+        if not left:
+            best[0] = slab
+            return
+        for i in left:
+            low = max(
+                (top for j, top in placed if start[j] < end[i] and start[i] < end[j]), default=0
+            )
+            offset = -(-low // step[i]) * step[i]
+            if pin[i] >= 0:
+                if pin[i] < low:
+                    continue
+                offset = pin[i]
+            placed.append((i, offset + size[i]))
+            place(tuple(j for j in left if j != i), max(slab, offset + size[i]))
+            placed.pop()
+
+    place(tuple(i for i in range(len(problem)) if end[i] > start[i] and size[i]), 0)
+    return best[0]
+
+
+def least_slab_by_offsets(problem: PackingProblem) -> int | None:
+    """Try every offset of every buffer in ever larger slabs; tiny sizes only, gaps allowed."""
+    parts = problem.parts
+    rows = [
+        [
+            (int(parts.start[j]), int(parts.end[j]), int(parts.low[j]), int(parts.high[j]))
+            for j in np.flatnonzero(parts.owner == i)
+            if parts.start[j] < parts.end[j] and parts.low[j] < parts.high[j]
+        ]
+        for i in range(len(problem))
+    ]
+    live = [i for i in range(len(problem)) if problem.end[i] > problem.start[i]]
+    live.sort(key=lambda i: -int(problem.size[i]))
+    size, step, pin = problem.size.tolist(), problem.alignment.tolist(), problem.pin.tolist()
+
+    def clash(i: int, x: int, j: int, y: int) -> bool:
+        return any(
+            s < t2 and s2 < t and x + a < y + b2 and y + a2 < x + b
+            for s, t, a, b in rows[i]
+            for s2, t2, a2, b2 in rows[j]
+        )
+
+    def fits(slab: int, at: int, placed: tuple[tuple[int, int], ...]) -> bool:
+        if at == len(live):
+            return True
+        i = live[at]
+        choices = [pin[i]] if pin[i] >= 0 else range(0, slab - size[i] + 1, step[i])
+        return any(
+            fits(slab, at + 1, (*placed, (i, x)))
+            for x in choices
+            if x + size[i] <= slab and not any(clash(i, x, j, y) for j, y in placed)
+        )
+
+    # Above this each buffer has room of its own beside the pins.
+    most = max(pin, default=0) + sum(s + a for s, a in zip(size, step, strict=True)) + 1
+    least = max([0, *(size[i] + max(0, pin[i]) for i in live)])
+    return next((slab for slab in range(least, most + 1) if fits(slab, 0, ())), None)
+
+
+def packings_of(graph: Graph, order: Sequence[int]) -> list[PackingProblem]:
+    """The packing problem of an order, one for each pool."""
+    whole, ids = packing_problem(graph, order)
+    pools = [graph.buffers[b].pool for b in ids]
+    return [
+        replace(
+            whole,
+            names=tuple(name for name, keep in zip(whole.names, chosen, strict=True) if keep),
+            **{
+                what: getattr(whole, what)[chosen]
+                for what in ("start", "end", "size", "alignment", "pin")
+            },
+        )
+        for pool in dict.fromkeys(pools)
+        for chosen in [np.array([p == pool for p in pools], np.bool_)]
+    ]
+
+
+def least_joint(graph: Graph) -> tuple[int, int] | None:
+    """Least slab over all orders and offsets, and the least peak beside it; up to about 6 ops.
+
+    None where pins contradict each other in every order.
+    """
+    storage = storage_of(graph)
+    best: tuple[int, int] | None = None
+    seen: dict[bytes, int | None] = {}
+    for order in orders(graph):
+        done, peak = 0, live_bytes(storage, 0, 0)
+        for v in order:
+            peak = max(peak, live_bytes(storage, done | 1 << v, done))
+            done |= 1 << v
+        slabs: list[int | None] = []
+        for problem in packings_of(graph, order):
+            key = problem.start.tobytes() + problem.end.tobytes() + problem.size.tobytes()
+            key += problem.alignment.tobytes() + problem.pin.tobytes()
+            if key not in seen:
+                seen[key] = least_slab(problem)
+            slabs.append(seen[key])
+        known = [slab for slab in slabs if slab is not None]
+        if len(known) == len(slabs):
+            found = (max(known, default=0), peak)
+            best = found if best is None else min(best, found)
+    return best
