@@ -1,0 +1,1 @@
+"""Kernels: loops over flat arrays, each a readable Python twin and a compiled form."""

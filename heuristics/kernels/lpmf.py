@@ -1,0 +1,227 @@
+"""Least peak memory first, forwards and backwards."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from heuristics.kernels.ready import (
+    NEVER,
+    best_of_all,
+    best_within,
+    insert,
+    least_size,
+    make_tree,
+    remove,
+    update_path,
+)
+from optsched.arrays import IntArray
+from optsched.jit import kernel
+
+WAITING, READY, DONE = 0, 1, 2
+
+
+@kernel
+def run_forward(
+    pred_ptr: IntArray,
+    succ_ptr: IntArray,
+    succ: IntArray,
+    read_ptr: IntArray,
+    read: IntArray,
+    user_ptr: IntArray,
+    user: IntArray,
+    size: IntArray,
+    left: IntArray,
+    alloc: IntArray,
+    own: IntArray,
+    live: int,
+    most: int,
+    bias: IntArray,
+    tie: IntArray,
+    weight: IntArray,
+    threshold: int,
+) -> IntArray:
+    """Schedule from the first step on.
+
+    Parameters
+    ----------
+    pred_ptr, succ_ptr, succ, read_ptr, read, user_ptr, user, size, alloc, own
+        Of the graph. With a threshold, rows of `succ` stand in the order in which ops that
+        become ready together are to be queued.
+    left
+        Shape `(m,)`: users of each buffer that have not run, and one more if it is kept.
+        Overwritten.
+    live, most
+        Bytes live at the start; most bytes that may be live without being a new peak.
+    bias, tie, weight
+        Shape `(n + 1,)`: added to the bytes an op leaves behind; breaks ties; balances the tree.
+    threshold
+        If above 0 and every ready op allocates more than this, the op that has the earliest
+        successor runs next.
+
+    Returns
+    -------
+    IntArray
+        The order.
+    """
+    n = len(alloc)
+    waits = pred_ptr[1:] - pred_ptr[:-1]
+    state = np.zeros(n, np.int64)
+    freed = own.copy()
+    for v in range(n):
+        for k in range(read_ptr[v], read_ptr[v + 1]):
+            if left[read[k]] == 1:
+                freed[v] += size[read[k]]
+    net = bias.copy()
+    net[:n] += alloc - freed
+    net[n] = NEVER
+    tree = make_tree(n)
+
+    # The second queue: by earliest successor, then by when the op became ready.
+    queue = make_tree(n if threshold > 0 else 0)
+    flat, first, arrival = np.zeros(n, np.int64), np.full(n + 1, n, np.int64), tie.copy()
+    first[n] = NEVER
+    arrived = 0
+    if threshold > 0:
+        for v in range(n):
+            for k in range(succ_ptr[v], succ_ptr[v + 1]):
+                first[v] = min(first[v], succ[k])
+
+    for v in range(n):
+        if waits[v] == 0:
+            state[v] = READY
+            insert(tree, v, alloc, net, tie, weight)
+            if threshold > 0:
+                arrival[v] = arrived
+                arrived += 1
+                insert(queue, v, flat, first, arrival, weight)
+
+    order = np.empty(n, np.int64)
+    for step in range(n):
+        least = least_size(tree, alloc)
+        if 0 < threshold < least:
+            v = best_of_all(queue)
+        else:
+            v = best_within(tree, max(least, most - live), alloc, net, tie)
+        remove(tree, v, net, tie, weight)
+        if threshold > 0:
+            remove(queue, v, first, arrival, weight)
+        state[v] = DONE
+        order[step] = v
+        live += alloc[v]
+        most = max(most, live)
+        live -= freed[v]
+        for k in range(succ_ptr[v], succ_ptr[v + 1]):
+            w = succ[k]
+            waits[w] -= 1
+            if waits[w] == 0:
+                state[w] = READY
+                insert(tree, w, alloc, net, tie, weight)
+                if threshold > 0:
+                    arrival[w] = arrived
+                    arrived += 1
+                    insert(queue, w, flat, first, arrival, weight)
+        for k in range(read_ptr[v], read_ptr[v + 1]):
+            b = read[k]
+            left[b] -= 1
+            if left[b] != 1 or size[b] == 0:
+                continue
+            # One user is left (or none, if the buffer is kept): running it frees the buffer.
+            for q in range(user_ptr[b], user_ptr[b + 1]):
+                w = user[q]
+                if state[w] == DONE:
+                    continue
+                freed[w] += size[b]
+                net[w] -= size[b]
+                if state[w] == READY:
+                    update_path(tree, w, net, tie)
+    return order
+
+
+@kernel
+def run_backward(
+    pred_ptr: IntArray,
+    pred: IntArray,
+    succ_ptr: IntArray,
+    read_ptr: IntArray,
+    read: IntArray,
+    user_ptr: IntArray,
+    user: IntArray,
+    size: IntArray,
+    held: IntArray,
+    alloc: IntArray,
+    own: IntArray,
+    live: int,
+    most: int,
+    bias: IntArray,
+    tie: IntArray,
+    weight: IntArray,
+) -> IntArray:
+    """Schedule from the last step back.
+
+    Seen backwards an op brings to life what it uses last, and then gives up what it allocates.
+
+    Parameters
+    ----------
+    pred_ptr, pred, succ_ptr, read_ptr, read, user_ptr, user, size, alloc, own
+        Of the graph.
+    held
+        Shape `(m,)`: 1 for buffers that are live after the current step. Overwritten.
+    live, most, bias, tie, weight
+        As in :func:`run_forward`, `live` at the end.
+
+    Returns
+    -------
+    IntArray
+        The order, first op first.
+    """
+    n = len(alloc)
+    waits = succ_ptr[1:] - succ_ptr[:-1]
+    state = np.zeros(n, np.int64)
+    grow = own.copy()
+    for v in range(n):
+        for k in range(read_ptr[v], read_ptr[v + 1]):
+            if held[read[k]] == 0:
+                grow[v] += size[read[k]]
+    net = bias.copy()
+    net[:n] += grow - alloc
+    net[n] = NEVER
+    tree = make_tree(n)
+    for v in range(n):
+        if waits[v] == 0:
+            state[v] = READY
+            insert(tree, v, grow, net, tie, weight)
+
+    order = np.empty(n, np.int64)
+    for step in range(n - 1, -1, -1):
+        limit = max(least_size(tree, grow), most - live)
+        v = best_within(tree, limit, grow, net, tie)
+        remove(tree, v, net, tie, weight)
+        state[v] = DONE
+        order[step] = v
+        live += grow[v]
+        most = max(most, live)
+        live -= alloc[v]
+        for k in range(pred_ptr[v], pred_ptr[v + 1]):
+            u = pred[k]
+            waits[u] -= 1
+            if waits[u] == 0:
+                state[u] = READY
+                insert(tree, u, grow, net, tie, weight)
+        for k in range(read_ptr[v], read_ptr[v + 1]):
+            b = read[k]
+            if held[b] == 1:
+                continue
+            held[b] = 1
+            if size[b] == 0:
+                continue
+            for q in range(user_ptr[b], user_ptr[b + 1]):
+                u = user[q]
+                if state[u] == DONE:
+                    continue
+                if state[u] == READY:
+                    remove(tree, u, net, tie, weight)
+                grow[u] -= size[b]
+                net[u] -= size[b]
+                if state[u] == READY:
+                    insert(tree, u, grow, net, tie, weight)
+    return order

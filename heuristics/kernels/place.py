@@ -1,0 +1,71 @@
+"""Placing buffers one after another, each into the first or tightest hole that holds it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optsched.arrays import IntArray
+from optsched.jit import kernel
+
+
+@kernel
+def align(offset: int, alignment: int) -> int:
+    """Return the least multiple of `alignment` that is not below `offset`."""
+    return -(-offset // alignment) * alignment
+
+
+@kernel
+def run_place(
+    sequence: IntArray,
+    start: IntArray,
+    end: IntArray,
+    size: IntArray,
+    alignment: IntArray,
+    pin: IntArray,
+    tightest: bool,
+) -> IntArray:
+    """Return offsets, shape `(k,)`.
+
+    Parameters
+    ----------
+    sequence
+        Buffers, first to be placed first.
+    start, end, size, alignment, pin
+        Of the packing problem.
+    tightest
+        Take the smallest hole that is large enough, the lowest among equals; else the lowest
+        hole. Where there is none the buffer goes above all it meets.
+
+    Notes
+    -----
+    Buffers placed so far stand in ascending offset; one pass over those that overlap the new one
+    in time shows the holes between them. O(k) memory, O(k^2) time with a small constant.
+    """
+    offsets = np.zeros(len(sequence), np.int64)
+    placed, count = np.empty(len(sequence), np.int64), 0
+    for i in sequence:
+        found, spare, low = -1, 2**63 - 1, 0
+        for q in range(count):
+            if pin[i] >= 0:
+                break
+            j = placed[q]
+            if start[j] >= end[i] or start[i] >= end[j]:
+                continue
+            at = align(low, alignment[i])
+            if size[i] <= offsets[j] - at < spare:
+                found, spare = at, offsets[j] - at
+                if not tightest:
+                    break
+            low = max(low, offsets[j] + size[j])
+        if pin[i] >= 0:
+            found = pin[i]
+        elif found < 0:
+            found = align(low, alignment[i])
+        offsets[i] = found
+        at = count
+        while at > 0 and offsets[placed[at - 1]] > found:
+            placed[at] = placed[at - 1]
+            at -= 1
+        placed[at] = i
+        count += 1
+    return offsets

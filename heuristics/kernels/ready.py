@@ -1,0 +1,150 @@
+"""The set of ready ops, as a search tree that answers "which op next?" in logarithmic time.
+
+A treap: a binary search tree by `size[op]` that is kept balanced by random `weight[op]`. Every
+node also knows the best op of its subtree, by least `net`, then least `tie`. So the best op among
+those with `size <= limit` is found on one path, however the limit moves from step to step; no
+scan, and nothing migrates between queues.
+
+A tree is an int64 array of shape `(ops + 1, 4)`; a row holds left child, right child, parent and
+best op of the subtree. The last row stands for "no op": its left child is the root. Likewise
+`net` has one more entry, larger than all others, and `weight` too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optsched.arrays import IntArray
+from optsched.jit import kernel
+
+LEFT, RIGHT, UP, BEST = 0, 1, 2, 3
+
+NEVER = 2**63 - 1
+"""The `net` of no op."""
+
+
+@kernel
+def make_tree(count: int) -> IntArray:
+    """Return an empty tree for ops `0 .. count - 1`."""
+    return np.full((count + 1, 4), count, np.int64)
+
+
+@kernel
+def goes_first(a: int, b: int, net: IntArray, tie: IntArray) -> bool:
+    """Whether op `a` is better than op `b`."""
+    return bool(net[a] < net[b] or (net[a] == net[b] and tie[a] < tie[b]))
+
+
+@kernel
+def update_node(tree: IntArray, v: int, net: IntArray, tie: IntArray) -> None:
+    """Find the best op of a subtree whose children know theirs."""
+    best = v
+    for side in (LEFT, RIGHT):
+        other = tree[tree[v, side], BEST]
+        if goes_first(other, best, net, tie):
+            best = other
+    tree[v, BEST] = best
+
+
+@kernel
+def update_path(tree: IntArray, v: int, net: IntArray, tie: IntArray) -> None:
+    """Tell all ancestors that the op's `net` has changed."""
+    nobody = len(tree) - 1
+    while v != nobody:
+        update_node(tree, v, net, tie)
+        v = tree[v, UP]
+
+
+@kernel
+def rotate_up(tree: IntArray, v: int) -> None:
+    r"""Let an op and its parent change places; the order by size stays.
+
+    ::
+
+            p            v
+           / \          / \
+          v   c   ->   a   p
+         / \              / \
+        a   b            b   c
+    """
+    parent = tree[v, UP]
+    above = tree[parent, UP]
+    side = LEFT if tree[parent, LEFT] == v else RIGHT
+    inner = tree[v, 1 - side]
+    tree[parent, side] = inner
+    tree[inner, UP] = parent
+    tree[v, 1 - side] = parent
+    tree[parent, UP] = v
+    tree[above, LEFT if tree[above, LEFT] == parent else RIGHT] = v
+    tree[v, UP] = above
+
+
+@kernel
+def insert(
+    tree: IntArray, v: int, size: IntArray, net: IntArray, tie: IntArray, weight: IntArray
+) -> None:
+    """Add an op."""
+    nobody = len(tree) - 1
+    parent, side, at = nobody, LEFT, tree[nobody, LEFT]
+    while at != nobody:
+        parent = at
+        side = LEFT if size[v] < size[at] else RIGHT
+        at = tree[at, side]
+    tree[parent, side] = v
+    tree[v, LEFT] = tree[v, RIGHT] = nobody
+    tree[v, UP] = parent
+    while weight[v] > weight[parent]:
+        rotate_up(tree, v)
+        update_node(tree, parent, net, tie)
+        parent = tree[v, UP]
+    update_path(tree, v, net, tie)
+
+
+@kernel
+def remove(tree: IntArray, v: int, net: IntArray, tie: IntArray, weight: IntArray) -> None:
+    """Take an op out."""
+    nobody = len(tree) - 1
+    while True:
+        left, right = tree[v, LEFT], tree[v, RIGHT]
+        if left == nobody and right == nobody:
+            break
+        if right == nobody or (left != nobody and weight[left] > weight[right]):
+            rotate_up(tree, left)
+        else:
+            rotate_up(tree, right)
+    parent = tree[v, UP]
+    tree[parent, LEFT if tree[parent, LEFT] == v else RIGHT] = nobody
+    update_path(tree, parent, net, tie)
+
+
+@kernel
+def least_size(tree: IntArray, size: IntArray) -> int:
+    """Return the least size in a tree that is not empty."""
+    nobody = len(tree) - 1
+    at = tree[nobody, LEFT]
+    while tree[at, LEFT] != nobody:
+        at = tree[at, LEFT]
+    return int(size[at])
+
+
+@kernel
+def best_within(tree: IntArray, limit: int, size: IntArray, net: IntArray, tie: IntArray) -> int:
+    """Return the best op of `size <= limit`, or the number of ops if there is none."""
+    nobody = len(tree) - 1
+    best, at = nobody, tree[nobody, LEFT]
+    while at != nobody:
+        if size[at] > limit:
+            at = tree[at, LEFT]
+            continue
+        for other in (tree[tree[at, LEFT], BEST], at):
+            if goes_first(other, best, net, tie):
+                best = other
+        at = tree[at, RIGHT]
+    return int(best)
+
+
+@kernel
+def best_of_all(tree: IntArray) -> int:
+    """Return the best op whatever its size, or the number of ops if there is none."""
+    nobody = len(tree) - 1
+    return int(tree[tree[nobody, LEFT], BEST])

@@ -1,0 +1,61 @@
+"""Two walks over a graph: depth first in post-order, and smallest ready op first."""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+
+from optsched.arrays import IntArray
+from optsched.jit import kernel
+
+
+@kernel
+def run_post_order(roots: IntArray, ptr: IntArray, children: IntArray) -> IntArray:
+    """Visit the roots in turn; each op after all its children, which are visited as they stand.
+
+    A row of `children` may name an op twice. Ops that no root reaches are left out.
+    """
+    n = len(ptr) - 1
+    at = ptr.copy()
+    seen = np.zeros(n, np.int64)
+    stack, order, done = np.empty(n, np.int64), np.empty(n, np.int64), 0
+    for root in roots:
+        if seen[root]:
+            continue
+        seen[root] = 1
+        stack[0] = root
+        depth = 1
+        while depth > 0:
+            v = stack[depth - 1]
+            if at[v] == ptr[v + 1]:
+                depth -= 1
+                order[done] = v
+                done += 1
+                continue
+            u = children[at[v]]
+            at[v] += 1
+            if not seen[u]:
+                seen[u] = 1
+                stack[depth] = u
+                depth += 1
+    return order[:done]
+
+
+@kernel
+def run_smallest_first(pred_ptr: IntArray, succ_ptr: IntArray, succ: IntArray) -> IntArray:
+    """Run the ready op of the smallest id at each step."""
+    n = len(pred_ptr) - 1
+    waits = pred_ptr[1:] - pred_ptr[:-1]
+    ready = [v for v in range(n) if waits[v] == 0]
+    heapify(ready)
+    order = np.empty(n, np.int64)
+    for step in range(n):
+        v = heappop(ready)
+        order[step] = v
+        for k in range(succ_ptr[v], succ_ptr[v + 1]):
+            w = succ[k]
+            waits[w] -= 1
+            if waits[w] == 0:
+                heappush(ready, int(w))
+    return order

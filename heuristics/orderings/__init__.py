@@ -1,0 +1,1 @@
+"""Heuristic orders: one module each, all of the form `order(graph, seed) -> op ids`."""

@@ -1,0 +1,40 @@
+"""What the orderings share: their type, and rows of neighbours put in a wanted order."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from optsched.arrays import GraphArrays, IntArray, Rows
+from optsched.graph import Graph
+
+
+class Ordering(Protocol):
+    """Makes a valid order of a graph; the same graph and seed give the same order."""
+
+    def __call__(self, graph: Graph, seed: int = 0) -> IntArray:
+        """Return the op ids, first to run first, shape `(n,)`."""
+
+
+def work_of(arrays: GraphArrays) -> int:
+    """Elements a sorter goes through; tells whether compiled code pays."""
+    return arrays.op_count + len(arrays.pred.idx) + len(arrays.read.idx)
+
+
+def balance(count: int) -> IntArray:
+    """Return the weights of a tree of ops, shape `(count + 1,)`; no influence on any order."""
+    return np.append(np.random.default_rng(0).permutation(count), count).astype(np.int64)
+
+
+def sort_rows(rows: Rows, *keys: IntArray) -> Rows:
+    """Sort the entries of each row by keys, the first most important, one value per entry."""
+    owner = np.repeat(np.arange(len(rows.ptr) - 1), np.diff(rows.ptr))
+    return Rows(rows.ptr, rows.idx[np.lexsort((*reversed(keys), owner))])
+
+
+def pack_rows(owners: IntArray, entries: IntArray, count: int) -> Rows:
+    """Make rows of (owner, entry) pairs; within a row the pairs keep their order."""
+    ptr = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(owners, minlength=count), out=ptr[1:])
+    return Rows(ptr, entries[np.argsort(owners, kind="stable")])

@@ -1,0 +1,28 @@
+"""No reuse at all: the baseline of every table."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optsched.arrays import IntArray
+from optsched.problem import PackingProblem
+
+
+def naive(problem: PackingProblem) -> IntArray:
+    """Put every buffer after the one before it; no byte serves two, pinned ones excepted."""
+    pinned = np.flatnonzero(problem.pin >= 0)
+    blocks = sorted((int(problem.pin[i]), int(problem.pin[i] + problem.size[i])) for i in pinned)
+    offsets = np.zeros(len(problem), np.int64)
+    at = 0
+    for i in range(len(problem)):
+        if problem.pin[i] >= 0:
+            offsets[i] = problem.pin[i]
+            continue
+        alignment, size = int(problem.alignment[i]), int(problem.size[i])
+        at = -(-at // alignment) * alignment
+        for low, high in blocks:
+            if low < at + size and at < high:
+                at = -(-high // alignment) * alignment
+        offsets[i] = at
+        at += size
+    return offsets
