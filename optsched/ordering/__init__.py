@@ -3,6 +3,18 @@
 from __future__ import annotations
 
 from optsched.ordering.closure import ClosureBound, closure_bound
+from optsched.ordering.engine import OrderOutcome, solve_order
+from optsched.ordering.rules import ALL_RULES, Rules, Statistics
 from optsched.ordering.witness import ClosureWitness, closure_witness
 
-__all__ = ["ClosureBound", "ClosureWitness", "closure_bound", "closure_witness"]
+__all__ = [
+    "ALL_RULES",
+    "ClosureBound",
+    "ClosureWitness",
+    "OrderOutcome",
+    "Rules",
+    "Statistics",
+    "closure_bound",
+    "closure_witness",
+    "solve_order",
+]

@@ -1,0 +1,198 @@
+"""Contractions: ops that some best order runs back to back become one, and are split up at the end.
+
+Before anything is merged, what follows from the rest is dropped: edges implied by others, and users
+of a shared buffer that some other user of it always comes after. A buffer left with one user counts
+towards that user's net change. Then, until nothing changes:
+
+* *late*: `u` is no shared buffer's user, its net change is not negative and it has one
+  successor `c`, which rises at least as high from where `u` leaves off. `u` runs right before `c`.
+* *early*: `c` has one predecessor `u`, its net change is not positive and from where `u` leaves
+  off it rises no higher than `u` itself. `c` runs right after `u`.
+
+In both, moving the one op to the other raises the live bytes of no state and no rise above the
+other op's, so the optimum stays the same. The mirror of a case is the other one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from optsched.arrays import IntArray, build_rows
+from optsched.ordering.model import Net, make_net
+
+TOO_MANY = 20_000
+"""Above this many ops ancestor sets take too much memory, and nothing is contracted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contracted:
+    """A smaller problem with the same least peak.
+
+    Parameters
+    ----------
+    net
+        The problem.
+    members
+        Ops of the larger problem behind each op, in the order they run.
+    anchors
+        The one of them that the others were moved to.
+    """
+
+    net: Net
+    members: tuple[tuple[int, ...], ...]
+    anchors: tuple[int, ...]
+
+    def expand(self, order: Iterable[int]) -> list[int]:
+        """Turn an order of the smaller problem into one of the larger."""
+        return [u for v in order for u in self.members[v]]
+
+    def shrink(self, order: Iterable[int]) -> list[int]:
+        """Turn an order of the larger problem into one of the smaller, of at most its peak."""
+        step = {v: i for i, v in enumerate(order)}
+        return sorted(range(len(self.members)), key=lambda v: step[self.anchors[v]])
+
+
+def contract(net: Net, *, merge: bool = True) -> Contracted:
+    """Return the contracted problem; with `merge` False only what is implied is dropped."""
+    n = len(net.net)
+    if n > TOO_MANY:
+        return Contracted(net, tuple((v,) for v in range(n)), tuple(range(n)))
+    work = _Work(net)
+    while True:
+        work.drop_implied()
+        if not merge or not work.merge_all():
+            return work.result()
+
+
+class _Work:
+    """The problem as Python sets while it shrinks; a merged op keeps one of the two numbers."""
+
+    def __init__(self, net: Net) -> None:
+        n, m = len(net.net), len(net.size)
+        self.alive = list(range(n))
+        self.pred = [set(_row(net.pred_ptr, net.pred, v)) for v in range(n)]
+        self.succ = [set(_row(net.succ_ptr, net.succ, v)) for v in range(n)]
+        self.hill: list[int] = net.hill.tolist()
+        self.net: list[int] = net.net.tolist()
+        self.size: list[int] = net.size.tolist()
+        self.users = [set(_row(net.user_ptr, net.user, b)) for b in range(m)]
+        self.shared = list(range(m))
+        self.members: list[list[int]] = [[v] for v in range(n)]
+        self.reads: dict[int, set[int]] = {}
+
+    def topological(self) -> list[int]:
+        missing = {v: len(self.pred[v]) for v in self.alive}
+        order = [v for v in self.alive if not missing[v]]
+        for v in order:
+            for w in self.succ[v]:
+                missing[w] -= 1
+                if not missing[w]:
+                    order.append(w)
+        return order
+
+    def drop_implied(self) -> None:
+        """Drop implied edges and users; fold in buffers with one user, join those with the same."""
+        above = [0] * len(self.pred)
+        for v in self.topological():
+            reach = 0
+            for u in self.pred[v]:
+                reach |= above[u]
+            for u in [u for u in self.pred[v] if reach >> u & 1]:
+                self.pred[v].discard(u)
+                self.succ[u].discard(v)
+            for u in self.pred[v]:
+                reach |= 1 << u
+            above[v] = reach
+        first: dict[frozenset[int], int] = {}
+        shared = []
+        for b in self.shared:
+            reach = 0
+            for v in self.users[b]:
+                reach |= above[v]
+            last = frozenset(v for v in self.users[b] if not reach >> v & 1)
+            self.users[b] = set(last)
+            if len(last) == 1:
+                self.net[min(last)] -= self.size[b]
+            elif last in first:
+                self.size[first[last]] += self.size[b]
+            else:
+                first[last] = b
+                shared.append(b)
+        self.shared = shared
+
+    def merge_all(self) -> bool:
+        """Merge pairs as long as there are any; whether there was one."""
+        self.reads = {v: set() for v in self.alive}
+        for b in self.shared:
+            for v in self.users[b]:
+                self.reads[v].add(b)
+        gone: set[int] = set()
+        stack = list(self.alive)
+        while stack:
+            v = stack.pop()
+            if v in gone:
+                continue
+            pair = self.find_late(v) or self.find_early(v)
+            if pair is None:
+                continue
+            u, c = pair
+            stay, leave = (c, u) if v == u else (u, c)
+            self.merge(u, c, stay, leave)
+            gone.add(leave)
+            stack += [stay, *self.pred[stay], *self.succ[stay]]
+        self.alive = [v for v in self.alive if v not in gone]
+        return bool(gone)
+
+    def find_late(self, u: int) -> tuple[int, int] | None:
+        if len(self.succ[u]) != 1 or self.reads[u] or self.net[u] < 0:
+            return None
+        c = next(iter(self.succ[u]))
+        return (u, c) if self.hill[u] <= self.net[u] + self.hill[c] else None
+
+    def find_early(self, c: int) -> tuple[int, int] | None:
+        if len(self.pred[c]) != 1 or self.net[c] > 0:
+            return None
+        u = next(iter(self.pred[c]))
+        return (u, c) if self.net[u] + self.hill[c] <= self.hill[u] else None
+
+    def merge(self, u: int, c: int, stay: int, leave: int) -> None:
+        """Let `u` and then `c` be one op, called `stay`."""
+        self.hill[stay] = max(self.hill[u], self.net[u] + self.hill[c])
+        self.net[stay] = self.net[u] + self.net[c]
+        self.members[stay] = self.members[u] + self.members[c]
+        self.succ[u].discard(c)
+        self.pred[c].discard(u)
+        for w in self.pred[leave]:
+            self.succ[w].discard(leave)
+            self.succ[w].add(stay)
+        for w in self.succ[leave]:
+            self.pred[w].discard(leave)
+            self.pred[w].add(stay)
+        self.pred[stay] |= self.pred[leave]
+        self.succ[stay] |= self.succ[leave]
+        for b in self.reads[leave]:
+            self.users[b].discard(leave)
+            self.users[b].add(stay)
+        self.reads[stay] |= self.reads[leave]
+
+    def result(self) -> Contracted:
+        number = {v: i for i, v in enumerate(self.alive)}
+        pred = build_rows([[number[u] for u in self.pred[v]] for v in self.alive])
+        user = build_rows([[number[v] for v in self.users[b]] for b in self.shared])
+        net = make_net(
+            pred,
+            user,
+            np.array([self.hill[v] for v in self.alive], np.int64),
+            np.array([self.net[v] for v in self.alive], np.int64),
+            np.array([self.size[b] for b in self.shared], np.int64),
+        )
+        members = tuple(tuple(self.members[v]) for v in self.alive)
+        return Contracted(net, members, tuple(self.alive))
+
+
+def _row(ptr: IntArray, idx: IntArray, i: int) -> list[int]:
+    row: list[int] = idx[ptr[i] : ptr[i + 1]].tolist()
+    return row

@@ -1,0 +1,184 @@
+"""Exact search between two downsets that some best order passes through."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from optsched.ordering.kernels import arena as arenas
+from optsched.ordering.kernels import explore
+from optsched.ordering.kernels.cut import Flags
+from optsched.ordering.problem import Problem
+
+FIRST_ROOM = 1_024
+"""States that a search has room for at first; doubled as needed."""
+
+SLICE_SECONDS = 0.05
+"""How long compiled code may run before the deadline and interrupts are looked at."""
+
+FIRST_TURN, TURN_GROWTH = 2_048, 4
+"""States stored in the first turn of each direction; how much more in each later turn."""
+
+
+class Search:
+    """One search in one direction over the interval between two downsets."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        low: Flags,
+        high: Flags,
+        *,
+        forward: bool,
+        budget: int,
+        ceiling: int,
+        commit: bool,
+        probe: int,
+    ) -> None:
+        rules = problem.rules
+        self.problem = problem
+        within = high & ~low
+        goal = int(within.sum())
+        self.task = explore.Task(forward, goal, ceiling, rules.close, commit, probe, rules.lift)
+        self.begin = (low if forward else high, within)
+        self.budget = budget
+        self.path = np.empty(len(low) + 1, np.int32)
+        self.slice = 64
+        self.reset()
+
+    def reset(self) -> None:
+        """Start from the root."""
+        problem = self.problem
+        done, within = self.begin
+        self.state, self.arena, self.scratch = problem.pick(explore.start_search)(
+            problem.net, problem.base, done, within, self.task.forward, FIRST_ROOM
+        )
+
+    @property
+    def states(self) -> int:
+        """States stored."""
+        return int(self.arena.fill[arenas.STATES])
+
+    def run(self, states: int) -> tuple[int, list[int]]:
+        """Go on until `states` states are stored or it ends; return how, and the moves found."""
+        problem = self.problem
+        step = problem.pick(explore.advance)
+        while True:
+            before = time.monotonic()
+            how, budget, length = step(
+                problem.net, self.task, self.state, self.arena, self.scratch, self.budget,
+                problem.codes, self.path, problem.counters, self.slice, states,
+            )  # fmt: skip
+            self.budget = int(budget)
+            if how == explore.EXHAUSTED and self.budget < self.task.ceiling:
+                self.reset()
+            elif how in (explore.EXHAUSTED, explore.REACHED):
+                return int(how), self.path[:length].tolist()
+            elif self.states >= states:
+                return explore.FULL, []
+            elif how == explore.FULL:
+                self.arena = problem.pick(arenas.grow_arena)(self.arena, problem.ops)
+            elif time.monotonic() - before < SLICE_SECONDS / 2:
+                self.slice *= 2
+            elif time.monotonic() - before > SLICE_SECONDS * 2:
+                self.slice = max(1, self.slice // 2)
+            problem.check_time()
+
+
+class Interval:
+    """The ways from one downset to another; shrinks from both ends as searches commit.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    low, high
+        Shape `(n,)`: the two downsets, the smaller one first.
+    budget
+        Nothing below it is possible.
+    ceiling
+        Nothing from it on is of interest.
+    """
+
+    def __init__(
+        self, problem: Problem, low: Flags, high: Flags, budget: int, ceiling: int
+    ) -> None:
+        self.problem = problem
+        self.low, self.high = low.copy(), high.copy()
+        self.budget, self.ceiling = budget, ceiling
+        self.head: list[int] = []
+        self.tail: list[int] = []
+        self.searches: list[Search] = []
+        self.turn = FIRST_TURN
+
+    @property
+    def moves(self) -> list[int]:
+        """The ops placed so far, in order; all of them once the interval is solved."""
+        return self.head + self.tail[::-1]
+
+    def run(self, states: int) -> int:
+        """Search until each direction has stored `states` states; return how it ended.
+
+        `REACHED`: `moves` is a way within `budget`, and there is none below that. `EXHAUSTED`:
+        there is no way below the ceiling. `FULL`: not known yet.
+        """
+        while True:
+            if not self.searches and not self.start_searches():
+                return explore.REACHED
+            how = self.take_turns(states)
+            if how != explore.REACHED:
+                return how
+
+    def start_searches(self) -> bool:
+        """Set up the searches, first the one that is bound to end in a commit; False if done."""
+        problem = self.problem
+        left = int((self.high & ~self.low).sum())
+        if left == 0:
+            return False
+        low, high = problem.live(self.low), problem.live(self.high)
+        self.budget = max(self.budget, low, high)
+        first = low >= high
+        directions = (first, not first) if problem.rules.dovetail and left > 1 else (first,)
+        self.turn = FIRST_TURN
+        self.searches = [
+            Search(
+                problem,
+                self.low,
+                self.high,
+                forward=forward,
+                budget=self.budget,
+                ceiling=self.ceiling,
+                commit=problem.rules.commit,
+                probe=2 if problem.rules.probe else 0,
+            )
+            for forward in directions
+        ]
+        return True
+
+    def take_turns(self, states: int) -> int:
+        """Let the searches take turns until one of them ends."""
+        while True:
+            for search in self.searches:
+                search.budget = max(search.budget, self.budget)
+                how, moves = search.run(min(self.turn, states))
+                self.budget = max(self.budget, search.budget)
+                if how == explore.EXHAUSTED:
+                    return how
+                if how == explore.REACHED:
+                    self.accept(moves, forward=search.task.forward)
+                    return how
+            if self.turn >= states:
+                return explore.FULL
+            self.turn *= TURN_GROWTH
+
+    def accept(self, moves: list[int], *, forward: bool) -> None:
+        """Place moves for good."""
+        self.problem.statistics.commits += 1
+        if forward:
+            self.low[moves] = True
+            self.head += moves
+        else:
+            self.high[moves] = False
+            self.tail += moves
+        self.searches = []

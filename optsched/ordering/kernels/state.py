@@ -1,0 +1,224 @@
+"""A state of the search: a downset, grown op by op from its start or shrunk from its end.
+
+`forward` says which: forward, placing an op adds it to the downset; backward, it takes it away, and
+then the least live bytes are those before the op. Ops that may be placed next are `ready`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from optsched.arrays import IntArray
+from optsched.jit import kernel
+from optsched.ordering.kernels.cut import Flags, live_after
+from optsched.ordering.model import Net
+
+READY, LIVE = 0, 1
+
+
+class State(NamedTuple):
+    """A downset with counters that placing and taking back an op keep up to date.
+
+    Parameters
+    ----------
+    done
+        Shape `(n,)`: whether the op is in the downset.
+    within
+        Shape `(n,)`: whether the op may ever be placed.
+    missing
+        Shape `(n,)`: neighbours that must be placed before the op.
+    waiting
+        Shape `(m,)`: users of the shared buffer outside the downset.
+    ready
+        Shape `(n + 1,)`: ops that may be placed next, `tally[READY]` of them.
+    slot
+        Shape `(n,)`: position of an op in `ready`, or -1.
+    tally
+        Number of ready ops; live bytes.
+    """
+
+    done: Flags
+    within: Flags
+    missing: IntArray
+    waiting: IntArray
+    ready: IntArray
+    slot: IntArray
+    tally: IntArray
+
+
+@kernel
+def start_state(net: Net, base: int, done: Flags, within: Flags, forward: bool) -> State:
+    """Return the state of a downset; only ops of `within` will ever be placed."""
+    n = len(net.net)
+    waiting = np.zeros(len(net.size), np.int64)
+    for b in range(len(net.size)):
+        for k in range(net.user_ptr[b], net.user_ptr[b + 1]):
+            if not done[net.user[k]]:
+                waiting[b] += 1
+    missing = np.zeros(n, np.int64)
+    ready = np.empty(n + 1, np.int64)
+    slot = np.full(n, -1, np.int64)
+    tally = np.zeros(2, np.int64)
+    for v in range(n):
+        if forward:
+            for k in range(net.pred_ptr[v], net.pred_ptr[v + 1]):
+                missing[v] += not done[net.pred[k]]
+        else:
+            for k in range(net.succ_ptr[v], net.succ_ptr[v + 1]):
+                missing[v] += done[net.succ[k]]
+        if within[v] and missing[v] == 0:
+            ready[tally[READY]] = v
+            slot[v] = tally[READY]
+            tally[READY] += 1
+    tally[LIVE] = live_after(net, base, done)
+    return State(done.copy(), within, missing, waiting, ready, slot, tally)
+
+
+@kernel
+def add_ready(state: State, v: int) -> None:
+    """Put an op on the ready list."""
+    count = state.tally[READY]
+    state.ready[count] = v
+    state.slot[v] = count
+    state.tally[READY] = count + 1
+
+
+@kernel
+def drop_ready(state: State, v: int) -> None:
+    """Take an op off the ready list; the last one moves to its place."""
+    count = state.tally[READY] - 1
+    last = state.ready[count]
+    at = state.slot[v]
+    state.ready[at] = last
+    state.slot[last] = at
+    state.slot[v] = -1
+    state.tally[READY] = count
+
+
+@kernel
+def place(net: Net, state: State, forward: bool, v: int) -> None:
+    """Place a ready op."""
+    drop_ready(state, v)
+    live = state.tally[LIVE]
+    if forward:
+        live += net.net[v]
+        for k in range(net.read_ptr[v], net.read_ptr[v + 1]):
+            b = net.read[k]
+            state.waiting[b] -= 1
+            if state.waiting[b] == 0:
+                live -= net.size[b]
+        for k in range(net.succ_ptr[v], net.succ_ptr[v + 1]):
+            w = net.succ[k]
+            state.missing[w] -= 1
+            if state.missing[w] == 0 and state.within[w]:
+                add_ready(state, w)
+    else:
+        live -= net.net[v]
+        for k in range(net.read_ptr[v], net.read_ptr[v + 1]):
+            b = net.read[k]
+            if state.waiting[b] == 0:
+                live += net.size[b]
+            state.waiting[b] += 1
+        for k in range(net.pred_ptr[v], net.pred_ptr[v + 1]):
+            w = net.pred[k]
+            state.missing[w] -= 1
+            if state.missing[w] == 0 and state.within[w]:
+                add_ready(state, w)
+    state.done[v] = forward
+    state.tally[LIVE] = live
+
+
+@kernel
+def take_back(net: Net, state: State, forward: bool, v: int) -> None:
+    """Undo the latest placement, which was of `v`."""
+    live = state.tally[LIVE]
+    if forward:
+        for k in range(net.succ_ptr[v], net.succ_ptr[v + 1]):
+            w = net.succ[k]
+            if state.slot[w] >= 0:
+                drop_ready(state, w)
+            state.missing[w] += 1
+        for k in range(net.read_ptr[v], net.read_ptr[v + 1]):
+            b = net.read[k]
+            if state.waiting[b] == 0:
+                live += net.size[b]
+            state.waiting[b] += 1
+        live -= net.net[v]
+    else:
+        for k in range(net.pred_ptr[v], net.pred_ptr[v + 1]):
+            w = net.pred[k]
+            if state.slot[w] >= 0:
+                drop_ready(state, w)
+            state.missing[w] += 1
+        for k in range(net.read_ptr[v], net.read_ptr[v + 1]):
+            b = net.read[k]
+            state.waiting[b] -= 1
+            if state.waiting[b] == 0:
+                live -= net.size[b]
+        live += net.net[v]
+    state.done[v] = not forward
+    state.tally[LIVE] = live
+    add_ready(state, v)
+
+
+@kernel
+def look_ahead(net: Net, state: State, forward: bool, v: int) -> tuple[int, int]:
+    """Live bytes while a ready op runs, and on its far side if it is placed now."""
+    live = int(state.tally[LIVE])
+    if forward:
+        far = live + net.net[v]
+        for k in range(net.read_ptr[v], net.read_ptr[v + 1]):
+            if state.waiting[net.read[k]] == 1:
+                far -= net.size[net.read[k]]
+        return live + net.hill[v], far
+    far = live - net.net[v]
+    for k in range(net.read_ptr[v], net.read_ptr[v + 1]):
+        if state.waiting[net.read[k]] == 0:
+            far += net.size[net.read[k]]
+    return far + net.hill[v], far
+
+
+@kernel
+def close_state(
+    net: Net, state: State, forward: bool, budget: int, moves: npt.NDArray[np.int32], count: int
+) -> int:
+    """Place ready ops that fit the budget and do not raise the live bytes, until none is left.
+
+    Writes them to `moves` from position `count`; returns the position after the last.
+    """
+    changed = True
+    while changed:
+        changed = False
+        i = 0
+        while i < state.tally[READY]:
+            v = state.ready[i]
+            during, far = look_ahead(net, state, forward, v)
+            if during <= budget and far <= state.tally[LIVE]:
+                place(net, state, forward, v)
+                moves[count] = v
+                count += 1
+                changed = True
+            else:
+                i += 1
+    return count
+
+
+@kernel
+def follow(net: Net, base: int, order: IntArray, during: IntArray) -> int:
+    """Write the live bytes while each op of an order runs, by step; return the peak."""
+    waiting = net.user_ptr[1:] - net.user_ptr[:-1]
+    live, peak = base, base
+    for i in range(len(order)):
+        v = order[i]
+        during[i] = live + net.hill[v]
+        peak = max(peak, during[i])
+        live += net.net[v]
+        for k in range(net.read_ptr[v], net.read_ptr[v + 1]):
+            b = net.read[k]
+            waiting[b] -= 1
+            if waiting[b] == 0:
+                live -= net.size[b]
+    return peak

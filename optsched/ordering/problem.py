@@ -1,0 +1,88 @@
+"""What all searches of one problem share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import ParamSpec, TypeVar
+
+import numpy as np
+
+from optsched.arrays import IntArray
+from optsched.jit import Kernel
+from optsched.ordering.kernels import explore
+from optsched.ordering.kernels.cut import Flags, live_after
+from optsched.ordering.kernels.state import follow
+from optsched.ordering.model import Net
+from optsched.ordering.rules import ALL_RULES, Rules, Statistics
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+TWIN_OPS = 60
+"""Problems of up to so many ops are searched by the Python twin while numba is not loaded."""
+
+
+class OutOfTimeError(Exception):
+    """The deadline came."""
+
+
+@dataclass
+class Problem:
+    """A problem with what all its searches share.
+
+    Parameters
+    ----------
+    net, base
+        The problem, and the live bytes of the empty downset.
+    rules
+        What may be used.
+    deadline
+        `time.monotonic()` after which to raise :class:`OutOfTimeError`; None for never.
+    statistics
+        Added to.
+    """
+
+    net: Net
+    base: int
+    rules: Rules = ALL_RULES
+    deadline: float | None = None
+    statistics: Statistics = field(default_factory=Statistics)
+
+    def __post_init__(self) -> None:
+        rng = np.random.default_rng(0)
+        n = len(self.net.net)
+        self.codes: IntArray = rng.integers(-(2**63), 2**63 - 1, (2, n), np.int64, endpoint=True)
+        self.counters = np.zeros(explore.COUNTERS + 1, np.int64)
+        self.ops = n
+
+    def pick(self, kernel: Kernel[P, R]) -> Callable[P, R]:
+        """The compiled form, or the twin for a small problem."""
+        return kernel.for_work(0 if self.ops <= TWIN_OPS else 10**6)
+
+    def live(self, done: Flags) -> int:
+        """Live bytes after a downset."""
+        return int(self.pick(live_after)(self.net, self.base, done))
+
+    def follow(self, order: Sequence[int]) -> tuple[int, IntArray]:
+        """The peak of an order, and the live bytes while each step runs."""
+        during = np.empty(self.ops, np.int64)
+        peak = self.pick(follow)(self.net, self.base, np.asarray(order, np.int64), during)
+        return int(peak), during
+
+    def check_time(self) -> None:
+        """Raise if the deadline has come."""
+        if self.deadline is not None and time.monotonic() > self.deadline:
+            raise OutOfTimeError
+
+    def collect(self) -> None:
+        """Move the kernels' counts to the statistics."""
+        counts, stats = self.counters.tolist(), self.statistics
+        stats.expanded += counts[explore.EXPANDED]
+        stats.stored += counts[explore.STORED]
+        stats.duplicates += counts[explore.DUPLICATES]
+        stats.closed += counts[explore.CLOSED]
+        stats.singled += counts[explore.SINGLED]
+        stats.lifts += counts[explore.LIFTED]
+        self.counters[: explore.COUNTERS] = 0

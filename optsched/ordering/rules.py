@@ -1,0 +1,77 @@
+"""Which rules the exact search may use, and what they did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """One switch per rule; each keeps at least one best order, so the optimum is the same.
+
+    `M` is submodular: `M(X | Y) + M(X & Y) <= M(X) + M(Y)` for all downsets.
+
+    Parameters
+    ----------
+    contract
+        Ops are merged where running them back to back costs nothing: an op that cannot lower the
+        live bytes may move right before its only successor, one that cannot raise them right
+        after its only direct predecessor, whenever neither passes the other's rise.
+    close
+        A ready op that fits the budget and does not raise the live bytes runs at once: in any
+        order that does not, moving it here raises no state's live bytes, by submodularity.
+    commit
+        Once a state with no more live bytes than the search's root is reached, the least state `Z`
+        between the two is on some best way: joining `Z` to every state of another way raises none.
+    probe
+        The commit rule at every state, for targets that one or two steps away.
+    dovetail
+        Search from both ends of the interval in turns; each alone is exhaustive.
+    cuts
+        An op that is comparable to all others splits every order at the same two states.
+    lift
+        When no state is left, the least blocked rise is a proven bound and the next budget.
+    """
+
+    contract: bool = True
+    close: bool = True
+    commit: bool = True
+    probe: bool = True
+    dovetail: bool = True
+    cuts: bool = True
+    lift: bool = True
+
+
+ALL_RULES = Rules()
+
+
+@dataclass(slots=True)
+class Statistics:
+    """What a run did, by rule.
+
+    Parameters
+    ----------
+    ops, merged
+        Ops of the graph, and how many contractions took away.
+    segments
+        Intervals between forced cuts.
+    flows
+        Minimum cuts for bounds.
+    expanded, stored, duplicates
+        States of the search.
+    closed, singled, commits, lifts
+        Ops placed by the closure rule; states with a single successor; commits at a root; budgets
+        raised.
+    """
+
+    ops: int = 0
+    merged: int = 0
+    segments: int = 0
+    flows: int = 0
+    expanded: int = 0
+    stored: int = 0
+    duplicates: int = 0
+    closed: int = 0
+    singled: int = 0
+    commits: int = 0
+    lifts: int = 0

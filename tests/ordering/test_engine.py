@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from dataclasses import fields
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+
+from optsched.builder import GraphBuilder
+from optsched.check import check_order
+from optsched.graph import Graph
+from optsched.ordering import ALL_RULES, OrderOutcome, Rules, solve_order
+from optsched.ordering import problem as problem_module
+from optsched.result import Event, Limits, Proof, StopReason
+from tests.generators import PLANNABLE, random_graph, random_order
+from tests.ordering.oracle import Oracle
+
+NAMES = [field.name for field in fields(Rules)]
+
+
+def some_graph(rng: np.random.Generator, ops: int, max_size: int) -> Graph:
+    return random_graph(rng, ops, max_size=max_size, features=PLANNABLE | {"shuffled"})
+
+
+def assert_proved(graph: Graph, outcome: OrderOutcome, optimum: int) -> None:
+    assert check_order(graph, outcome.order) == outcome.peak
+    assert (outcome.peak, outcome.bound) == (optimum, optimum)
+    assert outcome.proof in (Proof.BOUND, Proof.SEARCH)
+    assert outcome.stop_reason is StopReason.PROVED
+
+
+@pytest.mark.parametrize("max_size", [2, 5, 16, 2**50])
+def test_optimum_is_the_oracles_whatever_the_rules(max_size: int) -> None:
+    rng = np.random.default_rng(max_size)
+    for _ in range(250):
+        graph = some_graph(rng, int(rng.integers(0, 11)), max_size)
+        optimum = Oracle(graph).least_peak()
+        assert_proved(graph, solve_order(graph), optimum)
+        for _ in range(3):
+            rules = Rules(**{name: bool(rng.integers(2)) for name in NAMES})
+            start = random_order(rng, graph)
+            assert_proved(graph, solve_order(graph, warm_start=start, rules=rules), optimum)
+
+
+def test_every_combination_of_rules() -> None:
+    rng = np.random.default_rng(9)
+    graphs = [some_graph(rng, 10, 6) for _ in range(6)]
+    optima = [Oracle(graph).least_peak() for graph in graphs]
+    for switches in product((False, True), repeat=len(NAMES)):
+        rules = Rules(**dict(zip(NAMES, switches, strict=True)))
+        for graph, optimum in zip(graphs, optima, strict=True):
+            assert_proved(graph, solve_order(graph, rules=rules), optimum)
+
+
+def test_compiled_kernels_do_what_the_twins_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(4)
+    graphs = [some_graph(rng, 11, 9) for _ in range(60)]
+    starts = [random_order(rng, graph) for graph in graphs]
+    twins = [solve_order(g, warm_start=o) for g, o in zip(graphs, starts, strict=True)]
+    monkeypatch.setattr(problem_module, "TWIN_OPS", -1)
+    for graph, start, twin in zip(graphs, starts, twins, strict=True):
+        assert solve_order(graph, warm_start=start) == twin
+
+
+def branches(count: int, length: int) -> Graph:
+    """Chains of different shapes that are joined at the end: many states, no easy way."""
+    rng = np.random.default_rng(count)
+    build = GraphBuilder("branches")
+    for i in range(count):
+        last: list[str] = []
+        for j in range(length):
+            name = f"b{i}_{j}"
+            build.op(f"op{i}_{j}", reads=last, writes={name: int(rng.integers(1, 100))})
+            last = [name]
+    build.op("join", reads=[f"b{i}_{length - 1}" for i in range(count)], writes={"y": 1})
+    build.output("y")
+    return build.build()
+
+
+def test_same_answer_each_time_without_a_time_limit() -> None:
+    graph = branches(5, 6)
+    assert solve_order(graph) == solve_order(graph)
+
+
+def test_time_limit_keeps_the_warm_start_and_a_valid_bound() -> None:
+    graph = branches(6, 8)
+    start = random_order(np.random.default_rng(0), graph)
+    outcome = solve_order(graph, warm_start=start, limits=Limits(seconds=0.0))
+    assert outcome.stop_reason in (StopReason.TIME_LIMIT, StopReason.PROVED)
+    assert outcome.bound <= solve_order(graph).peak <= outcome.peak <= check_order(graph, start)
+
+
+def test_interrupt_keeps_the_best() -> None:
+    graph = branches(6, 8)
+
+    def stop(event: Event) -> None:
+        if event.source != "warm start":
+            raise KeyboardInterrupt
+
+    outcome = solve_order(graph, on_event=stop)
+    assert outcome.stop_reason is StopReason.INTERRUPTED
+    assert check_order(graph, outcome.order) == outcome.peak >= outcome.bound
+
+
+def test_events_move_towards_each_other() -> None:
+    events: list[Event] = []
+    graph = branches(5, 6)
+    start = random_order(np.random.default_rng(1), graph)
+    outcome = solve_order(graph, warm_start=start, on_event=events.append)
+    for before, after in pairwise(events):
+        assert before.incumbent is not None
+        assert after.incumbent is not None
+        assert before.incumbent >= after.incumbent >= outcome.peak
+        assert before.bound <= after.bound <= outcome.bound
+    assert events[-1].incumbent == outcome.peak
+
+
+def test_a_given_bound_that_is_met_ends_the_search() -> None:
+    graph = branches(4, 5)
+    known = solve_order(graph)
+    again = solve_order(graph, warm_start=known.order, bound=known.peak)
+    assert again.proof is Proof.BOUND
+    assert again.statistics.stored == 0
+
+
+def test_graph_without_ops() -> None:
+    outcome = solve_order(Graph("empty"))
+    assert (outcome.order, outcome.peak, outcome.proof) == ((), 0, Proof.BOUND)
+
+
+def test_rules_are_switches_and_documented() -> None:
+    assert all(value is True for value in (getattr(ALL_RULES, name) for name in NAMES))
+    for name in NAMES:
+        assert f"    {name}\n" in (Rules.__doc__ or "")
