@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+from itertools import chain
 from typing import Protocol
 
 import numpy as np
@@ -29,8 +31,19 @@ def balance(count: int) -> IntArray:
 
 def sort_rows(rows: Rows, *keys: IntArray) -> Rows:
     """Sort the entries of each row by keys, the first most important, one value per entry."""
-    owner = np.repeat(np.arange(len(rows.ptr) - 1), np.diff(rows.ptr))
-    return Rows(rows.ptr, rows.idx[np.lexsort((*reversed(keys), owner))])
+    return Rows(rows.ptr, rows.idx[np.lexsort((*reversed(keys), entry_owners(rows)))])
+
+
+def entry_owners(rows: Rows) -> IntArray:
+    """Return the row that each entry stands in."""
+    return np.repeat(np.arange(len(rows.ptr) - 1, dtype=np.int64), np.diff(rows.ptr))
+
+
+def flatten(rows: Iterable[Collection[int]]) -> tuple[IntArray, IntArray]:
+    """Return the row number and the value of each entry."""
+    packed = list(rows)
+    entries = np.fromiter(chain.from_iterable(packed), np.int64)
+    return np.repeat(np.arange(len(packed), dtype=np.int64), list(map(len, packed))), entries
 
 
 def pack_rows(owners: IntArray, entries: IntArray, count: int) -> Rows:

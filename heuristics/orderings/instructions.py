@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from heuristics.orderings.common import pack_rows
-from optsched.arrays import IntArray, Rows
+from heuristics.orderings.common import entry_owners, flatten, pack_rows
+from optsched.arrays import IntArray, Rows, transpose
 from optsched.graph import Graph
 
 
@@ -46,38 +46,28 @@ class Instructions:
 
 
 def as_instructions(graph: Graph) -> Instructions:
-    """Translate a graph."""
-    n = len(graph.ops)
-    parameters = [b for b, producer in enumerate(graph.producers) if producer is None]
-    maker = [-1 if producer is None else producer for producer in graph.producers]
-    for v, b in enumerate(parameters, start=n):
-        maker[b] = v
+    """Translate a graph; O((n + edges) log n)."""
+    n, arrays = len(graph.ops), graph.arrays
+    parameters = np.flatnonzero(arrays.producer < 0)
     count = n + len(parameters)
-    operands = [[maker[b] for b in op.reads] for op in graph.ops]
-    before: list[list[int]] = []
-    for op, row, preds in zip(graph.ops, operands, graph.predecessors, strict=True):
-        data = set(row)
-        before.append(list(dict.fromkeys([*op.control, *(u for u in preds if u not in data)])))
-    operand_rows, before_rows = _rows(operands, count), _rows(before, count)
+    maker = arrays.producer.copy()
+    maker[parameters] = np.arange(n, count)
+
+    reader, buffer = flatten(op.reads for op in graph.ops)
+    operand = maker[buffer]
+    data = np.unique(operand * count + reader)
+    owner, given = flatten(dict.fromkeys(op.control) for op in graph.ops)
+    v, u = entry_owners(arrays.pred), arrays.pred.idx
+    named = np.isin(u * count + v, np.concatenate([data, given * count + owner]))
+    before = pack_rows(
+        np.concatenate([owner, v[~named]]), np.concatenate([given, u[~named]]), count
+    )
     return Instructions(
         ops=n,
         listing=np.concatenate([np.arange(n, count), np.arange(n)]).astype(np.int64),
-        operands=operand_rows,
-        users=_reverse([list(dict.fromkeys(row)) for row in operands], count),
-        before=before_rows,
-        after=_reverse(before, count),
-        defined=np.append(graph.arrays.alloc, np.zeros(count - n, np.int64)),
+        operands=pack_rows(reader, operand, count),
+        users=pack_rows(data // count, data % count, count),
+        before=before,
+        after=transpose(before, count),
+        defined=np.append(arrays.alloc, np.zeros(count - n, np.int64)),
     )
-
-
-def _rows(rows: list[list[int]], count: int) -> Rows:
-    ptr = np.zeros(count + 1, np.int64)
-    ptr[1 : len(rows) + 1] = np.cumsum([len(row) for row in rows])
-    ptr[len(rows) + 1 :] = ptr[len(rows)]
-    return Rows(ptr, np.array([u for row in rows for u in row], np.int64))
-
-
-def _reverse(rows: list[list[int]], count: int) -> Rows:
-    owners = np.array([u for row in rows for u in row], np.int64)
-    entries = np.array([v for v, row in enumerate(rows) for _ in row], np.int64)
-    return pack_rows(owners, entries, count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from heuristics.orderings.instructions import as_instructions
 from heuristics.orderings.xla_dfs import xla_dfs
 from heuristics.orderings.xla_list import xla_list
 from heuristics.orderings.xla_post_order import xla_post_order
@@ -17,5 +18,6 @@ def xla_default(graph: Graph, seed: int = 0) -> IntArray:
     ----------
     xla/service/hlo_memory_scheduler.cc, `DefaultMemoryScheduler`.
     """
-    orders = [order(graph, seed) for order in (xla_list, xla_dfs, xla_post_order)]
+    code = as_instructions(graph)
+    orders = [order(graph, seed, code=code) for order in (xla_list, xla_dfs, xla_post_order)]
     return min(orders, key=lambda order: peak_memory(graph, order))

@@ -6,16 +6,25 @@ import numpy as np
 
 from heuristics.kernels.xla_list import run_list_scheduler
 from heuristics.orderings.common import balance, pack_rows, work_of
-from heuristics.orderings.instructions import as_instructions
+from heuristics.orderings.instructions import Instructions, as_instructions
 from optsched.arrays import IntArray, Rows, transpose
 from optsched.graph import Graph
 
 
-def xla_list(graph: Graph, seed: int = 0) -> IntArray:
+def xla_list(graph: Graph, seed: int = 0, *, code: Instructions | None = None) -> IntArray:
     """Return the order of XLA's `ListMemoryScheduler`.
 
     The ready instruction that frees most bytes, less those it defines, runs next; ties go to the
     one with more users, then to the one queued last. O((n + edges) log n).
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    seed
+        Not used.
+    code
+        The graph as instructions, if the caller has them.
 
     Notes
     -----
@@ -28,7 +37,7 @@ def xla_list(graph: Graph, seed: int = 0) -> IntArray:
     ----------
     xla/service/hlo_memory_scheduler.cc.
     """
-    arrays, code = graph.arrays, as_instructions(graph)
+    arrays, code = graph.arrays, code or as_instructions(graph)
     count = len(code.defined)
     uses = _root_uses(graph, count)
     counted = np.where(arrays.producer < 0, 0, arrays.size)
