@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import warnings
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
 
 from experiments.capture_inductor.models import MODELS
-from optsched.plugins.inductor_capture import CapturedGraph, capture, write
+from optsched.plugins.inductor_capture import CapturedGraph, Phase, capture, write
 
 HEADER = ("file", "ops", "buffers", "baseline", "lpmf", "bfs", "dfs", "chosen")
 
-STANDARD = tuple((name, None, False) for name in MODELS) + (
+THREADS = 2
+"""For which Inductor lowers: with one thread it makes other choices (scatters), with two or more
+the same ones. No kernel runs here."""
+
+STANDARD: tuple[tuple[str, float | None, bool], ...] = (
+    *((name, None, False) for name in MODELS),
     ("albert_mlm_bs4", 0.5, False),
     ("albert_qa_bs4", 0.5, False),
     ("mobilebert_qa_bs128", 0.5, False),
@@ -28,42 +35,53 @@ STANDARD = tuple((name, None, False) for name in MODELS) + (
 
 
 def main() -> None:
-    options = _parser().parse_args()
+    parser = _parser()
+    options = parser.parse_args()
     if options.list:
         print("\n".join(MODELS))
         return
-    # Inductor's CPU fusion looks at the number of threads.
-    torch.set_num_threads(1)
+    for name in options.names:
+        if name not in MODELS:
+            parser.error(f"no model {name!r}; --list prints their names")
+    torch.set_num_threads(THREADS)
     warnings.filterwarnings("ignore")
     options.out.mkdir(parents=True, exist_ok=True)
-    runs = [(name, options.budget, options.fake_cuda) for name in options.names]
     print("| " + " | ".join(HEADER) + " |")
     print("|---" * len(HEADER) + "|")
-    for name, budget, fake_cuda in STANDARD if options.all else runs:
-        for phase in options.phase:
-            # Checkpointing and the GPU variants are about training.
-            if phase == "infer" and (budget is not None or (options.all and fake_cuda)):
-                continue
-            for graph in _capture(name, phase, budget, fake_cuda):
-                write(options.out / graph.file_name, graph)
-                print(_row(graph), flush=True)
+    for name, budget, fake_cuda, phase in _runs(options):
+        for graph in _capture(name, phase, budget, fake_cuda):
+            write(options.out / graph.file_name, graph)
+            print(_row(graph), flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m experiments.capture_inductor")
-    parser.add_argument("names", nargs="*", choices=[[], *MODELS], metavar="NAME")
+    parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--list", action="store_true", help="print the names and stop")
     parser.add_argument("--all", action="store_true", help="capture the shipped set")
-    parser.add_argument("--phase", nargs="+", choices=["train", "infer"], default=["train", "infer"])
+    parser.add_argument(
+        "--phase", nargs="+", choices=["train", "infer"], default=["train", "infer"]
+    )
     parser.add_argument("--budget", type=float, help="share of activations kept (checkpointing)")
     parser.add_argument("--fake-cuda", action="store_true", help="lower for an imagined GPU")
     parser.add_argument("--out", type=Path, default=Path("out"))
     return parser
 
 
-def _capture(
-    name: str, phase: str, budget: float | None, fake_cuda: bool
-) -> list[CapturedGraph]:
+def _runs(options: argparse.Namespace) -> Iterator[tuple[str, float | None, bool, Phase]]:
+    """Yield model, budget, whether for the imagined GPU, and phase of each capture."""
+    if not options.all:
+        for name, phase in itertools.product(options.names, options.phase):
+            yield name, options.budget, options.fake_cuda, phase
+        return
+    for name, budget, fake_cuda in STANDARD:
+        yield name, budget, fake_cuda, "train"
+        # The variants are about training.
+        if budget is None and not fake_cuda:
+            yield name, budget, fake_cuda, "infer"
+
+
+def _capture(name: str, phase: Phase, budget: float | None, fake_cuda: bool) -> list[CapturedGraph]:
     suffix = "" if budget is None else f"_ac{budget}"
     suffix += "_cuda" if fake_cuda else ""
     graphs = capture(
@@ -75,7 +93,9 @@ def _capture(
     )
     for graph in graphs:
         graph.document["extra"].update(
-            activation_memory_budget=budget, transformers=_version("transformers")
+            activation_memory_budget=budget,
+            threads=THREADS,
+            transformers=_version("transformers"),
         )
     return graphs
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from optsched.plugins.inductor_capture import Build
+from optsched.plugins.inductor_capture import Build, Built
 
 CAUSAL = "labels"
 """Task: predict every token."""
@@ -23,6 +23,7 @@ class Task(nn.Module):
         self.model = model
 
     def forward(self, **inputs: torch.Tensor) -> Any:
+        """Run the model on one batch."""
         output = self.model(**inputs)
         if self.training:
             return output.loss
@@ -31,9 +32,7 @@ class Task(nn.Module):
         return tuple(value for value in output.values() if isinstance(value, torch.Tensor))
 
 
-def language(
-    family: str, head: str, batch: int, length: int, task: str, **settings: Any
-) -> Build:
+def language(family: str, head: str, batch: int, length: int, task: str, **settings: Any) -> Build:
     """Build `{family}For{head}` (or the like) with attention written out in plain ops.
 
     Parameters
@@ -50,7 +49,7 @@ def language(
         Passed on to the configuration.
     """
 
-    def build():
+    def build() -> Built:
         import transformers
 
         config = getattr(transformers, f"{family}Config")(**settings)

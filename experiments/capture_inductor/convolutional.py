@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
-from optsched.plugins.inductor_capture import Build
+from optsched.plugins.inductor_capture import Build, Built
 
 
 class Classifier(nn.Module):
@@ -17,14 +19,17 @@ class Classifier(nn.Module):
         self.network = network
 
     def forward(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Score a batch, or weigh its scores against the labels."""
         scores = self.network(images)
         return F.cross_entropy(scores, labels) if self.training else scores
 
 
-def on_images(make_network, batch: int, side: int = 224, classes: int = 1000) -> Build:
+def on_images(
+    make_network: Callable[[], nn.Module], batch: int, side: int = 224, classes: int = 1000
+) -> Build:
     """Build a classifier of RGB images and one batch for it."""
 
-    def build():
+    def build() -> Built:
         images = torch.randn(batch, 3, side, side)
         labels = torch.randint(0, classes, (batch,))
         return Classifier(make_network()), (images, labels), {}
@@ -93,6 +98,7 @@ class Bottleneck(nn.Module):
         self.shortcut = nn.Sequential(*shortcut)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Add the shortcut to the block."""
         return F.relu(self.main(x) + self.shortcut(x), inplace=True)
 
 
@@ -124,6 +130,7 @@ class InvertedResidual(nn.Module):
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Run the block, around it if the shape is kept."""
         return x + self.main(x) if self.is_residual else self.main(x)
 
 
@@ -151,7 +158,9 @@ def mobilenet_v2() -> nn.Module:
 class Inception(nn.Module):
     """Block of GoogLeNet: four branches side by side, joined along the channels."""
 
-    def __init__(self, inputs: int, one: int, three: tuple[int, int], five: tuple[int, int], pool: int):
+    def __init__(
+        self, inputs: int, one: int, three: tuple[int, int], five: tuple[int, int], pool: int
+    ):
         super().__init__()
 
         def unit(a: int, b: int, kernel: int) -> list[nn.Module]:
@@ -167,6 +176,7 @@ class Inception(nn.Module):
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Join the branches."""
         return torch.cat([branch(x) for branch in self.branches], dim=1)
 
 
@@ -207,6 +217,7 @@ class UNet(nn.Module):
         return nn.Sequential(*first, *conv_norm(outputs, outputs, 3), relu())
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Go down, then up again along the skips."""
         x = self.down[0](x)
         skips = []
         for block in self.down[1:]:
@@ -218,7 +229,7 @@ class UNet(nn.Module):
 
 
 def unet(batch: int, side: int = 256) -> Build:
-    def build():
+    def build() -> Built:
         images = torch.randn(batch, 3, side, side)
         masks = torch.randint(0, 2, (batch, side, side))
         return Classifier(UNet()), (images, masks), {}

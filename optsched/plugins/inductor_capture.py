@@ -19,8 +19,14 @@ from unittest import mock
 
 from optsched.errors import MissingDependencyError, OptschedError, UsageError
 
-Build = Callable[[], tuple[Any, Sequence[Any], Mapping[str, Any]]]
-"""Makes a module, its positional arguments and its keyword arguments."""
+Phase = Literal["train", "infer"]
+"""Training gives forward and backward graphs, inference one graph."""
+
+Built = tuple[Any, Sequence[Any], Mapping[str, Any]]
+"""A module, its positional arguments and its keyword arguments."""
+
+Build = Callable[[], Built]
+"""Makes a module and the arguments to call it with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +60,7 @@ class CapturedGraph:
 def capture(
     build: Build,
     *,
-    phase: Literal["train", "infer"],
+    phase: Phase,
     activation_memory_budget: float | None = None,
     fake_cuda: bool = False,
     model: str | None = None,
