@@ -12,13 +12,17 @@ Dinic, "Algorithm for solution of a problem of maximum flow in networks with pow
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from optsched.arrays import IntArray
 from optsched.jit import kernel
+
+Int: TypeAlias = Any
+"""A whole number in a kernel, Python's or numpy's. Constants and 32-bit numbers are passed as
+`np.int64`, else numba would compile the callee once more for them."""
 
 UNBOUNDED = 2**63 - 1
 """Room of an arc without capacity."""
@@ -46,7 +50,7 @@ class Arcs(NamedTuple):
 
 
 @kernel
-def empty_arcs(nodes: int, pairs: int) -> Arcs:
+def empty_arcs(nodes: Int, pairs: Int) -> Arcs:
     """Return a network of `nodes` nodes with place for `pairs` arcs and their reverses."""
     return Arcs(
         np.full(nodes, -1, np.int64),
@@ -57,7 +61,7 @@ def empty_arcs(nodes: int, pairs: int) -> Arcs:
 
 
 @kernel
-def add_arc(arcs: Arcs, e: int, tail: int, head: int, capacity: int) -> int:
+def add_arc(arcs: Arcs, e: Int, tail: Int, head: Int, capacity: Int) -> Int:
     """Write an arc and its reverse at `e`, `e + 1`; return the next free place."""
     arcs.head[e] = head
     arcs.room[e] = capacity
@@ -71,7 +75,7 @@ def add_arc(arcs: Arcs, e: int, tail: int, head: int, capacity: int) -> int:
 
 
 @kernel
-def find_distances(arcs: Arcs, distance: IntArray, queue: IntArray, source: int, sink: int) -> bool:
+def find_distances(arcs: Arcs, distance: IntArray, queue: IntArray, source: Int, sink: Int) -> bool:
     """Fill in the residual distances to the sink; stop at the source. False if it has no path."""
     distance[:] = -1
     distance[sink] = 0
@@ -95,10 +99,11 @@ def find_distances(arcs: Arcs, distance: IntArray, queue: IntArray, source: int,
 
 @kernel
 def push_blocking(
-    arcs: Arcs, distance: IntArray, current: IntArray, path: IntArray, source: int, sink: int
-) -> int:
+    arcs: Arcs, distance: IntArray, current: IntArray, path: IntArray, source: Int, sink: Int
+) -> Int:
     """Send along shortest paths until each has a full arc; return how much was sent."""
-    current[:] = arcs.first
+    for i in range(len(current)):
+        current[i] = arcs.first[i]
     sent = 0
     depth = 0
     node = source
@@ -132,7 +137,7 @@ def push_blocking(
 
 
 @kernel
-def max_flow(arcs: Arcs, source: int, sink: int, enough: int) -> int:
+def max_flow(arcs: Arcs, source: Int, sink: Int, enough: Int) -> Int:
     """Send from source to sink as much as fits, or until more than `enough` is sent.
 
     Parameters
@@ -161,7 +166,7 @@ def max_flow(arcs: Arcs, source: int, sink: int, enough: int) -> int:
 
 
 @kernel
-def mark_side(arcs: Arcs, node: int, backwards: bool) -> npt.NDArray[np.bool_]:
+def mark_side(arcs: Arcs, node: Int, backwards: bool) -> npt.NDArray[np.bool_]:
     """Mark the nodes that a node reaches in the residual network, or that reach it."""
     flip = 1 if backwards else 0
     marked = np.zeros(len(arcs.first), np.bool_)

@@ -39,8 +39,7 @@ class Search:
         rules = problem.rules
         self.problem = problem
         within = high & ~low
-        goal = int(within.sum())
-        self.task = explore.Task(forward, goal, ceiling, rules.close, commit, probe, rules.lift)
+        self.task = explore.Task(forward, ceiling, rules.close, commit, probe, rules.lift)
         self.begin = (low if forward else high, within)
         self.budget = budget
         self.path = np.empty(len(low) + 1, np.int32)

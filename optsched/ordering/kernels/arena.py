@@ -8,16 +8,17 @@ import numpy as np
 import numpy.typing as npt
 
 from optsched.arrays import IntArray
+from optsched.flow import Int
 from optsched.jit import kernel
 from optsched.ordering.kernels.state import State, place, take_back
 from optsched.ordering.model import Net
 
 Moves = npt.NDArray[np.int32]
 
-STATE_BYTES = 104
+STATE_BYTES = 108
 """Bytes that an arena takes per state, its share of heaps, hash table and moves included."""
 
-STATES, MOVES, OPEN, BLOCKED, LEVEL = 0, 1, 2, 3, 4
+STATES, MOVES, LEVEL = 0, 1, 2
 
 
 class Arena(NamedTuple):
@@ -29,8 +30,8 @@ class Arena(NamedTuple):
         The state before it, and how many states lie before it.
     start, length
         Its moves: `moves[start:start + length]` lead from its parent to it.
-    placed, live
-        Number of ops placed since the root; live bytes.
+    left, live
+        Number of ops still to be placed; live bytes.
     low, high
         128-bit hash of the set of ops placed.
     need
@@ -40,18 +41,18 @@ class Arena(NamedTuple):
     moves
         All moves.
     open, blocked
-        Heaps of states: to be expanded, most placed first; waiting for a larger budget.
+        Heaps of states: to be expanded, fewest ops left first; waiting for a larger budget.
     path
         States from the root to the current one.
     fill
-        Numbers of states, of moves, of heap entries; level of the current state.
+        Numbers of states and of moves; level of the current state.
     """
 
     parent: Moves
     level: Moves
     start: IntArray
     length: Moves
-    placed: Moves
+    left: IntArray
     live: IntArray
     low: IntArray
     high: IntArray
@@ -65,7 +66,7 @@ class Arena(NamedTuple):
 
 
 @kernel
-def make_arena(states: int, ops: int, live: int) -> Arena:
+def make_arena(states: Int, ops: Int, left: Int, live: Int) -> Arena:
     """Return an arena that holds the root only."""
     slots = 16
     while slots < 2 * states:
@@ -75,23 +76,23 @@ def make_arena(states: int, ops: int, live: int) -> Arena:
         np.empty(states, np.int32),
         np.empty(states, np.int64),
         np.empty(states, np.int32),
-        np.empty(states, np.int32),
+        np.empty(states, np.int64),
         np.empty(states, np.int64),
         np.empty(states, np.int64),
         np.empty(states, np.int64),
         np.empty(states, np.int64),
         np.full(slots, -1, np.int32),
         np.empty(8 * states + 64 * ops + 64, np.int32),
-        np.empty(states + 1, np.int32),
-        np.empty(states + 1, np.int32),
+        np.zeros(states + 2, np.int32),
+        np.zeros(states + 2, np.int32),
         np.empty(ops + 2, np.int32),
-        np.zeros(5, np.int64),
+        np.zeros(3, np.int64),
     )
     arena.parent[0] = -1
     arena.level[0] = 0
     arena.start[0] = 0
     arena.length[0] = 0
-    arena.placed[0] = 0
+    arena.left[0] = left
     arena.live[0] = live
     arena.low[0] = 0
     arena.high[0] = 0
@@ -102,7 +103,7 @@ def make_arena(states: int, ops: int, live: int) -> Arena:
 
 
 @kernel
-def find_state(arena: Arena, low: int, high: int) -> int:
+def find_state(arena: Arena, low: Int, high: Int) -> Int:
     """Return the place in the hash table of a state or, if it is new, the place for it."""
     mask = len(arena.table) - 1
     at = low & mask
@@ -115,53 +116,51 @@ def find_state(arena: Arena, low: int, high: int) -> int:
 
 
 @kernel
-def sooner(arena: Arena, a: int, b: int, by_need: bool) -> bool:
-    """Whether state `a` leaves a heap before state `b`."""
-    if by_need:
-        if arena.need[a] != arena.need[b]:
-            return bool(arena.need[a] < arena.need[b])
-    elif arena.placed[a] != arena.placed[b]:
-        return bool(arena.placed[a] > arena.placed[b])
-    if arena.live[a] != arena.live[b]:
-        return bool(arena.live[a] < arena.live[b])
-    return a < b
+def sooner(first: IntArray, second: IntArray, a: Int, b: Int) -> bool:
+    """Whether state `a` comes before state `b`."""
+    if first[a] != first[b]:
+        return bool(first[a] < first[b])
+    if second[a] != second[b]:
+        return bool(second[a] < second[b])
+    return bool(a < b)
 
 
 @kernel
-def push(arena: Arena, s: int, by_need: bool) -> None:
-    """Put a state on the blocked heap (`by_need`) or the open one."""
-    heap, which = (arena.blocked, BLOCKED) if by_need else (arena.open, OPEN)
-    i = arena.fill[which]
-    arena.fill[which] = i + 1
-    while i > 0 and sooner(arena, s, heap[(i - 1) >> 1], by_need):
-        heap[i] = heap[(i - 1) >> 1]
-        i = (i - 1) >> 1
+def push(heap: Moves, first: IntArray, second: IntArray, s: Int) -> None:
+    """Put a state on a heap, whose entry 0 is its size, ordered by two keys."""
+    heap[0] += 1
+    i = np.int64(heap[0])
+    while i > 1 and sooner(first, second, s, np.int64(heap[i >> 1])):
+        heap[i] = heap[i >> 1]
+        i >>= 1
     heap[i] = s
 
 
 @kernel
-def pop(arena: Arena, by_need: bool) -> int:
+def pop(heap: Moves, first: IntArray, second: IntArray) -> Int:
     """Take the first state off a heap that is not empty."""
-    heap, which = (arena.blocked, BLOCKED) if by_need else (arena.open, OPEN)
-    first = heap[0]
-    count = arena.fill[which] - 1
-    arena.fill[which] = count
-    last = heap[count]
-    i = 0
-    while 2 * i + 1 < count:
-        child = 2 * i + 1
-        if child + 1 < count and sooner(arena, heap[child + 1], heap[child], by_need):
+    top = np.int64(heap[1])
+    count = np.int64(heap[0])
+    last = np.int64(heap[count])
+    count -= 1
+    heap[0] = count
+    i = 1
+    while 2 * i <= count:
+        child = 2 * i
+        here = np.int64(heap[child])
+        if child < count and sooner(first, second, np.int64(heap[child + 1]), here):
             child += 1
-        if not sooner(arena, heap[child], last, by_need):
+            here = np.int64(heap[child])
+        if not sooner(first, second, here, last):
             break
-        heap[i] = heap[child]
+        heap[i] = here
         i = child
     heap[i] = last
-    return int(first)
+    return top
 
 
 @kernel
-def go_to(net: Net, state: State, arena: Arena, forward: bool, s: int) -> None:
+def go_to(net: Net, state: State, arena: Arena, forward: bool, s: Int) -> None:
     """Turn the current state into `s`, by way of the latest state before both."""
     level = arena.level[s]
     here = arena.fill[LEVEL]
@@ -172,7 +171,7 @@ def go_to(net: Net, state: State, arena: Arena, forward: bool, s: int) -> None:
     while here > common:
         t = arena.path[here]
         for k in range(arena.start[t] + arena.length[t] - 1, arena.start[t] - 1, -1):
-            take_back(net, state, forward, arena.moves[k])
+            take_back(net, state, forward, np.int64(arena.moves[k]))
         here -= 1
     t = s
     for i in range(level, common, -1):
@@ -181,30 +180,36 @@ def go_to(net: Net, state: State, arena: Arena, forward: bool, s: int) -> None:
     for i in range(common + 1, level + 1):
         t = arena.path[i]
         for k in range(arena.start[t], arena.start[t] + arena.length[t]):
-            place(net, state, forward, arena.moves[k])
+            place(net, state, forward, np.int64(arena.moves[k]))
     arena.fill[LEVEL] = level
 
 
 @kernel
-def grow_arena(arena: Arena, ops: int) -> Arena:
+def grow_arena(arena: Arena, ops: Int) -> Arena:
     """Return an arena of the same content with twice the room."""
     old = len(arena.parent)
     count, used = arena.fill[STATES], arena.fill[MOVES]
-    new = make_arena(2 * old, ops, arena.live[0])
-    new.parent[:count] = arena.parent[:count]
-    new.level[:count] = arena.level[:count]
-    new.start[:count] = arena.start[:count]
-    new.length[:count] = arena.length[:count]
-    new.placed[:count] = arena.placed[:count]
-    new.live[:count] = arena.live[:count]
-    new.low[:count] = arena.low[:count]
-    new.high[:count] = arena.high[:count]
-    new.need[:count] = arena.need[:count]
-    for s in range(1, count):
-        new.table[find_state(new, arena.low[s], arena.high[s])] = s
-    new.moves[:used] = arena.moves[:used]
-    new.open[: arena.fill[OPEN]] = arena.open[: arena.fill[OPEN]]
-    new.blocked[: arena.fill[BLOCKED]] = arena.blocked[: arena.fill[BLOCKED]]
-    new.path[:] = arena.path
-    new.fill[:] = arena.fill
+    new = make_arena(2 * old, ops, arena.left[0], arena.live[0])
+    for s in range(count):
+        new.parent[s] = arena.parent[s]
+        new.level[s] = arena.level[s]
+        new.start[s] = arena.start[s]
+        new.length[s] = arena.length[s]
+        new.left[s] = arena.left[s]
+        new.live[s] = arena.live[s]
+        new.low[s] = arena.low[s]
+        new.high[s] = arena.high[s]
+        new.need[s] = arena.need[s]
+        if s > 0:
+            new.table[find_state(new, arena.low[s], arena.high[s])] = s
+    for i in range(used):
+        new.moves[i] = arena.moves[i]
+    for i in range(arena.open[0] + 1):
+        new.open[i] = arena.open[i]
+    for i in range(arena.blocked[0] + 1):
+        new.blocked[i] = arena.blocked[i]
+    for i in range(len(arena.path)):
+        new.path[i] = arena.path[i]
+    for i in range(len(arena.fill)):
+        new.fill[i] = arena.fill[i]
     return new

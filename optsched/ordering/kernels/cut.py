@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from optsched.arrays import IntArray
-from optsched.flow import UNBOUNDED, Arcs, add_arc, empty_arcs, mark_side, max_flow
+from optsched.flow import UNBOUNDED, Arcs, Int, add_arc, empty_arcs, mark_side, max_flow
 from optsched.jit import kernel
 from optsched.ordering.model import Net
 
@@ -42,13 +42,13 @@ class Cut(NamedTuple):
 
     arcs: Arcs
     buffers: IntArray
-    source: int
-    sink: int
-    profit: int
+    source: Int
+    sink: Int
+    profit: Int
 
 
 @kernel
-def live_after(net: Net, base: int, done: Flags) -> int:
+def live_after(net: Net, base: Int, done: Flags) -> Int:
     """Live bytes after the ops of a downset have ended."""
     live = base
     for v in range(len(net.net)):
@@ -124,16 +124,17 @@ def build_cut(net: Net, done: Flags, free: IntArray, place: IntArray) -> Cut:
                 buffers[found] = b
                 found += 1
                 pairs += 1 + net.user_ptr[b + 1] - net.user_ptr[b]
+    unbounded = np.int64(UNBOUNDED)
     source, sink = count + found, count + found + 1
     arcs = empty_arcs(count + found + 2, pairs)
-    profit, e = 0, 0
+    profit, e = np.int64(0), np.int64(0)
     for j in range(found):
         b = buffers[j]
         profit += net.size[b]
         e = add_arc(arcs, e, source, count + j, net.size[b])
         for k in range(net.user_ptr[b], net.user_ptr[b + 1]):
             if place[net.user[k]] >= 0:
-                e = add_arc(arcs, e, count + j, place[net.user[k]], UNBOUNDED)
+                e = add_arc(arcs, e, count + j, place[net.user[k]], unbounded)
     for i in range(count):
         v = free[i]
         if net.net[v] > 0:
@@ -143,24 +144,24 @@ def build_cut(net: Net, done: Flags, free: IntArray, place: IntArray) -> Cut:
             e = add_arc(arcs, e, source, i, -net.net[v])
         for k in range(net.pred_ptr[v], net.pred_ptr[v + 1]):
             if place[net.pred[k]] >= 0:
-                e = add_arc(arcs, e, i, place[net.pred[k]], UNBOUNDED)
+                e = add_arc(arcs, e, i, place[net.pred[k]], unbounded)
     for i in range(count):
         place[free[i]] = -1
     return Cut(arcs, buffers[:found].copy(), source, sink, profit)
 
 
 @kernel
-def best_selection(net: Net, done: Flags, free: IntArray, place: IntArray, largest: bool) -> Flags:
+def best_selection(net: Net, done: Flags, free: IntArray, place: IntArray, largest: Int) -> Flags:
     """Which of `free` to add for the least live bytes; the largest or the smallest such choice."""
     cut = build_cut(net, done, free, place)
-    max_flow(cut.arcs, cut.source, cut.sink, UNBOUNDED)
+    max_flow(cut.arcs, cut.source, cut.sink, np.int64(UNBOUNDED))
     if largest:
-        return ~mark_side(cut.arcs, cut.sink, True)[: len(free)]
-    return mark_side(cut.arcs, cut.source, False)[: len(free)]
+        return ~mark_side(cut.arcs, cut.sink, largest)[: len(free)]
+    return mark_side(cut.arcs, cut.source, largest)[: len(free)]
 
 
 @kernel
-def around(net: Net, op: int) -> tuple[Flags, IntArray]:
+def around(net: Net, op: Int) -> tuple[Flags, IntArray]:
     """The ancestors of an op as flags, and the ops that are comparable to it in neither way."""
     n = len(net.net)
     before = np.zeros(n, np.bool_)
@@ -177,11 +178,11 @@ def around(net: Net, op: int) -> tuple[Flags, IntArray]:
 
 
 @kernel
-def least_during(net: Net, base: int, op: int, place: IntArray) -> int:
+def least_during(net: Net, base: Int, op: Int, place: IntArray) -> Int:
     """Live bytes that no order can avoid while `op` runs."""
     before, free = around(net, op)
     live = live_after(net, base, before) + int(net.hill[op])
     if len(free) == 0:
         return live
     cut = build_cut(net, before, free, place)
-    return live + max_flow(cut.arcs, cut.source, cut.sink, UNBOUNDED) - cut.profit
+    return live + max_flow(cut.arcs, cut.source, cut.sink, np.int64(UNBOUNDED)) - cut.profit

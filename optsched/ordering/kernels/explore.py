@@ -7,11 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from optsched.arrays import IntArray
+from optsched.flow import Int
 from optsched.jit import kernel
 from optsched.ordering.kernels.arena import (
-    BLOCKED,
     MOVES,
-    OPEN,
     STATES,
     Arena,
     Moves,
@@ -52,8 +51,6 @@ class Task(NamedTuple):
     ----------
     forward
         From the start of the interval, or from its end.
-    goal
-        Number of ops in the interval.
     ceiling
         A budget of this or more is of no interest.
     close, commit, probe, lift
@@ -62,11 +59,10 @@ class Task(NamedTuple):
     """
 
     forward: bool
-    goal: int
-    ceiling: int
+    ceiling: Int
     close: bool
     commit: bool
-    probe: int
+    probe: Int
     lift: bool
 
 
@@ -81,8 +77,8 @@ class Scratch(NamedTuple):
 
 @kernel
 def try_move(
-    net: Net, state: State, task: Task, budget: int, v: int, moves: Moves, count: int
-) -> int:
+    net: Net, state: State, task: Task, budget: Int, v: Int, moves: Moves, count: Int
+) -> Int:
     """Place `v` and what the closure rule adds; write the moves and return the place after them."""
     place(net, state, task.forward, v)
     moves[count] = v
@@ -92,16 +88,16 @@ def try_move(
 
 
 @kernel
-def undo_moves(net: Net, state: State, forward: bool, moves: Moves, first: int, end: int) -> None:
+def undo_moves(net: Net, state: State, forward: bool, moves: Moves, first: Int, end: Int) -> None:
     """Take back `moves[first:end]`."""
     for k in range(end - 1, first - 1, -1):
-        take_back(net, state, forward, moves[k])
+        take_back(net, state, forward, np.int64(moves[k]))
 
 
 @kernel
 def keep_best(
-    net: Net, state: State, forward: bool, moves: Moves, first: int, end: int, spot: IntArray
-) -> int:
+    net: Net, state: State, forward: bool, moves: Moves, first: Int, end: Int, spot: IntArray
+) -> Int:
     """Reduce moves from the current state to those that lead to the least live bytes on the way.
 
     Of several such states it is the farthest. Returns the place after the last move kept.
@@ -123,7 +119,7 @@ def keep_best(
 
 
 @kernel
-def mark_touched(net: Net, moves: Moves, first: int, end: int, mark: IntArray, stamp: int) -> None:
+def mark_touched(net: Net, moves: Moves, first: Int, end: Int, mark: IntArray, stamp: Int) -> None:
     """Mark the ops whose readiness or effect some moves may have changed."""
     for k in range(first, end):
         v = moves[k]
@@ -142,20 +138,20 @@ def probe_second(
     net: Net,
     state: State,
     task: Task,
-    budget: int,
+    budget: Int,
     moves: Moves,
-    first: int,
-    end: int,
+    first: Int,
+    end: Int,
     scratch: Scratch,
-    stamp: int,
-) -> int:
+    stamp: Int,
+) -> Int:
     """Look for a second step after `moves[first:end]` that gets back to the present live bytes.
 
     Leaves the state as it was; returns the place after the longer moves, or -1.
     """
     start_live = state.tally[LIVE]
     for k in range(first, end):
-        place(net, state, task.forward, moves[k])
+        place(net, state, task.forward, np.int64(moves[k]))
     mark_touched(net, moves, first, end, scratch.mark, stamp)
     count = 0
     for i in range(state.tally[READY]):
@@ -184,11 +180,11 @@ def find_children(
     state: State,
     arena: Arena,
     task: Task,
-    budget: int,
-    s: int,
+    budget: Int,
+    s: Int,
     scratch: Scratch,
     counters: IntArray,
-) -> int:
+) -> Int:
     """List the successors of the current state behind `arena.moves`; return their number, or -1.
 
     `scratch.child` gets first move, end of moves and live bytes of each. The state's `need` is set.
@@ -206,7 +202,8 @@ def find_children(
         v = candidates[i]
         during, _ = look_ahead(net, state, task.forward, v)
         if during > budget:
-            arena.need[s] = min(arena.need[s], during)
+            if during < arena.need[s]:
+                arena.need[s] = during
             continue
         if at > room:
             return -1
@@ -242,15 +239,15 @@ def single_child(
     state: State,
     arena: Arena,
     task: Task,
-    s: int,
+    s: Int,
     scratch: Scratch,
     counters: IntArray,
-) -> int:
+) -> Int:
     """Make the first child, which has no more live bytes than its parent, the only one."""
     moves, child = arena.moves, scratch.child
     end = keep_best(net, state, task.forward, moves, child[0], child[1], scratch.spot)
     for k in range(child[0], end):
-        place(net, state, task.forward, moves[k])
+        place(net, state, task.forward, np.int64(moves[k]))
     child[1], child[2] = end, state.tally[LIVE]
     undo_moves(net, state, task.forward, moves, child[0], end)
     arena.need[s] = NEVER
@@ -260,8 +257,8 @@ def single_child(
 
 @kernel
 def store_child(
-    arena: Arena, s: int, first: int, end: int, live: int, codes: IntArray, counters: IntArray
-) -> int:
+    arena: Arena, s: Int, first: Int, end: Int, live: Int, codes: IntArray, counters: IntArray
+) -> Int:
     """Add a child to the arena, its moves being moved to where they belong; -1 if it is known."""
     moves = arena.moves
     low, high = arena.low[s], arena.high[s]
@@ -271,8 +268,8 @@ def store_child(
     at = find_state(arena, low, high)
     if arena.table[at] >= 0:
         counters[DUPLICATES] += 1
-        return -1
-    new = int(arena.fill[STATES])
+        return np.int64(-1)
+    new = np.int64(arena.fill[STATES])
     start = arena.fill[MOVES]
     for k in range(first, end):
         moves[start + k - first] = moves[k]
@@ -281,22 +278,22 @@ def store_child(
     arena.level[new] = arena.level[s] + 1
     arena.start[new] = start
     arena.length[new] = end - first
-    arena.placed[new] = arena.placed[s] + end - first
+    arena.left[new] = arena.left[s] - end + first
     arena.live[new] = live
     arena.low[new] = low
     arena.high[new] = high
     arena.fill[STATES] = new + 1
     arena.fill[MOVES] = start + end - first
     counters[STORED] += 1
-    push(arena, new, False)
+    push(arena.open, arena.left, arena.live, new)
     return new
 
 
 @kernel
-def read_path(arena: Arena, s: int, out: Moves) -> int:
+def read_path(arena: Arena, s: Int, out: Moves) -> Int:
     """Write the moves from the root to a state; return how many there are."""
-    at = int(arena.placed[s])
-    total = at
+    total = arena.left[0] - arena.left[s]
+    at = total
     while s > 0:
         for k in range(arena.start[s] + arena.length[s] - 1, arena.start[s] - 1, -1):
             at -= 1
@@ -306,22 +303,23 @@ def read_path(arena: Arena, s: int, out: Moves) -> int:
 
 
 @kernel
-def raise_budget(arena: Arena, budget: int, ceiling: int) -> int:
+def raise_budget(arena: Arena, budget: Int, ceiling: Int) -> Int:
     """Let in the states that wait for the least budget, and return it; `ceiling` if none is less.
 
     As no state is left to expand, no order stays below that budget.
     """
-    if arena.fill[BLOCKED] == 0 or arena.need[arena.blocked[0]] >= ceiling:
+    if arena.blocked[0] == 0 or arena.need[arena.blocked[1]] >= ceiling:
         return ceiling
-    budget = max(budget, int(arena.need[arena.blocked[0]]))
-    while arena.fill[BLOCKED] > 0 and arena.need[arena.blocked[0]] <= budget:
-        push(arena, pop(arena, True), False)
+    budget = max(budget, int(arena.need[arena.blocked[1]]))
+    while arena.blocked[0] > 0 and arena.need[arena.blocked[1]] <= budget:
+        s = pop(arena.blocked, arena.need, arena.live)
+        push(arena.open, arena.left, arena.live, s)
     return budget
 
 
 @kernel
 def start_search(
-    net: Net, base: int, done: Flags, within: Flags, forward: bool, states: int
+    net: Net, base: Int, done: Flags, within: Flags, forward: bool, states: Int
 ) -> tuple[State, Arena, Scratch]:
     """Set up a search from the downset `done` over the ops of `within`.
 
@@ -329,8 +327,8 @@ def start_search(
     """
     n = len(net.net)
     state = start_state(net, base, done, within, forward)
-    arena = make_arena(states, n, state.tally[LIVE])
-    push(arena, 0, False)
+    arena = make_arena(states, n, np.sum(within), state.tally[LIVE])
+    push(arena.open, arena.left, arena.live, np.int64(0))
     scratch = Scratch(
         np.empty(n + 1, np.int64),
         np.empty(3 * n + 3, np.int64),
@@ -347,13 +345,13 @@ def advance(
     state: State,
     arena: Arena,
     scratch: Scratch,
-    budget: int,
+    budget: Int,
     codes: IntArray,
     path: Moves,
     counters: IntArray,
-    expansions: int,
-    enough: int,
-) -> tuple[int, int, int]:
+    expansions: Int,
+    enough: Int,
+) -> tuple[int, Int, Int]:
     """Go on with a search for a number of expansions.
 
     Parameters
@@ -384,17 +382,17 @@ def advance(
     for _ in range(expansions):
         if arena.fill[STATES] >= enough:
             break
-        if arena.fill[OPEN] == 0:
+        if arena.open[0] == 0:
             raised = raise_budget(arena, budget, task.ceiling)
             if raised >= task.ceiling or not task.lift:
                 return EXHAUSTED, raised, 0
             counters[LIFTED] += 1
             budget = raised
-        s = pop(arena, False)
+        s = pop(arena.open, arena.left, arena.live)
         go_to(net, state, arena, task.forward, s)
         count = find_children(net, state, arena, task, budget, s, scratch, counters)
         if count < 0 or arena.fill[STATES] + count > len(arena.parent):
-            push(arena, s, False)
+            push(arena.open, arena.left, arena.live, s)
             return FULL, budget, 0
         counters[EXPANDED] += 1
         for i in range(count):
@@ -405,12 +403,14 @@ def advance(
             if new < 0:
                 continue
             commits = task.commit and live <= root_live
-            if commits or arena.placed[new] == task.goal:
+            if commits or arena.left[new] == 0:
                 length = read_path(arena, new, path)
                 if commits:
-                    go_to(net, state, arena, task.forward, 0)
-                    length = keep_best(net, state, task.forward, path, 0, length, scratch.spot)
+                    go_to(net, state, arena, task.forward, np.int64(0))
+                    length = keep_best(
+                        net, state, task.forward, path, np.int64(0), length, scratch.spot
+                    )
                 return REACHED, budget, length
         if arena.need[s] < NEVER:
-            push(arena, s, True)
+            push(arena.blocked, arena.need, arena.live, s)
     return PAUSED, budget, 0

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from optsched.arrays import IntArray
+from optsched.flow import Int
 from optsched.jit import kernel
 from optsched.ordering.kernels.cut import Flags, live_after
 from optsched.ordering.model import Net
@@ -50,7 +51,7 @@ class State(NamedTuple):
 
 
 @kernel
-def start_state(net: Net, base: int, done: Flags, within: Flags, forward: bool) -> State:
+def start_state(net: Net, base: Int, done: Flags, within: Flags, forward: bool) -> State:
     """Return the state of a downset; only ops of `within` will ever be placed."""
     n = len(net.net)
     waiting = np.zeros(len(net.size), np.int64)
@@ -78,7 +79,7 @@ def start_state(net: Net, base: int, done: Flags, within: Flags, forward: bool) 
 
 
 @kernel
-def add_ready(state: State, v: int) -> None:
+def add_ready(state: State, v: Int) -> None:
     """Put an op on the ready list."""
     count = state.tally[READY]
     state.ready[count] = v
@@ -87,7 +88,7 @@ def add_ready(state: State, v: int) -> None:
 
 
 @kernel
-def drop_ready(state: State, v: int) -> None:
+def drop_ready(state: State, v: Int) -> None:
     """Take an op off the ready list; the last one moves to its place."""
     count = state.tally[READY] - 1
     last = state.ready[count]
@@ -99,7 +100,7 @@ def drop_ready(state: State, v: int) -> None:
 
 
 @kernel
-def place(net: Net, state: State, forward: bool, v: int) -> None:
+def place(net: Net, state: State, forward: bool, v: Int) -> None:
     """Place a ready op."""
     drop_ready(state, v)
     live = state.tally[LIVE]
@@ -132,7 +133,7 @@ def place(net: Net, state: State, forward: bool, v: int) -> None:
 
 
 @kernel
-def take_back(net: Net, state: State, forward: bool, v: int) -> None:
+def take_back(net: Net, state: State, forward: bool, v: Int) -> None:
     """Undo the latest placement, which was of `v`."""
     live = state.tally[LIVE]
     if forward:
@@ -165,7 +166,7 @@ def take_back(net: Net, state: State, forward: bool, v: int) -> None:
 
 
 @kernel
-def look_ahead(net: Net, state: State, forward: bool, v: int) -> tuple[int, int]:
+def look_ahead(net: Net, state: State, forward: bool, v: Int) -> tuple[Int, Int]:
     """Live bytes while a ready op runs, and on its far side if it is placed now."""
     live = int(state.tally[LIVE])
     if forward:
@@ -183,8 +184,8 @@ def look_ahead(net: Net, state: State, forward: bool, v: int) -> tuple[int, int]
 
 @kernel
 def close_state(
-    net: Net, state: State, forward: bool, budget: int, moves: npt.NDArray[np.int32], count: int
-) -> int:
+    net: Net, state: State, forward: bool, budget: Int, moves: npt.NDArray[np.int32], count: Int
+) -> Int:
     """Place ready ops that fit the budget and do not raise the live bytes, until none is left.
 
     Writes them to `moves` from position `count`; returns the position after the last.
@@ -207,7 +208,7 @@ def close_state(
 
 
 @kernel
-def follow(net: Net, base: int, order: IntArray, during: IntArray) -> int:
+def follow(net: Net, base: Int, order: IntArray, during: IntArray) -> Int:
     """Write the live bytes while each op of an order runs, by step; return the peak."""
     waiting = net.user_ptr[1:] - net.user_ptr[:-1]
     live, peak = base, base
