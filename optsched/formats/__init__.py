@@ -1,1 +1,208 @@
-"""File formats: each module reads one into a graph or writes a plan back."""
+"""Files in and out: graphs, plans and packings, told apart by what they hold, not by name.
+
+Reading raises :class:`FormatError`, :class:`GraphError` or :class:`PlanError` in one line that
+starts with the file's name. "-" is standard input or output; gzip is understood everywhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from optsched.arrays import IntArray
+from optsched.errors import FormatError, UsageError
+from optsched.formats import inductor, minimalloc, native
+from optsched.formats.fields import show
+from optsched.formats.inductor import InputBytes
+from optsched.formats.minimalloc import UNPLACED, Packing, packing_of
+from optsched.formats.source import (
+    decode_text,
+    errors_named,
+    label_of,
+    parse_json,
+    read_bytes,
+    unpack,
+    write_bytes,
+)
+from optsched.graph import Graph
+from optsched.plan import Plan
+
+__all__ = [
+    "FORMATS",
+    "UNPLACED",
+    "InputBytes",
+    "Packing",
+    "packing_of",
+    "read_graph",
+    "read_packing",
+    "read_plan",
+    "read_plan_claims",
+    "sniff",
+    "sniff_file",
+    "write_bytes",
+    "write_graph",
+    "write_packing",
+    "write_plan",
+]
+
+FORMATS = {
+    "optsched-graph": "a graph",
+    "optsched-plan": "a plan",
+    "inductor": "a graph",
+    "minimalloc": "a packing",
+}
+"""What a file of each format holds."""
+
+
+def sniff(data: bytes) -> str:
+    """Return the name of the format, one of :data:`FORMATS`, by content alone.
+
+    Raises
+    ------
+    FormatError
+        If it is none of them, or malformed JSON or text.
+    """
+    text = decode_text(unpack(data))
+    return _sniff_document(parse_json(text)) if _is_json(text) else _sniff_text(text)
+
+
+def sniff_file(path: str | Path) -> str:
+    """Return the name of a file's format."""
+    data = read_bytes(path)
+    with errors_named(label_of(path)):
+        return sniff(data)
+
+
+def read_graph(path: str | Path, *, input_bytes: InputBytes | str = InputBytes.RECORDED) -> Graph:
+    """Read a graph of any known format.
+
+    Parameters
+    ----------
+    path
+        The file.
+    input_bytes
+        Which size freed inputs have where a file gives two: see :class:`InputBytes`.
+    """
+    if input_bytes not in list(InputBytes):
+        raise UsageError(f"input bytes {input_bytes!r} are none of {', '.join(InputBytes)}")
+    text = _read_text(path)
+    with errors_named(label_of(path)):
+        name, document = _expect(text, "a graph")
+        if name == "inductor":
+            return inductor.read_inductor(
+                document, name=_stem_of(path), input_bytes=InputBytes(input_bytes)
+            )
+        return native.read_graph_document({"name": _stem_of(path), **document})
+
+
+def read_plan(path: str | Path, graph: Graph) -> Plan:
+    """Read a plan of a graph; whether it is valid is for `optsched.check` to say."""
+    return read_plan_claims(path, graph)[0]
+
+
+def read_plan_claims(path: str | Path, graph: Graph) -> tuple[Plan, dict[str, Any]]:
+    """Read a plan and what its file claims: peak, slab, and bounds and proofs if it has any."""
+    text = _read_text(path)
+    with errors_named(label_of(path)):
+        _, document = _expect(text, "a plan")
+        return native.read_plan_document(graph, document)
+
+
+def read_packing(path: str | Path, *, pins: bool = False) -> Packing:
+    """Read a packing problem and the offsets that its file gives, if it does.
+
+    Parameters
+    ----------
+    path
+        The file.
+    pins
+        Take given offsets as required ones.
+    """
+    text = _read_text(path)
+    with errors_named(label_of(path)):
+        _expect(text, "a packing")
+        return minimalloc.read_minimalloc(text, name=_stem_of(path), pins=pins)
+
+
+def write_graph(path: str | Path, graph: Graph) -> None:
+    """Write a graph as `optsched-graph/1`."""
+    write_bytes(path, _json_bytes(native.graph_document(graph)))
+
+
+def write_plan(
+    path: str | Path, graph: Graph, plan: Plan, claims: Mapping[str, Any] | None = None
+) -> None:
+    """Write a plan as `optsched-plan/1`; for `claims` see :func:`native.plan_document`."""
+    write_bytes(path, _json_bytes(native.plan_document(graph, plan, claims)))
+
+
+def write_packing(path: str | Path, packing: Packing, offsets: IntArray | None = None) -> None:
+    """Write a packing: its table as it was read, with these offsets if given."""
+    placed = packing if offsets is None else minimalloc.with_offsets(packing, offsets)
+    write_bytes(path, minimalloc.minimalloc_text(placed).encode())
+
+
+def _stem_of(path: str | Path) -> str:
+    """Return the name of a file without its folder and what its suffixes say about it."""
+    name = "stdin" if str(path) == "-" else Path(path).name
+    stem = name.removesuffix(".gz")
+    for suffix in (".json", ".csv"):
+        stem = stem.removesuffix(suffix)
+    return stem or name
+
+
+def _read_text(path: str | Path) -> str:
+    """Return a file's text; errors start with its name."""
+    data = read_bytes(path)
+    with errors_named(label_of(path)):
+        return decode_text(data)
+
+
+def _is_json(text: str) -> bool:
+    return text.lstrip()[:1] in ("{", "[")
+
+
+def _expect(text: str, wanted: str) -> tuple[str, Any]:
+    """Return the format's name and the parsed JSON, if any, of a file that is what is wanted."""
+    document = parse_json(text) if _is_json(text) else None
+    name = _sniff_text(text) if document is None else _sniff_document(document)
+    if FORMATS[name] != wanted:
+        raise FormatError(f"this is {FORMATS[name]} ({name}), {wanted} is wanted")
+    return name, document
+
+
+def _sniff_document(document: object) -> str:
+    if not isinstance(document, dict):
+        raise FormatError(f"expected a JSON object, got {show(document)}")
+    tag = document.get("format")
+    if tag is None and inductor.looks_like(document):
+        return "inductor"
+    for name in ("optsched-graph", "optsched-plan"):
+        if isinstance(tag, str) and tag.startswith(f"{name}/"):
+            return name
+    keys = ", ".join(show(key) for key in list(document)[:5])
+    raise FormatError(f"JSON of no known format; its keys are {keys or 'none'}")
+
+
+def _sniff_text(text: str) -> str:
+    if minimalloc.looks_like(text):
+        return "minimalloc"
+    if not text.strip():
+        raise FormatError("the file is empty")
+    start = show(text.strip()[:40])
+    raise FormatError(f"no known format: neither JSON nor a MiniMalloc CSV, it starts with {start}")
+
+
+def _json_bytes(document: Mapping[str, Any]) -> bytes:
+    """One op, buffer or key a line: small, and readable in a diff."""
+    parts = []
+    for key, value in document.items():
+        if isinstance(value, list) and value:
+            rows = ",\n".join("  " + json.dumps(row) for row in value)
+            text = f"[\n{rows}\n ]"
+        else:
+            text = json.dumps(value)
+        parts.append(f" {json.dumps(key)}: {text}")
+    return ("{\n" + ",\n".join(parts) + "\n}\n").encode()

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from reprlib import Repr
 from typing import Any
 
 from optsched.errors import FormatError
 
 _REQUIRED: Any = object()
+_SHORT = Repr()
+_SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict, _SHORT.maxstring = 3, 4, 4, 60
+_NEWER = "this file may need a newer optsched"
 
 
 class Record:
@@ -28,7 +32,7 @@ class Record:
 
     def __init__(self, value: object, where: str) -> None:
         if not isinstance(value, Mapping):
-            raise FormatError(f"{where}: expected an object, got {_show(value)}")
+            raise FormatError(f"{where}: expected an object, got {show(value)}")
         self.value: Mapping[str, Any] = value
         self.where = where
 
@@ -36,8 +40,12 @@ class Record:
         """Raise if there is a key that is not in `known`."""
         unknown = [key for key in self.value if key not in known]
         if unknown:
-            names = ", ".join(_show(key) for key in unknown[:5])
-            raise FormatError(f"{self.where}: unknown key {names}")
+            names = ", ".join(show(key) for key in unknown[:5])
+            raise FormatError(f"{self.where}: unknown key {names}; {_NEWER}")
+
+    def has(self, key: str) -> bool:
+        """Whether the key is there and not null."""
+        return self.value.get(key) is not None
 
     def text(self, key: str, default: str = _REQUIRED) -> str:
         """A string."""
@@ -64,7 +72,7 @@ class Record:
         items = self.items(key, default)
         for item in items:
             if not isinstance(item, str):
-                raise FormatError(f"{self.where}: {key} holds {_show(item)}, expected strings")
+                raise FormatError(f"{self.where}: {key} holds {show(item)}, expected strings")
         return items
 
     def mapping(self, key: str, default: dict[str, Any] = _REQUIRED) -> dict[str, Any]:
@@ -73,16 +81,18 @@ class Record:
         return found
 
     def _take(self, key: str, kind: type, wanted: str, default: Any) -> Any:
+        label = key if key.isprintable() else repr(key)
         if key not in self.value:
             if default is _REQUIRED:
-                raise FormatError(f"{self.where}: {key} is missing")
+                raise FormatError(f"{self.where}: {label} is missing")
             return default
         value = self.value[key]
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise FormatError(f"{self.where}: {key} must be {wanted}, got {_show(value)}")
+            raise FormatError(f"{self.where}: {label} must be {wanted}, got {show(value)}")
         return value
 
 
-def _show(value: object) -> str:
-    text = repr(value)
+def show(value: object) -> str:
+    """Return a value as it looks in messages: on one line, and a short one."""
+    text = _SHORT.repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

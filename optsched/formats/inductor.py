@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import Any
 
 from optsched.errors import FormatError
-from optsched.formats.fields import Record
+from optsched.formats.fields import Record, show
 from optsched.graph import Buffer, Graph, InputPolicy, Op, OutputPolicy
 
 
@@ -136,7 +136,7 @@ def _find_births(rows: Mapping[str, _Row], producer: Mapping[str, int]) -> None:
             raise FormatError(
                 f"buffer {row.name!r} allocates {row.alloc} bytes and frees {row.size}"
             )
-        parents = [dep for dep in row.deps if left.get(dep, -1) >= row.size]
+        parents = [d for d in row.deps if d in producer and left.get(d, -1) >= row.size]
         if not parents:
             raise FormatError(
                 f"buffer {row.name!r} frees {row.size} bytes that no buffer it depends on allocated"
@@ -169,7 +169,8 @@ def _make_ops(
 ) -> tuple[Op, ...]:
     raw = _per_node(extra, "unmet_dep_names", len(names))
     ordering = _per_node(extra, "pred_nodes", len(names))
-    kinds = extra.items("kinds", None) or extra.items("ops", None) or [""] * len(names)
+    _check_positions(ordering or [], len(names))
+    kinds = extra.texts("kinds", []) or extra.texts("ops", [])
     ops = []
     for v, name in enumerate(names):
         own = set(writes[v])
@@ -187,7 +188,7 @@ def _make_ops(
                 uses=tuple(ids[d] for d in used if d not in set(direct)),
                 writes=tuple(ids[b] for b in writes[v]),
                 control=tuple(sorted(control)),
-                kind=str(kinds[v]) if v < len(kinds) else "",
+                kind=kinds[v] if v < len(kinds) else "",
             )
         )
     return tuple(ops)
@@ -197,7 +198,17 @@ def _per_node(extra: Record, key: str, count: int) -> list[Any] | None:
     rows = extra.items(key, None)
     if rows is not None and len(rows) != count:
         raise FormatError(f"extra.{key} has {len(rows)} entries for {count} nodes")
+    for v, row in enumerate(rows or []):
+        if not isinstance(row, list):
+            raise FormatError(f"extra.{key}: entry {v} must be an array, got {show(row)}")
     return rows
+
+
+def _check_positions(rows: list[list[Any]], count: int) -> None:
+    for v, row in enumerate(rows):
+        for u in row:
+            if type(u) is not int or not 0 <= u < count:
+                raise FormatError(f"extra.pred_nodes: entry {v} names node {show(u)} of {count}")
 
 
 def _read_inplace(
@@ -205,10 +216,11 @@ def _read_inplace(
 ) -> tuple[tuple[int, int, int], ...]:
     op_ids = {name: v for v, name in enumerate(op_names)}
     found = []
-    for op, pairs in extra.mapping("inplace_candidates", {}).items():
-        for pair in pairs:
-            if not (isinstance(pair, list) and len(pair) == 2):
-                raise FormatError(f"op {op!r}: in-place candidate {pair!r} is no pair of buffers")
+    candidates = Record(extra.mapping("inplace_candidates", {}), "extra.inplace_candidates")
+    for op in candidates.value:
+        for pair in candidates.items(op):
+            if not (isinstance(pair, list) and [type(x) for x in pair] == [str, str]):
+                raise FormatError(f"op {op!r}: in-place candidate {show(pair)} is no pair of names")
             for known, what in ((op_ids, op), (ids, pair[0]), (ids, pair[1])):
                 if what not in known:
                     raise FormatError(f"op {op!r}: in-place candidate names unknown {what!r}")

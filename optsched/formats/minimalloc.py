@@ -1,0 +1,281 @@
+"""MiniMalloc's CSV: one buffer a row, with its live range, size, and perhaps its offset.
+
+The header names the columns, in any order: `id,lower,upper,size[,alignment][,gaps][,offset]`, with
+live ranges `[lower, upper)`. Older files say `buffer` or `buffer_id`, `start` or `begin`, and
+`end`, which is *inclusive*, for gaps as well. A gap is `a-b`, or `a-b@low:high` if those bytes of
+the buffer stay occupied; gaps are separated by spaces. There is no quoting.
+
+References
+----------
+https://github.com/google/minimalloc
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from optsched.arrays import IntArray
+from optsched.errors import FormatError
+from optsched.graph import MAX_TOTAL_BYTES
+from optsched.problem import Gap, PackingProblem
+
+UNPLACED = -1
+"""Stands in offsets for a buffer that has none."""
+
+_COLUMNS = {
+    "id": "id",
+    "buffer": "id",
+    "buffer_id": "id",
+    "lower": "lower",
+    "start": "lower",
+    "begin": "lower",
+    "upper": "upper",
+    "end": "upper",
+    "size": "size",
+    "alignment": "alignment",
+    "gaps": "gaps",
+    "offset": "offset",
+}
+_REQUIRED = ("id", "lower", "upper", "size")
+_INTEGER = re.compile(r"([+-]?)([0-9]+)")
+_GAP = re.compile(r"([0-9]{1,19})-([0-9]{1,19})(?:@([0-9]{1,19}):([0-9]{1,19}))?")
+
+
+@dataclass(frozen=True)
+class Packing:
+    """A packing problem and the table it came from.
+
+    Parameters
+    ----------
+    problem
+        The buffers, in the order of the rows.
+    offsets
+        Given offsets, shape `(k,)`, `UNPLACED` where there is none; None if the table has none.
+    columns, rows
+        The header and the fields as they were, so that nothing is lost on the way back.
+    """
+
+    problem: PackingProblem
+    offsets: IntArray | None
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def looks_like(text: str) -> bool:
+    """Whether the first line is the header of such a table."""
+    first = text.lstrip("\ufeff\r\n").split("\n", 1)[0][:1000]
+    found = {_COLUMNS.get(column.strip()) for column in first.split(",")}
+    return {"lower", "size"} <= found or {"upper", "size"} <= found
+
+
+def read_minimalloc(text: str, *, name: str = "packing", pins: bool = False) -> Packing:
+    """Read a table.
+
+    Parameters
+    ----------
+    text
+        The file.
+    name
+        Name of the problem.
+    pins
+        Take the column `offset` as required offsets; otherwise it is only a packing to look at.
+
+    Raises
+    ------
+    FormatError
+        On a malformed table, naming line, buffer and value.
+    GraphError
+        If the buffers make no valid problem.
+    """
+    columns, lines = _split(text)
+    place = _find_columns(columns)
+    inclusive = "end" in columns
+    rows = [_Row(number, fields, place, inclusive) for number, fields in lines]
+    _check_ids(rows)
+    bounds = [row.live_range() for row in rows]
+    offsets = _column([row.offset() for row in rows]) if "offset" in place else None
+    problem = PackingProblem(
+        names=tuple(row.id for row in rows),
+        start=_column([start for start, _ in bounds]),
+        end=_column([end for _, end in bounds]),
+        size=_column([row.integer("size") for row in rows]),
+        alignment=_column([row.alignment() for row in rows]),
+        pin=np.full(len(rows), -1, np.int64) if offsets is None or not pins else offsets,
+        gaps=_drop_empty([row.gaps() for row in rows]),
+        name=name,
+    )
+    placed = offsets is not None and bool((offsets != UNPLACED).any())
+    return Packing(
+        problem,
+        offsets if placed else None,
+        columns,
+        tuple(fields for _, fields in lines),
+    )
+
+
+def packing_of(problem: PackingProblem, offsets: IntArray | None = None) -> Packing:
+    """Make a table of a problem; pins are written as offsets where none are given.
+
+    Raises
+    ------
+    FormatError
+        If a name can not be written without quotes.
+    """
+    columns = ["id", "lower", "upper", "size"]
+    if (problem.alignment != 1).any():
+        columns.append("alignment")
+    if problem.gaps:
+        columns.append("gaps")
+    given = problem.pin if offsets is None and (problem.pin >= 0).any() else offsets
+    rows = []
+    for i, name in enumerate(problem.names):
+        if not name or name != name.strip() or "," in name or not name.isprintable():
+            raise FormatError(f"buffer {name!r}: this name can not be written as CSV")
+        fields = {
+            "id": name,
+            "lower": str(problem.start[i]),
+            "upper": str(problem.end[i]),
+            "size": str(problem.size[i]),
+            "alignment": str(problem.alignment[i]),
+            "gaps": " ".join(map(_gap_text, problem.gaps[i] if problem.gaps else ())),
+        }
+        rows.append(tuple(fields[column] for column in columns))
+    packing = Packing(problem, None, tuple(columns), tuple(rows))
+    return packing if given is None else with_offsets(packing, given)
+
+
+def with_offsets(packing: Packing, offsets: IntArray) -> Packing:
+    """Return the same table with these offsets, in its column `offset` or a new last one."""
+    if len(offsets) != len(packing.rows):
+        raise FormatError(f"{len(offsets)} offsets for {len(packing.rows)} buffers")
+    written = ["" if x == UNPLACED else str(int(x)) for x in offsets]
+    names = [column.strip() for column in packing.columns]
+    at = names.index("offset") if "offset" in names else len(names)
+    rows = [
+        (*row[:at], value, *row[at + 1 :]) for row, value in zip(packing.rows, written, strict=True)
+    ]
+    columns = (*packing.columns[:at], "offset", *packing.columns[at + 1 :])
+    return Packing(packing.problem, offsets, columns, tuple(rows))
+
+
+def minimalloc_text(packing: Packing) -> str:
+    """Return a table as it stands in a file."""
+    return "".join(",".join(row) + "\n" for row in (packing.columns, *packing.rows))
+
+
+def _split(text: str) -> tuple[tuple[str, ...], list[tuple[int, tuple[str, ...]]]]:
+    """Header, and line number and fields of every other line that is not empty."""
+    lines = [
+        (number, tuple(line.rstrip("\r").split(",")))
+        for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1)
+        if line.strip()
+    ]
+    if not lines:
+        raise FormatError("the file is empty, a CSV header is wanted")
+    (_, header), *rows = lines
+    for number, fields in rows:
+        if len(fields) != len(header):
+            raise FormatError(
+                f"line {number}: {len(fields)} fields, the header has {len(header)} columns"
+            )
+    return tuple(column.strip() for column in header), rows
+
+
+def _find_columns(columns: Sequence[str]) -> dict[str, int]:
+    place: dict[str, int] = {}
+    for position, column in enumerate(columns):
+        if column not in _COLUMNS:
+            known = ", ".join(_COLUMNS)
+            raise FormatError(f"line 1: unknown column {column[:60]!r}; known are {known}")
+        meaning = _COLUMNS[column]
+        if meaning in place:
+            raise FormatError(
+                f"line 1: columns {columns[place[meaning]]!r} and {column!r} mean the same"
+            )
+        place[meaning] = position
+    for wanted in _REQUIRED:
+        if wanted not in place:
+            raise FormatError(f"line 1: column {wanted!r} is missing")
+    return place
+
+
+def _check_ids(rows: Sequence[_Row]) -> None:
+    seen: dict[str, int] = {}
+    for row in rows:
+        if not row.id:
+            raise FormatError(f"line {row.number}: id is empty")
+        if row.id in seen:
+            raise FormatError(f"line {row.number}: id {row.id!r} was used in line {seen[row.id]}")
+        seen[row.id] = row.number
+
+
+def _column(values: Sequence[int]) -> IntArray:
+    return np.array(values, np.int64)
+
+
+def _drop_empty(gaps: list[tuple[Gap, ...]]) -> tuple[tuple[Gap, ...], ...]:
+    return tuple(gaps) if any(gaps) else ()
+
+
+def _gap_text(gap: Gap) -> str:
+    window = "" if gap.window is None else f"@{gap.window[0]}:{gap.window[1]}"
+    return f"{gap.start}-{gap.end}{window}"
+
+
+class _Row:
+    """The fields of a line, checked when they are taken."""
+
+    def __init__(
+        self, number: int, fields: Sequence[str], place: dict[str, int], inclusive: bool
+    ) -> None:
+        self.number, self.inclusive = number, inclusive
+        self.fields = {column: fields[position] for column, position in place.items()}
+        self.id = self.fields["id"].strip()
+        self.where = f"line {number}: buffer {self.id[:200]!r}"
+
+    def integer(self, column: str, least: int = 0) -> int:
+        """An integer from `least` to 2**62."""
+        text = self.fields[column].strip()
+        match = _INTEGER.fullmatch(text)
+        if match is None:
+            raise FormatError(f"{self.where}: {column} must be an integer, got {text[:60]!r}")
+        sign, digits = match[1], match[2].lstrip("0") or "0"
+        if len(digits) > 19 or int(digits) > MAX_TOTAL_BYTES:
+            raise FormatError(f"{self.where}: {column} {text[:60]} exceeds 2**62")
+        value = -int(digits) if sign == "-" else int(digits)
+        if value < least:
+            raise FormatError(f"{self.where}: {column} must be at least {least}, got {value}")
+        return value
+
+    def live_range(self) -> tuple[int, int]:
+        """Half-open live range."""
+        start, end = self.integer("lower"), self.integer("upper") + self.inclusive
+        if end < start:
+            raise FormatError(f"{self.where}: live range [{start}, {end}) is reversed")
+        return start, end
+
+    def alignment(self) -> int:
+        """Alignment, 1 if the table has none."""
+        return self.integer("alignment", least=1) if "alignment" in self.fields else 1
+
+    def offset(self) -> int:
+        """Given offset, or `UNPLACED` for a blank one."""
+        return self.integer("offset") if self.fields["offset"].strip() else UNPLACED
+
+    def gaps(self) -> tuple[Gap, ...]:
+        """Gaps, if any."""
+        found = []
+        for token in self.fields.get("gaps", "").split():
+            match = _GAP.fullmatch(token)
+            if match is None:
+                raise FormatError(
+                    f"{self.where}: gap must be a-b or a-b@low:high, got {token[:60]!r}"
+                )
+            start, end, low, high = match.groups()
+            window = None if low is None else (int(low), int(high))
+            found.append(Gap(int(start), int(end) + self.inclusive, window))
+        return tuple(found)

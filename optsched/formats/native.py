@@ -1,0 +1,299 @@
+"""The two formats of our own: `optsched-graph/1` and `optsched-plan/1`, both JSON.
+
+Ops and buffers go by name; whatever has its default value is left out. What a graph or plan says
+is written and read back without loss. `README.md` beside this file shows an example of each, and
+`optsched/schemas` holds their JSON Schemas.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from enum import StrEnum
+from importlib.resources import files
+from typing import Any, TypeVar
+
+from optsched.errors import FormatError, PlanError
+from optsched.formats.fields import Record
+from optsched.graph import Buffer, Graph, InputPolicy, Op, OutputPolicy
+from optsched.plan import Plan
+
+GRAPH_FORMAT = "optsched-graph/1"
+PLAN_FORMAT = "optsched-plan/1"
+
+NUMBERS = ("peak", "slab")
+BOUNDS = ("peak_bound", "slab_bound")
+NOTES = ("objective", "peak_proof", "slab_proof", "memory_model")
+
+_GRAPH_KEYS = {"format", "name", "memory_model", "ops", "buffers", "inplace"}
+_OP_KEYS = {"name", "kind", "reads", "uses", "writes", "control", "workspace"}
+_BUFFER_KEYS = {field.name for field in fields(Buffer)}
+_INPLACE_KEYS = {"op", "output", "input"}
+_PLAN_KEYS = {"format", "graph", "order", "offsets", "versions", *NUMBERS, *BOUNDS, *NOTES}
+
+_Policy = TypeVar("_Policy", bound=StrEnum)
+
+
+def schema(name: str) -> dict[str, Any]:
+    """Return the JSON Schema of a format, `"graph-1"` or `"plan-1"`."""
+    text = files("optsched").joinpath("schemas", f"{name}.schema.json").read_text("utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def graph_document(graph: Graph) -> dict[str, Any]:
+    """Return a graph as a JSON object; :func:`read_graph_document` gives the same graph back."""
+    document: dict[str, Any] = {"format": GRAPH_FORMAT, "name": graph.name}
+    if graph.memory_model != "default":
+        document["memory_model"] = graph.memory_model
+    document["ops"] = [_op_document(graph, op) for op in graph.ops]
+    document["buffers"] = [_buffer_document(graph, buffer) for buffer in graph.buffers]
+    if graph.inplace:
+        document["inplace"] = [
+            {
+                "op": graph.ops[v].name,
+                "output": graph.buffers[output].name,
+                "input": graph.buffers[source].name,
+            }
+            for v, output, source in graph.inplace
+        ]
+    return document
+
+
+def _op_document(graph: Graph, op: Op) -> dict[str, Any]:
+    written: dict[str, Any] = {
+        "name": op.name,
+        "kind": op.kind,
+        "reads": [graph.buffers[b].name for b in op.reads],
+        "uses": [graph.buffers[b].name for b in op.uses],
+        "writes": [graph.buffers[b].name for b in op.writes],
+        "control": [graph.ops[u].name for u in op.control],
+        "workspace": "" if op.workspace is None else graph.buffers[op.workspace].name,
+    }
+    return {key: value for key, value in written.items() if value}
+
+
+def _buffer_document(graph: Graph, buffer: Buffer) -> dict[str, Any]:
+    written: dict[str, Any] = {}
+    for field in fields(Buffer):
+        value = getattr(buffer, field.name)
+        if field.default is MISSING or value != field.default:
+            written[field.name] = value
+    if buffer.alias_of is not None:
+        del written["size"]
+        written["alias_of"] = graph.buffers[buffer.alias_of].name
+    if buffer.birth is not None:
+        written["birth"] = graph.ops[buffer.birth].name
+    return written
+
+
+def read_graph_document(document: object) -> Graph:
+    """Make a graph of a parsed `optsched-graph/1` document.
+
+    Raises
+    ------
+    FormatError
+        On a missing, unknown or malformed field, an unknown name or version, an unknown size.
+    GraphError
+        If the graph breaks a rule.
+    """
+    top = Record(document, "graph")
+    _check_format(top, GRAPH_FORMAT)
+    top.refuse_unknown(_GRAPH_KEYS)
+    ops = _named_records(top, "ops", "op", _OP_KEYS)
+    buffers = _named_records(top, "buffers", "buffer", _BUFFER_KEYS)
+    names = _Names(ops, buffers)
+    made = [_read_buffer(record, names) for record in buffers]
+    made_ops = tuple(_read_op(record, names, made) for record in ops)
+    return Graph(
+        top.text("name", "graph"),
+        made_ops,
+        tuple(made),
+        tuple(
+            _read_inplace(Record(x, f"in-place candidate number {i}"), names)
+            for i, x in enumerate(top.items("inplace", []))
+        ),
+        top.text("memory_model", "default"),
+    )
+
+
+def _check_format(top: Record, wanted: str) -> None:
+    found = top.text("format")
+    if found != wanted:
+        raise FormatError(
+            f"format is {found[:60]!r}, this optsched reads {wanted!r}; "
+            "the file may need a newer optsched"
+        )
+
+
+def _named_records(top: Record, key: str, what: str, known: set[str]) -> list[Record]:
+    records = []
+    for number, value in enumerate(top.items(key)):
+        name = Record(value, f"{what} number {number}").text("name")
+        record = Record(value, f"{what} {name!r}")
+        record.refuse_unknown(known)
+        records.append(record)
+    return records
+
+
+class _Names:
+    """Ids by name, and what is said when there is none."""
+
+    def __init__(self, ops: list[Record], buffers: list[Record]) -> None:
+        self.ops = {record.text("name"): v for v, record in enumerate(ops)}
+        self.buffers = {record.text("name"): b for b, record in enumerate(buffers)}
+
+    def op(self, record: Record, key: str) -> int:
+        return _look_up(self.ops, record.text(key), record, key, "op")
+
+    def buffer(self, record: Record, key: str) -> int:
+        return _look_up(self.buffers, record.text(key), record, key, "buffer")
+
+    def op_list(self, record: Record, key: str) -> tuple[int, ...]:
+        return tuple(_look_up(self.ops, x, record, key, "op") for x in record.texts(key, []))
+
+    def buffer_list(self, record: Record, key: str) -> tuple[int, ...]:
+        names = record.texts(key, [])
+        return tuple(_look_up(self.buffers, x, record, key, "buffer") for x in names)
+
+
+def _look_up(ids: Mapping[str, int], name: str, record: Record, key: str, what: str) -> int:
+    if name not in ids:
+        raise FormatError(f"{record.where}: {key} names unknown {what} {name!r}")
+    return ids[name]
+
+
+def _read_op(record: Record, names: _Names, buffers: list[Buffer]) -> Op:
+    writes = names.buffer_list(record, "writes")
+    workspace = None
+    if isinstance(record.value.get("workspace"), str):
+        workspace = names.buffer(record, "workspace")
+    elif size := record.count("workspace", 0):
+        # By its bytes alone: the buffer is added behind those that the file lists.
+        workspace = len(buffers)
+        writes = (*writes, workspace)
+        buffers.append(Buffer(f"{record.text('name')}.workspace", size))
+    return Op(
+        name=record.text("name"),
+        reads=names.buffer_list(record, "reads"),
+        uses=names.buffer_list(record, "uses"),
+        writes=writes,
+        control=names.op_list(record, "control"),
+        workspace=workspace,
+        kind=record.text("kind", ""),
+    )
+
+
+def _read_buffer(record: Record, names: _Names) -> Buffer:
+    view = "alias_of" in record.value
+    if not view and not record.has("size"):
+        raise FormatError(f"{record.where}: size is unknown; every buffer needs its bytes")
+    return Buffer(
+        name=record.text("name"),
+        size=record.count("size", 0),
+        input=_read_policy(record, "input", InputPolicy),
+        output=_read_policy(record, "output", OutputPolicy),
+        alias_of=names.buffer(record, "alias_of") if view else None,
+        mutates=record.flag("mutates", False),
+        birth=names.op(record, "birth") if "birth" in record.value else None,
+        alignment=record.count("alignment", 1),
+        pool=record.text("pool", ""),
+        pin=record.count("pin") if "pin" in record.value else None,
+    )
+
+
+def _read_policy(record: Record, key: str, kind: type[_Policy]) -> _Policy | None:
+    if key not in record.value:
+        return None
+    try:
+        return kind(record.text(key))
+    except ValueError:
+        known = ", ".join(kind)
+        given = record.text(key)[:60]
+        raise FormatError(f"{record.where}: {key} {given!r} is none of {known}") from None
+
+
+def _read_inplace(record: Record, names: _Names) -> tuple[int, int, int]:
+    record.refuse_unknown(_INPLACE_KEYS)
+    return (
+        names.op(record, "op"),
+        names.buffer(record, "output"),
+        names.buffer(record, "input"),
+    )
+
+
+def plan_document(
+    graph: Graph, plan: Plan, claims: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return a plan as a JSON object.
+
+    Parameters
+    ----------
+    graph, plan
+        What was planned. Only buffers have offsets in the document; views share theirs.
+    claims
+        What else is known: the keys in :data:`BOUNDS` and :data:`NOTES` and `versions` are
+        written where they are not None, all others ignored. Peak and slab are the plan's own.
+    """
+    known = {**(claims or {}), "peak": plan.peak(graph), "slab": plan.slab(graph)}
+    known.setdefault("memory_model", graph.memory_model)
+    document: dict[str, Any] = {"format": PLAN_FORMAT, "graph": graph.name}
+    for key in (*NUMBERS, *BOUNDS, *NOTES, "versions"):
+        if known.get(key) is not None:
+            document[key] = known[key]
+    document["order"] = [graph.ops[v].name for v in plan.order]
+    document["offsets"] = {
+        graph.buffers[b].name: offset
+        for b, offset in enumerate(plan.offsets)
+        if offset is not None and graph.roots[b] == b
+    }
+    return document
+
+
+def read_plan_document(graph: Graph, document: object) -> tuple[Plan, dict[str, Any]]:
+    """Make a plan of a parsed `optsched-plan/1` document, and say what the document claims.
+
+    Nothing is checked beyond names and types: that is what `optsched.check.check_plan` is for.
+
+    Returns
+    -------
+    tuple
+        The plan, and the fields of the document but for its order and offsets.
+
+    Raises
+    ------
+    FormatError
+        On a missing, unknown or malformed field, or an unknown version.
+    PlanError
+        If it names an op or buffer that the graph does not have, or gives a view an offset.
+    """
+    top = Record(document, "plan")
+    _check_format(top, PLAN_FORMAT)
+    top.refuse_unknown(_PLAN_KEYS)
+    claims: dict[str, Any] = {"graph": top.text("graph")}
+    claims |= {key: top.count(key) for key in NUMBERS}
+    claims |= {key: top.count(key) for key in BOUNDS if key in top.value}
+    claims |= {key: top.text(key) for key in NOTES if key in top.value}
+    if "versions" in top.value:
+        versions = Record(top.mapping("versions"), "versions")
+        claims["versions"] = {key: versions.text(key) for key in versions.value}
+    order = tuple(_planned_id(graph, graph.op_ids, x, "op") for x in top.texts("order"))
+    return Plan(order, _read_offsets(graph, Record(top.mapping("offsets"), "offsets"))), claims
+
+
+def _read_offsets(graph: Graph, record: Record) -> tuple[int | None, ...]:
+    placed: list[int | None] = [None] * len(graph.buffers)
+    for name in record.value:
+        b = _planned_id(graph, graph.buffer_ids, name, "buffer")
+        if graph.roots[b] != b:
+            root = graph.buffers[graph.roots[b]].name
+            raise PlanError(f"plan gives view {name!r} an offset: only its root {root!r} has one")
+        placed[b] = record.count(name)
+    return tuple(placed[root] for root in graph.roots)
+
+
+def _planned_id(graph: Graph, ids: Mapping[str, int], name: str, what: str) -> int:
+    if name not in ids:
+        raise PlanError(f"plan names {what} {name[:200]!r}, which graph {graph.name!r} has not")
+    return ids[name]
