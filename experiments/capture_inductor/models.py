@@ -37,6 +37,9 @@ MODELS: dict[str, Build] = {
     "debertav2_qa_bs1": language(
         "DebertaV2", "DebertaV2ForQuestionAnswering", 1, 512, ANSWER, **_DEBERTA_V2
     ),
+    "t5_small_bs4": language(
+        "T5", "T5ForConditionalGeneration", 4, 1024, CAUSAL, decoder_start_token_id=0
+    ),
     "gpt2_bs4": language("GPT2", "GPT2LMHeadModel", 4, 1024, CAUSAL),
     "llama_2l_bs1": language("Llama", "LlamaForCausalLM", 1, 2048, CAUSAL, num_hidden_layers=2),
 }

@@ -198,7 +198,7 @@ class _Lowering:
 
         # Lowering changes the graph that it gets; the trace has to stay fit to be run.
         with contextlib.suppress(_StopLoweringError):
-            self._lower(copy.deepcopy(graph_module), example_inputs, record, kw)
+            self._lower(_copy_graph(graph_module), example_inputs, record, kw)
         return _boxed(graph_module)
 
     def _lower(
@@ -219,6 +219,15 @@ class _Lowering:
                 example_inputs = fake_cuda.move_graph(graph_module, example_inputs)
                 stack.enter_context(fake_cuda.device_answers())
             compile_fx_inner(graph_module, example_inputs, **kw)
+
+
+def _copy_graph(graph_module: Any) -> Any:
+    """Copy the graph and share the tensors: a real one has no copy under a fake tensor mode."""
+    from torch.fx import GraphModule
+
+    twin = GraphModule(graph_module, copy.deepcopy(graph_module.graph))
+    twin.meta.update(graph_module.meta)
+    return twin
 
 
 def _boxed(graph_module: Any) -> Callable[[list[Any]], Any]:

@@ -226,6 +226,15 @@ def test_same_bytes_each_time(tmp_path: Path, captured: dict[str, list[CapturedG
     assert json.loads(gzip.decompress(first.read_bytes())) == captured["ranker train"][1].document
 
 
+def test_constants_of_the_model_are_real_tensors() -> None:
+    class Scaled(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            return x * torch.tensor([1.0, 2.0, 3.0])
+
+    (graph,) = capture(lambda: (Scaled(), (torch.randn(4, 3),), {}), phase="infer")
+    assert graph.document["extra"]["peaks"]["baseline"] == 4 * 3 * 4
+
+
 def test_file_name() -> None:
     assert CapturedGraph("net_bs4", "fwd", 1, {}).file_name == "net_bs4.fwd.json.gz"
     assert CapturedGraph("net_bs4", "bwd", 2, {}).file_name == "net_bs4.part2.bwd.json.gz"
