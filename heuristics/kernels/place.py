@@ -49,7 +49,7 @@ def run_place(
             if pin[i] >= 0:
                 break
             j = placed[q]
-            if start[j] >= end[i] or start[i] >= end[j]:
+            if max(start[i], start[j]) >= min(end[i], end[j]):
                 continue
             at = align(low, alignment[i])
             if size[i] <= offsets[j] - at < spare:

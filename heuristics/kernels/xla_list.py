@@ -235,5 +235,5 @@ def run_history(
             # Capped at each addition, so that no sum leaves 64 bits.
             bytes_ = cap if total[u] > cap - bytes_ else bytes_ + total[u]
             users = min(limit, users + extra[u])
-        total[v], extra[v] = bytes_, min(limit, users)
+        total[v], extra[v] = bytes_, users
     return extra, total
