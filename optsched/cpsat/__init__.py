@@ -1,0 +1,37 @@
+"""The joint model in OR-Tools CP-SAT: order of ops and offsets of buffers chosen together.
+
+`instance` scales a graph, `variables`, `constraints` and `cuts` make the model, `canonical` turns
+a plan into a complete hint, `solver` runs CP-SAT, `solve` offers three forms. CP-SAT's word alone
+is never a proof: an outcome holds claims, told from integers.
+"""
+
+from __future__ import annotations
+
+from optsched.cpsat.cuts import NO_CUTS, Cuts
+from optsched.cpsat.outcome import CpSatOutcome, Stop
+from optsched.cpsat.solve import (
+    Confirmation,
+    Verdict,
+    confirm,
+    solve_joint,
+    solve_order,
+    solve_packing,
+)
+from optsched.cpsat.solver import SAFE, SECOND, Settings, StopSignal
+
+__all__ = [
+    "NO_CUTS",
+    "SAFE",
+    "SECOND",
+    "Confirmation",
+    "CpSatOutcome",
+    "Cuts",
+    "Settings",
+    "Stop",
+    "StopSignal",
+    "Verdict",
+    "confirm",
+    "solve_joint",
+    "solve_order",
+    "solve_packing",
+]
