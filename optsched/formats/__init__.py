@@ -28,6 +28,7 @@ from optsched.formats.source import (
 )
 from optsched.graph import Graph
 from optsched.plan import Plan
+from optsched.problem import PackingProblem
 
 __all__ = [
     "FORMATS",
@@ -138,10 +139,14 @@ def write_plan(
     write_bytes(path, _json_bytes(native.plan_document(graph, plan, claims)))
 
 
-def write_packing(path: str | Path, packing: Packing, offsets: IntArray | None = None) -> None:
-    """Write a packing: its table as it was read, with these offsets if given."""
-    placed = packing if offsets is None else minimalloc.with_offsets(packing, offsets)
-    write_bytes(path, minimalloc.minimalloc_text(placed).encode())
+def write_packing(
+    path: str | Path, packing: Packing | PackingProblem, offsets: IntArray | None = None
+) -> None:
+    """Write a packing with these offsets, if given; one that was read keeps its columns."""
+    table = packing_of(packing) if isinstance(packing, PackingProblem) else packing
+    if offsets is not None:
+        table = minimalloc.with_offsets(table, offsets)
+    write_bytes(path, minimalloc.minimalloc_text(table).encode())
 
 
 def _stem_of(path: str | Path) -> str:
