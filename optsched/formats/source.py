@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from optsched.errors import FormatError, GraphError, PlanError
 
@@ -75,15 +75,20 @@ def read_bytes(path: str | Path, *, limit: int = MAX_BYTES) -> bytes:
 
 def _read_raw(path: str | Path, limit: int) -> bytes:
     if str(path) == STANDARD_STREAM:
-        data = sys.stdin.buffer.read(limit + 1)
-    else:
-        with open(path, "rb") as file:
-            if os.fstat(file.fileno()).st_size > limit:
-                raise FormatError(f"larger than the limit of {limit} bytes")
-            data = file.read(limit + 1)
-    if len(data) > limit:
-        raise FormatError(f"larger than the limit of {limit} bytes")
-    return data
+        return _read_up_to(sys.stdin.buffer, limit)
+    with open(path, "rb") as file:
+        return _read_up_to(file, limit)
+
+
+def _read_up_to(file: BinaryIO, limit: int) -> bytes:
+    # Piece by piece: one read of `limit` bytes would take that much memory for the smallest file.
+    pieces, size = [], 0
+    while piece := file.read(_CHUNK):
+        pieces.append(piece)
+        size += len(piece)
+        if size > limit:
+            raise FormatError(f"larger than the limit of {limit} bytes")
+    return b"".join(pieces)
 
 
 def _reason(error: OSError | ValueError) -> str:

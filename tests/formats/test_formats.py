@@ -1,0 +1,231 @@
+"""Reading by content, refusing the wrong kind, and surviving whatever a file may hold."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from optsched.check import check_plan
+from optsched.errors import FormatError, GraphError, PlanError, UsageError
+from optsched.formats import (
+    FORMATS,
+    InputBytes,
+    read_graph,
+    read_packing,
+    read_plan,
+    read_plan_claims,
+    sniff,
+    sniff_file,
+    write_graph,
+    write_packing,
+    write_plan,
+)
+from optsched.formats.inductor import read_inductor
+from optsched.graph import Graph
+from optsched.plan import Plan, make_plan
+from optsched.problem import packing_problem
+from tests.generators import FEATURES, random_graph
+
+SIMULATOR: dict[str, Any] = {
+    "nodes": [
+        {"name": "op0", "buffer_names": ["a", "b"]},
+        {"name": "op1", "buffer_names": ["c"]},
+    ],
+    "buffers": [
+        {
+            "name": name,
+            "size_alloc": size,
+            "size_free": size,
+            "is_input": name == "x",
+            "is_output": name == "c",
+            "deps": deps,
+        }
+        for name, size, deps in (("x", 8, []), ("a", 4, ["x"]), ("b", 2, ["x"]), ("c", 4, ["a"]))
+    ],
+    "extra": {
+        "ops": ["Extern", "Pointwise"],
+        "pred_nodes": [[], [0]],
+        "unmet_dep_names": [["x"], ["a"]],
+        "inplace_candidates": {"op1": [["c", "a"]]},
+        "freeable_true_nbytes": {"x": 16},
+    },
+}
+PACKING = "id,lower,upper,size,offset\na,0,3,8,0\nb,2,5,4,8\n"
+
+
+@pytest.fixture
+def graph() -> Graph:
+    return random_graph(np.random.default_rng(4), 6, name="six")
+
+
+@pytest.fixture
+def plan(graph: Graph) -> Plan:
+    problem, _ = packing_problem(graph, range(6))
+    return make_plan(graph, range(6), np.arange(len(problem)) * 64)
+
+
+@pytest.fixture
+def files(graph: Graph, plan: Plan, tmp_path: Path) -> dict[str, Path]:
+    """One file of each format."""
+    files = {name: tmp_path / f"{name}.any" for name in FORMATS}
+    write_graph(files["optsched-graph"], graph)
+    write_plan(files["optsched-plan"], graph, plan, {"objective": "slab"})
+    files["inductor"].write_text(json.dumps(SIMULATOR))
+    files["minimalloc"].write_text(PACKING)
+    return files
+
+
+def test_formats_are_known_by_content(files: dict[str, Path]) -> None:
+    for name, path in files.items():
+        assert sniff_file(path) == name
+        assert sniff(path.read_bytes()) == name
+        assert sniff(gzip.compress(path.read_bytes())) == name
+
+
+def test_what_was_written_is_read(files: dict[str, Path], graph: Graph, plan: Plan) -> None:
+    assert read_graph(files["optsched-graph"]) == graph
+    found, claims = read_plan_claims(files["optsched-plan"], graph)
+    assert found == plan == read_plan(files["optsched-plan"], graph)
+    assert claims["objective"] == "slab"
+    check_plan(graph, plan, peak=claims["peak"], slab=claims["slab"])
+    packing = read_packing(files["minimalloc"])
+    write_packing(files["minimalloc"], packing, packing.offsets)
+    assert files["minimalloc"].read_text() == PACKING
+
+
+def test_compressed_files_are_the_same_each_time(graph: Graph, tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("one.json.gz", "two.json.gz", "plain.json")]
+    for path in paths:
+        write_graph(path, graph)
+    one, two, plain = (path.read_bytes() for path in paths)
+    assert one == two
+    assert gzip.decompress(one) == plain
+    assert read_graph(paths[0]) == graph
+
+
+@pytest.mark.parametrize("name", ["net.fwd.json.gz", "net.fwd.json", "net.fwd"])
+def test_simulator_graphs_are_named_after_their_file(name: str, tmp_path: Path) -> None:
+    text = json.dumps(SIMULATOR).encode()
+    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+    assert read_graph(tmp_path / name).name == "net.fwd"
+
+
+def test_input_bytes(files: dict[str, Path]) -> None:
+    path = files["inductor"]
+    assert read_graph(path).buffers[0].size == 8
+    assert read_graph(path, input_bytes="true").buffers[0].size == 16
+    assert read_graph(path, input_bytes=InputBytes.TRUE).buffers[0].size == 16
+    with pytest.raises(UsageError, match="input bytes 'all' are none of recorded, true"):
+        read_graph(path, input_bytes="all")
+
+
+def readers(graph: Graph) -> dict[str, Callable[[Path], Any]]:
+    return {
+        "a graph": read_graph,
+        "a plan": lambda path: read_plan(path, graph),
+        "a packing": read_packing,
+    }
+
+
+def test_the_wrong_kind_is_said(files: dict[str, Path], graph: Graph) -> None:
+    for name, path in files.items():
+        for wanted, read in readers(graph).items():
+            if wanted == FORMATS[name]:
+                read(path)
+                continue
+            with pytest.raises(FormatError) as caught:
+                read(path)
+            message = f"{path}: this is {FORMATS[name]} ({name}), {wanted} is wanted"
+            assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "the file is empty"),
+        (b" \n", "the file is empty"),
+        (b"{}", "JSON of no known format; its keys are none"),
+        (b'{"nodes": 1}', "JSON of no known format; its keys are 'nodes'"),
+        (b'{"format": ["optsched-graph/1"]}', "JSON of no known format; its keys are 'format'"),
+        (b"[1]", "expected a JSON object, got [1]"),
+        (b'"text"', "no known format: neither JSON nor a MiniMalloc CSV, it starts with"),
+        (b"\x08\x07\x12\x07pytorch", "no known format: neither JSON nor a MiniMalloc CSV"),
+        (b"\x89PNG", "no UTF-8 text: byte 0 is invalid"),
+        (b'{"format": "optsched-graph/9"}', "may need a newer optsched"),
+        (b"id,lower,upper,size\n", "this is a packing"),
+    ],
+)
+def test_no_graph(data: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(data)
+    with pytest.raises(FormatError) as caught:
+        read_graph(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert message in str(caught.value)
+
+
+def survives(data: bytes, path: Path, graph: Graph) -> None:
+    """Read anything as everything: either it works or there is one line with the file's name."""
+    path.write_bytes(data)
+    for read in readers(graph).values():
+        try:
+            read(path)
+        except (FormatError, GraphError, PlanError) as error:
+            line = str(error)
+            if not line.startswith(f"{path}: ") or not line.isprintable() or len(line) > 5000:
+                raise AssertionError(f"bad message {line!r} for {data!r}") from None
+
+
+def test_every_truncation(files: dict[str, Path], graph: Graph, tmp_path: Path) -> None:
+    for path in files.values():
+        data = path.read_bytes()[:1500]
+        for length in range(0, len(data), 1 if len(data) < 600 else 3):
+            survives(data[:length], tmp_path / "cut", graph)
+    data = gzip.compress(files["minimalloc"].read_bytes())
+    for length in range(len(data)):
+        survives(data[:length], tmp_path / "cut", graph)
+
+
+def test_random_bytes_flipped(files: dict[str, Path], graph: Graph, tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    for path in files.values():
+        for packed in (False, True):
+            data = path.read_bytes()
+            data = gzip.compress(data) if packed else data
+            for _ in range(150):
+                changed = bytearray(data)
+                for _ in range(int(rng.integers(1, 4))):
+                    changed[int(rng.integers(len(data)))] = int(rng.integers(256))
+                survives(bytes(changed), tmp_path / "flipped", graph)
+
+
+def test_random_values_in_a_simulator_file() -> None:
+    rng = np.random.default_rng(6)
+    values: list[Any] = [None, True, -1, 0, 7, 1.5, "", "x", "c", [], [["a"]], {}, {"op0": 1}]
+    for _ in range(3000):
+        document = json.loads(json.dumps(SIMULATOR))
+        at: Any = document
+        while True:
+            keys = list(at) if isinstance(at, dict) else list(range(len(at)))
+            key = keys[int(rng.integers(len(keys)))]
+            if isinstance(at[key], dict | list) and at[key] and rng.random() < 0.8:
+                at = at[key]
+                continue
+            at[key] = values[int(rng.integers(len(values)))]
+            break
+        for input_bytes in InputBytes:
+            with suppress(FormatError, GraphError):
+                read_inductor(document, input_bytes=input_bytes)
+
+
+def test_large_graphs_are_read_in_useful_time(tmp_path: Path) -> None:
+    graph = random_graph(np.random.default_rng(7), 3000, features=FEATURES)
+    write_graph(tmp_path / "large.json.gz", graph)
+    assert read_graph(tmp_path / "large.json.gz") == graph

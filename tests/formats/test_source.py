@@ -1,0 +1,182 @@
+"""Hostile and damaged files: one line that starts with the file's name, and no harm done."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import sys
+import time
+import tracemalloc
+import zlib
+from pathlib import Path
+
+import pytest
+
+from optsched.errors import FormatError
+from optsched.formats.source import decode_text, parse_json, read_bytes, unpack, write_bytes
+
+
+def refused(path: Path | str, **options: int) -> str:
+    """Return the one line that reading a file gives, without the file's name."""
+    with pytest.raises(FormatError) as caught:
+        decode_text(read_bytes(path, **options))
+    line = str(caught.value)
+    assert "\n" not in line
+    return line.removeprefix(f"{path}: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    {
+        "empty": ("", "no JSON: Expecting value at line 1 column 1"),
+        "cut": ('{"a": [1, 2', "no JSON: Expecting ',' delimiter at line 1 column 12"),
+        "second line": ('{"a": 1,\n}', "at line 2 column 1"),
+        "duplicate": ('{"a": {"x\\ny": 1, "b": 2, "x\\ny": 3}}', r"with the key 'x\ny' twice"),
+        "nan": ('{"a": NaN}', "NaN is no JSON number"),
+        "infinity": ('{"a": Infinity}', "Infinity is no JSON number"),
+        "minus infinity": ("[-Infinity]", "-Infinity is no JSON number"),
+        "overflow": ("[1e999]", "JSON number 1e999 is too large"),
+        "digits": (f"[{'9' * 5000}]", "JSON integer 99999999999999999999... has 5000 digits"),
+        "surrogate": (r'{"\ud800": 1}', "half of a surrogate pair"),
+        "control character": ('["a\nb"]', "no JSON: Invalid control character"),
+    }.values(),
+    ids=str,
+)
+def test_json_is_strict(text: str, message: str) -> None:
+    with pytest.raises(FormatError) as caught:
+        parse_json(text)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_whole_surrogate_pairs_are_text() -> None:
+    assert parse_json(r'{"\ud83d\ude00": 1}') == {"\N{GRINNING FACE}": 1}
+
+
+@pytest.mark.parametrize("bracket", ["[", '{"a":'])
+def test_deep_nesting_is_refused_at_once(bracket: str) -> None:
+    text = bracket * (10**8 // len(bracket))
+    started = time.perf_counter()
+    with pytest.raises(FormatError, match="JSON nested too deeply"):
+        parse_json(text)
+    assert time.perf_counter() - started < 2
+
+
+def test_gzip_is_known_by_content(tmp_path: Path) -> None:
+    path = tmp_path / "graph.json"
+    path.write_bytes(gzip.compress(b"[1]"))
+    assert read_bytes(path) == b"[1]"
+    path.write_bytes(gzip.compress(b"[1,") + gzip.compress(b"2]"))
+    assert read_bytes(path) == b"[1,2]"
+
+
+def test_damaged_gzip(tmp_path: Path) -> None:
+    path = tmp_path / "graph.json.gz"
+    whole = gzip.compress(bytes(range(256)) * 4, mtime=0)
+    for length in range(2, len(whole)):
+        path.write_bytes(whole[:length])
+        assert refused(path) == "the gzip data ends early: the file is truncated"
+    path.write_bytes(whole[:-5] + b"x" + whole[-4:])
+    assert refused(path) == "the gzip data is damaged"
+    path.write_bytes(whole[:12] + b"\xff" * 9 + whole[21:])
+    assert refused(path) == "the gzip data is damaged"
+    path.write_bytes(whole + b"tail")
+    assert refused(path) == "the gzip data is damaged"
+
+
+def test_zip_bomb_costs_no_memory(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.json.gz"
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    path.write_bytes(b"".join(packer.compress(bytes(2**20)) for _ in range(40)) + packer.flush())
+    tracemalloc.start()
+    assert refused(path, limit=2**25) == "decompresses to more than the limit of 33554432 bytes"
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 2**23
+
+
+def test_large_plain_file(tmp_path: Path) -> None:
+    path = tmp_path / "large.json"
+    path.write_bytes(bytes(101))
+    assert refused(path, limit=100) == "larger than the limit of 100 bytes"
+    assert len(read_bytes(path, limit=101)) == 101
+    assert refused("/dev/zero", limit=1000) == "larger than the limit of 1000 bytes"
+
+
+def test_text() -> None:
+    assert decode_text(b"\xef\xbb\xbfid") == "id"
+    with pytest.raises(FormatError, match="no UTF-8 text: byte 2 is invalid"):
+        decode_text(b"ab\xff")
+    with pytest.raises(FormatError, match="no UTF-8 text"):
+        decode_text("id".encode("utf-16"))
+
+
+def test_paths_that_are_no_files(tmp_path: Path) -> None:
+    assert refused(tmp_path / "missing.json") == "no such file"
+    assert refused(tmp_path) == "this is a directory, a file is wanted"
+    with pytest.raises(FormatError, match="this is no path"):
+        read_bytes("a\0b")
+    (tmp_path / "file").write_bytes(b"")
+    assert refused(tmp_path / "file" / "below") == "no such file"
+    with pytest.raises(FormatError, match=r"\\nb\.json': no such file"):
+        read_bytes(tmp_path / "a\nb.json")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_unreadable_file(tmp_path: Path) -> None:
+    path = tmp_path / "secret.json"
+    path.touch(mode=0)
+    assert refused(path) == "no permission to open it"
+
+
+def test_standard_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stream:
+        buffer = io.BytesIO(gzip.compress(b"[1]"))
+
+    monkeypatch.setattr(sys, "stdin", Stream())
+    assert read_bytes("-") == b"[1]"
+    Stream.buffer = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", Stream())
+    write_bytes("-", b"[2]")
+    assert Stream.buffer.getvalue() == b"[2]"
+
+
+def test_writing_is_whole_and_repeatable(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json.gz"
+    write_bytes(path, b"one")
+    first = path.read_bytes()
+    write_bytes(path, b"one")
+    assert path.read_bytes() == first
+    assert unpack(first) == b"one"
+    assert [p.name for p in tmp_path.iterdir()] == ["plan.json.gz"]
+
+
+def test_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "plan.json"
+    write_bytes(path, b"old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(FormatError, match=r"plan\.json: can not be written: no space left"):
+        write_bytes(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["plan.json"]
+
+
+def test_writing_follows_links_and_spares_devices(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    write_bytes(tmp_path / "link", b"data")
+    assert (tmp_path / "target").read_bytes() == b"data"
+    assert (tmp_path / "link").is_symlink()
+    write_bytes("/dev/null", b"data")
+    assert not Path("/dev/null").is_file()
+
+
+def test_places_that_can_not_be_written(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="can not be written: this is a directory"):
+        write_bytes(tmp_path, b"")
+    with pytest.raises(FormatError, match="can not be written: no such file"):
+        write_bytes(tmp_path / "missing" / "plan.json", b"")
