@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import gzip
 import itertools
+import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -37,21 +40,32 @@ STANDARD: tuple[tuple[str, float | None, bool], ...] = (
 def main() -> None:
     parser = _parser()
     options = parser.parse_args()
-    if options.list:
-        print("\n".join(MODELS))
-        return
     for name in options.names:
         if name not in MODELS:
             parser.error(f"no model {name!r}; --list prints their names")
+    if options.list:
+        print("\n".join(MODELS))
+    elif options.table:
+        _tabulate(options.table)
+    else:
+        _capture_all(options)
+
+
+def _tabulate(folder: Path) -> None:
+    _print_header()
+    for path in sorted(folder.glob("*.json.gz")):
+        print(_row(path.name, json.loads(gzip.decompress(path.read_bytes()))))
+
+
+def _capture_all(options: argparse.Namespace) -> None:
     torch.set_num_threads(THREADS)
     warnings.filterwarnings("ignore")
     options.out.mkdir(parents=True, exist_ok=True)
-    print("| " + " | ".join(HEADER) + " |")
-    print("|---" * len(HEADER) + "|")
+    _print_header()
     for name, budget, fake_cuda, phase in _runs(options):
         for graph in _capture(name, phase, budget, fake_cuda):
             write(options.out / graph.file_name, graph)
-            print(_row(graph), flush=True)
+            print(_row(graph.file_name, graph.document), flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -64,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--budget", type=float, help="share of activations kept (checkpointing)")
     parser.add_argument("--fake-cuda", action="store_true", help="lower for an imagined GPU")
+    parser.add_argument("--table", type=Path, metavar="DIR", help="print the table of a folder")
     parser.add_argument("--out", type=Path, default=Path("out"))
     return parser
 
@@ -100,12 +115,17 @@ def _capture(name: str, phase: Phase, budget: float | None, fake_cuda: bool) -> 
     return graphs
 
 
-def _row(graph: CapturedGraph) -> str:
-    extra = graph.document["extra"]
+def _print_header() -> None:
+    print("| " + " | ".join(HEADER) + " |")
+    print("|---" * len(HEADER) + "|")
+
+
+def _row(file_name: str, document: Mapping[str, Any]) -> str:
+    extra = document["extra"]
     cells = [
-        graph.file_name,
-        len(graph.document["nodes"]),
-        len(graph.document["buffers"]),
+        file_name,
+        len(document["nodes"]),
+        len(document["buffers"]),
         *(extra["peaks"][method] for method in HEADER[3:7]),
         extra["chosen"],
     ]
