@@ -96,10 +96,11 @@ def problems(draw: st.DrawFn) -> PackingProblem:
         pairs = zip(cuts[1:-1:2], cuts[2:-1:2], strict=False)
         gaps.append(tuple(Gap(a, b, draw(window)) for a, b in pairs if a < b))
         rows.append((cuts[0], cuts[-1], size, draw(st.integers(1, 9))))
-    columns = np.array(rows, np.int64).reshape(-1, 4).T
+    start, end, bytes_, alignment = np.array(rows, np.int64).reshape(-1, 4).T
     pin = np.full(len(rows), -1, np.int64)
     names = tuple(f"b{i}" for i in range(len(rows)))
-    return PackingProblem(names, *columns, pin, tuple(gaps) if any(gaps) else (), name="packing")
+    kept = tuple(gaps) if any(gaps) else ()
+    return PackingProblem(names, start, end, bytes_, alignment, pin, kept)
 
 
 @given(problems())
