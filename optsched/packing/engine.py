@@ -1,0 +1,244 @@
+"""A piece on a board: arrays made once, decided as often as one likes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from optsched.arrays import IntArray
+from optsched.jit import is_warm
+from optsched.packing.kernels import board as rows
+from optsched.packing.kernels.board import BUFFER_ROWS, SECTION_ROWS, Board, start_board
+from optsched.packing.kernels.failures import WAYS, Failures
+from optsched.packing.kernels.first_fit import first_fit
+from optsched.packing.kernels.search import EXHAUSTED, FRAME_COLUMNS, LIMIT, Frames, search
+from optsched.packing.orders import Keys
+from optsched.packing.pieces import Piece
+from optsched.packing.rules import Rules
+
+TWIN_BUFFERS = 48
+"""Up to this many buffers the first nodes are run as Python: quicker than loading numba."""
+
+TWIN_NODES = 400
+
+SLICE_WORK = 16_000_000
+"""Nodes times buffers and sections between two looks at the clock: some ten milliseconds."""
+
+FAILURE_BUFFERS = 128
+"""Up to this many buffers failed states are kept; in larger searches they hardly recur."""
+
+FAILURE_BYTES = 1 << 25
+
+
+class Engine:
+    """Searches one piece.
+
+    Parameters
+    ----------
+    piece
+        What to pack.
+    rules
+        Which prunings are on.
+    pins
+        Shape `(n,)`: offsets in units to hold besides the piece's own pins, or -1.
+    """
+
+    def __init__(self, piece: Piece, rules: Rules, pins: IntArray | None = None) -> None:
+        self.piece, self.rules = piece, rules
+        self.pin = piece.pin if pins is None else np.where(piece.pin >= 0, piece.pin, pins)
+        self.keys = Keys(piece)
+        self.nodes = self.runs = self.refuted = 0
+        self.capacity = -1
+        self.slice = max(64, SLICE_WORK // (len(piece) + piece.sections.count + 1))
+        self.line = np.zeros(len(piece), np.int64)
+        self.buffers = self._make_buffers()
+        self._search: tuple[Board, Frames, Failures, IntArray] | None = None
+
+    def _make_buffers(self) -> IntArray:
+        piece, pin = self.piece, self.pin
+        n = len(piece)
+        buffers = np.zeros((BUFFER_ROWS, n), np.int64)
+        buffers[rows.FIRST] = piece.sections.first
+        buffers[rows.LAST] = piece.sections.last
+        buffers[rows.SIZE] = piece.size
+        buffers[rows.ALIGNMENT] = piece.alignment
+        buffers[rows.TWIN] = -1
+        buffers[rows.RELEASE] = np.where(pin >= 0, pin, 0)
+        buffers[rows.WATCHES] = -1
+        if self.rules.twins and n > 1:
+            columns = (*buffers[: rows.TWIN], pin, piece.bytes, *piece.sections.masks.T)
+            same = np.ones(n - 1, bool)
+            for column in columns:
+                same &= column[1:] == column[:-1]
+            buffers[rows.TWIN, 1:][same] = np.flatnonzero(same)
+        return buffers
+
+    def _make_search(self) -> tuple[Board, Frames, Failures, IntArray]:
+        piece, rules = self.piece, self.rules
+        n, m = len(piece), piece.sections.count
+        cover_start, cover = piece.cover
+        sections = np.zeros((SECTION_ROWS, m + 2), np.int64)
+        sections[rows.WEIGHT] = 1
+        sections[rows.ENTRY, : m + 1] = np.searchsorted(piece.sections.first, np.arange(m + 1))
+        sections[rows.ENTRY, m + 1] = n
+        zone_start, zones = self._zones()
+        counters = np.zeros(rows.COUNTERS, np.int64)
+        plain = piece.is_plain and not (self.pin >= 0).any()
+        counters[rows.PLAIN] = plain
+        counters[rows.GAPPED] = piece.sections.masks.shape[1] > 0
+        trail = np.zeros((2, 6 * piece.covered + 60 * (n + m) + 65536), np.int64)
+        board = Board(
+            self.buffers,
+            sections,
+            cover_start,
+            cover,
+            zone_start,
+            zones,
+            np.ascontiguousarray(piece.sections.masks),
+            trail,
+            counters,
+        )
+        frames = Frames(
+            np.zeros((2 * n + 8, FRAME_COLUMNS), np.int64), np.zeros((2, 8 * n + 64), np.int64)
+        )
+        remember = rules.failures and n <= FAILURE_BUFFERS
+        words = n // 60 + 1
+        width = words + m + 1
+        places = 1
+        while remember and 2 * places * WAYS * width * 8 <= FAILURE_BYTES and places < n << 9:
+            places *= 2
+        failures = Failures(
+            np.zeros((WAYS * places, width), np.int64),
+            np.zeros(words, np.int64),
+            np.zeros(1, np.int64),
+        )
+        switches = np.array([rules.decompose, rules.far_skip, rules.forced, remember], np.int64)
+        return board, frames, failures, switches
+
+    def _zones(self) -> tuple[IntArray, IntArray]:
+        """Starts that would meet a pinned buffer, merged."""
+        sections, size = self.piece.sections, self.piece.size
+        pinned = np.flatnonzero(self.pin >= 0)
+        starts = [0]
+        found: list[tuple[int, int]] = []
+        for i in range(len(self.piece)):
+            begin = len(found)
+            if self.pin[i] < 0 and len(pinned):
+                together = sections.first[pinned] < sections.last[i]
+                together &= sections.last[pinned] > sections.first[i]
+                if sections.masks.shape[1]:
+                    together &= (sections.masks[pinned] & sections.masks[i]).any(axis=1)
+                here = pinned[together]
+                low, high = self.pin[here] - size[i], self.pin[here] + size[here]
+                for a, b in sorted(zip(low.tolist(), high.tolist(), strict=True)):
+                    if len(found) > begin and a < found[-1][1]:
+                        found[-1] = (found[-1][0], max(found[-1][1], b))
+                    else:
+                        found.append((a, b))
+            starts.append(len(found))
+        zones = np.array(found or [(0, 0)], np.int64).T
+        return np.array(starts, np.int64), np.ascontiguousarray(zones)
+
+    def _set_capacity(self, capacity: int) -> bool:
+        """Set latest starts; False if some buffer has none."""
+        pin, piece = self.pin, self.piece
+        latest = (capacity - piece.bytes) // piece.unit
+        held = pin >= 0
+        fits = bool((latest >= np.where(held, pin, 0)).all())
+        self.buffers[rows.LATEST] = np.where(held, pin, latest)
+        return fits
+
+    def decide(
+        self,
+        capacity: int,
+        rank: IntArray,
+        rule: int,
+        limit: int,
+        in_time: Callable[[], bool],
+    ) -> int:
+        """Search for a packing within a capacity; `offsets` returns it.
+
+        Parameters
+        ----------
+        capacity
+            Bytes.
+        rank
+            Shape `(n,)`: a permutation, the order in which buffers are tried.
+        rule
+            How to choose sections.
+        limit
+            Nodes.
+        in_time
+            Asked now and then; if it says no the answer is LIMIT.
+        """
+        self.runs += 1
+        if not self._set_capacity(capacity):
+            return EXHAUSTED
+        if self._search is None:
+            self._search = self._make_search()
+        board, frames, failures, switches = self._search
+        self.buffers[rows.RANK] = rank
+        self._set_caps(board, failures, capacity)
+        counters = board.counters
+        twin = len(self.piece) <= TWIN_BUFFERS and not is_warm()
+        if not (start_board if twin else start_board.compiled)(board):
+            return EXHAUSTED
+        answer, before, until = LIMIT, -1, 0
+        while answer == LIMIT and before < counters[rows.NODES] < limit:
+            before = int(counters[rows.NODES])
+            until = min(limit, before + (TWIN_NODES if twin else self.slice))
+            run = search if twin else search.compiled
+            answer = run(board, frames, failures, switches, rule, until)
+            twin = False
+            if answer == LIMIT and not in_time():
+                break
+        self.nodes += int(counters[rows.NODES])
+        self.refuted += int(counters[rows.REFUTED])
+        return answer
+
+    def _set_caps(self, board: Board, failures: Failures, capacity: int) -> None:
+        """Bring what depends on the capacity up to date."""
+        if capacity == self.capacity:
+            return
+        starts, cover = self.piece.cover
+        ends = self.buffers[rows.LATEST] + self.piece.size
+        board.sections[rows.CAP, :-2] = np.maximum.reduceat(ends[cover], starts[:-1])
+        if capacity > self.capacity:
+            failures.rows[:] = 0
+        self.capacity = capacity
+
+    def reset_weights(self) -> None:
+        """Forget which sections failed."""
+        if self._search is not None:
+            self._search[0].sections[rows.WEIGHT] = 1
+
+    def offsets(self) -> IntArray:
+        """Return the packing that was found, in units."""
+        found: IntArray = self.buffers[rows.OFFSET].copy()
+        return found
+
+    def first_fit(self, order: IntArray, capacity: int, fixed: IntArray | None = None) -> bool:
+        """Place buffers in turn within a capacity; `offsets` returns the packing.
+
+        Parameters
+        ----------
+        order
+            All buffers, or all but the `fixed` ones.
+        fixed
+            Buffers whose offsets in the OFFSET row hold.
+        """
+        if not self._set_capacity(capacity):
+            return False
+        held = np.flatnonzero(self.pin >= 0) if fixed is None else fixed
+        if len(held):
+            self.buffers[rows.OFFSET, held] = np.where(
+                self.pin[held] >= 0, self.pin[held], self.buffers[rows.OFFSET, held]
+            )
+            apart = np.ones(len(self.piece), bool)
+            apart[held] = False
+            order = np.concatenate([held, order[apart[order]]])
+        small = len(order) <= TWIN_BUFFERS and not is_warm()
+        run = first_fit if small else first_fit.compiled
+        masks = self.piece.sections.masks
+        return run(self.buffers, masks, order, len(held), self.line) == len(order)

@@ -1,0 +1,112 @@
+"""States that are known to fail: a set of unplaced buffers and the floors they failed on.
+
+A state with the same unplaced set and floors that are nowhere lower fails too, since each of its
+packings would have been one of the failed state. Keys are compared in full: the hash only finds
+the place, so that a refutation does not rest on luck.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from optsched.arrays import IntArray
+from optsched.jit import kernel
+from optsched.packing.kernels.board import FLOOR, PLACED, REST, Board
+
+WAYS = 4
+"""Entries per place of the table."""
+
+HASH_BITS = (1 << 40) - 1
+
+
+class Failures(NamedTuple):
+    """The table.
+
+    Parameters
+    ----------
+    rows
+        Shape `(WAYS * places, words + m + 1)`, places a power of two. An entry: one more than
+        the last section of its scope (0: empty), the unplaced buffers as bits, 60 a word, and
+        the floor of each section.
+    key
+        Shape `(words,)`: scratch.
+    victim
+        Shape `(1,)`: turns around to choose what to overwrite.
+    """
+
+    rows: IntArray
+    key: IntArray
+    victim: IntArray
+
+
+@kernel
+def find_place(board: Board, failures: Failures, begin: int, end: int) -> int:
+    """Write the bits of the scope's unplaced buffers to the key; return its first entry."""
+    placed, key = board.buffers[PLACED], failures.key
+    key[:] = 0
+    for i in range(begin, end):
+        if placed[i] == 0:
+            key[i // 60] |= 1 << (i % 60)
+    code = 0
+    for word in range(len(key)):
+        code = ((code * 1000003) ^ key[word] ^ (key[word] >> 31)) & HASH_BITS
+    code ^= code >> 17
+    return int(WAYS * (code % (failures.rows.shape[0] // WAYS)))
+
+
+@kernel
+def same_scope(failures: Failures, row: int, high: int) -> bool:
+    """Whether an entry is about the buffers of the key."""
+    if failures.rows[row, 0] != high:
+        return False
+    for word in range(len(failures.key)):
+        if failures.rows[row, 1 + word] != failures.key[word]:
+            return False
+    return True
+
+
+@kernel
+def is_refuted(board: Board, failures: Failures, low: int, high: int, begin: int, end: int) -> bool:
+    """Whether a scope with these buffers failed on floors nowhere higher."""
+    floors, rest = board.sections[FLOOR], board.sections[REST]
+    rows = failures.rows
+    place = find_place(board, failures, begin, end)
+    at = 1 + len(failures.key)
+    for row in range(place, place + WAYS):
+        if same_scope(failures, row, high):
+            t = low
+            while t < high and (rest[t] == 0 or floors[t] >= rows[row, at + t]):
+                t += 1
+            if t == high:
+                return True
+    return False
+
+
+@kernel
+def remember_failure(
+    board: Board, failures: Failures, low: int, high: int, begin: int, end: int
+) -> None:
+    """Store a scope whose search was exhausted; the board must be as it was on entry."""
+    floors, rest = board.sections[FLOOR], board.sections[REST]
+    rows = failures.rows
+    place = find_place(board, failures, begin, end)
+    at = 1 + len(failures.key)
+    goal = -1
+    for row in range(place, place + WAYS):
+        if rows[row, 0] == 0:
+            goal = row
+        elif same_scope(failures, row, high):
+            t = low
+            while t < high and (rest[t] == 0 or rows[row, at + t] >= floors[t]):
+                t += 1
+            if t == high:
+                goal = row
+                break
+    if goal < 0:
+        failures.victim[0] = (failures.victim[0] + 1) % WAYS
+        goal = place + failures.victim[0]
+    rows[goal, 0] = high
+    for word in range(len(failures.key)):
+        rows[goal, 1 + word] = failures.key[word]
+    for t in range(low, high):
+        rows[goal, at + t] = floors[t]

@@ -1,0 +1,79 @@
+"""Orders in which buffers are tried, by the search and by first fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from optsched.arrays import IntArray
+from optsched.packing.pieces import Piece
+
+VALUE_ORDERS = ("TWA", "WAT", "ZAT", "CAT", "AWT", "ZWT", "TAW")
+"""Orders of the search, each a list of keys, the first decides; see :class:`Keys`."""
+
+FIRST_FIT_ORDERS = (
+    "TZ", "TW", "TA", "TL", "TR", "ZW", "ZL", "A", "WZ", "CW",
+    "KW", "KZW", "KB", "KD", "DW", "LZ", "LW", "RZ", "RW",
+)  # fmt: skip
+"""Orders of first fit; the breadth orders, which start with T or K, win most often."""
+
+
+class Keys:
+    """Sort keys of the buffers of a piece; the least comes first.
+
+    T densest section covered first; W longest lifetime in sections; Z largest size; A largest
+    area; C largest sum over the covered sections of their load; L earliest start; R latest end;
+    K those live in the densest section; B longest before that section; D nearest to it.
+    """
+
+    def __init__(self, piece: Piece) -> None:
+        first, last = piece.sections.first, piece.sections.last
+        self.n = len(piece)
+        length = last - first
+        load = piece.load
+        peak = int(np.argmax(load)) if len(load) else 0
+        before = np.maximum(0, peak - first)
+        away = np.maximum(0, np.maximum(first - peak, peak - last + 1))
+        total = np.concatenate([[0], np.cumsum(load.astype(np.float64))])
+        self.table: dict[str, npt.NDArray[np.float64] | IntArray] = {
+            "T": -range_max(load, first, last),
+            "W": -length,
+            "Z": -piece.size,
+            "A": -(piece.size.astype(np.float64) * length),
+            "C": -(total[last] - total[first]),
+            "L": first,
+            "R": -last,
+            "K": (away > 0).astype(np.int64),
+            "B": -before,
+            "D": away,
+        }
+        self.ranks: dict[str, IntArray] = {}
+
+    def order(self, name: str) -> IntArray:
+        """Return the buffers in an order."""
+        return np.lexsort([self.table[key] for key in reversed(name)])
+
+    def rank(self, name: str) -> IntArray:
+        """Return each buffer's place in an order."""
+        found = self.ranks.get(name)
+        if found is None:
+            found = np.empty(self.n, np.int64)
+            found[self.order(name)] = np.arange(self.n)
+            self.ranks[name] = found
+        return found
+
+
+def range_max(values: IntArray, first: IntArray, last: IntArray) -> IntArray:
+    """Return the maximum of `values[first[i]:last[i]]` for each `i`; no range is empty."""
+    tables = [values]
+    width = 1
+    while 2 * width <= len(values):
+        shorter = tables[-1]
+        tables.append(np.maximum(shorter[:-width], shorter[width:]))
+        width *= 2
+    level = np.frexp((last - first).astype(np.float64))[1] - 1
+    result = np.zeros(len(first), np.int64)
+    for k, table in enumerate(tables):
+        here = np.flatnonzero(level == k)
+        result[here] = np.maximum(table[first[here]], table[last[here] - (1 << k)])
+    return result

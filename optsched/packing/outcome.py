@@ -1,0 +1,58 @@
+"""What the engine returns, and the clock it works against."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from optsched.arrays import IntArray
+from optsched.result import Proof, StopReason
+
+
+@dataclass(frozen=True, slots=True)
+class PackingOutcome:
+    """A packing and what is proved about it.
+
+    Parameters
+    ----------
+    offsets
+        Shape `(k,)`, bytes; None if none was found within the capacity asked for.
+    slab
+        Bytes of that packing, or None.
+    bound
+        No packing is smaller.
+    proof
+        `L1`: a step's live bytes equal the slab. `L4`: everything below was searched. None while
+        slab and bound differ.
+    stop_reason
+        PROVED: slab and bound meet. DECIDED: the capacity is answered. EXHAUSTED: nothing is left
+        that the engine could do (windows in gaps, sizes beyond the search).
+    statistics
+        Counters: nodes, searches, states refuted by the table, first fits, pieces, units, ...
+    """
+
+    offsets: IntArray | None
+    slab: int | None
+    bound: int
+    proof: Proof | None
+    stop_reason: StopReason
+    statistics: dict[str, int] = field(default_factory=dict)
+
+
+class Clock:
+    """Time since the start, and whether the limit is reached."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.started = time.perf_counter()
+        self.seconds = seconds
+        self.expired = False
+
+    def elapsed(self) -> float:
+        """Return seconds since the start."""
+        return time.perf_counter() - self.started
+
+    def in_time(self) -> bool:
+        """Whether there is time left."""
+        if self.seconds is not None and self.elapsed() >= self.seconds:
+            self.expired = True
+        return not self.expired

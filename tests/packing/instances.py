@@ -1,0 +1,129 @@
+"""Packing problems: random ones whose least slab tends to exceed the load, and cut rectangles."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optsched.problem import Gap, PackingProblem
+
+Row = tuple[int, int, int]
+
+
+def problem_of(
+    rows: list[Row],
+    alignment: list[int] | None = None,
+    pins: dict[int, int] | None = None,
+    gaps: dict[int, tuple[Gap, ...]] | None = None,
+) -> PackingProblem:
+    """Rows are start, end, size."""
+    table = np.array(rows, np.int64).reshape(-1, 3)
+    n = len(rows)
+    pin = np.full(n, -1, np.int64)
+    for i, offset in (pins or {}).items():
+        pin[i] = offset
+    return PackingProblem(
+        names=tuple(f"b{i}" for i in range(n)),
+        start=table[:, 0].copy(),
+        end=table[:, 1].copy(),
+        size=table[:, 2].copy(),
+        alignment=np.array(alignment or [1] * n, np.int64),
+        pin=pin,
+        gaps=tuple((gaps or {}).get(i, ()) for i in range(n)) if gaps else (),
+    )
+
+
+def random_problem(random: np.random.Generator, kind: str, buffers: int = 12) -> PackingProblem:
+    """A dense random problem; `kind` has letters a (alignment), p (pins), g (gaps).
+
+    Steps below the load are filled up with buffers that live there only: nearly no slack is left,
+    and the least slab is often above the load.
+    """
+    steps = int(random.integers(4, 11))
+    scale = int(random.choice([1, 1, 1, 6]))
+    rows: list[Row] = []
+    for _ in range(int(random.integers(buffers // 2, buffers + 1))):
+        start = int(random.integers(steps))
+        end = min(steps, start + int(random.choice([1, 2, 2, 3, 3, 4, 6])))
+        rows.append((start, end, scale * int(random.choice([1, 2, 3, 4, 5, 7, 9]))))
+    load = np.zeros(steps, np.int64)
+    for start, end, size in rows:
+        load[start:end] += size
+    for step in range(steps):
+        missing = int(load.max() - load[step])
+        if missing and random.random() < 0.85:
+            rows.append((step, step + 1, missing))
+    n = len(rows)
+    alignment = [1] * n
+    if "a" in kind:
+        choices = [[1, 1, 2, 4, 8], [4], [2, 4, 6]][int(random.integers(3))]
+        alignment = [int(random.choice(choices)) for _ in range(n)]
+    pins: dict[int, int] = {}
+    if "p" in kind:
+        for i in random.choice(n, min(n, int(random.integers(1, 4))), replace=False).tolist():
+            offset = int(random.integers(max(1, int(load.max()))))
+            offset -= offset % alignment[i]
+            if all(apart(rows[i], offset, rows[j], pins[j]) for j in pins):
+                pins[i] = offset
+    gaps: dict[int, tuple[Gap, ...]] = {}
+    if "g" in kind:
+        for i, (start, end, _) in enumerate(rows):
+            if end - start >= 3 and random.random() < 0.6:
+                low = int(random.integers(start + 1, end - 1))
+                gaps[i] = (Gap(low, int(random.integers(low + 1, end))),)
+    return problem_of(rows, alignment, pins, gaps)
+
+
+def apart(a: Row, offset_a: int, b: Row, offset_b: int) -> bool:
+    """Whether two placed buffers do not overlap."""
+    return (
+        a[1] <= b[0] or b[1] <= a[0] or offset_a + a[2] <= offset_b or offset_b + b[2] <= offset_a
+    )
+
+
+def cut(random: np.random.Generator, width: int, height: int, pieces: int) -> PackingProblem:
+    """Buffers that fill a rectangle: it is cut in two, or into a pinwheel of five, again and again.
+
+    The least slab is `height`.
+    """
+    rectangles = [(0, width, 0, height)]
+    for _ in range(20 * pieces):
+        if len(rectangles) >= pieces:
+            break
+        at = int(random.integers(len(rectangles)))
+        parts = pinwheel(random, *rectangles[at]) if random.random() < 0.5 else []
+        parts = parts or guillotine(random, *rectangles[at])
+        if parts:
+            rectangles[at : at + 1] = parts
+    order = random.permutation(len(rectangles))
+    rows = [(a, b, high - low) for a, b, low, high in rectangles]
+    return problem_of([rows[i] for i in order])
+
+
+def guillotine(
+    random: np.random.Generator, a: int, b: int, low: int, high: int
+) -> list[tuple[int, int, int, int]]:
+    """Cut from side to side, if there is room."""
+    if random.random() < 0.5 and b - a >= 2:
+        x = int(random.integers(a + 1, b))
+        return [(a, x, low, high), (x, b, low, high)]
+    if high - low >= 2:
+        y = int(random.integers(low + 1, high))
+        return [(a, b, low, y), (a, b, y, high)]
+    return []
+
+
+def pinwheel(
+    random: np.random.Generator, a: int, b: int, low: int, high: int
+) -> list[tuple[int, int, int, int]]:
+    """Four rectangles around a fifth: no cut runs from side to side."""
+    if b - a < 3 or high - low < 3:
+        return []
+    x1, x2 = sorted(int(x) for x in random.choice(np.arange(a + 1, b), 2, replace=False))
+    y1, y2 = sorted(int(y) for y in random.choice(np.arange(low + 1, high), 2, replace=False))
+    return [
+        (a, x2, low, y1),
+        (x2, b, low, y2),
+        (x1, b, y2, high),
+        (a, x1, y1, high),
+        (x1, x2, y1, y2),
+    ]

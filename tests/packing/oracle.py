@@ -1,0 +1,50 @@
+"""The least slab by CP-SAT, from the rectangles of a problem and nothing else."""
+
+from __future__ import annotations
+
+from ortools.sat.python import cp_model
+
+from optsched.problem import PackingProblem
+
+
+def least_slab(problem: PackingProblem, seconds: float = 60.0) -> int | None:
+    """Return the least slab, or None if there is no packing.
+
+    Raises
+    ------
+    TimeoutError
+        If the solver does not prove it in time.
+    """
+    model = cp_model.CpModel()
+    n = len(problem)
+    top = int(problem.size.sum() + problem.alignment.sum() + max(0, problem.pin.max(initial=0)))
+    slab = model.new_int_var(0, top, "slab")
+    offset = []
+    for i in range(n):
+        step, size, pin = (int(x[i]) for x in (problem.alignment, problem.size, problem.pin))
+        turn = model.new_int_var(0, top // step, "")
+        offset.append(turn * step)
+        if pin >= 0:
+            model.add(turn * step == pin)
+        if problem.end[i] > problem.start[i]:
+            model.add(turn * step + size <= slab)
+    parts = problem.parts
+    for step in sorted(set(parts.start.tolist())):
+        live = []
+        for j, i in enumerate(parts.owner.tolist()):
+            low, high = int(parts.low[j]), int(parts.high[j])
+            if parts.start[j] <= step < parts.end[j] and high > low:
+                live.append(
+                    model.new_interval_var(offset[i] + low, high - low, offset[i] + high, "")
+                )
+        model.add_no_overlap(live)
+    model.minimize(slab)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.max_time_in_seconds = seconds
+    status = solver.solve(model)
+    if status == cp_model.INFEASIBLE:
+        return None
+    if status != cp_model.OPTIMAL:
+        raise TimeoutError(f"no proof within {seconds} seconds")
+    return round(solver.objective_value)

@@ -1,0 +1,73 @@
+"""Sections, units, pieces, heights on problems a reader solves by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optsched.packing.heights import Heights
+from optsched.packing.orders import range_max
+from optsched.packing.pieces import make_pieces
+from optsched.packing.portfolio import luby
+from optsched.packing.rules import Rules
+from optsched.packing.sections import cut_sections
+from optsched.problem import Gap
+from tests.packing.instances import problem_of
+
+
+def test_sections_are_maximal_sets() -> None:
+    # a 0-4, b 1-2, c 2-3, d 3-4: {a}, {a b}, {a c}, {a d}; the first is not maximal.
+    start, end = np.array([0, 1, 2, 3]), np.array([4, 2, 3, 4])
+    found = cut_sections(np.arange(4), start, end, 4)
+    assert found.count == 3
+    assert found.first.tolist() == [0, 0, 1, 2]
+    assert found.last.tolist() == [3, 1, 2, 3]
+    assert found.masks.shape == (4, 0)
+    assert cut_sections(np.arange(4), start, end, 4, maximal=False).count == 4
+
+
+def test_gap_leaves_a_section_out() -> None:
+    problem = problem_of([(0, 6, 2), (2, 4, 3), (0, 6, 1)], gaps={0: (Gap(2, 4),)})
+    (piece,) = make_pieces(problem, Rules())
+    assert piece.sections.count == 3
+    by_id = dict(zip(piece.ids.tolist(), piece.sections.masks[:, 0].tolist(), strict=True))
+    assert by_id == {0: 0b101, 1: 0b010, 2: 0b111}
+    assert piece.load.tolist() == [3, 4, 3]
+
+
+def test_groups_never_live_together_are_pieces() -> None:
+    problem = problem_of([(0, 2, 2), (1, 3, 3), (3, 5, 1), (4, 5, 7)])
+    pieces = list(make_pieces(problem, Rules()))
+    assert [sorted(piece.ids.tolist()) for piece in pieces] == [[0, 1], [2, 3]]
+    assert [piece.bound for piece in pieces] == [5, 8]
+    assert len(list(make_pieces(problem, Rules(pieces=False)))) == 1
+
+
+def test_unit_is_what_starts_are_multiples_of() -> None:
+    (piece,) = make_pieces(problem_of([(0, 2, 12), (1, 3, 30)]), Rules())
+    assert (piece.unit, piece.size.tolist()) == (6, [2, 5])
+    (piece,) = make_pieces(problem_of([(0, 2, 12), (1, 3, 30)], alignment=[4, 8]), Rules())
+    assert (piece.unit, piece.size.tolist()) == (4, [3, 8])
+    # Whole units are 44 bytes; the last one may stay empty in part.
+    assert piece.bound == 42
+    assert [piece.height_after(x) for x in (41, 42, 43, 44)] == [42, 44, 44, 46]
+
+
+def test_heights_are_sums_of_sizes() -> None:
+    (piece,) = make_pieces(problem_of([(0, 2, 3), (0, 2, 5), (0, 2, 9)]), Rules(units=False))
+    heights = Heights(piece, 17)
+    found = [0]
+    while found[-1] < 17:
+        found.append(heights.after(found[-1]))
+    assert found == [0, 3, 5, 8, 9, 12, 14, 17]
+
+
+def test_range_max() -> None:
+    values = np.array([3, 1, 4, 1, 5, 9, 2, 6])
+    first = np.array([a for a in range(8) for _ in range(a, 8)])
+    last = np.array([b + 1 for a in range(8) for b in range(a, 8)])
+    expected = [int(values[a:b].max()) for a, b in zip(first, last, strict=True)]
+    assert range_max(values, first, last).tolist() == expected
+
+
+def test_luby() -> None:
+    assert [luby(k) for k in range(1, 16)] == [1, 1, 2, 1, 1, 2, 4, 1, 1, 2, 1, 1, 2, 4, 8]
