@@ -166,7 +166,7 @@ def max_flow(arcs: Arcs, source: Int, sink: Int, enough: Int) -> Int:
 
 
 @kernel
-def mark_side(arcs: Arcs, node: Int, backwards: bool) -> npt.NDArray[np.bool_]:
+def mark_side(arcs: Arcs, node: Int, backwards: Int) -> npt.NDArray[np.bool_]:
     """Mark the nodes that a node reaches in the residual network, or that reach it."""
     flip = 1 if backwards else 0
     marked = np.zeros(len(arcs.first), np.bool_)

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from optsched.graph import Graph
 from optsched.liveness import peak_memory
 from optsched.ordering.closure import closure_bound
 from optsched.ordering.contract import contract
-from optsched.ordering.cuts import forced_states, topological
-from optsched.ordering.interval import Interval
-from optsched.ordering.kernels import explore
+from optsched.ordering.cuts import topological
+from optsched.ordering.decide import Answer, Decider, search_all
 from optsched.ordering.model import build_net
 from optsched.ordering.problem import OutOfTimeError, Problem
+from optsched.ordering.relations import TOO_MANY, related
 from optsched.ordering.rules import ALL_RULES, Rules, Statistics
+from optsched.ordering.sets import set_bound
+from optsched.ordering.windows import Windows
 from optsched.result import Event, Limits, OnEvent, Proof, StopReason
 
-FIRST_EFFORT, EFFORT_GROWTH = 4_096, 4
+FIRST_EFFORT, EFFORT_GROWTH = 8_192, 4
 """States that each direction may store in the first round; how much more in each later one."""
+
+WINDOW_STATES, WINDOW_TRIES = 8_192, 16
+"""States per direction in a window; windows in a row that may fail."""
+
+HALVINGS = 8
+"""Budgets that are refuted or not between the bound and the peak, in a round."""
 
 NO_LIMITS = Limits()
 
@@ -121,7 +130,9 @@ class _Run:
         order = topological(net) if warm_start is None else [int(v) for v in warm_start]
         self.order, self.peak = order, peak_memory(graph, order)
         self.bound, self.proof = bound, Proof.BOUND
-        self.deadline = deadline
+        self.deadline, self.seed = deadline, limits.seed
+        self.windows: Windows | None = None
+        self.decider: Decider | None = None
         self.report("warm start")
 
     def report(self, source: str) -> None:
@@ -130,7 +141,10 @@ class _Run:
             self.on_event(Event(seconds, self.peak, self.bound, source))
 
     def raise_bound(self, bound: int, proof: Proof, source: str) -> None:
-        """Take a better bound; nothing is above the peak of an order that is known."""
+        """Take a better bound, rounded up to what a peak can be."""
+        bound = self.whole.round_up(bound)
+        if bound > self.peak:
+            raise RuntimeError(f"{source}: bound {bound} is above the peak {self.peak} of an order")
         if bound > self.bound:
             self.bound, self.proof = bound, proof
             self.report(source)
@@ -151,37 +165,88 @@ class _Run:
             return StopReason.PROVED
         self.whole.check_time()
         self.small = contract(self.whole.net, merge=self.rules.contract)
-        self.problem = Problem(
-            self.small.net, self.whole.base, self.rules, self.deadline, self.whole.statistics
-        )
+        self.problem = replace(self.whole, net=self.small.net)
         self.problem.statistics.merged = self.whole.ops - self.problem.ops
         self.take_order(self.small.shrink(self.order), "contraction")
-        return self.search()
-
-    def search(self) -> StopReason:
-        states = forced_states(self.problem.net)
-        if not self.rules.cuts:
-            states = [states[0], states[-1]]
-        self.problem.statistics.segments = len(states) - 1
-        parts = [
-            Interval(self.problem, low, high, self.bound, self.peak)
-            for low, high in pairwise(states)
-        ]
         effort = FIRST_EFFORT
-        while self.bound < self.peak:
-            open_parts = 0
-            for part in parts:
-                part.budget = max(part.budget, self.bound)
-                how = part.run(effort)
-                if how == explore.EXHAUSTED:
-                    self.raise_bound(self.peak, Proof.SEARCH, "search")
-                    return StopReason.PROVED
-                self.raise_bound(min(part.budget, self.peak), Proof.SEARCH, "search")
-                open_parts += how == explore.FULL
-            if not open_parts:
-                self.take_order([v for part in parts for v in part.moves], "search")
+        self.search(effort)
+        if self.bound < self.peak:
+            self.prepare()
+        while self.bound < self.peak and effort < MOST_STATES:
+            self.improve(effort // 8)
+            self.narrow()
+            effort *= EFFORT_GROWTH
+            if self.decider is not None:
+                self.decide(self.bound, effort)
+                self.decide((self.bound + self.peak) // 2, effort)
+                self.decide(self.peak - 1, effort)
+            else:
+                self.search(effort)
+        return StopReason.PROVED if self.bound >= self.peak else StopReason.EXHAUSTED
+
+    def prepare(self) -> None:
+        """Set up what an easy problem needs not: windows, relations, set bounds."""
+        order = self.small.shrink(self.order)
+        if self.rules.windows:
+            self.windows = Windows(self.problem, order, self.seed)
+        if self.problem.ops > TOO_MANY:
+            return
+        above = related(self.problem.net)
+        if self.rules.sets:
+            self.raise_bound(set_bound(self.problem, above, self.bound), Proof.BOUND, "set bound")
+        if self.rules.implied:
+            during = np.empty(self.problem.ops, np.int64)
+            during[order] = self.problem.follow(order)[1]
+            self.decider = Decider(self.problem, above, during)
+            self.refute()
+
+    def search(self, states: int) -> None:
+        """Search for an order below the peak."""
+        if self.bound < self.peak:
+            answer = search_all(self.problem, self.bound, self.peak, states, self.searched)
+            self.take_answer(answer, self.peak - 1, "search")
+
+    def decide(self, budget: int, states: int) -> None:
+        """Look for an order within a budget below the peak."""
+        if self.decider is not None and self.bound <= budget < self.peak:
+            answer = self.decider.decide(budget, self.bound, states, self.searched)
+            self.take_answer(answer, budget, "search")
+
+    def take_answer(self, answer: Answer, budget: int, source: str) -> None:
+        if answer.refuted:
+            self.raise_bound(budget + 1, Proof.SEARCH, source)
+        elif answer.order is not None:
+            self.take_order(answer.order, source)
+
+    def searched(self, bound: int) -> None:
+        self.raise_bound(bound, Proof.SEARCH, "search")
+
+    def improve(self, states: int) -> None:
+        """Search windows of the best order as long as that helps."""
+        if self.windows is not None and self.windows.peak > self.peak:
+            self.windows.take(self.small.shrink(self.order))
+        while self.windows is not None and self.windows.improve(
+            min(states, WINDOW_STATES), WINDOW_TRIES, self.bound
+        ):
+            self.take_order(self.windows.order, "window")
+
+    def refute(self) -> None:
+        """Prove the peak if the precedences that a smaller one implies contradict each other."""
+        if self.decider and self.bound < self.peak and self.decider.refutes(self.peak - 1):
+            self.raise_bound(self.peak, Proof.BOUND, "implied precedences")
+
+    def narrow(self) -> None:
+        """Raise the bound by budgets that implied precedences refute, halving the gap."""
+        self.refute()
+        if self.decider is None or self.bound >= self.peak:
+            return
+        low, high = self.bound - 1, self.peak - 1
+        for _ in range(HALVINGS):
+            middle = self.bound if low < self.bound else (low + high) // 2
+            if not low < middle < high:
                 break
-            if effort >= MOST_STATES:
-                return StopReason.EXHAUSTED
-            effort = min(effort * EFFORT_GROWTH, MOST_STATES)
-        return StopReason.PROVED
+            if self.decider.refutes(middle):
+                low = middle
+                self.raise_bound(middle + 1, Proof.BOUND, "implied precedences")
+            else:
+                high = middle

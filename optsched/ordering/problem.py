@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -56,10 +57,19 @@ class Problem:
         self.codes: IntArray = rng.integers(-(2**63), 2**63 - 1, (2, n), np.int64, endpoint=True)
         self.counters = np.zeros(explore.COUNTERS + 1, np.int64)
         self.ops = n
+        sizes = (self.net.hill, self.net.net, self.net.size)
+        self.step = math.gcd(*(int(np.gcd.reduce(x)) for x in sizes if len(x)))
 
     def pick(self, kernel: Kernel[P, R]) -> Callable[P, R]:
         """The compiled form, or the twin for a small problem."""
         return kernel.for_work(0 if self.ops <= TWIN_OPS else 10**6)
+
+    def round_up(self, peak: int) -> int:
+        """The least number from `peak` on that the peak of an order can be.
+
+        All live bytes differ from the base by a multiple of the sizes' greatest common divisor.
+        """
+        return peak + (self.base - peak) % self.step if self.step else max(peak, self.base)
 
     def live(self, done: Flags) -> int:
         """Live bytes after a downset."""

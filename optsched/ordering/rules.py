@@ -31,6 +31,13 @@ class Rules:
         An op that is comparable to all others splits every order at the same two states.
     lift
         When no state is left, the least blocked rise is a proven bound and the next budget.
+    sets
+        In any set of ops one runs last, and then all others are done; one runs first, and then none
+        is: the least such bound over the set holds for every order.
+    implied
+        If `v` after `u` (or before it) costs more than the budget, only the other way is left.
+    windows
+        Stretches of a known order around its peak are searched for a better way, all else fixed.
     """
 
     contract: bool = True
@@ -40,6 +47,9 @@ class Rules:
     dovetail: bool = True
     cuts: bool = True
     lift: bool = True
+    sets: bool = True
+    implied: bool = True
+    windows: bool = True
 
 
 ALL_RULES = Rules()
@@ -62,6 +72,10 @@ class Statistics:
     closed, singled, commits, lifts
         Ops placed by the closure rule; states with a single successor; commits at a root; budgets
         raised.
+    relations
+        Precedences implied by a budget.
+    windows, improved
+        Windows searched, and how many of them gave a better order.
     """
 
     ops: int = 0
@@ -75,3 +89,6 @@ class Statistics:
     singled: int = 0
     commits: int = 0
     lifts: int = 0
+    relations: int = 0
+    windows: int = 0
+    improved: int = 0

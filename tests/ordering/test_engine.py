@@ -9,7 +9,7 @@ import pytest
 from optsched.builder import GraphBuilder
 from optsched.check import check_order
 from optsched.graph import Graph
-from optsched.ordering import ALL_RULES, OrderOutcome, Rules, solve_order
+from optsched.ordering import ALL_RULES, OrderOutcome, Rules, engine, solve_order
 from optsched.ordering import problem as problem_module
 from optsched.result import Event, Limits, Proof, StopReason
 from tests.generators import PLANNABLE, random_graph, random_order
@@ -30,9 +30,14 @@ def assert_proved(graph: Graph, outcome: OrderOutcome, optimum: int) -> None:
 
 
 @pytest.mark.parametrize("max_size", [2, 5, 16, 2**50])
-def test_optimum_is_the_oracles_whatever_the_rules(max_size: int) -> None:
+@pytest.mark.parametrize("effort", [1, 8_192])
+def test_optimum_is_the_oracles_whatever_the_rules(
+    max_size: int, effort: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # With next to no effort in the first round the later stages come in as well.
+    monkeypatch.setattr(engine, "FIRST_EFFORT", effort)
     rng = np.random.default_rng(max_size)
-    for _ in range(250):
+    for _ in range(120):
         graph = some_graph(rng, int(rng.integers(0, 11)), max_size)
         optimum = Oracle(graph).least_peak()
         assert_proved(graph, solve_order(graph), optimum)
@@ -42,9 +47,11 @@ def test_optimum_is_the_oracles_whatever_the_rules(max_size: int) -> None:
             assert_proved(graph, solve_order(graph, warm_start=start, rules=rules), optimum)
 
 
-def test_every_combination_of_rules() -> None:
+@pytest.mark.parametrize("effort", [1, 8_192])
+def test_every_combination_of_rules(effort: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "FIRST_EFFORT", effort)
     rng = np.random.default_rng(9)
-    graphs = [some_graph(rng, 10, 6) for _ in range(6)]
+    graphs = [some_graph(rng, 10, 6) for _ in range(2)]
     optima = [Oracle(graph).least_peak() for graph in graphs]
     for switches in product((False, True), repeat=len(NAMES)):
         rules = Rules(**dict(zip(NAMES, switches, strict=True)))

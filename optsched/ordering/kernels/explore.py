@@ -197,13 +197,12 @@ def find_children(
     at = int(arena.fill[MOVES])
     room = len(moves) - 2 * len(net.net) - 2
     count = 0
-    arena.need[s] = NEVER
+    need = np.int64(NEVER)
     for i in range(ready):
         v = candidates[i]
         during, _ = look_ahead(net, state, task.forward, v)
         if during > budget:
-            if during < arena.need[s]:
-                arena.need[s] = during
+            need = min(np.int64(during), need)
             continue
         if at > room:
             return -1
@@ -218,6 +217,7 @@ def find_children(
         if task.probe > 0 and child[3 * count - 1] <= live:
             child[0], child[1], child[2] = child[3 * count - 3], end, child[3 * count - 1]
             return single_child(net, state, arena, task, s, scratch, counters)
+    arena.need[s] = need
     if task.probe > 1:
         for i in range(count):
             first, end = child[3 * i], child[3 * i + 1]

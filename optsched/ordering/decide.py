@@ -1,0 +1,111 @@
+"""Is there an order within a budget? Bounds and implied precedences first, then search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from optsched.arrays import IntArray
+from optsched.ordering.contract import Contracted, contract
+from optsched.ordering.cuts import forced_states
+from optsched.ordering.interval import Interval
+from optsched.ordering.kernels import explore
+from optsched.ordering.kernels.imply import Matrix
+from optsched.ordering.problem import Problem
+from optsched.ordering.relations import Relations
+from optsched.ordering.sets import set_bound
+
+OnBound = Callable[[int], None]
+"""Told of a bound on the peak of every order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is known about the orders within a budget.
+
+    Parameters
+    ----------
+    refuted
+        There is none.
+    order
+        One of least peak, if that is known.
+    """
+
+    refuted: bool
+    order: list[int] | None = None
+
+
+UNKNOWN = Answer(refuted=False)
+
+
+def search_all(
+    problem: Problem, bound: int, ceiling: int, states: int, on_bound: OnBound
+) -> Answer:
+    """Search all intervals between forced cuts for an order of least peak below the ceiling."""
+    downsets = forced_states(problem.net)
+    if not problem.rules.cuts:
+        downsets = [downsets[0], downsets[-1]]
+    problem.statistics.segments = max(problem.statistics.segments, len(downsets) - 1)
+    moves: list[int] = []
+    known = True
+    for low, high in pairwise(downsets):
+        part = Interval(problem, low, high, bound, ceiling)
+        how = part.run(states)
+        if how == explore.EXHAUSTED:
+            return Answer(refuted=True)
+        bound = max(bound, part.budget)
+        on_bound(bound)
+        moves += part.moves
+        known = known and how == explore.REACHED
+    return Answer(refuted=False, order=moves) if known else UNKNOWN
+
+
+class Decider:
+    """Answers for one problem and many budgets; what a budget implies is kept.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    above
+        Which ops run before which in every order.
+    during
+        Live bytes while each op runs in some good order: where to look first.
+    """
+
+    def __init__(self, problem: Problem, above: Matrix, during: Sequence[int] | IntArray) -> None:
+        self.problem = problem
+        self.above = above
+        self.during = during
+        self.known: dict[int, tuple[Problem, Contracted] | None] = {}
+
+    def refutes(self, budget: int) -> bool:
+        """Whether the precedences that a budget implies, or a set bound with them, refute it."""
+        if budget not in self.known:
+            self.known[budget] = self.strengthen(budget)
+        return self.known[budget] is None
+
+    def strengthen(self, budget: int) -> tuple[Problem, Contracted] | None:
+        """The problem with the precedences that a budget implies; None if they refute it."""
+        relations = Relations(self.problem, self.above.copy())
+        if relations.refute(budget, self.during):
+            return None
+        strong = replace(self.problem, net=relations.strengthened())
+        if self.problem.rules.sets and set_bound(strong, relations.above, budget) > budget:
+            return None
+        small = contract(strong.net, merge=self.problem.rules.contract)
+        return replace(strong, net=small.net), small
+
+    def decide(self, budget: int, bound: int, states: int, on_bound: OnBound) -> Answer:
+        """Look for an order of least peak within a budget."""
+        if self.refutes(budget):
+            return Answer(refuted=True)
+        strong = self.known[budget]
+        assert strong is not None
+        problem, small = strong
+        answer = search_all(problem, bound, budget + 1, states, on_bound)
+        problem.collect()
+        if answer.order is None:
+            return answer
+        return Answer(refuted=False, order=small.expand(answer.order))

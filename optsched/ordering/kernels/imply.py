@@ -1,0 +1,122 @@
+"""What a budget leaves open at one op: which other ops must come before it, which after it."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from optsched.flow import UNBOUNDED, Arcs, Int, mark_side, max_flow
+from optsched.jit import kernel
+from optsched.ordering.kernels.cut import Flags, build_cut, live_after
+from optsched.ordering.model import Net
+
+Matrix = npt.NDArray[np.bool_]
+
+FREE, BEFORE, AFTER = 0, 1, 2
+"""Where an op may be: on both sides of the op looked at, or on one only."""
+
+
+@kernel
+def note_sides(arcs: Arcs, sink: Int, other: Int, late: Flags, early: Flags) -> None:
+    """Note who is on which side of a cut that the budget allows: it may be there in some order."""
+    behind = mark_side(arcs, sink, np.int64(1)) | mark_side(arcs, other, np.int64(1))
+    for i in range(len(late)):
+        if behind[i]:
+            late[i] = True
+        else:
+            early[i] = True
+
+
+@kernel
+def imply_at(
+    net: Net, base: Int, above: Matrix, op: Int, budget: Int, tests: Int
+) -> tuple[Int, npt.NDArray[np.int8]]:
+    """Bytes that `op` forces, and where the budget forces the other ops to be.
+
+    Parameters
+    ----------
+    net, base
+        The problem, and the live bytes of the empty downset.
+    above
+        Shape `(n, n)`: `above[v, u]` if `u` is known to run before `v`; transitive, and at least
+        what the net says.
+    op
+        The op looked at.
+    budget
+        Orders above it are of no interest.
+    tests
+        Try so many ops at most.
+
+    Returns
+    -------
+    tuple
+        Least live bytes while `op` runs; shape `(n,)`: `FREE`, `BEFORE` or `AFTER` for each op that
+        was not related to it (meaningless if the bytes pass the budget).
+    """
+    n = len(net.net)
+    forced = np.zeros(n, np.int8)
+    before = np.zeros(n, np.bool_)
+    free = np.empty(n, np.int64)
+    count = 0
+    for u in range(n):
+        if above[op, u]:
+            before[u] = True
+        elif u != op and not above[u, op]:
+            free[count] = u
+            count += 1
+    free = free[:count].copy()
+    cut = build_cut(net, before, free, np.full(n, -1, np.int64))
+    unbounded = np.int64(UNBOUNDED)
+    least = live_after(net, base, before) + net.hill[op] - cut.profit
+    least += max_flow(cut.arcs, cut.source, cut.sink, unbounded)
+    if least > budget or count == 0:
+        return least, forced
+    early = np.zeros(count, np.bool_)
+    late = np.zeros(count, np.bool_)
+    note_sides(cut.arcs, cut.sink, cut.sink, late, early)
+    near = mark_side(cut.arcs, cut.source, np.int64(0))
+    for i in range(count):
+        if not near[i]:
+            late[i] = True
+    arcs = Arcs(cut.arcs.first, cut.arcs.following, cut.arcs.head, cut.arcs.room.copy())
+    for k in range(2 * count):
+        i = k >> 1
+        wants_early = k & 1 == 0
+        u = free[i]
+        if forced[u] != FREE or (early[i] if wants_early else late[i]):
+            continue
+        if tests == 0:
+            break
+        tests = tests - 1
+        for e in range(len(arcs.room)):
+            arcs.room[e] = cut.arcs.room[e]
+        source, sink = cut.source, cut.sink
+        if wants_early:
+            source = i
+        else:
+            sink = i
+        if max_flow(arcs, source, sink, budget - least) <= budget - least:
+            note_sides(arcs, sink, cut.sink, late, early)
+            continue
+        for j in range(count):
+            w = free[j]
+            if wants_early and (w == u or above[w, u]):
+                forced[w] = AFTER
+            elif not wants_early and (w == u or above[u, w]):
+                forced[w] = BEFORE
+    return least, forced
+
+
+@kernel
+def least_given(net: Net, base: Int, before: Flags, after: Flags, op: Int) -> Int:
+    """Least live bytes while `op` runs if those `before` have ended and those `after` not begun."""
+    n = len(net.net)
+    free = np.empty(n, np.int64)
+    count = 0
+    for u in range(n):
+        if u != op and not before[u] and not after[u]:
+            free[count] = u
+            count += 1
+    cut = build_cut(net, before, free[:count].copy(), np.full(n, -1, np.int64))
+    flow = max_flow(cut.arcs, cut.source, cut.sink, np.int64(UNBOUNDED))
+    return live_after(net, base, before) + net.hill[op] + flow - cut.profit

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from optsched.graph import Graph
+from optsched.ordering.contract import contract
+from optsched.ordering.cuts import forced_states, topological
+from optsched.ordering.decide import search_all
+from optsched.ordering.model import build_net
+from optsched.ordering.problem import Problem
+from optsched.ordering.relations import Relations, related
+from optsched.ordering.sets import set_bound
+from optsched.ordering.windows import Windows
+from tests.generators import PLANNABLE, random_graph, random_order
+from tests.ordering.oracle import Oracle
+
+
+def some_graphs(count: int, seed: int, most: int) -> list[Graph]:
+    rng = np.random.default_rng(seed)
+    return [
+        random_graph(
+            rng,
+            int(rng.integers(1, most + 1)),
+            max_size=int(rng.choice([3, 12, 1000])),
+            features=PLANNABLE | {"shuffled"},
+        )
+        for _ in range(count)
+    ]
+
+
+def as_problem(graph: Graph) -> Problem:
+    return Problem(build_net(graph.arrays), graph.arrays.initial)
+
+
+def orders_within(graph: Graph, budget: int) -> list[tuple[int, ...]]:
+    """All orders of at most a peak."""
+    oracle, found = Oracle(graph), []
+    for order in permutations(range(len(graph.ops))):
+        done = 0
+        for v in order:
+            if oracle.before[v] & ~done or oracle.live(done, 1 << v) > budget:
+                break
+            done |= 1 << v
+        else:
+            found.append(order)
+    return found
+
+
+def test_every_order_within_the_budget_keeps_the_implied_precedences() -> None:
+    refuted = implied = 0
+    for graph in some_graphs(120, seed=1, most=6):
+        problem, n = as_problem(graph), len(graph.ops)
+        optimum = Oracle(graph).least_peak()
+        for budget in range(max(0, optimum - 1), optimum + 3):
+            relations = Relations(problem, related(problem.net))
+            answer = relations.refute(budget, np.zeros(n, np.int64))
+            within = orders_within(graph, budget)
+            if answer:
+                assert not within
+                refuted += 1
+                continue
+            implied += len(relations.added)
+            for order in within:
+                step = {v: i for i, v in enumerate(order)}
+                assert all(step[u] < step[v] for v, u in np.argwhere(relations.above).tolist())
+    assert refuted > 50
+    assert implied > 20
+
+
+def test_strengthened_problem_has_the_same_optimum() -> None:
+    for graph in some_graphs(150, seed=2, most=10):
+        problem = as_problem(graph)
+        optimum = Oracle(graph).least_peak()
+        relations = Relations(problem, related(problem.net))
+        assert not relations.refute(optimum, np.zeros(len(graph.ops), np.int64))
+        small = contract(relations.strengthened())
+        strong = Problem(small.net, problem.base)
+        answer = search_all(strong, 0, 2**62, 10**6, lambda _: None)
+        assert answer.order is not None
+        assert problem.follow(small.expand(answer.order))[0] == optimum
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_set_bound_is_never_above_the_optimum_and_often_meets_it(seed: int) -> None:
+    better = 0
+    for graph in some_graphs(300, seed=seed, most=10):
+        problem = as_problem(graph)
+        bound = set_bound(problem, related(problem.net), 0)
+        assert bound <= Oracle(graph).least_peak()
+        better += bound == Oracle(graph).least_peak()
+    assert better > 100
+
+
+def test_contraction_keeps_the_optimum_and_worsens_no_order() -> None:
+    rng = np.random.default_rng(5)
+    merged = 0
+    for graph in some_graphs(200, seed=6, most=10):
+        problem = as_problem(graph)
+        small = contract(problem.net)
+        less = Problem(small.net, problem.base)
+        merged += problem.ops - less.ops
+        order = random_order(rng, graph)
+        short = small.shrink(order)
+        long = small.expand(short)
+        assert sorted(long) == list(range(len(graph.ops)))
+        assert problem.follow(long)[0] == less.follow(short)[0] <= problem.follow(order)[0]
+    assert merged > 200
+
+
+def test_forced_states_are_the_downsets_all_orders_pass() -> None:
+    for graph in some_graphs(200, seed=7, most=8):
+        oracle, n = Oracle(graph), len(graph.ops)
+        by_size: dict[int, int] = {}
+        for done in oracle.downsets:
+            by_size[done.bit_count()] = by_size.get(done.bit_count(), 0) + 1
+        related_to = related(build_net(graph.arrays))
+        states = forced_states(build_net(graph.arrays))
+        sizes = {int(state.sum()) for state in states}
+        for v in range(n):
+            if related_to[v].sum() + related_to[:, v].sum() == n - 1:
+                assert {int(related_to[v].sum()), int(related_to[v].sum()) + 1} <= sizes
+        for state in states:
+            assert by_size[int(state.sum())] == 1
+        assert not states[0].any()
+        assert states[-1].all()
+
+
+def test_windows_only_improve() -> None:
+    for graph in some_graphs(100, seed=8, most=12):
+        problem = as_problem(graph)
+        optimum = Oracle(graph).least_peak()
+        windows = Windows(problem, topological(problem.net), seed=0)
+        before = windows.peak
+        while windows.improve(100, 10, optimum):
+            assert windows.peak < before
+            before = windows.peak
+            assert problem.follow(windows.order)[0] == windows.peak >= optimum
