@@ -99,15 +99,16 @@ def least_slab_by_permutation(problem: PackingProblem) -> int | None:
     """Put the buffers down in every order, each as low as it goes above those before it.
 
     Some packing of least slab is met: let its buffers come by ascending offset, and each falls on
-    its old place or below.
+    its old place or below. Sorting and dropping again ends where offsets ascend as they come, so
+    only such sequences are tried; equal offsets come by index.
     """
     start, end = problem.start.tolist(), problem.end.tolist()
     size, step, pin = problem.size.tolist(), problem.alignment.tolist(), problem.pin.tolist()
     best: list[int | None] = [None]
     placed: list[tuple[int, int]] = []
 
-    def place(left: tuple[int, ...], slab: int) -> None:
-        if best[0] is not None and slab >= best[0]:
+    def place(left: tuple[int, ...], slab: int, last: tuple[int, int]) -> None:
+        if best[0] is not None and (slab >= best[0] or best[0] == problem.max_load):
             return
         if not left:
             best[0] = slab
@@ -121,11 +122,15 @@ def least_slab_by_permutation(problem: PackingProblem) -> int | None:
                 if pin[i] < low:
                     continue
                 offset = pin[i]
+            if (offset, i) < last:
+                continue
             placed.append((i, offset + size[i]))
-            place(tuple(j for j in left if j != i), max(slab, offset + size[i]))
+            place(tuple(j for j in left if j != i), max(slab, offset + size[i]), (offset, i))
             placed.pop()
 
-    place(tuple(i for i in range(len(problem)) if end[i] > start[i] and size[i]), 0)
+    live = tuple(i for i in range(len(problem)) if end[i] > start[i] and size[i])
+    empty = [pin[i] for i in range(len(problem)) if end[i] > start[i] and not size[i]]
+    place(live, max([0, *empty]), (0, -1))
     return best[0]
 
 
@@ -199,8 +204,11 @@ def least_joint(graph: Graph) -> tuple[int, int] | None:
         for v in order:
             peak = max(peak, live_bytes(storage, done | 1 << v, done))
             done |= 1 << v
+        problems = packings_of(graph, order)
+        if best is not None and (max((p.max_load for p in problems), default=0), peak) >= best:
+            continue
         slabs: list[int | None] = []
-        for problem in packings_of(graph, order):
+        for problem in problems:
             key = problem.start.tobytes() + problem.end.tobytes() + problem.size.tobytes()
             key += problem.alignment.tobytes() + problem.pin.tobytes()
             if key not in seen:
