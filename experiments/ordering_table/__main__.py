@@ -1,0 +1,119 @@
+"""Table of proven least peaks: instance, ops, best heuristic, bound, optimum, proof, time, states.
+
+    python -m experiments.ordering_table DIR... [--seconds 60]
+
+Reads every simulator file (`*.json`, `*.json.gz`) of the directories. Kernels are compiled before
+the clock starts; the time of a row is that of the exact part, from the heuristics' best order on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import json
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from pathlib import Path
+
+from experiments.ordering_families.generate import checkpointed, random_wiring
+from heuristics import ORDERINGS
+from optsched.formats.inductor import looks_like, read_inductor
+from optsched.graph import Graph
+from optsched.liveness import peak_memory
+from optsched.ordering import Rules, closure_bound, solve_order
+from optsched.result import Limits
+
+RULES = [field.name for field in fields(Rules)]
+HEAD = ("instance", "ops", "heuristic", "bound", "optimum", "gain %", "proof", "ms", "states")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR")
+    parser.add_argument("--seconds", type=float, default=60.0, help="limit per graph")
+    parser.add_argument("--match", default="", help="only files with this in their name")
+    parser.add_argument("--without", action="append", default=[], choices=RULES, metavar="RULE")
+    parser.add_argument("--csv", type=Path, help="write the rows to this file as well")
+    args = parser.parse_args()
+    rules = Rules(**{name: name not in args.without for name in RULES})
+    warm_up()
+    rows = []
+    print(line(HEAD), flush=True)
+    for graph in read_all(args.folders, args.match):
+        rows.append(solve_row(graph, rules, args.seconds))
+        print(line(rows[-1]), flush=True)
+    if not rows:
+        print("no simulator files found", file=sys.stderr)
+        return 1
+    times = [float(row[7]) for row in rows]
+    proved = sum(row[6] != "-" for row in rows)
+    print(
+        f"{proved} of {len(rows)} proved; exact part: median {statistics.median(times):.1f} ms, "
+        f"longest {max(times):.0f} ms, all {sum(times) / 1000:.1f} s"
+    )
+    if args.csv:
+        with args.csv.open("w", newline="") as file:
+            csv.writer(file).writerows([HEAD, *rows])
+    return 0
+
+
+def warm_up() -> None:
+    """Let all kernels be compiled or loaded."""
+    started = time.perf_counter()
+    for graph in (checkpointed(3), random_wiring(64, 3, unit=False), random_wiring(96, 1)):
+        orders = [make(graph, 0) for make in ORDERINGS.values()]
+        solve_order(graph, warm_start=orders[0], limits=Limits(seconds=2.0))
+    print(f"kernels ready after {time.perf_counter() - started:.1f} s")
+
+
+def read_all(folders: Sequence[Path], match: str) -> Iterator[Graph]:
+    """The graphs of all simulator files, by name."""
+    for folder in folders:
+        for path in sorted(p for p in folder.iterdir() if ".json" in p.suffixes):
+            if match not in path.name:
+                continue
+            opened = gzip.open if path.suffix == ".gz" else open
+            with opened(path, "rt") as file:
+                document = json.load(file)
+            if looks_like(document):
+                yield read_inductor(document, name=path.name.split(".json")[0])
+
+
+def solve_row(graph: Graph, rules: Rules, seconds: float) -> tuple[object, ...]:
+    """Solve a graph from the best heuristic order."""
+    orders = [make(graph, 0) for make in ORDERINGS.values()]
+    best = min(orders, key=lambda order: peak_memory(graph, order))
+    started = time.perf_counter()
+    outcome = solve_order(
+        graph, warm_start=best.tolist(), rules=rules, limits=Limits(seconds=seconds)
+    )
+    milliseconds = 1000 * (time.perf_counter() - started)
+    heuristic = peak_memory(graph, best)
+    return (
+        graph.name,
+        len(graph.ops),
+        heuristic,
+        closure_bound(graph, orders).value if outcome.proof is not None else outcome.bound,
+        outcome.peak,
+        round(100 * (1 - outcome.peak / max(1, heuristic)), 2),
+        outcome.proof or "-",
+        round(milliseconds, 1),
+        outcome.statistics.stored,
+    )
+
+
+def line(row: Sequence[object]) -> str:
+    """One line of the table."""
+    widths = (36, 6, 15, 15, 15, 7, 6, 10, 9)
+    cells = [str(cell) for cell in row]
+    return cells[0].ljust(widths[0]) + "".join(
+        cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
