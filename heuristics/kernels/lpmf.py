@@ -17,7 +17,7 @@ from heuristics.kernels.ready import (
 from optsched.arrays import IntArray
 from optsched.jit import kernel
 
-WAITING, READY, DONE = 0, 1, 2
+WAITING, READY, MOVING, DONE = 0, 1, 2, 3
 
 
 @kernel
@@ -191,7 +191,7 @@ def run_backward(
             state[v] = READY
             insert(tree, v, grow, net, tie, weight)
 
-    order = np.empty(n, np.int64)
+    order, moved = np.empty(n, np.int64), np.empty(n, np.int64)
     for step in range(n - 1, -1, -1):
         limit = max(least_size(tree, grow), most - live)
         v = best_within(tree, limit, grow, net, tie)
@@ -207,6 +207,9 @@ def run_backward(
             if waits[u] == 0:
                 state[u] = READY
                 insert(tree, u, grow, net, tie, weight)
+        # What comes to life now costs its other users nothing any more. Each moves once in the
+        # tree, however many buffers it shares.
+        moving = 0
         for k in range(read_ptr[v], read_ptr[v + 1]):
             b = read[k]
             if held[b] == 1:
@@ -216,12 +219,14 @@ def run_backward(
                 continue
             for q in range(user_ptr[b], user_ptr[b + 1]):
                 u = user[q]
-                if state[u] == DONE:
-                    continue
                 if state[u] == READY:
                     remove(tree, u, net, tie, weight)
+                    state[u] = MOVING
+                    moved[moving] = u
+                    moving += 1
                 grow[u] -= size[b]
                 net[u] -= size[b]
-                if state[u] == READY:
-                    insert(tree, u, grow, net, tie, weight)
+        for u in moved[:moving]:
+            state[u] = READY
+            insert(tree, u, grow, net, tie, weight)
     return order

@@ -43,6 +43,21 @@ def run_post_order(roots: IntArray, ptr: IntArray, children: IntArray) -> IntArr
 
 
 @kernel
+def append_by_rank(
+    by_rank: IntArray, ptr: IntArray, followers: IntArray, filled: IntArray, children: IntArray
+) -> None:
+    """Append each op, first in rank first, to the rows of its followers; rows end at `filled`.
+
+    Sorts all rows at once in linear time.
+    """
+    for u in by_rank:
+        for k in range(ptr[u], ptr[u + 1]):
+            v = followers[k]
+            children[filled[v]] = u
+            filled[v] += 1
+
+
+@kernel
 def run_smallest_first(pred_ptr: IntArray, succ_ptr: IntArray, succ: IntArray) -> IntArray:
     """Run the ready op of the smallest id at each step."""
     n = len(pred_ptr) - 1

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 from itertools import chain
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from optsched.arrays import GraphArrays, IntArray, Rows
 from optsched.graph import Graph
@@ -39,11 +40,19 @@ def entry_owners(rows: Rows) -> IntArray:
     return np.repeat(np.arange(len(rows.ptr) - 1, dtype=np.int64), np.diff(rows.ptr))
 
 
-def flatten(rows: Iterable[Collection[int]]) -> tuple[IntArray, IntArray]:
+def flatten(rows: Sequence[Collection[int]]) -> tuple[IntArray, IntArray]:
     """Return the row number and the value of each entry."""
-    packed = list(rows)
-    entries = np.fromiter(chain.from_iterable(packed), np.int64)
-    return np.repeat(np.arange(len(packed), dtype=np.int64), list(map(len, packed))), entries
+    entries = np.fromiter(chain.from_iterable(rows), np.int64)
+    return np.repeat(np.arange(len(rows), dtype=np.int64), list(map(len, rows))), entries
+
+
+def is_among(values: IntArray, ascending: IntArray) -> npt.NDArray[np.bool_]:
+    """Return whether each value is in an ascending array."""
+    at = np.searchsorted(ascending, values)
+    found = np.zeros(len(values), np.bool_)
+    inside = at < len(ascending)
+    found[inside] = ascending[at[inside]] == values[inside]
+    return found
 
 
 def pack_rows(owners: IntArray, entries: IntArray, count: int) -> Rows:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from heuristics.kernels.walks import run_post_order
-from heuristics.orderings.common import entry_owners, flatten, sort_rows, work_of
-from optsched.arrays import GraphArrays, IntArray
+from heuristics.kernels.walks import append_by_rank, run_post_order
+from heuristics.orderings.common import flatten, pack_rows, work_of
+from optsched.arrays import GraphArrays, IntArray, Rows
 from optsched.graph import Graph
 
 
@@ -28,11 +27,8 @@ def dfs(graph: Graph, seed: int = 0) -> IntArray:
     torch/_inductor/memory.py.
     """
     arrays = graph.arrays
-    rank = np.empty(len(graph.ops), np.int64)
     by_size = np.argsort(bytes_touched(arrays), kind="stable")
-    rank[by_size] = np.arange(len(rank))
-    implied = (~_is_named(graph)).astype(np.int64)
-    children = sort_rows(arrays.pred, implied, rank[arrays.pred.idx])
+    children = _children(graph, by_size)
     return run_post_order.for_work(work_of(arrays))(by_size, children.ptr, children.idx)
 
 
@@ -44,11 +40,41 @@ def bytes_touched(arrays: GraphArrays) -> IntArray:
     return arrays.alloc + np.diff(sums[arrays.read.ptr])
 
 
-def _is_named(graph: Graph) -> npt.NDArray[np.bool_]:
-    """Whether an op names each of its predecessors, in the order of their rows."""
-    n, pred = len(graph.ops), graph.arrays.pred
-    reader, buffer = flatten(op.reads for op in graph.ops)
+def _children(graph: Graph, by_size: IntArray) -> Rows:
+    """What each op visits, in the order of `by_size`: what it names, then what else comes before.
+
+    The second part repeats the first; a walk passes over what it has seen.
+    """
+    arrays = graph.arrays
+    followers = [arrays.succ]
+    if _names_too_little(graph):
+        followers.insert(0, _named_followers(graph))
+    ptr = arrays.pred.ptr.copy()
+    for rows in followers[:-1]:
+        ptr[1:] += np.cumsum(np.bincount(rows.idx, minlength=len(graph.ops)))
+    children, filled = np.empty(ptr[-1], np.int64), ptr[:-1].copy()
+    for rows in followers:
+        append = append_by_rank.for_work(work_of(arrays))
+        append(by_size, rows.ptr, rows.idx, filled, children)
+    return Rows(ptr, children)
+
+
+def _named_followers(graph: Graph) -> Rows:
+    """Return the ops that name each op: they read a buffer it makes, or control says so."""
+    reader, buffer = flatten([op.reads for op in graph.ops])
+    waiter, control = flatten([op.control for op in graph.ops])
     producer = graph.arrays.producer[buffer]
-    waiter, control = flatten(op.control for op in graph.ops)
-    data = (reader * n + producer)[producer >= 0]
-    return np.isin(entry_owners(pred) * n + pred.idx, np.append(data, waiter * n + control))
+    made = producer >= 0
+    return pack_rows(
+        np.append(producer[made], control), np.append(reader[made], waiter), len(graph.ops)
+    )
+
+
+def _names_too_little(graph: Graph) -> bool:
+    """Whether ops may have predecessors other than producers of what they read, and control."""
+    arrays = graph.arrays
+    return (
+        bool((arrays.birth != arrays.producer).any())
+        or any(op.uses for op in graph.ops)
+        or any(buffer.alias_of is not None for buffer in graph.buffers)
+    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from heuristics.orderings.common import entry_owners, flatten, pack_rows
+from heuristics.orderings.common import entry_owners, flatten, is_among, pack_rows
 from optsched.arrays import IntArray, Rows, transpose
 from optsched.graph import Graph
 
@@ -53,12 +53,13 @@ def as_instructions(graph: Graph) -> Instructions:
     maker = arrays.producer.copy()
     maker[parameters] = np.arange(n, count)
 
-    reader, buffer = flatten(op.reads for op in graph.ops)
+    reader, buffer = flatten([op.reads for op in graph.ops])
     operand = maker[buffer]
-    data = np.unique(operand * count + reader)
-    owner, given = flatten(dict.fromkeys(op.control) for op in graph.ops)
+    data = np.unique(reader * count + operand)
+    owner, given = flatten([dict.fromkeys(op.control) for op in graph.ops])
     v, u = entry_owners(arrays.pred), arrays.pred.idx
-    named = np.isin(u * count + v, np.concatenate([data, given * count + owner]))
+    known = np.sort(np.append(data, owner * count + given))
+    named = is_among(v * count + u, known)
     before = pack_rows(
         np.concatenate([owner, v[~named]]), np.concatenate([given, u[~named]]), count
     )
@@ -66,7 +67,7 @@ def as_instructions(graph: Graph) -> Instructions:
         ops=n,
         listing=np.concatenate([np.arange(n, count), np.arange(n)]).astype(np.int64),
         operands=pack_rows(reader, operand, count),
-        users=pack_rows(data // count, data % count, count),
+        users=pack_rows(data % count, data // count, count),
         before=before,
         after=transpose(before, count),
         defined=np.append(arrays.alloc, np.zeros(count - n, np.int64)),

@@ -28,9 +28,7 @@ def test_plans_are_valid_and_the_best() -> None:
         rng = np.random.default_rng(seed)
         graph = random_graph(rng, seed, features=FEATURES - {"pins", "pools"})
         reported: list[Plan] = []
-        found = best_plan(
-            graph, seed=seed, on_plan=lambda plan, _, seen=reported: seen.append(plan)
-        )
+        found = best_plan(graph, seed=seed, on_plan=collect(reported))
         by_slab, by_peak = (check_plan(graph, x) for x in (found.best_slab, found.best_peak))
         assert by_slab.slab == min(found.slabs.values())
         assert by_peak.peak == min(found.peaks.values())
