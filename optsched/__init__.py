@@ -1,3 +1,99 @@
-"""Exact memory planning for tensor graphs: an order of ops and offsets of buffers, with proof."""
+"""Exact memory planning for tensor graphs: an order of ops and offsets of buffers, with proof.
+
+>>> from optsched import GraphBuilder, solve
+>>> build = GraphBuilder("diamond")
+>>> build.input("x", 8)
+>>> build.op("left", reads=["x"], writes={"a": 4})
+>>> build.op("right", reads=["x"], writes={"b": 6}, workspace=2)
+>>> build.op("join", reads=["a", "b"], writes={"y": 4})
+>>> build.output("y")
+>>> result = solve(build.build())
+>>> result.status.value, result.peak, result.slab
+('optimal', 18, 18)
+"""
 
 from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from optsched.builder import GraphBuilder
+from optsched.errors import OptschedError
+from optsched.graph import Buffer, Graph, InputPolicy, Op, OutputPolicy
+from optsched.interop import from_networkx, to_networkx
+from optsched.liveness import live_ranges, peak_memory, timeline
+from optsched.plan import Plan
+from optsched.problem import PackingProblem
+
+if TYPE_CHECKING:
+    from optsched.check import check_packing, check_plan
+    from optsched.compare import compare_methods
+    from optsched.formats import read_graph, read_packing, read_plan, write_graph, write_plan
+    from optsched.packer import pack
+    from optsched.pipeline import Engine, solve
+    from optsched.result import Limits, Objective, Proof, Result, Status, StopReason
+
+# Loaded on first use, so that `import optsched` pays for no solver.
+_LAZY = {
+    "check_packing": "optsched.check",
+    "check_plan": "optsched.check",
+    "compare_methods": "optsched.compare",
+    "read_graph": "optsched.formats",
+    "read_packing": "optsched.formats",
+    "read_plan": "optsched.formats",
+    "write_graph": "optsched.formats",
+    "write_plan": "optsched.formats",
+    "pack": "optsched.packer",
+    "Engine": "optsched.pipeline",
+    "solve": "optsched.pipeline",
+    "Limits": "optsched.result",
+    "Objective": "optsched.result",
+    "Proof": "optsched.result",
+    "Result": "optsched.result",
+    "Status": "optsched.result",
+    "StopReason": "optsched.result",
+}
+
+__all__ = [
+    "Buffer",
+    "Engine",
+    "Graph",
+    "GraphBuilder",
+    "InputPolicy",
+    "Limits",
+    "Objective",
+    "Op",
+    "OptschedError",
+    "OutputPolicy",
+    "PackingProblem",
+    "Plan",
+    "Proof",
+    "Result",
+    "Status",
+    "StopReason",
+    "check_packing",
+    "check_plan",
+    "compare_methods",
+    "from_networkx",
+    "live_ranges",
+    "pack",
+    "peak_memory",
+    "read_graph",
+    "read_packing",
+    "read_plan",
+    "solve",
+    "timeline",
+    "to_networkx",
+    "write_graph",
+    "write_plan",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

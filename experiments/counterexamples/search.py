@@ -1,0 +1,179 @@
+"""Search for the smallest graph, or packing, on which a heuristic is strictly worse."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+
+import numpy as np
+
+from experiments.counterexamples.exhaust import least_peak, least_slab
+from experiments.counterexamples.graphs import one_buffer_per_op
+from optsched.arrays import IntArray
+from optsched.graph import Graph
+from optsched.liveness import peak_memory
+from optsched.problem import PackingProblem
+
+Ordering = Callable[[Graph, int], IntArray]
+Packing = Callable[[PackingProblem], IntArray]
+Wiring = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
+"""Bytes of each op's buffer, and edges from lower to higher op."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A heuristic's value on an instance, and the optimum, both by exhaustion."""
+
+    value: int
+    optimum: int
+    examined: int
+    exhaustive: bool
+
+
+def build(wiring: Wiring, name: str = "candidate") -> Graph:
+    """Make the graph of a wiring; ops are called a, b, c, ..."""
+    sizes, edges = wiring
+    names = [chr(ord("a") + v) for v in range(len(sizes))]
+    return one_buffer_per_op(
+        name,
+        dict(zip(names, sizes, strict=True)),
+        [(names[u], names[v]) for u, v in edges],
+    )
+
+
+def is_connected(ops: int, edges: Sequence[tuple[int, int]]) -> bool:
+    """Whether the ops hang together, whatever the direction of the edges."""
+    together = {0}
+    grown = True
+    while grown:
+        more = {x for edge in edges if together & set(edge) for x in edge} - together
+        together |= more
+        grown = bool(more)
+    return len(together) == ops
+
+
+def all_wirings(ops: int, largest: int, *, connected: bool) -> Iterator[Wiring]:
+    """Every wiring of so many ops: few edges first, then few bytes."""
+    pairs = list(combinations(range(ops), 2))
+    sizes = sorted(product(range(1, largest + 1), repeat=ops), key=sum)
+    for count in range(len(pairs) + 1):
+        for edges in combinations(pairs, count):
+            if connected and not is_connected(ops, edges):
+                continue
+            for size in sizes:
+                yield size, edges
+
+
+def smallest_graphs(
+    orderings: dict[str, Ordering], *, most_ops: int, largest: int, connected: bool
+) -> dict[str, tuple[Wiring, Loss]]:
+    """Return the smallest losing graph of each ordering that loses at all within the limits.
+
+    Every wiring is tried: few ops first, then few edges, then few bytes. So nothing smaller loses
+    (with one buffer an op, sizes up to `largest`, sinks as outputs).
+    """
+    found: dict[str, tuple[Wiring, Loss]] = {}
+    examined = 0
+    for ops in range(1, most_ops + 1):
+        for wiring in all_wirings(ops, largest, connected=connected):
+            examined += 1
+            graph = build(wiring)
+            optimum: int | None = None
+            for name in [name for name in orderings if name not in found]:
+                value = peak_memory(graph, orderings[name](graph, 0))
+                optimum = least_peak(graph)[0] if optimum is None else optimum
+                if value > optimum:
+                    found[name] = (wiring, Loss(value, optimum, examined, True))
+            if len(found) == len(orderings):
+                return found
+    return found
+
+
+def make_problem(rows: Sequence[tuple[int, int, int]], name: str = "packing") -> PackingProblem:
+    """Make a packing problem of `(start, end, size)` rows; buffers are called a, b, c, ..."""
+    table = np.array(rows, np.int64).reshape(-1, 3)
+    ones = np.ones(len(rows), np.int64)
+    return PackingProblem(
+        names=tuple(chr(ord("a") + i) for i in range(len(rows))),
+        start=table[:, 0].copy(),
+        end=table[:, 1].copy(),
+        size=table[:, 2].copy(),
+        alignment=ones,
+        pin=-ones,
+        name=name,
+    )
+
+
+def smallest_packings(
+    packings: dict[str, Packing], *, most: int, steps: int, largest: int, tries: int, seed: int
+) -> dict[str, tuple[PackingProblem, Loss]]:
+    """Return the smallest losing packing of each packer: few buffers first, then few bytes.
+
+    Up to three buffers all are tried, beyond random ones, shrunk as graphs are.
+    """
+    found: dict[str, tuple[PackingProblem, Loss]] = {}
+    ranges = [(s, e) for s in range(steps) for e in range(s + 1, steps + 1)]
+    for count in range(1, 4):
+        rows = sorted(
+            product([(s, e, x) for s, e in ranges for x in range(1, largest + 1)], repeat=count),
+            key=lambda r: sum(x for _, _, x in r),
+        )
+        for examined, candidate in enumerate(rows, start=1):
+            _try_packings(packings, list(candidate), examined, True, found)
+            if len(found) == len(packings):
+                return found
+    rng = random.Random(seed)
+    for attempt in range(1, tries + 1):
+        count = 4 + attempt * (most - 3) // (tries + 1)
+        candidate = [(*rng.choice(ranges), rng.randint(1, largest)) for _ in range(count)]
+        _try_packings(packings, candidate, attempt, False, found)
+        if len(found) == len(packings):
+            break
+    return found
+
+
+def _try_packings(
+    packings: dict[str, Packing],
+    rows: list[tuple[int, int, int]],
+    examined: int,
+    exhaustive: bool,
+    found: dict[str, tuple[PackingProblem, Loss]],
+) -> None:
+    optimum: int | None = None
+    problem = make_problem(rows)
+    for name in [name for name in packings if name not in found]:
+        value = problem.slab_size(packings[name](problem))
+        if value == problem.max_load:
+            continue
+        optimum = least_slab(problem)[0] if optimum is None else optimum
+        if value > optimum:
+            kept = rows if exhaustive else _shrink_packing(packings[name], rows)
+            small = make_problem(kept)
+            loss = Loss(
+                small.slab_size(packings[name](small)), least_slab(small)[0], examined, exhaustive
+            )
+            found[name] = (small, loss)
+
+
+def _shrink_packing(
+    packing: Packing, rows: list[tuple[int, int, int]]
+) -> list[tuple[int, int, int]]:
+    def loses(candidate: list[tuple[int, int, int]]) -> bool:
+        problem = make_problem(candidate)
+        return problem.slab_size(packing(problem)) > least_slab(problem)[0]
+
+    def smaller() -> Iterator[list[tuple[int, int, int]]]:
+        for i, (start, end, size) in enumerate(rows):
+            rest = rows[:i], rows[i + 1 :]
+            yield [*rest[0], *rest[1]]
+            if size > 1:
+                yield [*rest[0], (start, end, size - 1), *rest[1]]
+            if end - start > 1:
+                yield [*rest[0], (start + 1, end, size), *rest[1]]
+                yield [*rest[0], (start, end - 1, size), *rest[1]]
+
+    while (better := next((r for r in smaller() if loses(r)), None)) is not None:
+        rows = better
+    return rows

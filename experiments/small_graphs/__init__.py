@@ -1,0 +1,1 @@
+"""Graphs of a few ops that a reader solves by hand, with their answers."""

@@ -1,0 +1,397 @@
+"""The command line: solve, compare, check, info, convert, pack."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optsched.errors import OptschedError, PlanError, UsageError
+
+if TYPE_CHECKING:
+    from optsched.compare import Comparison
+    from optsched.result import Limits, StopReason
+
+EXIT_OK, EXIT_CHECK_FAILED, EXIT_BAD_INPUT, EXIT_UNPROVED = 0, 1, 2, 3
+EXIT_DOES_NOT_FIT, EXIT_NOTHING_FOUND, EXIT_INTERRUPTED = 4, 5, 130
+
+_EPILOG = """\
+exit codes: 0 proved or plain success, 1 a check failed, 2 bad input or usage, 3 feasible but
+unproved, 4 proved not to fit, 5 nothing found in time, 130 interrupted (best plan written)"""
+
+
+def run() -> None:
+    """Entry point of the installed command."""
+    sys.exit(main())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code; every error a user can cause is one line."""
+    args = _parser().parse_args(argv)
+    if hasattr(signal, "SIGTERM"):
+        # A polite kill ends a search as Ctrl-C does: with the best plan written.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    command: Callable[[argparse.Namespace], int] = args.command
+    try:
+        code = command(args)
+        sys.stdout.flush()
+    except OptschedError as error:
+        return _fail(str(error), EXIT_BAD_INPUT)
+    except BrokenPipeError:
+        # The reader of our output went away; nothing is left to tell it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_OK
+    except OSError as error:
+        return _fail(f"{error.filename or ''}: {error.strerror or error}", EXIT_BAD_INPUT)
+    except MemoryError:
+        return _fail("out of memory", EXIT_BAD_INPUT)
+    except KeyboardInterrupt:
+        return _fail("interrupted", EXIT_INTERRUPTED)
+    return code
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"optsched: error: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+def _solve(args: argparse.Namespace) -> int:
+    from optsched.formats import read_graph, read_plan, write_plan
+    from optsched.pipeline import solve
+    from optsched.report.record import solve_record
+    from optsched.report.table import result_text
+
+    graph = read_graph(args.graph, input_bytes=args.input_bytes)
+    _protect(args.output, args.graph, args.warm_start)
+    warm_start = read_plan(args.warm_start, graph) if args.warm_start else None
+    with _progress() as progress:
+        result = solve(
+            graph,
+            objective=args.objective,
+            capacity=_capacity(args),
+            engine=args.engine,
+            limits=_limits(args),
+            warm_start=warm_start,
+            on_event=progress,
+        )
+    record = solve_record(graph, result)
+    if args.output and result.plan is not None:
+        write_plan(args.output, graph, result.plan, record)
+    _print_result(args, record, result_text(graph, result))
+    return _exit_code(result.status, result.stop_reason)
+
+
+def _pack(args: argparse.Namespace) -> int:
+    from optsched.formats import read_packing, write_packing
+    from optsched.packer import pack
+    from optsched.report.record import pack_record
+    from optsched.report.table import packing_text
+
+    codes = []
+    for path in args.packing:
+        _protect(args.output, path)
+        packing = read_packing(path)
+        problem = packing.problem
+        with _progress() as progress:
+            result = pack(
+                problem, capacity=_capacity(args), limits=_limits(args), on_event=progress
+            )
+        if args.output and result.offsets is not None:
+            write_packing(args.output, packing, result.offsets)
+        _print_result(args, pack_record(problem, result), packing_text(problem, result))
+        codes.append(_exit_code(result.status, result.stop_reason))
+    return max(codes)
+
+
+def _compare(args: argparse.Namespace) -> int:
+    from optsched.compare import compare_methods
+    from optsched.formats import read_graph
+    from optsched.report.record import comparison_record, versions
+
+    paths = _graph_files(args.graph)
+    methods = args.methods.split(",") if args.methods else None
+    done: list[Comparison] = []
+    interrupted = False
+    for number, path in enumerate(paths, start=1):
+        with _progress(f"[{number}/{len(paths)}] {path.name}  ") as progress:
+            graph = read_graph(path, input_bytes=args.input_bytes)
+            comparison = compare_methods(
+                graph,
+                methods=methods,
+                engine=args.engine,
+                limits=_limits(args),
+                on_event=progress,
+            )
+        done.append(comparison)
+        if comparison.result.stop_reason == "interrupted":
+            interrupted = True
+            break
+    if args.json:
+        records = [comparison_record(c) for c in done]
+        rows = [row for record in records for row in record.pop("rows")]
+        _print_json({"rows": rows, "instances": records, "versions": versions()})
+    else:
+        _print_comparisons(done)
+    if args.report:
+        from optsched.report.html import write_report
+
+        write_report(args.report, done)
+        print(f"report: {args.report}", file=sys.stderr if args.json else sys.stdout)
+    return EXIT_INTERRUPTED if interrupted else EXIT_OK
+
+
+def _print_comparisons(done: Sequence[Comparison]) -> None:
+    from rich.console import Console
+
+    from optsched.report.table import gap_summary, gap_table
+
+    # A pipe has no width; a table folded to 80 columns would be of no use to grep.
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    console.print(gap_table(done))
+    console.print(gap_summary(done))
+
+
+def _check(args: argparse.Namespace) -> int:
+    from optsched.formats import read_graph, read_packing, read_plan_claims, sniff_file
+
+    try:
+        if args.plan is None:
+            if sniff_file(args.graph) != "minimalloc":
+                raise UsageError("check needs a graph and a plan, or one packing with offsets")
+            return _check_packing(args, read_packing(args.graph))
+        graph = read_graph(args.graph, input_bytes=args.input_bytes)
+        plan, claims = read_plan_claims(args.plan, graph)
+        from optsched.check import check_plan
+
+        checked = check_plan(graph, plan, peak=claims.get("peak"), slab=claims.get("slab"))
+    except PlanError as error:
+        if args.json:
+            _print_json({"valid": False, "error": str(error)})
+        return _fail(str(error), EXIT_CHECK_FAILED)
+    record = {"valid": True, "peak": checked.peak, "slab": checked.slab}
+    text = f"valid: peak {checked.peak:,} bytes, slab {checked.slab:,} bytes"
+    _print_result(args, record, text)
+    return EXIT_OK
+
+
+def _check_packing(args: argparse.Namespace, packing: Any) -> int:
+    from optsched.check import check_packing
+
+    if packing.offsets is None:
+        raise PlanError(f"{args.graph}: not every buffer has an offset")
+    slab = check_packing(packing.problem, packing.offsets.tolist())
+    _print_result(args, {"valid": True, "slab": slab}, f"valid: slab {slab:,} bytes")
+    return EXIT_OK
+
+
+def _info(args: argparse.Namespace) -> int:
+    from optsched.formats import read_graph
+    from optsched.report.info import describe, info_text
+
+    record = describe(read_graph(args.graph, input_bytes=args.input_bytes))
+    _print_result(args, record, info_text(record))
+    return EXIT_OK
+
+
+def _convert(args: argparse.Namespace) -> int:
+    from optsched.formats import read_graph, write_graph
+
+    _protect(args.output, args.graph)
+    graph = read_graph(args.graph, input_bytes=args.input_bytes)
+    write_graph(args.output, graph)
+    record = {"instance": graph.name, "ops": len(graph.ops), "buffers": len(graph.buffers)}
+    text = f"{args.output}: {len(graph.ops)} ops, {len(graph.buffers)} buffers"
+    _print_result(args, record, text)
+    return EXIT_OK
+
+
+class _progress:  # noqa: N801 - a context manager used like a function
+    """Progress on standard error while the block runs; the line is wiped at its end."""
+
+    def __init__(self, prefix: str = "") -> None:
+        from optsched.report.progress import ProgressLine
+
+        self.line = ProgressLine(prefix=prefix)
+
+    def __enter__(self) -> Any:
+        return self.line
+
+    def __exit__(self, *_: object) -> None:
+        self.line.clear()
+
+
+def _print_result(args: argparse.Namespace, record: dict[str, Any], text: str) -> None:
+    if args.json:
+        _print_json(record)
+    else:
+        print(text)
+
+
+def _print_json(record: dict[str, Any]) -> None:
+    json.dump(record, sys.stdout, indent=2)
+    sys.stdout.write("\n")
+
+
+def _exit_code(status: str, stop_reason: StopReason) -> int:
+    if stop_reason == "interrupted":
+        return EXIT_INTERRUPTED
+    if status == "infeasible":
+        return EXIT_DOES_NOT_FIT
+    if status == "unknown":
+        return EXIT_NOTHING_FOUND
+    return EXIT_OK if status == "optimal" or stop_reason == "decided" else EXIT_UNPROVED
+
+
+def _limits(args: argparse.Namespace) -> Limits:
+    from optsched.result import Limits
+
+    seconds = None if args.time_limit == float("inf") else args.time_limit
+    return Limits(seconds=seconds, workers=args.workers, seed=args.seed)
+
+
+def _capacity(args: argparse.Namespace) -> int | None:
+    from optsched.report.bytes import parse_bytes
+
+    return None if args.capacity is None else parse_bytes(args.capacity)
+
+
+def _protect(output: str | None, *inputs: str | None) -> None:
+    for path in inputs:
+        if output and path and os.path.exists(output) and os.path.samefile(output, path):
+            raise UsageError(f"{output}: the output would overwrite an input")
+
+
+def _graph_files(paths: Sequence[str]) -> list[Path]:
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            inside = sorted(p for p in path.rglob("*.json*") if p.suffix in (".json", ".gz"))
+            if not inside:
+                raise UsageError(f"{path}: no .json or .json.gz file in this folder")
+            found += inside
+        else:
+            found.append(path)
+    return found
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not value >= 0:
+        raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
+    return value
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is below 1")
+    return value
+
+
+def _natural(text: str) -> int:
+    value = int(text)
+    if not 0 <= value < 2**31:
+        raise argparse.ArgumentTypeError(f"{text} is not in 0 .. 2**31 - 1")
+    return value
+
+
+def _parser() -> argparse.ArgumentParser:
+    from importlib.metadata import version
+
+    parser = argparse.ArgumentParser(
+        prog="optsched",
+        description="Order of ops and offsets of buffers with least peak memory and slab, proved.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"optsched {version('optsched')}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    solve = _command(commands, "solve", _solve, "choose order and offsets of a graph")
+    solve.add_argument("graph", help="graph file (found out by content; - for standard input)")
+    solve.add_argument("-o", "--output", help="write the plan here (.gz to compress)")
+    solve.add_argument("--objective", choices=("slab", "peak"), default="slab")
+    solve.add_argument("--capacity", metavar="BYTES", help="ask only whether it fits in BYTES")
+    solve.add_argument("--warm-start", metavar="PLAN", help="start from this plan")
+    _add_engine(solve)
+    _add_limits(solve)
+    _add_input_bytes(solve)
+
+    compare = _command(commands, "compare", _compare, "gap of each method to the proven bound")
+    compare.add_argument("graph", nargs="+", help="graph files, or folders of them")
+    compare.add_argument("--methods", help="comma-separated; all by default")
+    compare.add_argument("--report", metavar="FILE", help="write an HTML report here")
+    _add_engine(compare)
+    _add_limits(compare)
+    _add_input_bytes(compare)
+
+    check = _command(commands, "check", _check, "replay a plan with the independent checker")
+    check.add_argument("graph", help="graph file, or a packing with offsets")
+    check.add_argument("plan", nargs="?", help="plan file")
+    _add_input_bytes(check)
+
+    info = _command(commands, "info", _info, "what a graph is made of")
+    info.add_argument("graph")
+    _add_input_bytes(info)
+
+    convert = _command(commands, "convert", _convert, "rewrite a graph in the native format")
+    convert.add_argument("graph")
+    convert.add_argument("-o", "--output", required=True, help="file to write (.gz to compress)")
+    _add_input_bytes(convert)
+
+    pack = _command(commands, "pack", _pack, "offsets for given live ranges (MiniMalloc CSV)")
+    pack.add_argument("packing", nargs="+", help="CSV files")
+    pack.add_argument("-o", "--output", help="write the CSV with offsets here")
+    pack.add_argument("--capacity", metavar="BYTES", help="stop at the first packing that fits")
+    _add_limits(pack)
+    return parser
+
+
+def _command(
+    commands: Any, name: str, function: Callable[[argparse.Namespace], int], text: str
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=text,
+        description=text[0].upper() + text[1:] + ".",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    parser.set_defaults(command=function)
+    return parser
+
+
+def _add_engine(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--engine",
+        choices=("auto", "cpsat", "milp", "heuristics"),
+        default="auto",
+        help="who closes what heuristics and simple bounds leave open",
+    )
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--time-limit",
+        type=_seconds,
+        default=60.0,
+        metavar="S",
+        help="seconds per instance, 60 by default; inf for as long as it takes",
+    )
+    parser.add_argument("--workers", type=_positive, default=1, metavar="N", help="threads")
+    parser.add_argument("--seed", type=_natural, default=0, metavar="N")
+
+
+def _add_input_bytes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--input-bytes",
+        choices=("recorded", "true"),
+        default="recorded",
+        help="size of freed inputs in Inductor's files: as its estimate has it, or the tensor's",
+    )

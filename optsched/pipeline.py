@@ -1,0 +1,373 @@
+"""solve(): heuristics, bounds, exact search of orders, packing, the joint model; one checked plan.
+
+The composition root: it chooses engines and keeps the best plan and bounds, and holds no
+algorithm of its own. Each stage runs only while something is left to prove, so an easy graph
+never imports a solver.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from heuristics.portfolio import best_plan, pack_order
+from optsched.bounds import peak_lower_bound
+from optsched.check import check_plan
+from optsched.errors import UsageError
+from optsched.graph import Graph
+from optsched.liveness import Order
+from optsched.plan import Plan, make_plan
+from optsched.problem import packing_problem
+from optsched.result import Event, Limits, Objective, OnEvent, Proof, Result, StopReason
+
+DEFAULT_LIMITS = Limits(seconds=60.0)
+"""Where a caller sets no limits: some questions have no answer in useful time."""
+JOINT_OPS = 60
+"""Up to this many ops the joint model is worth starting by itself."""
+MILP_OPS = 60
+"""Above this many ops the MILP would not be built in useful time."""
+
+
+class Engine(StrEnum):
+    """Who closes what the heuristics and simple bounds leave open."""
+
+    AUTO = "auto"
+    """Our search first, the joint CP-SAT model where the graph is small."""
+    CPSAT = "cpsat"
+    """The joint CP-SAT model, whatever the size."""
+    MILP = "milp"
+    """The order by MILP: an independent second opinion on small graphs."""
+    HEURISTICS = "heuristics"
+    """Nobody: heuristics and bounds only."""
+
+
+def solve(
+    graph: Graph,
+    *,
+    objective: Objective | str = Objective.SLAB,
+    capacity: int | None = None,
+    engine: Engine | str = Engine.AUTO,
+    limits: Limits | None = None,
+    warm_start: Plan | None = None,
+    on_event: OnEvent | None = None,
+) -> Result:
+    """Choose an order and offsets of least slab or peak, with proof or an honest gap.
+
+    Parameters
+    ----------
+    graph
+        What to plan.
+    objective
+        `slab` (least slab, then least peak) or `peak` (least peak, then least slab).
+    capacity
+        Ask only whether a slab of this many bytes is enough.
+    engine
+        See :class:`Engine`.
+    limits
+        Time, workers, seed; a minute if None. Ctrl-C ends the search as a time limit does.
+    warm_start
+        A plan to start from; it must be valid.
+    on_event
+        Called whenever the best plan or bound moves.
+
+    Returns
+    -------
+    Result
+        Its plan has passed the independent checker and is never worse than the best heuristic's.
+
+    Raises
+    ------
+    UsageError
+        If the graph has several pools (a plan has one slab), or an option makes no sense.
+    PlanError
+        If the warm start breaks a rule of the graph.
+    """
+    pools = sorted({graph.buffers[b].pool for b in graph.roots if not graph.buffers[b].external})
+    if len(pools) > 1:
+        raise UsageError(f"a plan has one slab, but the buffers name several pools: {pools}")
+    run = _Run(
+        graph,
+        Objective(objective),
+        capacity,
+        limits or DEFAULT_LIMITS,
+        on_event or (lambda event: None),
+    )
+    stages = _STAGES[Engine(engine)]
+    try:
+        if warm_start is not None:
+            run.offer(warm_start, "warm start")
+        for stage in stages:
+            if run.done() or (run.plan is not None and run.seconds_left() == 0):
+                break
+            stage(run)
+    except KeyboardInterrupt:
+        run.interrupted = True
+    return run.result()
+
+
+@dataclass
+class _Run:
+    """The best plan and bounds so far."""
+
+    graph: Graph
+    objective: Objective
+    capacity: int | None
+    limits: Limits
+    on_event: OnEvent
+    started: float = field(default_factory=time.perf_counter)
+    plan: Plan | None = None
+    peak: int = 0
+    slab: int = 0
+    best_order: tuple[int, ...] | None = None
+    best_order_peak: int = 0
+    orders: list[Order] = field(default_factory=list)
+    bound: int = 0
+    proof: Proof = Proof.BOUND
+    claimed_peak: int = 0
+    claimed_slab: int = 0
+    trace: list[Event] = field(default_factory=list)
+    interrupted: bool = False
+    exhausted: bool = False
+
+    def offer(self, plan: Plan, source: str) -> None:
+        """Check a plan and keep it if it is better."""
+        checked = check_plan(self.graph, plan)
+        self.note_order(plan.order, checked.peak)
+        if self.plan is not None and self._key(checked.peak, checked.slab) >= self._key(
+            self.peak, self.slab
+        ):
+            return
+        self.plan, self.peak, self.slab = plan, checked.peak, checked.slab
+        self._report(source)
+
+    def offer_order(self, order: Order, source: str) -> None:
+        """Pack an order with the heuristic packers and offer the plan."""
+        self.offer(make_plan(self.graph, order, pack_order(self.graph, order)), source)
+
+    def note_order(self, order: Order, peak: int) -> None:
+        """Remember an order of least peak, whatever its slab."""
+        if self.best_order is None or peak < self.best_order_peak:
+            self.best_order, self.best_order_peak = tuple(int(v) for v in order), peak
+
+    def raise_bound(self, value: int, proof: Proof, source: str) -> None:
+        """Keep a proved lower bound on the peak of every order."""
+        if value > self.bound:
+            self.bound, self.proof = value, proof
+            self._report(source)
+
+    def claim(self, objective: Objective, bound: int) -> None:
+        """Keep a bound that only a solver vouches for."""
+        if objective is Objective.PEAK:
+            self.claimed_peak = max(self.claimed_peak, bound)
+        else:
+            self.claimed_slab = max(self.claimed_slab, bound)
+
+    def seconds_left(self) -> float | None:
+        """Time that may still be spent; None without a limit."""
+        if self.limits.seconds is None:
+            return None
+        return max(0.0, self.limits.seconds - (time.perf_counter() - self.started))
+
+    def limits_left(self, share: float = 1.0) -> Limits:
+        """The limits of a stage that may use this share of the time left."""
+        left = self.seconds_left()
+        return replace(self.limits, seconds=None if left is None else left * share)
+
+    def order_done(self) -> bool:
+        """Whether an order of least peak is known and proved."""
+        return self.best_order is not None and self.best_order_peak <= self.bound
+
+    def done(self) -> bool:
+        """Whether the question is answered."""
+        if self.capacity is not None and self.bound > self.capacity:
+            return True
+        if self.plan is None:
+            return False
+        if self.capacity is not None and self.slab <= self.capacity:
+            return True
+        if self.objective is Objective.PEAK:
+            return self.peak <= self.bound
+        return self.slab <= self.bound
+
+    def relay(self, source: str) -> OnEvent:
+        """An event handler for an engine: its bound, on this run's clock, with our best value."""
+
+        def forward(event: Event) -> None:
+            self._report(source, max(self.bound, event.bound))
+
+        return forward
+
+    def stop_if(self, reason: StopReason) -> None:
+        """End the run where an engine was interrupted and has handed over what it found."""
+        if reason is StopReason.INTERRUPTED:
+            raise KeyboardInterrupt
+
+    def result(self) -> Result:
+        """Put together what is known."""
+        has_plan = self.plan is not None
+        peak_proof = slab_proof = None
+        if has_plan and self.peak <= self.bound:
+            peak_proof = self.proof
+        elif has_plan and self.peak <= self.claimed_peak:
+            peak_proof = Proof.CLAIMED
+        if has_plan and self.slab <= self.bound:
+            slab_proof = Proof.JOINT
+        elif has_plan and self.slab <= self.claimed_slab:
+            slab_proof = Proof.CLAIMED
+        claimed = self.claimed_slab if self.objective is Objective.SLAB else self.claimed_peak
+        return Result(
+            plan=self.plan,
+            peak=self.peak if has_plan else None,
+            slab=self.slab if has_plan else None,
+            peak_bound=self.bound,
+            slab_bound=self.bound,
+            peak_proof=peak_proof,
+            slab_proof=slab_proof,
+            objective=self.objective,
+            stop_reason=self._stop_reason(),
+            capacity=self.capacity,
+            claimed_bound=claimed if claimed > self.bound else None,
+            runtime=time.perf_counter() - self.started,
+            trace=tuple(self.trace),
+        )
+
+    def _stop_reason(self) -> StopReason:
+        if self.capacity is not None and self.done():
+            return StopReason.DECIDED
+        if self.done():
+            return StopReason.PROVED
+        if self.interrupted:
+            return StopReason.INTERRUPTED
+        if self.seconds_left() == 0:
+            return StopReason.TIME_LIMIT
+        return StopReason.EXHAUSTED
+
+    def _key(self, peak: int, slab: int) -> tuple[int, int]:
+        return (slab, peak) if self.objective is Objective.SLAB else (peak, slab)
+
+    def _report(self, source: str, bound: int | None = None) -> None:
+        value = None
+        if self.plan is not None:
+            value = self.slab if self.objective is Objective.SLAB else self.peak
+        seconds = time.perf_counter() - self.started
+        event = Event(seconds, value, self.bound if bound is None else bound, source)
+        self.trace.append(event)
+        self.on_event(event)
+
+
+def _heuristics(run: _Run) -> None:
+    portfolio = best_plan(run.graph, seed=run.limits.seed, on_plan=run.offer)
+    run.orders = list(portfolio.orders.values())
+    for name, order in portfolio.orders.items():
+        run.note_order(order, portfolio.peaks[name])
+
+
+def _bounds(run: _Run) -> None:
+    run.raise_bound(peak_lower_bound(run.graph, run.orders).value, Proof.BOUND, "simple bound")
+    if not run.order_done():
+        from optsched.ordering import closure_bound
+
+        left = run.seconds_left()
+        deadline = None if left is None else time.monotonic() + left
+        found = closure_bound(run.graph, run.orders, deadline=deadline)
+        run.raise_bound(found.value, Proof.BOUND, "closure bound")
+
+
+def _order_search(run: _Run) -> None:
+    """The least peak over all orders, by our exact search; then its order, packed."""
+    if run.order_done():
+        return
+    from optsched.ordering import solve_order
+
+    outcome = solve_order(
+        run.graph,
+        limits=run.limits_left(),
+        warm_start=run.best_order,
+        bound=run.bound,
+        on_event=run.relay("order search"),
+    )
+    run.raise_bound(outcome.bound, outcome.proof or Proof.SEARCH, "order search")
+    run.offer_order(outcome.order, "order search")
+    run.stop_if(outcome.stop_reason)
+
+
+def _packing_search(run: _Run) -> None:
+    """The least slab of the least-peak order, by our exact packing search."""
+    if run.best_order is None or (run.objective is Objective.PEAK and not run.order_done()):
+        return
+    from optsched.packing import solve_packing
+
+    problem, _ = packing_problem(run.graph, run.best_order)
+    outcome = solve_packing(
+        problem,
+        limits=run.limits_left(),
+        capacity=run.capacity,
+        warm_start=pack_order(run.graph, run.best_order),
+        on_event=run.relay("packing search"),
+    )
+    if outcome.offsets is not None:
+        run.offer(make_plan(run.graph, run.best_order, outcome.offsets), "packing search")
+    run.stop_if(outcome.stop_reason)
+
+
+def _joint(run: _Run) -> None:
+    """Order and offsets together, by CP-SAT; its bound is a claim."""
+    from optsched.cpsat import Stop, solve_joint
+
+    outcome = solve_joint(
+        run.graph,
+        objective=run.objective,
+        capacity=run.capacity,
+        limits=run.limits_left(),
+        warm_start=run.plan,
+        peak_bound=run.bound,
+        slab_bound=run.bound,
+        on_event=run.relay("cpsat"),
+    )
+    if outcome.plan is not None:
+        run.offer(outcome.plan, "cpsat")
+    run.claim(run.objective, outcome.bound)
+    if outcome.stop is Stop.INTERRUPTED:
+        raise KeyboardInterrupt
+
+
+def _joint_if_small(run: _Run) -> None:
+    if len(run.graph.ops) > JOINT_OPS:
+        return
+    try:
+        _joint(run)
+    except UsageError:
+        # Sizes outside CP-SAT's exact range: nobody asked for it by name, so do without.
+        return
+
+
+def _milp(run: _Run) -> None:
+    """The order by MILP, then the heuristic packers; its bound is a claim."""
+    from optsched.milp import solve_order_milp
+
+    if len(run.graph.ops) > MILP_OPS:
+        raise UsageError(
+            f"engine milp takes up to {MILP_OPS} ops, {run.graph.name} has {len(run.graph.ops)}"
+        )
+    outcome = solve_order_milp(run.graph, limits=run.limits_left(), peak_bound=run.bound)
+    if outcome.order is not None:
+        run.offer_order(outcome.order, "milp")
+    run.claim(Objective.PEAK, outcome.bound)
+    run.stop_if(outcome.stop_reason)
+
+
+Stage = Callable[[_Run], None]
+_STAGES: dict[Engine, Sequence[Stage]] = {
+    Engine.AUTO: (
+        _heuristics,
+        _bounds,
+        _order_search,
+        _packing_search,
+        _joint_if_small,
+    ),
+    Engine.CPSAT: (_heuristics, _bounds, _joint),
+    Engine.MILP: (_heuristics, _bounds, _milp),
+    Engine.HEURISTICS: (_heuristics, _bounds),
+}

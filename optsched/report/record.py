@@ -1,0 +1,112 @@
+"""Results as plain JSON objects; the names of their keys are kept stable."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from optsched.compare import Comparison
+from optsched.graph import Graph
+from optsched.packer import PackingResult
+from optsched.problem import PackingProblem
+from optsched.result import Objective, Result
+
+_PACKAGES = ("optsched", "numpy", "numba", "ortools", "pulp", "highspy")
+
+
+def solve_record(graph: Graph, result: Result) -> dict[str, Any]:
+    """Return what `optsched solve --json` prints."""
+    return {
+        "instance": graph.name,
+        "ops": len(graph.ops),
+        "buffers": len(graph.buffers),
+        **outcome(result),
+        "order": None if result.plan is None else order_names(graph, result.plan.order),
+        "offsets": None
+        if result.plan is None
+        else {
+            buffer.name: offset
+            for b, (buffer, offset) in enumerate(
+                zip(graph.buffers, result.plan.offsets, strict=True)
+            )
+            if offset is not None and graph.roots[b] == b
+        },
+        "memory_model": graph.memory_model,
+        "versions": versions(),
+    }
+
+
+def outcome(result: Result) -> dict[str, Any]:
+    """Return the fields that say how good a result is and what proves it."""
+    return {
+        "status": result.status,
+        "stop_reason": result.stop_reason,
+        "objective": result.objective,
+        "capacity": result.capacity,
+        "peak": result.peak,
+        "peak_bound": result.peak_bound,
+        "peak_proof": result.peak_proof,
+        "slab": result.slab,
+        "slab_bound": result.slab_bound,
+        "slab_proof": result.slab_proof,
+        "claimed_bound": result.claimed_bound,
+        "runtime": round(result.runtime, 6),
+    }
+
+
+def order_names(graph: Graph, order: tuple[int, ...]) -> list[str]:
+    """Return the names of the ops of an order."""
+    return [graph.ops[v].name for v in order]
+
+
+def pack_record(problem: PackingProblem, result: PackingResult) -> dict[str, Any]:
+    """Return what `optsched pack --json` prints."""
+    return {
+        "instance": problem.name,
+        "buffers": len(problem),
+        "status": result.status,
+        "stop_reason": result.stop_reason,
+        "objective": Objective.SLAB,
+        "capacity": result.capacity,
+        "slab": result.slab,
+        "slab_bound": result.slab_bound,
+        "slab_proof": result.slab_proof,
+        "runtime": round(result.runtime, 6),
+        "offsets": None
+        if result.offsets is None
+        else dict(zip(problem.names, result.offsets.tolist(), strict=True)),
+        "memory_model": problem.memory_model,
+        "versions": versions(),
+    }
+
+
+def comparison_record(comparison: Comparison) -> dict[str, Any]:
+    """Return one instance of what `optsched compare --json` prints."""
+    graph, result = comparison.graph, comparison.result
+    return {
+        "instance": graph.name,
+        "ops": len(graph.ops),
+        "buffers": len(graph.buffers),
+        "best_peak": comparison.best_peak,
+        "best_slab": comparison.best_slab,
+        "peak_bound": result.peak_bound,
+        "peak_proof": result.peak_proof,
+        "slab_bound": result.slab_bound,
+        "slab_proof": result.slab_proof,
+        "status": result.status,
+        "memory_model": graph.memory_model,
+        "rows": [asdict(row) for row in comparison.rows],
+    }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that shape a result."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,240 @@
+"""The command line: keys, exit codes, one-line errors, nothing overwritten."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from experiments.small_graphs.graphs import aligned, chain, diamond
+from optsched.cli import main
+from optsched.formats import write_graph
+
+SOLVE_KEYS = {
+    "instance",
+    "ops",
+    "buffers",
+    "status",
+    "stop_reason",
+    "objective",
+    "peak",
+    "peak_bound",
+    "peak_proof",
+    "slab",
+    "slab_bound",
+    "slab_proof",
+    "runtime",
+    "order",
+    "offsets",
+    "memory_model",
+    "versions",
+}
+PACK_KEYS = SOLVE_KEYS - {"ops", "peak", "peak_bound", "peak_proof", "order"}
+ROW_KEYS = {
+    "instance",
+    "method",
+    "kind",
+    "peak",
+    "slab",
+    "peak_gap",
+    "slab_gap",
+    "excess",
+    "runtime",
+}
+CSV = "id,lower,upper,size\na,0,4,8\nb,2,6,4\n"
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> str:
+    path = tmp_path / "diamond.json"
+    write_graph(path, diamond())
+    return str(path)
+
+
+def test_solve_json_has_the_stable_keys(
+    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "plan.json"
+    assert main(["solve", graph, "--json", "-o", str(plan)]) == 0
+    printed = capsys.readouterr()
+    record = json.loads(printed.out)
+    assert set(record) >= SOLVE_KEYS
+    assert printed.err == ""
+    assert (record["status"], record["peak"], record["slab"]) == ("optimal", 18, 18)
+    assert (record["peak_proof"], record["slab_proof"]) == ("L3", "L5")
+    assert record["order"] == ["right", "left", "join"]
+    assert set(record["offsets"]) == {"x", "a", "b", "right.workspace", "y"}
+    assert main(["check", graph, str(plan)]) == 0
+    assert "valid: peak 18 bytes, slab 18 bytes" in capsys.readouterr().out
+
+
+def test_solve_text_names_bytes_and_proof(graph: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", graph]) == 0
+    out = capsys.readouterr().out
+    assert "peak  18 bytes (18 B)  L3" in out
+    assert "optimal (proved)" in out
+
+
+def test_a_tampered_plan_fails_the_check(
+    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "plan.json"
+    main(["solve", graph, "-o", str(plan)])
+    record = json.loads(plan.read_text())
+    record["offsets"]["a"] = record["offsets"]["b"]
+    plan.write_text(json.dumps(record))
+    capsys.readouterr()
+    assert main(["check", graph, str(plan)]) == 1
+    error = capsys.readouterr().err
+    assert "overlap" in error
+    assert error.count("\n") == 1
+
+
+def test_unproved_slab_exits_with_three(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # A plan above its bound whose only proof could be a joint search: alignment forces waste.
+    path = tmp_path / "aligned.json"
+    write_graph(path, aligned())
+    assert main(["solve", str(path), "--engine", "heuristics"]) == 3
+    assert "gap 23.08 %" in capsys.readouterr().out
+
+
+def test_capacity_exit_codes(graph: str) -> None:
+    assert main(["solve", graph, "--capacity", "18"]) == 0
+    assert main(["solve", graph, "--capacity", "17"]) == 4
+
+
+def test_compare_json_rows(graph: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", graph, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert {row["kind"] for row in record["rows"]} == {"order", "packing", "plan"}
+    assert all(set(row) == ROW_KEYS for row in record["rows"])
+    assert record["instances"][0]["peak_bound"] == 18
+    assert record["instances"][0]["peak_proof"] == "L3"
+
+
+def test_compare_writes_a_report_without_network(graph: str, tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    assert main(["compare", graph, "--report", str(report)]) == 0
+    text = report.read_text()
+    assert "<svg" in text
+    assert "http" not in text.replace("http://www.w3.org", "")
+
+
+def test_compare_takes_folders_and_methods(
+    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_graph(tmp_path / "chain.json.gz", chain())
+    assert main(["compare", str(tmp_path), "--methods", "lpmf,naive", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert {(r["instance"], r["method"]) for r in rows} == {
+        (i, m) for i in ("chain", "diamond") for m in ("lpmf", "naive", "optsched")
+    }
+
+
+def test_info_and_convert(graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "copy.json.gz"
+    assert main(["convert", graph, "-o", str(other)]) == 0
+    capsys.readouterr()
+    assert main(["info", str(other), "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["ops"], record["peak_bound"], record["program_order_peak"]) == (3, 16, 20)
+    assert main(["info", str(other)]) == 0
+    assert "3, 2 dependencies" in capsys.readouterr().out
+
+
+def test_pack_reads_and_writes_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = tmp_path / "p.csv", tmp_path / "q.csv"
+    path.write_text(CSV)
+    assert main(["pack", str(path), "-o", str(out), "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert set(record) >= PACK_KEYS
+    assert (record["slab"], record["slab_proof"], record["status"]) == (12, "L1", "optimal")
+    assert out.read_text().splitlines()[0] == "id,lower,upper,size,offset"
+    assert main(["check", str(out)]) == 0
+    assert main(["pack", str(path), "--capacity", "11"]) == 4
+    assert main(["pack", str(path), "--capacity", "12"]) == 0
+
+
+BAD = {
+    "missing file": (["solve", "nowhere.json"], "nowhere.json"),
+    "a folder": (["solve", "."], "."),
+    "bad capacity": (["solve", "GRAPH", "--capacity", "lots"], "'lots' is no number of bytes"),
+    "unknown method": (["compare", "GRAPH", "--methods", "magic"], "unknown method 'magic'"),
+    "empty folder": (["compare", "EMPTY"], "no .json"),
+    "overwrite": (["convert", "GRAPH", "-o", "GRAPH"], "would overwrite an input"),
+    "check without plan": (["check", "GRAPH"], "check needs a graph and a plan"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_usage_is_one_line_and_code_two(
+    case: str, graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    argv, message = BAD[case]
+    argv = [a.replace("GRAPH", graph).replace("EMPTY", str(tmp_path / "empty")) for a in argv]
+    before = Path(graph).read_bytes()
+    assert main(argv) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert Path(graph).read_bytes() == before
+
+
+HOSTILE = {
+    "truncated gzip": b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03",
+    "nesting": b"[" * 5_000_000,
+    "nan": b'{"format": "optsched-graph/1", "ops": [], "buffers": [{"name": "x", "size": NaN}]}',
+    "binary": bytes(range(256)) * 10,
+    "empty": b"",
+    "wrong type": b'{"nodes": 3, "buffers": []}',
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_files_are_one_line_and_code_two(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "hostile"
+    path.write_bytes(HOSTILE[case])
+    for command in ("solve", "info"):
+        assert main([command, str(path)]) == 2
+        error = capsys.readouterr().err
+        assert "hostile" in error
+        assert error.count("\n") == 1
+        assert "Traceback" not in error
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal to a child process")
+@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGTERM], ids=lambda s: s.name)
+def test_interrupt_writes_the_best_plan(kill: signal.Signals, tmp_path: Path) -> None:
+    graph, plan = tmp_path / "hard.json", tmp_path / "plan.json"
+    write_graph(graph, _hard_graph())
+    # CP-SAT on a graph this wide does not end by itself within the test.
+    command = ["solve", str(graph), "-o", str(plan), "--engine", "cpsat"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "optsched", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(6)
+    process.send_signal(kill)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "interrupted" in out
+    assert main(["check", str(graph), str(plan)]) == 0
+
+
+def _hard_graph():  # type: ignore[no-untyped-def]
+    import numpy as np
+
+    from tests.generators import PLAIN, random_graph
+
+    return random_graph(np.random.default_rng(1), ops=90, max_size=1000, features=PLAIN)

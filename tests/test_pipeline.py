@@ -1,0 +1,146 @@
+"""solve(): right on graphs solved by hand, never worse than a heuristic, honest when stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from experiments.counterexamples.exhaust import least_peak
+from experiments.small_graphs.graphs import SMALL_GRAPHS
+from heuristics import ORDERINGS
+from optsched import pipeline
+from optsched.builder import GraphBuilder
+from optsched.check import check_plan
+from optsched.errors import PlanError, UsageError
+from optsched.graph import Graph
+from optsched.liveness import peak_memory
+from optsched.pipeline import Engine, solve
+from optsched.plan import Plan
+from optsched.result import Event, Limits, Objective, Proof, Status, StopReason
+from tests.generators import PLANNABLE, random_graph
+
+
+@pytest.mark.parametrize("make", SMALL_GRAPHS, ids=lambda make: make.__name__)
+def test_small_graphs_as_solved_by_hand(make: Callable[[], Graph]) -> None:
+    graph, (peak, slab) = make(), SMALL_GRAPHS[make]
+    result = solve(graph)
+    assert (result.peak, result.slab) == (peak, slab)
+    assert result.peak_proof in (Proof.BOUND, Proof.SEARCH)
+    if slab == peak:
+        assert result.status is Status.OPTIMAL
+        assert result.slab_proof is Proof.JOINT
+    assert result.plan is not None
+    check_plan(graph, result.plan, peak=peak, slab=slab)
+
+
+def test_easy_graphs_start_no_solver_and_no_compiler() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from experiments.small_graphs.graphs import diamond; "
+        "from optsched import solve; assert solve(diamond()).status == 'optimal'; "
+        "print(sorted({'numba', 'ortools', 'pulp', 'networkx'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("objective", Objective)
+def test_random_graphs_are_never_worse_than_heuristics_nor_better_than_the_optimum(
+    objective: Objective,
+) -> None:
+    rng = np.random.default_rng(21)
+    proved = 0
+    for _ in range(60):
+        graph = random_graph(rng, ops=int(rng.integers(1, 8)), features=PLANNABLE - {"alignment"})
+        result = solve(graph, objective=objective, limits=Limits(seconds=1))
+        optimum, _ = least_peak(graph)
+        assert result.plan is not None
+        assert result.peak is not None
+        check_plan(graph, result.plan, peak=result.peak, slab=result.slab)
+        assert result.peak_bound <= optimum <= result.peak
+        if objective is Objective.PEAK:
+            assert result.peak <= min(peak_memory(graph, o(graph, 0)) for o in ORDERINGS.values())
+            assert result.peak == optimum
+            assert result.status is Status.OPTIMAL
+        proved += result.status is Status.OPTIMAL
+    assert proved >= 45
+
+
+def test_events_move_one_way_and_end_at_the_result() -> None:
+    rng = np.random.default_rng(3)
+    events: list[Event] = []
+    graph = random_graph(rng, ops=40)
+    result = solve(graph, limits=Limits(seconds=2), on_event=events.append)
+    values = [e.incumbent for e in events if e.incumbent is not None]
+    bounds = [e.bound for e in events]
+    assert values == sorted(values, reverse=True)
+    assert bounds == sorted(bounds)
+    assert values[-1] == result.slab
+    assert result.trace == tuple(events)
+
+
+def test_same_seed_same_plan() -> None:
+    graph = random_graph(np.random.default_rng(4), ops=40, features=PLANNABLE - {"alignment"})
+    first, second = solve(graph), solve(graph)
+    assert first.plan == second.plan
+
+
+def test_capacity_is_decided_with_a_plan_or_a_proof() -> None:
+    graph = next(iter(SMALL_GRAPHS))()
+    fits = solve(graph, capacity=12)
+    assert fits.stop_reason is StopReason.DECIDED
+    assert fits.slab is not None
+    assert fits.slab <= 12
+    too_small = solve(graph, capacity=11)
+    assert too_small.status is Status.INFEASIBLE
+    assert too_small.slab_bound == 12
+
+
+def test_interrupt_keeps_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(run: object) -> None:
+        raise KeyboardInterrupt
+
+    stages = (pipeline._STAGES[Engine.HEURISTICS][0], interrupted)
+    monkeypatch.setitem(pipeline._STAGES, Engine.AUTO, stages)
+    graph = random_graph(np.random.default_rng(4), ops=40)
+    result = solve(graph)
+    if result.status is not Status.OPTIMAL:
+        assert result.stop_reason is StopReason.INTERRUPTED
+    assert result.plan is not None
+    check_plan(graph, result.plan)
+
+
+def test_no_time_still_gives_a_checked_plan() -> None:
+    graph = random_graph(np.random.default_rng(9), ops=200)
+    result = solve(graph, limits=Limits(seconds=0))
+    assert result.plan is not None
+    check_plan(graph, result.plan, peak=result.peak, slab=result.slab)
+
+
+def test_warm_start_is_kept_or_beaten_and_refused_if_wrong() -> None:
+    graph = next(iter(SMALL_GRAPHS))()
+    best = solve(graph).plan
+    assert best is not None
+    assert solve(graph, warm_start=best).plan == best
+    with pytest.raises(PlanError):
+        solve(graph, warm_start=replace(best, order=best.order[::-1]))
+
+
+def test_several_pools_are_refused_by_name() -> None:
+    build = GraphBuilder()
+    build.op("a", writes={"x": 1, "y": 1})
+    build.place("x", pool="fast")
+    with pytest.raises(UsageError, match="fast"):
+        solve(build.build())
+
+
+def test_plan_objects_report_their_own_bytes() -> None:
+    graph = next(iter(SMALL_GRAPHS))()
+    plan = solve(graph).plan
+    assert isinstance(plan, Plan)
+    assert (plan.peak(graph), plan.slab(graph)) == (12, 12)

@@ -1,0 +1,84 @@
+"""The public surface: pinned names, imports in any order, a README that tells the truth."""
+
+from __future__ import annotations
+
+import doctest
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import optsched
+
+ROOT = Path(__file__).parents[1]
+
+PUBLIC = {
+    "Buffer",
+    "Engine",
+    "Graph",
+    "GraphBuilder",
+    "InputPolicy",
+    "Limits",
+    "Objective",
+    "Op",
+    "OptschedError",
+    "OutputPolicy",
+    "PackingProblem",
+    "Plan",
+    "Proof",
+    "Result",
+    "Status",
+    "StopReason",
+    "check_packing",
+    "check_plan",
+    "compare_methods",
+    "from_networkx",
+    "live_ranges",
+    "pack",
+    "peak_memory",
+    "read_graph",
+    "read_packing",
+    "read_plan",
+    "solve",
+    "timeline",
+    "to_networkx",
+    "write_graph",
+    "write_plan",
+}
+
+
+def test_public_names_are_pinned_and_there() -> None:
+    assert set(optsched.__all__) == PUBLIC
+    for name in PUBLIC:
+        assert getattr(optsched, name).__doc__, name
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(AttributeError, match="nonsense"):
+        optsched.nonsense  # noqa: B018
+
+
+MODULES = ["optsched", "heuristics", "optsched.pipeline", "optsched.check", "optsched.cli"]
+
+
+@pytest.mark.parametrize("pair", list(itertools.permutations(MODULES, 2)), ids=" then ".join)
+def test_modules_import_in_any_order(pair: tuple[str, str]) -> None:
+    code = f"import {pair[0]}; import {pair[1]}"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_examples_in_docstrings_run() -> None:
+    import optsched.builder
+
+    for module in (optsched, optsched.builder):
+        outcome = doctest.testmod(module)
+        assert outcome.attempted > 0
+        assert outcome.failed == 0
+
+
+def test_example_in_the_readme_runs() -> None:
+    outcome = doctest.testfile(str(ROOT / "README.md"), module_relative=False)
+    assert outcome.attempted > 0
+    assert outcome.failed == 0
