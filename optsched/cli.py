@@ -151,7 +151,7 @@ def _print_comparisons(done: Sequence[Comparison]) -> None:
     from optsched.report.table import gap_summary, gap_table
 
     # A pipe has no width; a table folded to 80 columns would be of no use to grep.
-    console = Console(width=None if sys.stdout.isatty() else 200)
+    console = Console(width=None if sys.stdout.isatty() else 140)
     console.print(gap_table(done))
     console.print(gap_summary(done))
 

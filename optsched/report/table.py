@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from optsched.compare import OUR_METHOD, Comparison
+from optsched.compare import OUR_METHOD, Comparison, Row
 from optsched.graph import Graph
 from optsched.packer import PackingResult
 from optsched.problem import PackingProblem
@@ -14,6 +14,18 @@ from optsched.result import Proof, Result, Status, StopReason, optimality_gap
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+SHOWN = {
+    "program": "program",
+    "lpmf": "lpmf",
+    "bfs": "bfs",
+    "dfs": "dfs",
+    "inductor": "inductor",
+    "xla_default": "xla",
+    "greedy_by_size": "greedy",
+    "first_fit_area": "first fit",
+}
+"""Methods with a column in the gap table, and its heading."""
 
 _PROOF_WORDS = {
     Proof.PACKING: "live bytes of one step",
@@ -26,33 +38,46 @@ _PROOF_WORDS = {
 
 
 def gap_table(comparisons: Sequence[Comparison]) -> Table:
-    """Return one line a graph: each order's gap to the bound, then our plan and its proof."""
+    """Return one line a graph: gaps of orders and packers, then our plan and its proof.
+
+    Of the methods that ran, those of :data:`SHOWN` have a column; the JSON and the report have all.
+    """
+    from rich import box
     from rich.table import Table
 
-    methods = [r.method for r in comparisons[0].rows if r.kind == "order"] if comparisons else []
-    packings = [r.method for r in comparisons[0].rows if r.kind == "packing"] if comparisons else []
+    ran = {row.method for c in comparisons for row in c.rows}
+    shown = [method for method in SHOWN if method in ran] or sorted(ran - {OUR_METHOD})
     table = Table(
-        title="Gap to the proven bound, in % of the value (peak of orders, slab of packings)",
-        caption="proof: L2 bound over all orders, L3 exhaustive search, L5 joint; - not proved",
+        title="Gap to the proven bound in % (of the peak for orders, of the slab for packers)",
+        caption="proofs of peak and slab: L2 bound over all orders, L3 search of all orders, "
+        "L5 joint optimum, - none",
+        box=box.SIMPLE_HEAD,
+        show_footer=len(comparisons) > 1,
     )
-    table.add_column("instance", overflow="fold")
-    for heading in ("ops", *(m.replace("_", " ") for m in (*methods, *packings))):
-        table.add_column(heading, justify="right")
-    for heading in ("peak", "slab", "proof", "s"):
-        table.add_column(heading, justify="right")
-    for c in comparisons:
-        rows = {row.method: row for row in c.rows}
+    table.add_column("instance", no_wrap=True, footer="worst")
+    table.add_column("ops", justify="right", no_wrap=True)
+    gaps = [{row.method: _gap(row) for row in c.rows} for c in comparisons]
+    for method in shown:
+        worst = max((gap[method] for gap in gaps if method in gap), default=0.0)
+        heading = SHOWN.get(method, method)
+        table.add_column(heading, justify="right", no_wrap=True, footer=_percent(worst))
+    for heading in ("peak", "slab", "proofs", "s"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for c, gap in zip(comparisons, gaps, strict=True):
         table.add_row(
             c.graph.name,
             str(len(c.graph.ops)),
-            *(_percent(rows[m].peak_gap) if m in rows else "-" for m in methods),
-            *(_percent(rows[m].slab_gap) if m in rows else "-" for m in packings),
-            format_bytes(rows[OUR_METHOD].peak if OUR_METHOD in rows else None),
-            format_bytes(rows[OUR_METHOD].slab if OUR_METHOD in rows else None),
-            f"{c.result.peak_proof or '-'}/{c.result.slab_proof or '-'}",
+            *(_percent(gap[method]) if method in gap else "-" for method in shown),
+            format_bytes(c.result.peak),
+            format_bytes(c.result.slab),
+            f"{c.result.peak_proof or '-'} {c.result.slab_proof or '-'}",
             f"{c.result.runtime:.2f}",
         )
     return table
+
+
+def _gap(row: Row) -> float:
+    return row.slab_gap if row.kind == "packing" else row.peak_gap
 
 
 def _percent(gap: float) -> str:
