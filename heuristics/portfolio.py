@@ -19,7 +19,9 @@ OnPlan = Callable[[Plan, str], None]
 """Takes a plan that is better than all before it, and the names of its ordering and packing."""
 
 PACKED_ORDERS = 3
-"""Orders that are packed: those of least peak."""
+"""Orders that are packed: those of least peak; on graphs of many buffers only the best."""
+MANY_BUFFERS = 20_000
+"""Beyond this packing, whose time is quadratic, takes longer than all orderings."""
 RANDOM_WORK = 200_000
 """Ops that all random runs together may schedule, unless their number is given."""
 
@@ -75,7 +77,8 @@ def best_plan(
 
     plans: dict[str, tuple[tuple[int, int], Plan]] = {}
     slabs: dict[tuple[str, str], int] = {}
-    for name in _best_distinct(orders, peaks):
+    packed = PACKED_ORDERS if len(graph.buffers) <= MANY_BUFFERS else 1
+    for name in _best_distinct(orders, peaks)[:packed]:
         problem, _ = packing_problem(graph, orders[name])
         for packing, offsets in _pack(problem).items():
             slab, peak = problem.slab_size(offsets), peaks[name]
@@ -105,7 +108,7 @@ def _random_order(graph: Graph, seed: int, run: int, best: int) -> tuple[str, In
 
 
 def _best_distinct(orders: dict[str, IntArray], peaks: dict[str, int]) -> list[str]:
-    """Names of the orders of least peak, equal orders once."""
+    """Names of the orders by ascending peak, equal orders once."""
     seen: set[bytes] = set()
     names = []
     for name in sorted(orders, key=peaks.__getitem__):
@@ -113,7 +116,7 @@ def _best_distinct(orders: dict[str, IntArray], peaks: dict[str, int]) -> list[s
         if fingerprint not in seen:
             seen.add(fingerprint)
             names.append(name)
-    return names[:PACKED_ORDERS]
+    return names
 
 
 def _pack(problem: PackingProblem) -> dict[str, IntArray]:
