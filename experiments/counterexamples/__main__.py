@@ -44,7 +44,7 @@ class Entry:
     value: int
     optimum: int
     proof: str
-    examined: int
+    order: str = ""
 
 
 def main(folder: Path) -> None:
@@ -52,12 +52,12 @@ def main(folder: Path) -> None:
     entries = [*_comment(folder), *_fusion(folder), *_orderings(folder), *_packings(folder)]
     with (folder / "best_known.csv").open("w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
-        table.writerow(["instance", "method", "value", "optimum", "proof", "examined"])
+        table.writerow(["instance", "method", "value", "optimum", "proof", "order"])
         for e in entries:
-            table.writerow([e.instance, e.method, e.value, e.optimum, e.proof, e.examined])
+            table.writerow([e.instance, e.method, e.value, e.optimum, e.proof, e.order])
     _print(
-        ("instance", "method", "value", "optimum", "proof"),
-        [(e.instance, e.method, e.value, e.optimum, e.proof) for e in entries],
+        ("instance", "method", "value", "optimum", "proof", "order"),
+        [(e.instance, e.method, e.value, e.optimum, e.proof, e.order) for e in entries],
     )
 
 
@@ -90,7 +90,8 @@ def _judge(folder: Path, graph: Graph, orders: dict[str, Order]) -> Iterable[Ent
     write_graph(folder / f"{graph.name}.json", graph)
     optimum, _ = least_peak(graph)
     for method, order in orders.items():
-        yield Entry(graph.name, method, peak_memory(graph, order), optimum, "exhaustion", 1)
+        value = peak_memory(graph, order)
+        yield Entry(graph.name, method, value, optimum, "exhaustion", _names(graph, order))
 
 
 def _fusion(folder: Path) -> Iterable[Entry]:
@@ -105,8 +106,9 @@ def _orderings(folder: Path) -> Iterable[Entry]:
         found = smallest_graphs(ORDERINGS, most_ops=5, largest=3, connected=connected)
         for method, (wiring, loss) in found.items():
             name = f"{method}_{'connected' if connected else 'smallest'}"
-            write_graph(folder / f"{name}.json", build(wiring, name))
-            yield _entry(name, method, loss)
+            graph = build(wiring, name)
+            write_graph(folder / f"{name}.json", graph)
+            yield _entry(name, method, loss, _names(graph, ORDERINGS[method](graph, 0)))
 
 
 def _packings(folder: Path) -> Iterable[Entry]:
@@ -117,9 +119,13 @@ def _packings(folder: Path) -> Iterable[Entry]:
         yield _entry(name, method, loss)
 
 
-def _entry(name: str, method: str, loss: Loss) -> Entry:
+def _entry(name: str, method: str, loss: Loss, order: str = "") -> Entry:
     proof = "exhaustion; nothing smaller loses" if loss.exhaustive else "exhaustion; shrunk"
-    return Entry(name, method, loss.value, loss.optimum, proof, loss.examined)
+    return Entry(name, method, loss.value, loss.optimum, proof, order)
+
+
+def _names(graph: Graph, order: Order) -> str:
+    return " ".join(graph.ops[int(v)].name for v in order)
 
 
 def _print(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
