@@ -56,6 +56,8 @@ def language(family: str, head: str, batch: int, length: int, task: str, **setti
         config._attn_implementation = "eager"
         config.use_cache = False
         model = getattr(transformers, head)(config)
+        # The package falls back on this too, with a warning that would break the graph in two.
+        model.loss_type = model.loss_type or "ForCausalLM"
         inputs = {"input_ids": torch.randint(0, config.vocab_size, (batch, length))}
         if task == CAUSAL:
             inputs["labels"] = torch.randint(0, config.vocab_size, (batch, length))

@@ -40,7 +40,6 @@ MODELS: dict[str, Build] = {
     "t5_small_bs4": language(
         "T5", "T5ForConditionalGeneration", 4, 1024, CAUSAL, decoder_start_token_id=0
     ),
-    # Without a loss type the package warns, and the warning breaks the graph in two.
-    "gpt2_bs4": language("GPT2", "GPT2LMHeadModel", 4, 1024, CAUSAL, loss_type="ForCausalLM"),
+    "gpt2_bs4": language("GPT2", "GPT2LMHeadModel", 4, 1024, CAUSAL),
     "llama_2l_bs1": language("Llama", "LlamaForCausalLM", 1, 2048, CAUSAL, num_hidden_layers=2),
 }
