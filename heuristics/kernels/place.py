@@ -44,10 +44,8 @@ def run_place(
     offsets = np.zeros(len(sequence), np.int64)
     placed, count = np.empty(len(sequence), np.int64), 0
     for i in sequence:
-        found, spare, low = -1, 2**63 - 1, 0
-        for q in range(count):
-            if pin[i] >= 0:
-                break
+        found, spare, low = pin[i], 2**63 - 1, 0
+        for q in range(count if found < 0 else 0):
             j = placed[q]
             if max(start[i], start[j]) >= min(end[i], end[j]):
                 continue
@@ -57,9 +55,7 @@ def run_place(
                 if not tightest:
                     break
             low = max(low, offsets[j] + size[j])
-        if pin[i] >= 0:
-            found = pin[i]
-        elif found < 0:
+        if found < 0:
             found = align(low, alignment[i])
         offsets[i] = found
         at = count
