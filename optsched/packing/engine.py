@@ -9,7 +9,7 @@ import numpy as np
 from optsched.arrays import IntArray
 from optsched.jit import is_warm
 from optsched.packing.kernels import board as rows
-from optsched.packing.kernels.board import BUFFER_ROWS, SECTION_ROWS, Board, start_board
+from optsched.packing.kernels.board import BUFFER_ROWS, SECTION_ROWS, Board
 from optsched.packing.kernels.failures import WAYS, Failures
 from optsched.packing.kernels.first_fit import first_fit
 from optsched.packing.kernels.search import EXHAUSTED, FRAME_COLUMNS, LIMIT, Frames, search
@@ -182,18 +182,18 @@ class Engine:
         self._set_caps(board, failures, capacity)
         counters = board.counters
         twin = len(self.piece) <= TWIN_BUFFERS and not is_warm()
-        if not (start_board if twin else start_board.compiled)(board):
-            return EXHAUSTED
-        answer, before, until = LIMIT, -1, 0
-        while answer == LIMIT and before < counters[rows.NODES] < limit:
-            before = int(counters[rows.NODES])
-            until = min(limit, before + (TWIN_NODES if twin else self.slice))
+        counters[rows.DEPTH] = 0
+        answer, before, nodes = LIMIT, -1, 0
+        while answer == LIMIT and before < nodes < limit:
+            before = nodes
+            until = min(limit, nodes + (TWIN_NODES if twin else self.slice))
             run = search if twin else search.compiled
             answer = run(board, frames, failures, switches, rule, until)
+            nodes = int(counters[rows.NODES])
             twin = False
             if answer == LIMIT and not in_time():
                 break
-        self.nodes += int(counters[rows.NODES])
+        self.nodes += nodes
         self.refuted += int(counters[rows.REFUTED])
         return answer
 

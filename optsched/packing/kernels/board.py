@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from optsched.arrays import IntArray
-from optsched.jit import kernel
+from optsched.packing.kernels.inner import inner
 
 NEVER = 1 << 60
 """Above every offset."""
@@ -84,11 +84,12 @@ class Board(NamedTuple):
     counters: IntArray
 
 
-@kernel
+@inner
 def admissible(board: Board, i: int, offset: int) -> int:
     """Return the least offset from `offset` on where the buffer may start: aligned, past zones."""
     buffers, zones = board.buffers, board.zones
-    offset = max(offset, buffers[RELEASE, i])
+    if offset < buffers[RELEASE, i]:  # noqa: PLR1730
+        offset = buffers[RELEASE, i]
     step = buffers[ALIGNMENT, i]
     if step > 1:
         offset += -offset % step
@@ -102,13 +103,13 @@ def admissible(board: Board, i: int, offset: int) -> int:
     return offset
 
 
-@kernel
+@inner
 def covers(board: Board, i: int, t: int) -> bool:
     """Whether the buffer, whose hull has section `t`, is there in it."""
     return bool((board.masks[i, t // 60] >> (t % 60)) & 1)
 
 
-@kernel
+@inner
 def share_section(board: Board, i: int, j: int) -> bool:
     """Whether two buffers are ever live together."""
     buffers = board.buffers
@@ -122,7 +123,7 @@ def share_section(board: Board, i: int, j: int) -> bool:
     return False
 
 
-@kernel
+@inner
 def set_watch(board: Board, t: int, j: int) -> None:
     """Let buffer `j` (or none, -1) support the floor of section `t`."""
     watched = board.sections[WATCHED]
@@ -146,7 +147,7 @@ def set_watch(board: Board, t: int, j: int) -> None:
         watches[j] = t
 
 
-@kernel
+@inner
 def note(board: Board, what: int, value: int) -> None:
     """Remember an old value: of floor `t`, of least start `m + i`, of watch `m + n + t`."""
     top = board.counters[TRAILED]
@@ -155,7 +156,7 @@ def note(board: Board, what: int, value: int) -> None:
     board.counters[TRAILED] = top + 1
 
 
-@kernel
+@inner
 def undo(board: Board, trailed: int, stacked: int) -> None:
     """Go back to a state with that much on trail and stack."""
     buffers, sections, trail, counters = board.buffers, board.sections, board.trail, board.counters
@@ -179,7 +180,7 @@ def undo(board: Board, trailed: int, stacked: int) -> None:
     counters[STACKED] = stacked
 
 
-@kernel
+@inner
 def enqueue(board: Board, t: int) -> None:
     """Have a section's floor looked at."""
     sections, counters = board.sections, board.counters
@@ -189,7 +190,7 @@ def enqueue(board: Board, t: int) -> None:
         counters[WAITING] += 1
 
 
-@kernel
+@inner
 def forget_queue(board: Board) -> None:
     """Empty the queue after a failure."""
     sections, counters = board.sections, board.counters
@@ -198,7 +199,7 @@ def forget_queue(board: Board) -> None:
     counters[WAITING] = 0
 
 
-@kernel
+@inner
 def settle(board: Board) -> bool:
     """Raise the floors of queued sections to the least start there; False if one overflows.
 
@@ -235,7 +236,7 @@ def settle(board: Board) -> bool:
     return fits
 
 
-@kernel
+@inner
 def raise_least(board: Board, j: int, offset: int) -> bool:
     """Set a higher least start and queue the sections it supported; False if past the latest."""
     buffers, sections = board.buffers, board.sections
@@ -249,7 +250,7 @@ def raise_least(board: Board, j: int, offset: int) -> bool:
     return bool(offset <= buffers[LATEST, j])
 
 
-@kernel
+@inner
 def place(board: Board, i: int, offset: int, begin: int, end: int) -> bool:
     """Put a buffer where all floors of its sections are at `offset`; False if nothing can follow.
 
@@ -280,7 +281,8 @@ def place(board: Board, i: int, offset: int, begin: int, end: int) -> bool:
     if not fits:
         return False
     ahead = first
-    for j in range(begin, min(end, sections[ENTRY, last])):
+    beyond = sections[ENTRY, last] if sections[ENTRY, last] < end else end
+    for j in range(begin, beyond):
         if buffers[PLACED, j] or buffers[LAST, j] <= first:
             continue
         if gapped and not share_section(board, i, j):
@@ -297,7 +299,7 @@ def place(board: Board, i: int, offset: int, begin: int, end: int) -> bool:
             while ahead < buffers[FIRST, j]:
                 enqueue(board, ahead)
                 ahead += 1
-            until = min(buffers[LAST, j], last)
+            until = buffers[LAST, j] if buffers[LAST, j] < last else last
             while ahead < until:
                 if sections[WATCHED, ahead] != j:
                     note(board, m + n + ahead, sections[WATCHED, ahead])
@@ -309,19 +311,22 @@ def place(board: Board, i: int, offset: int, begin: int, end: int) -> bool:
     return settle(board)
 
 
-@kernel
+@inner
 def start_board(board: Board) -> bool:
     """Take every buffer off the board and settle the floors; False if nothing can follow."""
     buffers, sections, counters = board.buffers, board.sections, board.counters
     n, m = buffers.shape[1], sections.shape[1] - 2
-    gapped = counters[GAPPED] != 0
+    plain, gaps = counters[PLAIN], counters[GAPPED]
+    gapped = gaps != 0
     for t in range(m + 1):
         sections[FLOOR, t] = 0
         sections[REST, t] = 0
         sections[WATCHED, t] = -1
         sections[QUEUED, t] = 0
-    for k in (NODES, TRAILED, STACKED, WAITING, REFUTED, SPLITS, DEPTH):
+    for k in range(len(counters)):
         counters[k] = 0
+    counters[PLAIN] = plain
+    counters[GAPPED] = gaps
     fits = True
     for i in range(n):
         buffers[LEAST, i] = admissible(board, i, 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from optsched.arrays import IntArray
-from optsched.jit import kernel
 from optsched.packing.kernels.board import (
     CAP,
     FIRST,
@@ -32,6 +31,7 @@ from optsched.packing.kernels.board import (
     settle,
     share_section,
 )
+from optsched.packing.kernels.inner import inner
 
 # How to choose the section among those of niches, least score first.
 FEWEST, FEWEST_THEN_TIGHT, LOWEST, TIGHTEST = 0, 1, 2, 3
@@ -40,7 +40,7 @@ FEWEST_PER_FAILURE, EXTRA_PER_FAILURE = 4, 5
 DEAD, NO_SECTION = -1, -2
 
 
-@kernel
+@inner
 def split_scope(board: Board, begin: int, end: int, parts: IntArray, at: int, whole: bool) -> int:
     """Write the section ranges of independent groups of unplaced buffers; return how many.
 
@@ -62,14 +62,14 @@ def split_scope(board: Board, begin: int, end: int, parts: IntArray, at: int, wh
     return count
 
 
-@kernel
+@inner
 def may_start(board: Board, i: int) -> bool:
     """Whether the buffer's twin, which is to lie below it, is placed."""
     twin = board.buffers[TWIN, i]
     return bool(twin < 0 or board.buffers[PLACED, twin] != 0)
 
 
-@kernel
+@inner
 def score_section(board: Board, t: int, children: int, slack: int, rule: int) -> int:
     """Rate a section: the least is branched on."""
     sections = board.sections
@@ -78,15 +78,15 @@ def score_section(board: Board, t: int, children: int, slack: int, rule: int) ->
     if rule == FEWEST_THEN_TIGHT:
         return (children << 40) + slack
     if rule == LOWEST:
-        return int(sections[FLOOR, t] << 10) + min(children, 1023)
+        return int(sections[FLOOR, t] << 10) + (children if children < 1023 else 1023)
     if rule == TIGHTEST:
-        return (slack << 10) + min(children, 1023)
+        return (slack << 10) + (children if children < 1023 else 1023)
     if rule == FEWEST_PER_FAILURE:
         return int((children << 40) // sections[WEIGHT, t])
     return int(((children - 1) << 40) // sections[WEIGHT, t])
 
 
-@kernel
+@inner
 def choose_section(board: Board, low: int, high: int, begin: int, end: int, rule: int) -> int:
     """Return the section to branch on, or DEAD if one can be neither filled nor skipped.
 
@@ -135,14 +135,14 @@ def choose_section(board: Board, low: int, high: int, begin: int, end: int, rule
     return chosen
 
 
-@kernel
+@inner
 def choose_lowest(board: Board, low: int, high: int, rule: int) -> int:
     """Return the best-rated section among those of the lowest floor."""
     buffers, sections = board.buffers, board.sections
     lowest = NEVER
     for t in range(low, high):
         if sections[REST, t] > 0:
-            lowest = min(lowest, sections[FLOOR, t])
+            lowest = sections[FLOOR, t] if sections[FLOOR, t] < lowest else lowest
     best = NEVER * 4
     chosen = NO_SECTION
     for t in range(low, high):
@@ -163,7 +163,7 @@ def choose_lowest(board: Board, low: int, high: int, rule: int) -> int:
     return chosen
 
 
-@kernel
+@inner
 def must_start(board: Board, t: int, floor: int) -> int:
     """Return a buffer of the section that has to start at the floor, or -1."""
     buffers = board.buffers
@@ -174,7 +174,7 @@ def must_start(board: Board, t: int, floor: int) -> int:
     return -1
 
 
-@kernel
+@inner
 def next_child(board: Board, t: int, floor: int, rank: int) -> int:
     """Return the buffer of least rank above `rank` that may start at the floor, or -1."""
     buffers = board.buffers
@@ -190,7 +190,7 @@ def next_child(board: Board, t: int, floor: int, rank: int) -> int:
     return child
 
 
-@kernel
+@inner
 def floor_after_skip(board: Board, t: int, floor: int, begin: int, end: int, far: bool) -> int:
     """Return the least start in a section in which nobody starts at its floor.
 
@@ -206,7 +206,7 @@ def floor_after_skip(board: Board, t: int, floor: int, begin: int, end: int, far
             if start == floor and not far:
                 start = admissible(board, i, floor + 1)
             if start > floor:
-                least = min(least, start)
+                least = start if start < least else least
     if not far:
         return least
     gapped, plain = board.counters[GAPPED] != 0, board.counters[PLAIN] != 0
@@ -220,13 +220,14 @@ def floor_after_skip(board: Board, t: int, floor: int, begin: int, end: int, far
             i = board.cover[k]
             if buffers[PLACED, i] or buffers[LEAST, i] != floor or not share_section(board, i, j):
                 continue
-            least = min(least, top if plain else admissible(board, i, top))
+            start = top if plain else admissible(board, i, top)
+            least = start if start < least else least
             if plain:
                 break
     return least
 
 
-@kernel
+@inner
 def skip(board: Board, t: int, floor: int) -> bool:
     """Raise the floor of a section; False if nothing can follow."""
     buffers, sections = board.buffers, board.sections

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from optsched.arrays import IntArray
-from optsched.jit import kernel
 from optsched.packing.kernels.board import FLOOR, PLACED, REST, Board
+from optsched.packing.kernels.inner import inner
 
 WAYS = 4
 """Entries per place of the table."""
@@ -39,11 +39,12 @@ class Failures(NamedTuple):
     victim: IntArray
 
 
-@kernel
+@inner
 def find_place(board: Board, failures: Failures, begin: int, end: int) -> int:
     """Write the bits of the scope's unplaced buffers to the key; return its first entry."""
     placed, key = board.buffers[PLACED], failures.key
-    key[:] = 0
+    for word in range(len(key)):
+        key[word] = 0
     for i in range(begin, end):
         if placed[i] == 0:
             key[i // 60] |= 1 << (i % 60)
@@ -54,7 +55,7 @@ def find_place(board: Board, failures: Failures, begin: int, end: int) -> int:
     return int(WAYS * (code % (failures.rows.shape[0] // WAYS)))
 
 
-@kernel
+@inner
 def same_scope(failures: Failures, row: int, high: int) -> bool:
     """Whether an entry is about the buffers of the key."""
     if failures.rows[row, 0] != high:
@@ -65,7 +66,7 @@ def same_scope(failures: Failures, row: int, high: int) -> bool:
     return True
 
 
-@kernel
+@inner
 def is_refuted(board: Board, failures: Failures, low: int, high: int, begin: int, end: int) -> bool:
     """Whether a scope with these buffers failed on floors nowhere higher."""
     floors, rest = board.sections[FLOOR], board.sections[REST]
@@ -82,7 +83,7 @@ def is_refuted(board: Board, failures: Failures, low: int, high: int, begin: int
     return False
 
 
-@kernel
+@inner
 def remember_failure(
     board: Board, failures: Failures, low: int, high: int, begin: int, end: int
 ) -> None:

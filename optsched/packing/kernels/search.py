@@ -25,6 +25,7 @@ from optsched.packing.kernels.board import (
     TRAILED,
     Board,
     place,
+    start_board,
     undo,
 )
 from optsched.packing.kernels.branch import (
@@ -75,8 +76,8 @@ def search(
     Parameters
     ----------
     board
-        Started, or as a search that met its limit has left it: then it goes on. Solved, its
-        OFFSET row is the packing.
+        With DEPTH 0 it is started anew; as a search that met its limit has left it, it goes on.
+        Solved, its OFFSET row is the packing.
     frames
         Work space.
     failures
@@ -102,7 +103,10 @@ def search(
     low, high = 0, m
     part_top = 0
     step = ENTER
-    if counters[DEPTH] > 0:
+    if counters[DEPTH] == 0:
+        if not start_board(board):
+            return EXHAUSTED
+    else:
         depth = counters[DEPTH] - 1
         part_top = rows[depth, PARTS]
         step = NEXT
