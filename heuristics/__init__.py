@@ -8,6 +8,7 @@ from __future__ import annotations
 from heuristics.orderings.bfs import bfs
 from heuristics.orderings.common import Ordering
 from heuristics.orderings.dfs import dfs
+from heuristics.orderings.inductor import inductor
 from heuristics.orderings.lpmf import lpmf
 from heuristics.orderings.lpmf_backward import lpmf_backward
 from heuristics.orderings.lpmf_random import lpmf_backward_random, lpmf_random
@@ -28,6 +29,7 @@ ORDERINGS: dict[str, Ordering] = {
     "lpmf": lpmf,
     "bfs": bfs,
     "dfs": dfs,
+    "inductor": inductor,
     "xla_list": xla_list,
     "xla_dfs": xla_dfs,
     "xla_post_order": xla_post_order,

@@ -1,0 +1,22 @@
+"""Inductor's choice: the best of the program order and its three sorters."""
+
+from __future__ import annotations
+
+from heuristics.orderings.bfs import bfs
+from heuristics.orderings.dfs import dfs
+from heuristics.orderings.lpmf import lpmf
+from heuristics.orderings.program import program
+from optsched.arrays import IntArray
+from optsched.graph import Graph
+from optsched.liveness import peak_memory
+
+
+def inductor(graph: Graph, seed: int = 0) -> IntArray:
+    """Return the order of least peak among program, LPMF, BFS, DFS; ties go to the first named.
+
+    References
+    ----------
+    torch/_inductor/memory.py, `reorder_for_peak_memory`.
+    """
+    orders = [order(graph, seed) for order in (program, lpmf, bfs, dfs)]
+    return min(orders, key=lambda order: peak_memory(graph, order))
