@@ -9,7 +9,9 @@ that plan, and no slab is smaller than the least peak.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -30,11 +32,15 @@ from optsched.plan import Plan, make_plan
 from optsched.problem import packing_problem
 from optsched.result import Event, Limits, Objective, OnEvent
 
-STAGE_SHARE = 0.3
-"""Part of the time that each of the two stages may take."""
+ATTEMPTS = 3
+"""Orders of least peak for which a packing into that peak is tried."""
 
-STAGE_WORK = 60.0
-"""Deterministic time of CP-SAT that each of the two stages may take."""
+ORDER_SHARE, TRY_SHARE = 0.3, 0.1
+"""Parts of the time that the order, and each such attempt, may take."""
+
+STAGE_WORK = 200.0
+"""CP-SAT's deterministic time (about seconds) of which stages take their share at most, so that
+they end without a time limit, too."""
 
 
 def solve_joint(
@@ -144,39 +150,53 @@ class _Joint:
         return other is None or self.check(plan) < self.check(other)
 
     def run_stages(self, stage: _Stage, limits: Limits, started: float) -> _Stage:
-        """Find an order of least peak, then pack it."""
+        """Find an order of least peak, then pack it; try a few such orders."""
         plan = stage.plan
         if plan is not None and self._fits(self.check(plan)[0]):
             return replace(stage, stop=Stop.CLAIMED)
         ordered = solve_order(
             self.graph,
             capacity=self.capacity,
-            limits=_share(remaining(limits, started)),
             warm_start=None if plan is None else plan.order,
             peak_bound=stage.peak_bound,
             on_event=self.report.bound_only,
-            cuts=self.cuts,
-            settings=self._stage_settings(),
-            stop=self.stop,
+            **self._stage_options(ORDER_SHARE, limits, started),
         )
         bound = max(ordered.bound, stage.peak_bound)
         stage = _Stage(plan, bound, max(bound, stage.slab_bound), _ended(ordered))
-        if stage.stop is not None or ordered.order is None:
+        if stage.stop is not None or ordered.order is None or ordered.value is None:
             return stage
-        problem, _ = packing_problem(self.graph, ordered.order)
+        target = max(ordered.value, stage.slab_bound) if self.capacity is None else self.capacity
+        order: Sequence[int] = ordered.order
+        for attempt in range(ATTEMPTS):
+            options = self._stage_options(TRY_SHARE, limits, started)
+            if attempt:
+                other = replace(options["limits"], seed=limits.seed + attempt)
+                again = solve_order(
+                    self.graph, capacity=ordered.value, **{**options, "limits": other}
+                )
+                order = again.order or order
+            stage = self._pack(stage, order, target, options)
+            if stage.stop is not None:
+                return stage
+        options = self._stage_options(ORDER_SHARE, limits, started)
+        return self._pack(stage, ordered.order, self.capacity, options)
+
+    def _pack(
+        self, stage: _Stage, order: Sequence[int], capacity: int | None, options: dict[str, Any]
+    ) -> _Stage:
+        """Pack an order, within a capacity if one is given, and keep the plan if it is better."""
+        problem, _ = packing_problem(self.graph, order)
         packed = solve_packing(
             problem,
-            capacity=self.capacity,
-            limits=_share(remaining(limits, started)),
-            slab_bound=stage.slab_bound,
+            capacity=capacity,
+            slab_bound=0 if capacity is not None else stage.slab_bound,
             on_event=self.report.incumbent_only,
-            cuts=self.cuts,
-            settings=self._stage_settings(),
-            stop=self.stop,
+            **options,
         )
         if packed.offsets is not None:
-            made = make_plan(self.graph, ordered.order, np.array(packed.offsets, np.int64))
-            if self.better(made, plan):
+            made = make_plan(self.graph, order, np.array(packed.offsets, np.int64))
+            if self.better(made, stage.plan):
                 stage = replace(stage, plan=made)
         return replace(stage, stop=self._closed(stage) or _interrupted(packed))
 
@@ -231,8 +251,18 @@ class _Joint:
         met = slab <= stage.slab_bound and peak <= stage.peak_bound and self.capacity is None
         return Stop.CLAIMED if met or self._fits(slab) else None
 
-    def _stage_settings(self) -> Settings:
-        return Settings({**self.settings.parameters, "max_deterministic_time": STAGE_WORK})
+    def _stage_options(self, share: float, limits: Limits, started: float) -> dict[str, Any]:
+        """What every stage is told; `share` of the whole time is the most it may take."""
+        left = remaining(limits, started)
+        if limits.seconds is not None and left.seconds is not None:
+            left = replace(left, seconds=min(left.seconds, share * limits.seconds))
+        work = {"max_deterministic_time": share * STAGE_WORK}
+        return {
+            "limits": left,
+            "cuts": self.cuts,
+            "settings": Settings({**self.settings.parameters, **work}),
+            "stop": self.stop,
+        }
 
 
 class _Report:
@@ -263,12 +293,6 @@ class _Report:
         self.value, self.bound = moved
         seconds = time.perf_counter() - self.started
         self.on_event(Event(seconds, self.value, self.bound, SOURCE))
-
-
-def _share(limits: Limits) -> Limits:
-    if limits.seconds is None:
-        return limits
-    return Limits(limits.seconds * STAGE_SHARE, limits.workers, limits.seed)
 
 
 def _ended(outcome: CpSatOutcome) -> Stop | None:
