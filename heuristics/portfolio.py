@@ -1,102 +1,62 @@
-"""The best plan that the heuristics find together."""
+"""All heuristics in the order in which they are worth trying, each made only when asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
-import numpy as np
+from collections.abc import Iterator
 
 from heuristics import ORDERINGS, PACKINGS
 from heuristics.orderings.lpmf_random import lpmf_backward_random, lpmf_random
 from optsched.arrays import IntArray
 from optsched.graph import Graph
-from optsched.liveness import Order, peak_memory
-from optsched.plan import Plan, make_plan
-from optsched.problem import PackingProblem, packing_problem
+from optsched.liveness import peak_memory
+from optsched.problem import PackingProblem
 
-OnPlan = Callable[[Plan, str], None]
-"""Takes a plan that is better than all before it, and the names of its ordering and packing."""
-
-PACKED_ORDERS = 3
-"""Orders that are packed: those of least peak; on graphs of many buffers only the best."""
-MANY_BUFFERS = 20_000
-"""Beyond this packing, whose time is quadratic, takes longer than all orderings."""
+PROMISING_ORDERINGS = ("lpmf_backward", "program", "lpmf", "xla_dfs", "dfs", "xla_list", "bfs")
+"""Tried in this sequence, then what is left of `ORDERINGS`."""
+COMPOSITE_ORDERINGS = ("inductor", "xla_default")
+"""The best of others: they bring nothing new."""
+PROMISING_PACKINGS = ("greedy_by_size", "first_fit_size", "first_fit_area", "first_fit_start")
+"""Tried in this sequence; the other packings seldom win and cost more."""
+RANDOM_RUNS = 20
+"""Randomised LPMF runs, half of them backwards."""
 RANDOM_WORK = 200_000
 """Ops that all random runs together may schedule, unless their number is given."""
 
 
-@dataclass(frozen=True, slots=True)
-class Portfolio:
-    """What the heuristics found.
-
-    Parameters
-    ----------
-    best_slab, best_peak
-        The plans of least `(slab, peak)` and least `(peak, slab)`.
-    orders, peaks
-        By ordering; random runs carry their seed in the name.
-    slabs
-        By ordering and packing, of the orders that were packed.
-    """
-
-    best_slab: Plan
-    best_peak: Plan
-    orders: dict[str, IntArray]
-    peaks: dict[str, int]
-    slabs: dict[tuple[str, str], int]
-
-
-def best_plan(
-    graph: Graph,
-    *,
-    seed: int = 0,
-    random_runs: int | None = None,
-    on_plan: OnPlan | None = None,
-) -> Portfolio:
-    """Run every ordering, pack the orders of least peak with every packing, keep the best.
+def candidate_orders(
+    graph: Graph, *, seed: int = 0, random_runs: int | None = None
+) -> Iterator[tuple[str, IntArray]]:
+    """Yield the name and order of every ordering, then of random runs.
 
     Parameters
     ----------
     graph
         The graph.
     seed
-        Of the random runs.
+        Of the random runs; their own seed is part of their name.
     random_runs
-        Randomised LPMF runs, half of them backwards; by default up to 20, fewer on large graphs.
-    on_plan
-        Called for every plan that is the best so far by `(slab, peak)` or by `(peak, slab)`.
+        How many; by default :data:`RANDOM_RUNS`, fewer on large graphs.
     """
-    orders = {name: ordering(graph, seed) for name, ordering in ORDERINGS.items()}
-    peaks = {name: peak_memory(graph, order) for name, order in orders.items()}
+    random = ("lpmf_random", "lpmf_backward_random")
+    rest = [x for x in ORDERINGS if x not in (*PROMISING_ORDERINGS, *COMPOSITE_ORDERINGS, *random)]
+    best: int | None = None
+    for name in (*PROMISING_ORDERINGS, *rest):
+        order = ORDERINGS[name](graph, seed)
+        peak = peak_memory(graph, order)
+        best = peak if best is None else min(best, peak)
+        yield name, order
     if random_runs is None:
-        random_runs = min(20, RANDOM_WORK // max(1, len(graph.ops)))
+        random_runs = min(RANDOM_RUNS, RANDOM_WORK // max(1, len(graph.ops)))
     for run in range(random_runs):
-        name, order = _random_order(graph, seed, run, min(peaks.values()))
-        orders[name], peaks[name] = order, peak_memory(graph, order)
-
-    plans: dict[str, tuple[tuple[int, int], Plan]] = {}
-    slabs: dict[tuple[str, str], int] = {}
-    packed = PACKED_ORDERS if len(graph.buffers) <= MANY_BUFFERS else 1
-    for name in _best_distinct(orders, peaks)[:packed]:
-        problem, _ = packing_problem(graph, orders[name])
-        for packing, offsets in _pack(problem).items():
-            slab, peak = problem.slab_size(offsets), peaks[name]
-            slabs[name, packing] = slab
-            keys = {"slab": (slab, peak), "peak": (peak, slab)}
-            better = [kind for kind in keys if kind not in plans or keys[kind] < plans[kind][0]]
-            if better:
-                plan = make_plan(graph, orders[name], offsets)
-                plans.update({kind: (keys[kind], plan) for kind in better})
-                if on_plan is not None:
-                    on_plan(plan, f"{name} + {packing}")
-    return Portfolio(plans["slab"][1], plans["peak"][1], orders, peaks, slabs)
+        name, order = _random_order(graph, seed, run, best or 0)
+        best = min(best or 0, peak_memory(graph, order))
+        yield name, order
 
 
-def pack_order(graph: Graph, order: Order) -> IntArray:
-    """Return the offsets of least slab that a heuristic packing finds for an order."""
-    problem, _ = packing_problem(graph, order)
-    return min(_pack(problem).values(), key=problem.slab_size)
+def candidate_offsets(problem: PackingProblem) -> Iterator[tuple[str, IntArray]]:
+    """Yield the name and offsets of the packings worth trying."""
+    for name in PROMISING_PACKINGS:
+        yield name, PACKINGS[name](problem)
 
 
 def _random_order(graph: Graph, seed: int, run: int, best: int) -> tuple[str, IntArray]:
@@ -105,19 +65,3 @@ def _random_order(graph: Graph, seed: int, run: int, best: int) -> tuple[str, In
     own_seed = seed + run // 2 + 1
     bound = max(0, best - 1) if own_seed % 2 else 0
     return f"{ordering.__name__}:{own_seed}", ordering(graph, own_seed, bound=bound)
-
-
-def _best_distinct(orders: dict[str, IntArray], peaks: dict[str, int]) -> list[str]:
-    """Names of the orders by ascending peak, equal orders once."""
-    seen: set[bytes] = set()
-    names = []
-    for name in sorted(orders, key=peaks.__getitem__):
-        fingerprint = np.ascontiguousarray(orders[name], np.int64).tobytes()
-        if fingerprint not in seen:
-            seen.add(fingerprint)
-            names.append(name)
-    return names
-
-
-def _pack(problem: PackingProblem) -> dict[str, IntArray]:
-    return {name: packing(problem) for name, packing in PACKINGS.items()}

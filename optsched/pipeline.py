@@ -11,13 +11,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import islice
 
-from heuristics.portfolio import best_plan, pack_order
+import numpy as np
+
+from heuristics.portfolio import candidate_offsets, candidate_orders
+from optsched.arrays import IntArray
 from optsched.bounds import peak_lower_bound
 from optsched.check import check_plan
 from optsched.errors import UsageError
 from optsched.graph import Graph
-from optsched.liveness import Order
+from optsched.liveness import Order, peak_memory
 from optsched.plan import Plan, make_plan
 from optsched.problem import packing_problem
 from optsched.result import Event, Limits, Objective, OnEvent, Proof, Result, StopReason
@@ -26,6 +30,12 @@ DEFAULT_LIMITS = Limits(seconds=60.0)
 """Where a caller sets no limits: some questions have no answer in useful time."""
 JOINT_OPS = 60
 """Up to this many ops the joint model is worth starting by itself."""
+PACKED_ORDERS = 3
+"""Heuristic orders that are packed: those of least peak."""
+MANY_BUFFERS = 20_000
+"""Beyond this many only the best order is packed."""
+CLOSURE_ORDERS = 8
+"""Orders that spare the closure bound its flows; more of them hardly spare more."""
 MILP_OPS = 60
 """Above this many ops the MILP would not be built in useful time."""
 
@@ -98,6 +108,7 @@ def solve(
     try:
         if warm_start is not None:
             run.offer(warm_start, "warm start")
+            run.offer_order(warm_start.order, "warm start")
         for stage in stages:
             if run.done() or (run.plan is not None and run.seconds_left() == 0):
                 break
@@ -120,9 +131,7 @@ class _Run:
     plan: Plan | None = None
     peak: int = 0
     slab: int = 0
-    best_order: tuple[int, ...] | None = None
-    best_order_peak: int = 0
-    orders: list[Order] = field(default_factory=list)
+    candidates: list[tuple[int, IntArray]] = field(default_factory=list)
     bound: int = 0
     proof: Proof = Proof.BOUND
     claimed_peak: int = 0
@@ -134,7 +143,6 @@ class _Run:
     def offer(self, plan: Plan, source: str) -> None:
         """Check a plan and keep it if it is better."""
         checked = check_plan(self.graph, plan)
-        self.note_order(plan.order, checked.peak)
         if self.plan is not None and self._key(checked.peak, checked.slab) >= self._key(
             self.peak, self.slab
         ):
@@ -143,13 +151,28 @@ class _Run:
         self._report(source)
 
     def offer_order(self, order: Order, source: str) -> None:
-        """Pack an order with the heuristic packers and offer the plan."""
-        self.offer(make_plan(self.graph, order, pack_order(self.graph, order)), source)
+        """Remember an order; pack it at once if there is no plan yet."""
+        found = np.asarray(order, np.int64)
+        self.candidates.append((peak_memory(self.graph, found), found))
+        if self.plan is None:
+            self.pack(found, source, packings=1)
 
-    def note_order(self, order: Order, peak: int) -> None:
-        """Remember an order of least peak, whatever its slab."""
-        if self.best_order is None or peak < self.best_order_peak:
-            self.best_order, self.best_order_peak = tuple(int(v) for v in order), peak
+    def pack(self, order: IntArray, source: str, packings: int | None = None) -> None:
+        """Offer the plans that the heuristic packers make of an order, until the slab is least."""
+        problem, _ = packing_problem(self.graph, order)
+        for name, offsets in islice(candidate_offsets(problem), packings):
+            self.offer(make_plan(self.graph, order, offsets), f"{source} + {name}")
+            if self.done():
+                return
+
+    def best_orders(self, count: int) -> list[tuple[int, IntArray]]:
+        """Peak and order of the best few candidates, each order once."""
+        found: dict[bytes, tuple[int, IntArray]] = {}
+        for peak, order in sorted(self.candidates, key=lambda candidate: candidate[0]):
+            found.setdefault(order.tobytes(), (peak, order))
+            if len(found) == count:
+                break
+        return list(found.values())
 
     def raise_bound(self, value: int, proof: Proof, source: str) -> None:
         """Keep a proved lower bound on the peak of every order."""
@@ -177,7 +200,7 @@ class _Run:
 
     def order_done(self) -> bool:
         """Whether an order of least peak is known and proved."""
-        return self.best_order is not None and self.best_order_peak <= self.bound
+        return any(peak <= self.bound for peak, _ in self.candidates)
 
     def done(self) -> bool:
         """Whether the question is answered."""
@@ -258,21 +281,34 @@ class _Run:
 
 
 def _heuristics(run: _Run) -> None:
-    portfolio = best_plan(run.graph, seed=run.limits.seed, on_plan=run.offer)
-    run.orders = list(portfolio.orders.values())
-    for name, order in portfolio.orders.items():
-        run.note_order(order, portfolio.peaks[name])
+    """Orders, promising ones first, until one meets a simple bound."""
+    for name, order in candidate_orders(run.graph, seed=run.limits.seed):
+        run.offer_order(order, name)
+        if len(run.candidates) == 1:
+            bound = peak_lower_bound(run.graph, [order])
+            run.raise_bound(bound.value, Proof.BOUND, "simple bound")
+        if run.order_done() or run.seconds_left() == 0:
+            return
 
 
-def _bounds(run: _Run) -> None:
-    run.raise_bound(peak_lower_bound(run.graph, run.orders).value, Proof.BOUND, "simple bound")
-    if not run.order_done():
-        from optsched.ordering import closure_bound
+def _closure_bound(run: _Run) -> None:
+    if run.order_done():
+        return
+    from optsched.ordering import closure_bound
 
-        left = run.seconds_left()
-        deadline = None if left is None else time.monotonic() + left
-        found = closure_bound(run.graph, run.orders, deadline=deadline)
-        run.raise_bound(found.value, Proof.BOUND, "closure bound")
+    left = run.seconds_left()
+    deadline = None if left is None else time.monotonic() + left
+    orders = [order for _, order in run.best_orders(CLOSURE_ORDERS)]
+    found = closure_bound(run.graph, orders, deadline=deadline)
+    run.raise_bound(found.value, Proof.BOUND, "closure bound")
+
+
+def _pack_heuristically(run: _Run) -> None:
+    few = PACKED_ORDERS if len(run.graph.buffers) <= MANY_BUFFERS else 1
+    for _, order in run.best_orders(few):
+        run.pack(order, "heuristic order")
+        if run.done() or run.seconds_left() == 0:
+            return
 
 
 def _order_search(run: _Run) -> None:
@@ -284,31 +320,32 @@ def _order_search(run: _Run) -> None:
     outcome = solve_order(
         run.graph,
         limits=run.limits_left(),
-        warm_start=run.best_order,
+        warm_start=run.best_orders(1)[0][1].tolist(),
         bound=run.bound,
         on_event=run.relay("order search"),
     )
     run.raise_bound(outcome.bound, outcome.proof or Proof.SEARCH, "order search")
     run.offer_order(outcome.order, "order search")
+    run.pack(run.best_orders(1)[0][1], "order search")
     run.stop_if(outcome.stop_reason)
 
 
 def _packing_search(run: _Run) -> None:
     """The least slab of the least-peak order, by our exact packing search."""
-    if run.best_order is None or (run.objective is Objective.PEAK and not run.order_done()):
+    if run.objective is Objective.PEAK and not run.order_done():
         return
     from optsched.packing import solve_packing
 
-    problem, _ = packing_problem(run.graph, run.best_order)
+    _, order = run.best_orders(1)[0]
+    problem, _ = packing_problem(run.graph, order)
     outcome = solve_packing(
         problem,
         limits=run.limits_left(),
         capacity=run.capacity,
-        warm_start=pack_order(run.graph, run.best_order),
         on_event=run.relay("packing search"),
     )
     if outcome.offsets is not None:
-        run.offer(make_plan(run.graph, run.best_order, outcome.offsets), "packing search")
+        run.offer(make_plan(run.graph, order, outcome.offsets), "packing search")
     run.stop_if(outcome.stop_reason)
 
 
@@ -354,20 +391,15 @@ def _milp(run: _Run) -> None:
     outcome = solve_order_milp(run.graph, limits=run.limits_left(), peak_bound=run.bound)
     if outcome.order is not None:
         run.offer_order(outcome.order, "milp")
+        run.pack(np.asarray(outcome.order, np.int64), "milp")
     run.claim(Objective.PEAK, outcome.bound)
-    run.stop_if(outcome.stop_reason)
 
 
 Stage = Callable[[_Run], None]
+_HEURISTIC_STAGES: tuple[Stage, ...] = (_heuristics, _closure_bound, _pack_heuristically)
 _STAGES: dict[Engine, Sequence[Stage]] = {
-    Engine.AUTO: (
-        _heuristics,
-        _bounds,
-        _order_search,
-        _packing_search,
-        _joint_if_small,
-    ),
-    Engine.CPSAT: (_heuristics, _bounds, _joint),
-    Engine.MILP: (_heuristics, _bounds, _milp),
-    Engine.HEURISTICS: (_heuristics, _bounds),
+    Engine.AUTO: (*_HEURISTIC_STAGES, _order_search, _packing_search, _joint_if_small),
+    Engine.CPSAT: (*_HEURISTIC_STAGES, _joint),
+    Engine.MILP: (*_HEURISTIC_STAGES, _milp),
+    Engine.HEURISTICS: _HEURISTIC_STAGES,
 }

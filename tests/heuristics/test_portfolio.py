@@ -1,4 +1,4 @@
-"""The portfolio: its plans are valid, its numbers true, its answer the same each time."""
+"""The portfolio: every method once, valid answers, the same each time, nothing made in advance."""
 
 from __future__ import annotations
 
@@ -6,71 +6,83 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
-from heuristics import ORDERINGS, PACKINGS
-from heuristics.portfolio import OnPlan, best_plan, pack_order
-from optsched.check import check_plan
+from heuristics import ORDERINGS, PACKINGS, portfolio
+from heuristics.portfolio import candidate_offsets, candidate_orders
+from optsched.check import check_order, check_packing
 from optsched.graph import Graph
 from optsched.liveness import peak_memory
-from optsched.plan import Plan, make_plan
+from optsched.problem import packing_problem
 from tests.generators import FEATURES, random_graph
 
 
-def collect(plans: list[Plan]) -> OnPlan:
-    def take(plan: Plan, source: str) -> None:
-        plans.append(plan)
-
-    return take
-
-
-def test_plans_are_valid_and_the_best() -> None:
+def test_orders_are_valid_and_cover_every_ordering() -> None:
+    rng = np.random.default_rng(1)
     for seed in range(25):
-        rng = np.random.default_rng(seed)
         graph = random_graph(rng, seed, features=FEATURES - {"pins", "pools"})
-        reported: list[Plan] = []
-        found = best_plan(graph, seed=seed, on_plan=collect(reported))
-        by_slab, by_peak = (check_plan(graph, x) for x in (found.best_slab, found.best_peak))
-        assert by_slab.slab == min(found.slabs.values())
-        assert by_peak.peak == min(found.peaks.values())
-        assert {id(found.best_slab), id(found.best_peak)} <= {id(plan) for plan in reported}
-        for name, order in found.orders.items():
-            assert found.peaks[name] == peak_memory(graph, order)
-        for (name, packing), slab in found.slabs.items():
-            assert slab >= found.peaks[name]
-            assert packing in PACKINGS
+        found = dict(candidate_orders(graph, seed=seed))
+        for order in found.values():
+            assert check_order(graph, order.tolist()) == peak_memory(graph, order)
+        single = set(ORDERINGS) - set(portfolio.COMPOSITE_ORDERINGS)
+        assert {name.split(":")[0] for name in found} == single
+        assert len(found) == len(single) - 2 + portfolio.RANDOM_RUNS
 
 
-def test_same_seed_same_answer_and_all_methods_named() -> None:
+def test_composites_bring_nothing_new() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        graph = random_graph(rng, 12)
+        peaks = [peak_memory(graph, order) for _, order in candidate_orders(graph, random_runs=0)]
+        for name in portfolio.COMPOSITE_ORDERINGS:
+            assert peak_memory(graph, ORDERINGS[name](graph, 0)) >= min(peaks)
+
+
+def test_offsets_are_valid() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        graph = random_graph(rng, 20)
+        problem, _ = packing_problem(graph, ORDERINGS["lpmf"](graph, 0))
+        found = dict(candidate_offsets(problem))
+        assert set(found) <= set(PACKINGS)
+        for offsets in found.values():
+            assert check_packing(problem, offsets.tolist()) >= problem.max_load
+
+
+def test_same_seed_same_orders() -> None:
     graph = random_graph(np.random.default_rng(3), 25)
-    first, second = (best_plan(graph, seed=7, random_runs=4) for _ in range(2))
-    assert first.best_slab == second.best_slab
-    assert first.best_peak == second.best_peak
-    assert first.peaks == second.peaks
-    assert len(first.orders) == len(ORDERINGS) + 4
-    assert set(ORDERINGS) <= set(first.orders)
+    first, second = (list(candidate_orders(graph, seed=7, random_runs=4)) for _ in range(2))
+    for (name, order), (again, same) in zip(first, second, strict=True):
+        assert name == again
+        assert (order == same).all()
 
 
-def test_pack_order_is_the_best_packing() -> None:
-    graph = random_graph(np.random.default_rng(4), 30)
-    order = ORDERINGS["lpmf"](graph, 0)
-    plan = make_plan(graph, order, pack_order(graph, order))
-    assert check_plan(graph, plan).slab == plan.slab(graph)
+def test_nothing_is_made_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(graph: Graph, seed: int) -> None:
+        raise AssertionError("made too early")
+
+    for name in portfolio.PROMISING_ORDERINGS[1:]:
+        monkeypatch.setitem(portfolio.ORDERINGS, name, refuse)
+    graph = random_graph(np.random.default_rng(3), 5)
+    assert next(candidate_orders(graph))[0] == portfolio.PROMISING_ORDERINGS[0]
 
 
 def test_empty_graph() -> None:
-    found = best_plan(Graph("empty"))
-    assert found.best_slab == Plan((), ())
+    assert all(len(order) == 0 for _, order in candidate_orders(Graph("empty")))
 
 
 def test_small_graphs_need_no_compiler() -> None:
     code = (
-        "import sys, numpy as np\n"
-        "from heuristics.portfolio import best_plan\n"
+        "import sys\n"
+        "from heuristics.portfolio import candidate_offsets, candidate_orders\n"
         "from optsched.builder import GraphBuilder\n"
+        "from optsched.problem import packing_problem\n"
         "build = GraphBuilder()\n"
         "for i in range(40):\n"
         "    build.op(f'op{i}', reads=[f'b{i - 1}'] if i else [], writes={f'b{i}': 8})\n"
-        "best_plan(build.build())\n"
+        "graph = build.build()\n"
+        "for _, order in candidate_orders(graph):\n"
+        "    list(candidate_offsets(packing_problem(graph, order)[0]))\n"
         "assert 'numba' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
