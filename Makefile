@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 EXTRAS ?= test,lint
 OUT    ?= out
+GRAPHS ?= instances/inductor
 
 comma := ,
 bin   := $(VENV)/bin
@@ -17,9 +18,10 @@ help:
 	@echo "make test    lint, types, import contract and all tests"
 	@echo "make clean   remove .venv and $(OUT)"
 
-demo: $(ready)
-	@echo "== Planning real graphs of instances/ (first run compiles the kernels once)"
-	@$(bin)/optsched demo --output $(OUT)
+demo: $(VENV)/.warm
+	@echo "== Planning $(words $(wildcard $(GRAPHS)/*.json.gz)) real graphs of $(GRAPHS)"
+	@mkdir -p $(OUT)
+	@$(bin)/optsched compare $(GRAPHS) --time-limit 20 --report $(OUT)/report.html
 
 test: $(ready) lint
 	@echo "== Tests"
@@ -39,6 +41,11 @@ $(ready): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed, this is " + sys.version) if sys.version_info < (3, 11) else None'
 	@test -x $(bin)/python || $(PYTHON) -m venv $(VENV)
 	@$(bin)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	@touch $@
+
+$(VENV)/.warm: $(ready)
+	@echo "== Compiling the kernels (once; under half a minute)"
+	@$(bin)/optsched warmup
 	@touch $@
 
 clean:

@@ -150,9 +150,9 @@ def _print_comparisons(done: Sequence[Comparison]) -> None:
 
     from optsched.report.table import gap_summary, gap_table
 
-    # A pipe has no width; a table folded to 80 columns would be of no use to grep.
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    console.print(gap_table(done))
+    # A pipe has no width: there the table takes what it needs.
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    console.print(gap_table(done, console))
     console.print(gap_summary(done))
 
 
@@ -207,6 +207,13 @@ def _convert(args: argparse.Namespace) -> int:
     record = {"instance": graph.name, "ops": len(graph.ops), "buffers": len(graph.buffers)}
     text = f"{args.output}: {len(graph.ops)} ops, {len(graph.buffers)} buffers"
     _print_result(args, record, text)
+    return EXIT_OK
+
+
+def _warmup(args: argparse.Namespace) -> int:
+    from optsched.warmup import warm_up
+
+    warm_up(lambda text: print(f"compiling (once): {text}", file=sys.stderr, flush=True))
     return EXIT_OK
 
 
@@ -349,6 +356,8 @@ def _parser() -> argparse.ArgumentParser:
     pack.add_argument("-o", "--output", help="write the CSV with offsets here")
     pack.add_argument("--capacity", metavar="BYTES", help="stop at the first packing that fits")
     _add_limits(pack)
+
+    _command(commands, "warmup", _warmup, "compile all kernels now, so that no graph waits for it")
     return parser
 
 

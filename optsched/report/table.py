@@ -13,6 +13,7 @@ from optsched.report.bytes import format_bytes
 from optsched.result import Proof, Result, Status, StopReason, optimality_gap
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
 SHOWN = {
@@ -26,6 +27,8 @@ SHOWN = {
     "first_fit_area": "first fit",
 }
 """Methods with a column in the gap table, and its heading."""
+EXPENDABLE = ("first_fit_area", "program", "bfs", "dfs", "lpmf", "greedy_by_size")
+"""Columns to leave out, in this sequence, where the console is too narrow."""
 
 _PROOF_WORDS = {
     Proof.PACKING: "live bytes of one step",
@@ -37,16 +40,28 @@ _PROOF_WORDS = {
 }
 
 
-def gap_table(comparisons: Sequence[Comparison]) -> Table:
+def gap_table(comparisons: Sequence[Comparison], console: Console) -> Table:
     """Return one line a graph: gaps of orders and packers, then our plan and its proof.
 
-    Of the methods that ran, those of :data:`SHOWN` have a column; the JSON and the report have all.
+    Of the methods that ran, those of :data:`SHOWN` have a column, as many as the console is wide
+    enough for; the JSON and the report have all.
     """
+    ran = {row.method for c in comparisons for row in c.rows}
+    shown = [method for method in SHOWN if method in ran] or sorted(ran - {OUR_METHOD})
+    table = _gap_table(comparisons, shown)
+    for method in EXPENDABLE:
+        if console.measure(table).maximum <= console.width:
+            break
+        if method in shown:
+            shown.remove(method)
+            table = _gap_table(comparisons, shown)
+    return table
+
+
+def _gap_table(comparisons: Sequence[Comparison], shown: Sequence[str]) -> Table:
     from rich import box
     from rich.table import Table
 
-    ran = {row.method for c in comparisons for row in c.rows}
-    shown = [method for method in SHOWN if method in ran] or sorted(ran - {OUR_METHOD})
     table = Table(
         title="Gap to the proven bound in % (of the peak for orders, of the slab for packers)",
         caption="proofs of peak and slab: L2 bound over all orders, L3 search of all orders, "
