@@ -50,7 +50,8 @@ def gap_table(comparisons: Sequence[Comparison], console: Console) -> Table:
     shown = [method for method in SHOWN if method in ran] or sorted(ran - {OUR_METHOD})
     table = _gap_table(comparisons, shown)
     for method in EXPENDABLE:
-        if console.measure(table).maximum <= console.width:
+        wanted = console.measure(table, options=console.options.update(max_width=1000)).maximum
+        if wanted <= console.width:
             break
         if method in shown:
             shown.remove(method)
