@@ -49,6 +49,10 @@ class Contracted:
         """Turn an order of the smaller problem into one of the larger."""
         return [u for v in order for u in self.members[v]]
 
+    def gather(self, values: IntArray) -> IntArray:
+        """Turn values of the larger problem's ops into the largest over each op of the smaller."""
+        return np.array([max(values[list(row)]) for row in self.members], np.int64)
+
     def shrink(self, order: Iterable[int]) -> list[int]:
         """Turn an order of the larger problem into one of the smaller, of at most its peak."""
         step = {v: i for i, v in enumerate(order)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -74,7 +74,7 @@ class Decider:
         Live bytes while each op runs in some good order: where to look first.
     """
 
-    def __init__(self, problem: Problem, above: Matrix, during: Sequence[int] | IntArray) -> None:
+    def __init__(self, problem: Problem, above: Matrix, during: IntArray) -> None:
         self.problem = problem
         self.above = above
         self.during = during
@@ -91,11 +91,12 @@ class Decider:
         relations = Relations(self.problem, self.above.copy())
         if relations.refute(budget, self.during):
             return None
-        strong = replace(self.problem, net=relations.strengthened())
+        strong = replace(self.problem, net=relations.strengthened(), priority=self.during)
         if self.problem.rules.sets and set_bound(strong, relations.above, budget) > budget:
             return None
         small = contract(strong.net, merge=self.problem.rules.contract)
-        return replace(strong, net=small.net), small
+        priority = small.gather(self.during)
+        return replace(strong, net=small.net, priority=priority), small
 
     def decide(self, budget: int, bound: int, states: int, on_bound: OnBound) -> Answer:
         """Look for an order of least peak within a budget."""

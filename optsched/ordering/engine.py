@@ -22,7 +22,7 @@ from optsched.ordering.sets import set_bound
 from optsched.ordering.windows import Windows
 from optsched.result import Event, Limits, OnEvent, Proof, StopReason
 
-FIRST_EFFORT, EFFORT_GROWTH = 8_192, 4
+FIRST_EFFORT, EFFORT_GROWTH = 2_048, 4
 """States that each direction may store in the first round; how much more in each later one."""
 
 WINDOW_STATES, WINDOW_TRIES = 8_192, 16
@@ -165,15 +165,20 @@ class _Run:
             return StopReason.PROVED
         self.whole.check_time()
         self.small = contract(self.whole.net, merge=self.rules.contract)
-        self.problem = replace(self.whole, net=self.small.net)
+        during = np.empty(self.whole.ops, np.int64)
+        during[self.order] = self.whole.follow(self.order)[1]
+        priority = self.small.gather(during)
+        self.problem = replace(self.whole, net=self.small.net, priority=priority)
         self.problem.statistics.merged = self.whole.ops - self.problem.ops
         self.take_order(self.small.shrink(self.order), "contraction")
         effort = FIRST_EFFORT
         self.search(effort)
         if self.bound < self.peak:
             self.prepare()
+        effort *= EFFORT_GROWTH
+        self.search(effort)
         while self.bound < self.peak and effort < MOST_STATES:
-            self.improve(effort // 8)
+            self.improve(max(effort // 8, 64))
             self.narrow()
             effort *= EFFORT_GROWTH
             if self.decider is not None:

@@ -39,7 +39,9 @@ class Search:
         rules = problem.rules
         self.problem = problem
         within = high & ~low
-        self.task = explore.Task(forward, ceiling, rules.close, commit, probe, rules.lift)
+        self.task = explore.Task(
+            forward, ceiling, problem.base, rules.close, commit, probe, rules.lift, rules.foresee
+        )
         self.begin = (low if forward else high, within)
         self.budget = budget
         self.path = np.empty(len(low) + 1, np.int32)
@@ -51,7 +53,7 @@ class Search:
         problem = self.problem
         done, within = self.begin
         self.state, self.arena, self.scratch = problem.pick(explore.start_search)(
-            problem.net, problem.base, done, within, self.task.forward, FIRST_ROOM
+            problem.net, problem.base, done, within, self.task.forward, FIRST_ROOM, problem.critics
         )
 
     @property

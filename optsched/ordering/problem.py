@@ -41,6 +41,8 @@ class Problem:
         What may be used.
     deadline
         `time.monotonic()` after which to raise :class:`OutOfTimeError`; None for never.
+    priority
+        Shape `(n,)`: how likely an op is to force many bytes; by default, how high it rises.
     statistics
         Added to.
     """
@@ -49,6 +51,7 @@ class Problem:
     base: int
     rules: Rules = ALL_RULES
     deadline: float | None = None
+    priority: IntArray | None = None
     statistics: Statistics = field(default_factory=Statistics)
 
     def __post_init__(self) -> None:
@@ -57,6 +60,8 @@ class Problem:
         self.codes: IntArray = rng.integers(-(2**63), 2**63 - 1, (2, n), np.int64, endpoint=True)
         self.counters = np.zeros(explore.COUNTERS + 1, np.int64)
         self.ops = n
+        height = self.net.hill if self.priority is None else self.priority
+        self.critics: IntArray = np.argsort(-height, kind="stable")
         sizes = (self.net.hill, self.net.net, self.net.size)
         self.step = math.gcd(*(int(np.gcd.reduce(x)) for x in sizes if len(x)))
 
@@ -94,5 +99,6 @@ class Problem:
         stats.duplicates += counts[explore.DUPLICATES]
         stats.closed += counts[explore.CLOSED]
         stats.singled += counts[explore.SINGLED]
+        stats.foreseen += counts[explore.FORESEEN]
         stats.lifts += counts[explore.LIFTED]
         self.counters[: explore.COUNTERS] = 0

@@ -31,6 +31,9 @@ class Rules:
         An op that is comparable to all others splits every order at the same two states.
     lift
         When no state is left, the least blocked rise is a proven bound and the next budget.
+    foresee
+        An op still to come costs at least its closure bound over the states ahead: a state at which
+        that passes the budget leads nowhere within it.
     sets
         In any set of ops one runs last, and then all others are done; one runs first, and then none
         is: the least such bound over the set holds for every order.
@@ -47,6 +50,7 @@ class Rules:
     dovetail: bool = True
     cuts: bool = True
     lift: bool = True
+    foresee: bool = True
     sets: bool = True
     implied: bool = True
     windows: bool = True
@@ -72,6 +76,8 @@ class Statistics:
     closed, singled, commits, lifts
         Ops placed by the closure rule; states with a single successor; commits at a root; budgets
         raised.
+    foreseen
+        States put off because an op still to come passes the budget.
     relations
         Precedences implied by a budget.
     windows, improved
@@ -89,6 +95,7 @@ class Statistics:
     singled: int = 0
     commits: int = 0
     lifts: int = 0
+    foreseen: int = 0
     relations: int = 0
     windows: int = 0
     improved: int = 0

@@ -21,6 +21,7 @@ from optsched.ordering.kernels.arena import (
     push,
 )
 from optsched.ordering.kernels.cut import Flags, best_selection
+from optsched.ordering.kernels.foresee import FIRST_LOOK, foresee
 from optsched.ordering.kernels.state import (
     LIVE,
     READY,
@@ -38,10 +39,10 @@ REACHED, EXHAUSTED, FULL, PAUSED = 0, 1, 2, 3
 
 NEVER = 2**63 - 1
 
-EXPANDED, STORED, DUPLICATES, CLOSED, SINGLED, LIFTED = 0, 1, 2, 3, 4, 5
+EXPANDED, STORED, DUPLICATES, CLOSED, SINGLED, LIFTED, FORESEEN = 0, 1, 2, 3, 4, 5, 6
 """What is counted: states expanded, stored, met again; ops placed by the closure rule; states
-with a single successor by the commit rule; budgets raised."""
-COUNTERS = 6
+with a single successor by the commit rule; budgets raised; states put off by foresight."""
+COUNTERS = 7
 
 
 class Task(NamedTuple):
@@ -53,26 +54,32 @@ class Task(NamedTuple):
         From the start of the interval, or from its end.
     ceiling
         A budget of this or more is of no interest.
-    close, commit, probe, lift
+    base
+        Live bytes of the empty downset.
+    close, commit, probe, lift, foresee
         Rules: closure; commit at the root; a single successor found by up to two probing steps (0,
-        1 or 2); raising the budget in place.
+        1 or 2); raising the budget in place; bounds from the current state.
     """
 
     forward: bool
     ceiling: Int
+    base: Int
     close: bool
     commit: bool
     probe: Int
     lift: bool
+    foresee: bool
 
 
 class Scratch(NamedTuple):
-    """Arrays used over and over: candidates, children, marks."""
+    """Arrays used over and over: candidates, children, marks; for foresight, ops and a gauge."""
 
     ready: IntArray
     child: IntArray
     spot: IntArray
     mark: IntArray
+    critics: IntArray
+    gauge: IntArray
 
 
 @kernel
@@ -319,11 +326,12 @@ def raise_budget(arena: Arena, budget: Int, ceiling: Int) -> Int:
 
 @kernel
 def start_search(
-    net: Net, base: Int, done: Flags, within: Flags, forward: bool, states: Int
+    net: Net, base: Int, done: Flags, within: Flags, forward: bool, states: Int, critics: IntArray
 ) -> tuple[State, Arena, Scratch]:
     """Set up a search from the downset `done` over the ops of `within`.
 
-    Forward, the goal is `done` with all of `within`; backward, `done` without it.
+    Forward, the goal is `done` with all of `within`; backward, `done` without it. `critics` are
+    the ops that foresight looks at, the most promising first.
     """
     n = len(net.net)
     state = start_state(net, base, done, within, forward)
@@ -334,6 +342,8 @@ def start_search(
         np.empty(3 * n + 3, np.int64),
         np.full(n, -1, np.int64),
         np.zeros(n, np.int64),
+        critics.copy(),
+        np.array([0, FIRST_LOOK, 0]),
     )
     return state, arena, scratch
 
@@ -390,6 +400,22 @@ def advance(
             budget = raised
         s = pop(arena.open, arena.left, arena.live)
         go_to(net, state, arena, task.forward, s)
+        if task.foresee:
+            cost = foresee(
+                net,
+                task.base,
+                state,
+                task.forward,
+                budget,
+                scratch.critics,
+                scratch.gauge,
+                scratch.spot,
+            )
+            if cost > 0:
+                counters[FORESEEN] += 1
+                arena.need[s] = cost
+                push(arena.blocked, arena.need, arena.live, s)
+                continue
         count = find_children(net, state, arena, task, budget, s, scratch, counters)
         if count < 0 or arena.fill[STATES] + count > len(arena.parent):
             push(arena.open, arena.left, arena.live, s)
