@@ -151,7 +151,7 @@ def _print_comparisons(done: Sequence[Comparison]) -> None:
     from optsched.report.table import gap_summary, gap_table
 
     # A pipe has no width: there the table takes what it needs.
-    console = Console(width=None if sys.stdout.isatty() else 200)
+    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
     console.print(gap_table(done, console))
     console.print(gap_summary(done))
 
