@@ -71,6 +71,12 @@ class Task:
             **answer,
         )
 
+    def interrupted(self, rank: Sequence[int] | None, bound: int, **answer: Any) -> CpSatOutcome:
+        """Return the warm start, if any, since Ctrl-C came before the search began."""
+        value = None if rank is None else rank[0]
+        seconds = self.seconds()
+        return CpSatOutcome(value, bound, Stop.INTERRUPTED, seconds=seconds, **answer)
+
     def run(
         self,
         variables: Variables,

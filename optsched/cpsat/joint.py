@@ -96,16 +96,20 @@ def solve_joint(
     limits = limits or Limits()
     report = _Report(on_event, started)
     joint = _Joint(graph, objective, capacity, cuts, settings, stop, report)
-    stage = _Stage(warm_start, peak_bound, slab_bound)
+    joint.stage = _Stage(warm_start, peak_bound, slab_bound)
     if warm_start is not None:
         joint.check(warm_start)
-    # With several pools the peak says little of the slab.
-    if staged and objective is Objective.SLAB and len(joint.instance.pools) <= 1:
-        stage = joint.run_stages(stage, limits, started)
-    if stage.stop is None:
-        outcome = joint.solve(stage, remaining(limits, started))
-    else:
-        outcome = joint.finish(stage)
+    try:
+        # With several pools the peak says little of the slab.
+        if staged and objective is Objective.SLAB and len(joint.instance.pools) <= 1:
+            joint.run_stages(limits, started)
+        if joint.stage.stop is None:
+            outcome = joint.solve(remaining(limits, started))
+        else:
+            outcome = joint.finish(joint.stage.stop)
+    except KeyboardInterrupt:
+        # It came between two searches; during one it ends that search with its incumbent.
+        outcome = joint.finish(Stop.INTERRUPTED)
     improved = joint.better(outcome.plan, warm_start)
     return replace(outcome, improved=improved, seconds=time.perf_counter() - started)
 
@@ -136,6 +140,7 @@ class _Joint:
         self.graph, self.objective, self.capacity = graph, objective, capacity
         self.cuts, self.settings, self.stop, self.report = cuts or Cuts(), settings, stop, report
         self.instance = joint_instance(graph)
+        self.stage = _Stage(None, 0, 0)
 
     def check(self, plan: Plan) -> tuple[int, int]:
         """Return the objective and the second number of a valid plan."""
@@ -149,11 +154,12 @@ class _Joint:
             return False
         return other is None or self.check(plan) < self.check(other)
 
-    def run_stages(self, stage: _Stage, limits: Limits, started: float) -> _Stage:
+    def run_stages(self, limits: Limits, started: float) -> None:
         """Find an order of least peak, then pack it; try a few such orders."""
-        plan = stage.plan
+        stage, plan = self.stage, self.stage.plan
         if plan is not None and self._fits(self.check(plan)[0]):
-            return replace(stage, stop=Stop.CLAIMED)
+            self.stage = replace(stage, stop=Stop.CLAIMED)
+            return
         ordered = solve_order(
             self.graph,
             capacity=self.capacity,
@@ -163,9 +169,9 @@ class _Joint:
             **self._stage_options(ORDER_SHARE, limits, started),
         )
         bound = max(ordered.bound, stage.peak_bound)
-        stage = _Stage(plan, bound, max(bound, stage.slab_bound), _ended(ordered))
+        self.stage = stage = _Stage(plan, bound, max(bound, stage.slab_bound), _ended(ordered))
         if stage.stop is not None or ordered.order is None or ordered.value is None:
-            return stage
+            return
         target = max(ordered.value, stage.slab_bound) if self.capacity is None else self.capacity
         order: Sequence[int] = ordered.order
         for attempt in range(ATTEMPTS):
@@ -176,16 +182,15 @@ class _Joint:
                     self.graph, capacity=ordered.value, **{**options, "limits": other}
                 )
                 order = again.order or order
-            stage = self._pack(stage, order, target, options)
-            if stage.stop is not None:
-                return stage
+            self._pack(order, target, options)
+            if self.stage.stop is not None:
+                return
         options = self._stage_options(ORDER_SHARE, limits, started)
-        return self._pack(stage, ordered.order, self.capacity, options)
+        self._pack(ordered.order, self.capacity, options)
 
-    def _pack(
-        self, stage: _Stage, order: Sequence[int], capacity: int | None, options: dict[str, Any]
-    ) -> _Stage:
+    def _pack(self, order: Sequence[int], capacity: int | None, options: dict[str, Any]) -> None:
         """Pack an order, within a capacity if one is given, and keep the plan if it is better."""
+        stage = self.stage
         problem, _ = packing_problem(self.graph, order)
         packed = solve_packing(
             problem,
@@ -198,11 +203,12 @@ class _Joint:
             made = make_plan(self.graph, order, np.array(packed.offsets, np.int64))
             if self.better(made, stage.plan):
                 stage = replace(stage, plan=made)
-        return replace(stage, stop=self._closed(stage) or _interrupted(packed))
+        self.stage = replace(stage, stop=self._closed(stage) or _interrupted(packed))
 
-    def solve(self, stage: _Stage, limits: Limits) -> CpSatOutcome:
+    def solve(self, limits: Limits) -> CpSatOutcome:
         """Run the joint model."""
-        instance, given = self.instance, stage.plan
+        instance, stage = self.instance, self.stage
+        given = stage.plan
         task = Task(self.capacity, limits, self.report.both, self.cuts, self.settings, self.stop)
         start, rank = None, None
         if given is not None:
@@ -224,20 +230,20 @@ class _Joint:
         plan = given if found.point is None else _plan_of(self.graph, found.point)
         return replace(found.outcome, order=None if plan is None else plan.order, plan=plan)
 
-    def finish(self, stage: _Stage) -> CpSatOutcome:
-        """Return what the stages found, since nothing is left to do."""
-        assert stage.stop is not None
-        plan, numbers = stage.plan, None
-        if plan is not None:
-            numbers = self.check(plan)
+    def finish(self, stop: Stop) -> CpSatOutcome:
+        """Return what is known so far."""
+        stage, plan = self.stage, self.stage.plan
+        numbers = None if plan is None else self.check(plan)
+        bounds = (stage.slab_bound, stage.peak_bound)
+        bound, tie_bound = bounds if self.objective is Objective.SLAB else bounds[::-1]
         return CpSatOutcome(
             value=None if numbers is None else numbers[0],
-            bound=stage.slab_bound,
-            stop=stage.stop,
+            bound=bound,
+            stop=stop,
             order=None if plan is None else plan.order,
             plan=plan,
             tie_value=None if numbers is None else numbers[1],
-            tie_bound=stage.peak_bound,
+            tie_bound=tie_bound,
         )
 
     def _fits(self, value: int) -> bool:

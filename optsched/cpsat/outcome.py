@@ -64,5 +64,5 @@ class CpSatOutcome:
 
     @property
     def infeasible(self) -> bool:
-        """Whether it is claimed that no plan exists."""
-        return self.value is None and self.stop is Stop.INFEASIBLE
+        """Whether it is claimed that no plan exists, or none within the capacity."""
+        return self.stop is Stop.INFEASIBLE

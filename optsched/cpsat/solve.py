@@ -70,11 +70,15 @@ def solve_order(
         rank = (check_order(graph, given),)
         if task.met_by(rank[0]):
             return task.unchanged(rank, order=given)
-        start = canonical(instance, given, None, task.cuts)
-    variables = order_model(instance, task.cuts)
-    add_bounds(variables, peak=instance.up(peak_bound))
-    targets = [Target(variables.peak, peak_of, peak_bound)]
-    found = minimize(variables, targets, start, rank, task)
+    try:
+        if given is not None:
+            start = canonical(instance, given, None, task.cuts)
+        variables = order_model(instance, task.cuts)
+        add_bounds(variables, peak=instance.up(peak_bound))
+        targets = [Target(variables.peak, peak_of, peak_bound)]
+        found = minimize(variables, targets, start, rank, task)
+    except KeyboardInterrupt:
+        return task.interrupted(rank, peak_bound, order=given)
     return replace(found.outcome, order=given if found.point is None else found.point.order)
 
 
@@ -102,12 +106,17 @@ def solve_packing(
         rank = (check_packing(problem, given),)
         if task.met_by(rank[0]):
             return task.unchanged(rank, offsets=given)
-        start = canonical(instance, (), [given[item.id] for item in instance.items], task.cuts)
     slab_bound = max(slab_bound, problem.max_load)
-    variables = packing_model(instance, task.cuts)
-    add_bounds(variables, slab=instance.up(slab_bound))
-    targets = [Target(variables.slab, slab_of, slab_bound)]
-    found = minimize(variables, targets, start, rank, task)
+    try:
+        if given is not None:
+            places = [given[item.id] for item in instance.items]
+            start = canonical(instance, (), places, task.cuts)
+        variables = packing_model(instance, task.cuts)
+        add_bounds(variables, slab=instance.up(slab_bound))
+        targets = [Target(variables.slab, slab_of, slab_bound)]
+        found = minimize(variables, targets, start, rank, task)
+    except KeyboardInterrupt:
+        return task.interrupted(rank, slab_bound, offsets=given)
     if found.point is None:
         return replace(found.outcome, offsets=given)
     offsets = [max(0, int(pin)) for pin in problem.pin]

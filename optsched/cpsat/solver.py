@@ -117,9 +117,15 @@ def run(
 
 def add_hint(variables: Variables, point: Point) -> None:
     """Hint every variable at the value it has in a point, in place of any older hint."""
-    variables.model.clear_hints()
+    model = variables.model
+    model.clear_hints()
     for variable, meaning in variables.meanings:
-        variables.model.add_hint(variable, int(meaning(point)))
+        model.add_hint(variable, int(meaning(point)))
+    # CP-SAT makes variables of constants; they count when it asks whether a hint is complete.
+    hinted = {variable.index for variable, _ in variables.meanings}
+    for index, made in enumerate(model.proto.variables):
+        if index not in hinted:
+            model.add_hint(model.get_int_var_from_proto_index(index), made.domain[0])
 
 
 def _solver(limits: Limits, settings: Settings) -> Any:
@@ -127,6 +133,7 @@ def _solver(limits: Limits, settings: Settings) -> Any:
     parameters = solver.parameters
     parameters.num_workers = limits.workers
     parameters.random_seed = limits.seed % 2**31
+    # Its own handler would leave the process without Python's when the search ends.
     parameters.catch_sigint_signal = False
     if limits.seconds is not None:
         parameters.max_time_in_seconds = max(0.0, limits.seconds)
