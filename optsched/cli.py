@@ -1,4 +1,4 @@
-"""The command line: solve, compare, check, info, convert, pack."""
+"""The command line: solve, compare, check, explain, info, convert, pack."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from optsched.errors import OptschedError, PlanError, UsageError
 
 if TYPE_CHECKING:
     from optsched.compare import Comparison
-    from optsched.result import Limits, StopReason
+    from optsched.graph import Graph
+    from optsched.result import Limits, Result, StopReason
 
 EXIT_OK, EXIT_CHECK_FAILED, EXIT_BAD_INPUT, EXIT_UNPROVED = 0, 1, 2, 3
 EXIT_DOES_NOT_FIT, EXIT_NOTHING_FOUND, EXIT_INTERRUPTED = 4, 5, 130
@@ -68,6 +69,7 @@ def _solve(args: argparse.Namespace) -> int:
 
     graph = read_graph(args.graph, input_bytes=args.input_bytes)
     _protect(args.output, args.graph, args.warm_start)
+    _protect(args.certificate, args.graph, args.warm_start, args.output)
     warm_start = read_plan(args.warm_start, graph) if args.warm_start else None
     with _progress() as progress:
         result = solve(
@@ -82,8 +84,28 @@ def _solve(args: argparse.Namespace) -> int:
     record = solve_record(graph, result)
     if args.output and result.plan is not None:
         write_plan(args.output, graph, result.plan, record)
-    _print_result(args, record, result_text(graph, result))
+    text = result_text(graph, result)
+    if args.certificate:
+        note = _certify(args, graph, result)
+        record["certificate"] = note
+        text += f"\n  certificate: {note['rung']}, no order below {note['bound']:,} bytes"
+    _print_result(args, record, text)
     return _exit_code(result.status, result.stop_reason)
+
+
+def _certify(args: argparse.Namespace, graph: Graph, result: Result) -> dict[str, Any]:
+    """Write the certificate of the bound on the peak; what it falls short of is said."""
+    from heuristics import ORDERINGS
+    from optsched.certificate import certify_peak
+    from optsched.formats.certificate import write_certificate
+
+    order = ORDERINGS["program"](graph, 0) if result.plan is None else result.plan.order
+    written = certify_peak(graph, order, result.peak_bound, seconds=_limits(args).seconds)
+    write_certificate(args.certificate, graph, written.certificate)
+    if written.missing:
+        print(f"optsched: certificate: {written.missing}", file=sys.stderr)
+    bound = written.certificate.bound
+    return {"rung": written.rung, "bound": bound, "missing": written.missing}
 
 
 def _pack(args: argparse.Namespace) -> int:
@@ -159,6 +181,7 @@ def _print_comparisons(done: Sequence[Comparison]) -> None:
 def _check(args: argparse.Namespace) -> int:
     from optsched.formats import read_graph, read_packing, read_plan_claims, sniff_file
 
+    proved = None
     try:
         if args.plan is None:
             if sniff_file(args.graph) != "minimalloc":
@@ -169,14 +192,37 @@ def _check(args: argparse.Namespace) -> int:
         from optsched.check import check_plan
 
         checked = check_plan(graph, plan, peak=claims.get("peak"), slab=claims.get("slab"))
+        if args.certificate is not None:
+            proved = _check_bound(graph, args.certificate, checked.peak)
     except PlanError as error:
         if args.json:
             _print_json({"valid": False, "error": str(error)})
         return _fail(str(error), EXIT_CHECK_FAILED)
-    record = {"valid": True, "peak": checked.peak, "slab": checked.slab}
+    record: dict[str, Any] = {"valid": True, "peak": checked.peak, "slab": checked.slab}
     text = f"valid: peak {checked.peak:,} bytes, slab {checked.slab:,} bytes"
+    if proved is not None:
+        bound, rung = proved
+        record |= {"bound": bound, "bound_proof": rung}
+        least = [f"the {what} is least" for what in ("peak", "slab") if record[what] == bound]
+        rest = least or ["which leaves the peak of this plan open"]
+        text += f"\nproved ({rung}): no order below {bound:,} bytes, {', '.join(rest)}"
     _print_result(args, record, text)
     return EXIT_OK
+
+
+def _check_bound(graph: Graph, path: str, peak: int) -> tuple[int, str]:
+    """Check a certificate; return the bound it proves and its rung."""
+    from optsched.check_certificate import check_certificate
+    from optsched.formats.certificate import read_certificate
+
+    certificate = read_certificate(path, graph)
+    try:
+        rung = check_certificate(graph, certificate)
+    except PlanError as error:
+        raise PlanError(f"{path}: {error}") from None
+    if certificate.bound > peak:
+        raise PlanError(f"{path}: bound {certificate.bound} is above the peak {peak} of an order")
+    return certificate.bound, rung
 
 
 def _check_packing(args: argparse.Namespace, packing: Any) -> int:
@@ -189,13 +235,40 @@ def _check_packing(args: argparse.Namespace, packing: Any) -> int:
     return EXIT_OK
 
 
+def _explain(args: argparse.Namespace) -> int:
+    from optsched.explain import explain
+    from optsched.formats import read_graph
+    from optsched.report.explain import explain_record, explain_text
+
+    graph = read_graph(args.graph, input_bytes=args.input_bytes)
+    record = explain_record(graph, explain(graph))
+    _print_result(args, record, explain_text(record))
+    return EXIT_OK
+
+
 def _info(args: argparse.Namespace) -> int:
     from optsched.formats import read_graph
     from optsched.report.info import describe, info_text
 
     record = describe(read_graph(args.graph, input_bytes=args.input_bytes))
+    record["input_bytes_by_name"] = _input_bytes(args.graph)
     _print_result(args, record, info_text(record))
     return EXIT_OK
+
+
+def _input_bytes(path: str) -> dict[str, int]:
+    """Bytes of the freed inputs, as recorded and as the tensors have them, where a file says."""
+    from optsched.formats import InputBytes, read_graph
+    from optsched.report.info import counted_input_bytes
+
+    found = {}
+    for name in InputBytes:
+        try:
+            found[name.value] = counted_input_bytes(read_graph(path, input_bytes=name))
+        except OptschedError:
+            # The poorer form of Inductor's file does not hold the tensors' true bytes.
+            continue
+    return found
 
 
 def _convert(args: argparse.Namespace) -> int:
@@ -325,6 +398,7 @@ def _parser() -> argparse.ArgumentParser:
     solve.add_argument("--objective", choices=("slab", "peak"), default="slab")
     solve.add_argument("--capacity", metavar="BYTES", help="ask only whether it fits in BYTES")
     solve.add_argument("--warm-start", metavar="PLAN", help="start from this plan")
+    solve.add_argument("--certificate", metavar="FILE", help="write why no order has less peak")
     _add_engine(solve)
     _add_limits(solve)
     _add_input_bytes(solve)
@@ -340,7 +414,12 @@ def _parser() -> argparse.ArgumentParser:
     check = _command(commands, "check", _check, "replay a plan with the independent checker")
     check.add_argument("graph", help="graph file, or a packing with offsets")
     check.add_argument("plan", nargs="?", help="plan file")
+    check.add_argument("certificate", nargs="?", help="certificate of the bound on its peak")
     _add_input_bytes(check)
+
+    explain = _command(commands, "explain", _explain, "why no order has a smaller peak")
+    explain.add_argument("graph")
+    _add_input_bytes(explain)
 
     info = _command(commands, "info", _info, "what a graph is made of")
     info.add_argument("graph")

@@ -110,9 +110,11 @@ def solve(
             run.offer(warm_start, "warm start")
             run.offer_order(warm_start.order, "warm start")
         for stage in stages:
-            if run.done() or (run.plan is not None and run.seconds_left() == 0):
+            if run.plan is not None and run.seconds_left() == 0:
                 break
-            stage(run)
+            # A model asked for by name has its say even where the question is answered.
+            if not run.done() or stage in (_joint, _milp):
+                stage(run)
     except KeyboardInterrupt:
         run.interrupted = True
     return run.result()

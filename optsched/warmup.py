@@ -68,7 +68,7 @@ def wired_graph(ops: int, seed: int = 0) -> Graph:
     build = GraphBuilder("wired")
     for i in range(ops):
         near = range(max(0, i - 30), i)
-        reads = rng.choice(near, min(3, len(near)), replace=False) if near else []
+        reads = rng.choice(near, min(3, len(near)), replace=False).tolist() if near else []
         build.op(
             f"v{i}", reads=[f"b{u}" for u in reads], writes={f"b{i}": int(rng.integers(1, 99))}
         )

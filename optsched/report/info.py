@@ -27,7 +27,7 @@ def describe(graph: Graph) -> dict[str, Any]:
         "dependencies": len(arrays.pred.idx),
         "graph_inputs": int((~made).sum()),
         "graph_outputs": sum(buffer.output is not None for buffer in graph.buffers),
-        "input_bytes": int(arrays.size[~made].sum()),
+        "input_bytes": counted_input_bytes(graph),
         "kept_bytes": int(arrays.size[arrays.keep].sum()),
         "bytes_in_all": int(arrays.size.sum()),
         "program_order_peak": peak_memory(graph, order),
@@ -39,14 +39,27 @@ def describe(graph: Graph) -> dict[str, Any]:
     }
 
 
+def counted_input_bytes(graph: Graph) -> int:
+    """Return the bytes of the graph inputs that count."""
+    arrays = graph.arrays
+    return int(arrays.size[arrays.birth < 0].sum())
+
+
 def info_text(record: dict[str, Any]) -> str:
     """Return the same in lines of words."""
     at = record["peak_bound_op"]
+    by_name = record.get("input_bytes_by_name", {})
+    difference = by_name.get("true", 0) - by_name.get("recorded", 0)
     rows = [
         ("memory model", record["memory_model"]),
         ("ops", f"{record['ops']:,}, {record['dependencies']:,} dependencies"),
         ("buffers", f"{record['buffers']:,}, {record['views']:,} of them views"),
         ("inputs", f"{record['graph_inputs']:,}, {format_bytes(record['input_bytes'])} counted"),
+        *(
+            [("true inputs", f"{difference:+,} bytes against the recorded sizes")]
+            if len(by_name) > 1 and difference
+            else []
+        ),
         ("outputs", f"{record['graph_outputs']:,}, {format_bytes(record['kept_bytes'])} kept"),
         ("without reuse", format_bytes(record["bytes_in_all"])),
         ("program order", f"peak {format_bytes(record['program_order_peak'])}"),

@@ -1,0 +1,1 @@
+"""The gap table of the README and its picture of a packed slab."""
