@@ -1,0 +1,225 @@
+"""The format `optsched-certificate/1`: why no order of a graph has a smaller peak.
+
+Ops and buffers go by name, but for the flows, which are long: `ops` and `buffers` list the names
+that occur, and all else names them by their position there. What must hold of the numbers is for
+:mod:`optsched.check_certificate` to say; `optsched/schemas` holds the JSON Schema.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from optsched.errors import FormatError, PlanError
+from optsched.formats.fields import Record, show
+from optsched.formats.source import decode_text, errors_named, label_of, parse_json, read_bytes
+from optsched.formats.source import write_bytes as _write_bytes
+from optsched.graph import Graph
+from optsched.proof import (
+    Certificate,
+    End,
+    EndStep,
+    Flow,
+    OpStep,
+    OrderStep,
+    SetStep,
+    StatesStep,
+    Step,
+)
+
+CERTIFICATE_FORMAT = "optsched-certificate/1"
+
+_KEYS = {"format", "graph", "bound", "ops", "buffers", "steps"}
+_FLOW = {"releases", "passes"}
+_STEP_KEYS: dict[str, set[str]] = {
+    "start": set(),
+    "end": set(),
+    "op": {"op", *_FLOW},
+    "precedence": {"first", "second", "at", *_FLOW},
+    "last": {"ops", "flows"},
+    "first": {"ops", "flows"},
+    "states": {"states"},
+}
+
+
+def write_certificate(path: str | Path, graph: Graph, certificate: Certificate) -> None:
+    """Write a certificate; as gzip if the name ends in .gz, "-" is standard output."""
+    document = certificate_document(graph, certificate)
+    steps = document.pop("steps")
+    lines = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in document.items()]
+    rows = ",\n".join("  " + json.dumps(step, separators=(",", ":")) for step in steps)
+    lines.append(f' "steps": [\n{rows}\n ]')
+    _write_bytes(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
+
+
+def read_certificate(path: str | Path, graph: Graph) -> Certificate:
+    """Read a certificate of a graph; whether it holds is for `optsched.check_certificate` to say.
+
+    Raises
+    ------
+    FormatError
+        On a malformed file or field, or an unknown version.
+    PlanError
+        If it names an op or buffer that the graph does not have.
+    """
+    data = read_bytes(path)
+    with errors_named(label_of(path)):
+        return read_certificate_document(graph, parse_json(decode_text(data)))
+
+
+class _Table:
+    """Names in the order in which they are first met."""
+
+    def __init__(self) -> None:
+        self.places: dict[int, int] = {}
+
+    def __call__(self, number: int) -> int:
+        return self.places.setdefault(number, len(self.places))
+
+
+def certificate_document(graph: Graph, certificate: Certificate) -> dict[str, Any]:
+    """Return a certificate as a JSON object."""
+    ops, buffers = _Table(), _Table()
+    steps = [_step_document(step, ops, buffers) for step in certificate.steps]
+    return {
+        "format": CERTIFICATE_FORMAT,
+        "graph": certificate.graph,
+        "bound": certificate.bound,
+        "ops": [graph.ops[v].name for v in ops.places],
+        "buffers": [graph.buffers[b].name for b in buffers.places],
+        "steps": steps,
+    }
+
+
+def _step_document(step: Step, op: _Table, buffer: _Table) -> dict[str, Any]:
+    def flow_rows(flow: Flow) -> dict[str, Any]:
+        return {
+            "releases": [[buffer(b), op(v), amount] for b, v, amount in flow.releases],
+            "passes": [[op(u), op(v), amount] for u, v, amount in flow.passes],
+        }
+
+    match step:
+        case EndStep():
+            return {"kind": str(step.at)}
+        case OpStep():
+            return {"kind": "op", "op": op(step.op), **flow_rows(step.flow)}
+        case OrderStep():
+            first, second, at = op(step.first), op(step.second), op(step.at)
+            head = {"kind": "precedence", "first": first, "second": second, "at": at}
+            return {**head, **flow_rows(step.flow)}
+        case SetStep():
+            ops = [op(v) for v in step.ops]
+            flows = [{"op": op(v), **flow_rows(flow)} for v, flow in step.flows]
+            return {"kind": "last" if step.last else "first", "ops": ops, "flows": flows}
+        case StatesStep():
+            return {"kind": "states", "states": [[k, op(v)] for k, v in step.states]}
+
+
+def read_certificate_document(graph: Graph, document: object) -> Certificate:
+    """Make a certificate of a parsed `optsched-certificate/1` document."""
+    top = Record(document, "certificate")
+    found = top.text("format")
+    if found != CERTIFICATE_FORMAT:
+        raise FormatError(f"format is {found[:60]!r}, this optsched reads {CERTIFICATE_FORMAT!r}")
+    top.refuse_unknown(_KEYS)
+    ids = _Ids(_ids(top, "ops", graph.op_ids, graph), _ids(top, "buffers", graph.buffer_ids, graph))
+    steps = [
+        _read_step(Record(value, f"step {number}"), ids)
+        for number, value in enumerate(top.items("steps"))
+    ]
+    return Certificate(top.text("graph"), top.count("bound"), tuple(steps))
+
+
+def _ids(top: Record, key: str, known: Mapping[str, int], graph: Graph) -> list[int]:
+    names = top.texts(key)
+    for name in names:
+        if name not in known:
+            raise PlanError(
+                f"certificate names {name[:200]!r} among {key}, which graph {graph.name!r} has not"
+            )
+    if len(set(names)) != len(names):
+        raise FormatError(f"certificate: {key} lists a name twice")
+    return [known[name] for name in names]
+
+
+class _Ids:
+    """Ids by position in the two tables of names."""
+
+    def __init__(self, ops: list[int], buffers: list[int]) -> None:
+        self.ops, self.buffers = ops, buffers
+
+    def op(self, value: object, where: str) -> int:
+        return self.ops[_place(value, len(self.ops), f"{where}: op")]
+
+    def buffer(self, value: object, where: str) -> int:
+        return self.buffers[_place(value, len(self.buffers), f"{where}: buffer")]
+
+    def flow(self, record: Record) -> Flow:
+        return Flow(
+            _read_rows(record, "releases", self.buffer, self.op),
+            _read_rows(record, "passes", self.op, self.op),
+        )
+
+
+def _read_step(record: Record, ids: _Ids) -> Step:
+    kind, where = record.text("kind"), record.where
+    if kind not in _STEP_KEYS:
+        known = ", ".join(_STEP_KEYS)
+        raise FormatError(f"{where}: kind {kind[:60]!r} is none of {known}")
+    record.refuse_unknown({"kind", *_STEP_KEYS[kind]})
+    if kind in list(End):
+        return EndStep(End(kind))
+    if kind == "op":
+        return OpStep(ids.op(record.count("op"), where), ids.flow(record))
+    if kind == "precedence":
+        first, second, at = (ids.op(record.count(key), where) for key in ("first", "second", "at"))
+        return OrderStep(first, second, at, ids.flow(record))
+    if kind == "states":
+        return StatesStep(_read_states(record, ids))
+    flows = []
+    for number, value in enumerate(record.items("flows")):
+        row = Record(value, f"{where}, flow {number}")
+        row.refuse_unknown({"op", *_FLOW})
+        flows.append((ids.op(row.count("op"), row.where), ids.flow(row)))
+    ops = tuple(ids.op(value, where) for value in record.items("ops"))
+    return SetStep(kind == "last", ops, tuple(flows))
+
+
+def _read_states(record: Record, ids: _Ids) -> tuple[tuple[int, int], ...]:
+    rows = record.items("states")
+    where = f"{record.where}, states"
+    return tuple(
+        (_place(parent, number + 1, f"{where}: parent"), ids.op(op, where))
+        for number, (parent, op) in enumerate(_row(row, 2, where) for row in rows)
+    )
+
+
+def _read_rows(
+    record: Record,
+    key: str,
+    tail: Callable[[object, str], int],
+    head: Callable[[object, str], int],
+) -> tuple[tuple[int, int, int], ...]:
+    where = f"{record.where}, {key}"
+    rows = [_row(row, 3, where) for row in record.items(key)]
+    return tuple((tail(a, where), head(b, where), _bytes(amount, where)) for a, b, amount in rows)
+
+
+def _row(value: object, length: int, where: str) -> list[Any]:
+    if not isinstance(value, list) or len(value) != length:
+        raise FormatError(f"{where}: expected {length} integers in a row, got {show(value)}")
+    return value
+
+
+def _bytes(value: object, where: str) -> int:
+    if type(value) is not int or value < 1:
+        raise FormatError(f"{where}: bytes must be an integer of at least 1, got {show(value)}")
+    return value
+
+
+def _place(value: object, count: int, where: str) -> int:
+    if type(value) is not int or not 0 <= value < count:
+        raise FormatError(f"{where} must be a number from 0 to {count - 1}, got {show(value)}")
+    return value

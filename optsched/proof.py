@@ -1,0 +1,116 @@
+"""Certificates as data: why no order of a graph has a smaller peak, in steps to be checked.
+
+A certificate refutes the budget `bound - 1`. Its steps may add precedences that every order within
+that budget keeps; the last step says why no order is left. Flows are over ops and buffers alone, so
+that checking one is adding up: :mod:`optsched.check_certificate` says what each step must hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Bytes that are live at some op, whatever has run: freeing a buffer costs what must run first.
+
+    Parameters
+    ----------
+    releases
+        `(buffer, op, bytes)`: from a buffer to an op that holds it.
+    passes
+        `(op, predecessor, bytes)`: on to an op that must run before.
+    """
+
+    releases: tuple[tuple[int, int, int], ...] = ()
+    passes: tuple[tuple[int, int, int], ...] = ()
+
+
+class End(StrEnum):
+    """Which end of every order."""
+
+    START = "start"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class EndStep:
+    """Last step: the inputs before the first op, or what is kept after the last, are too much."""
+
+    at: End
+
+
+@dataclass(frozen=True, slots=True)
+class OpStep:
+    """Last step: op `op` can not run within the budget."""
+
+    op: int
+    flow: Flow
+
+
+@dataclass(frozen=True, slots=True)
+class SetStep:
+    """Last step: no op of a set can be the last (or first) of them to run, yet one must be.
+
+    Parameters
+    ----------
+    last
+        Whether the last one is meant; else the first.
+    ops
+        The set.
+    flows
+        `(op, flow)` for each op of it that precedences allow there.
+    """
+
+    last: bool
+    ops: tuple[int, ...]
+    flows: tuple[tuple[int, Flow], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OrderStep:
+    """Op `first` runs before `second` within the budget, else op `at` of the two can not run."""
+
+    first: int
+    second: int
+    at: int
+    flow: Flow
+
+
+@dataclass(frozen=True, slots=True)
+class StatesStep:
+    """Last step: the states that orders within the budget reach, the full one not among them.
+
+    Parameters
+    ----------
+    states
+        `(parent, op)` for each state but the first, `parent` being the number of an earlier one:
+        the state after that op, and after all ops then that the closure rule runs at once. State 0
+        is the empty one, closed likewise.
+    """
+
+    states: tuple[tuple[int, int], ...]
+
+
+Step: TypeAlias = EndStep | OpStep | SetStep | OrderStep | StatesStep
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A lower bound on the peak of every order, and why it holds.
+
+    Parameters
+    ----------
+    graph
+        Name of the graph.
+    bound
+        Bytes.
+    steps
+        In the order in which they are to be checked.
+    """
+
+    graph: str
+    bound: int
+    steps: tuple[Step, ...]
