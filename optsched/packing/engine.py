@@ -173,13 +173,10 @@ class Engine:
             Asked now and then; if it says no the answer is LIMIT.
         """
         self.runs += 1
-        if not self._set_capacity(capacity):
+        if self.prepare(capacity) is None or self._search is None:
             return EXHAUSTED
-        if self._search is None:
-            self._search = self._make_search()
         board, frames, failures, switches = self._search
         self.buffers[rows.RANK] = rank
-        self._set_caps(board, failures, capacity)
         counters = board.counters
         twin = len(self.piece) <= TWIN_BUFFERS and not is_warm()
         counters[rows.DEPTH] = 0
@@ -196,6 +193,16 @@ class Engine:
         self.nodes += nodes
         self.refuted += int(counters[rows.REFUTED])
         return answer
+
+    def prepare(self, capacity: int) -> Board | None:
+        """Return the board set to a capacity; None if some buffer has no place within it."""
+        if not self._set_capacity(capacity):
+            return None
+        if self._search is None:
+            self._search = self._make_search()
+        board, _, failures, _ = self._search
+        self._set_caps(board, failures, capacity)
+        return board
 
     def _set_caps(self, board: Board, failures: Failures, capacity: int) -> None:
         """Bring what depends on the capacity up to date."""
@@ -217,6 +224,10 @@ class Engine:
         """Return the packing that was found, in units."""
         found: IntArray = self.buffers[rows.OFFSET].copy()
         return found
+
+    def set_offsets(self, offsets: IntArray) -> None:
+        """Let `offsets` return these."""
+        self.buffers[rows.OFFSET] = offsets
 
     def first_fit(self, order: IntArray, capacity: int, fixed: IntArray | None = None) -> bool:
         """Place buffers in turn within a capacity; `offsets` returns the packing.

@@ -7,8 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from optsched.arrays import IntArray
+from optsched.packing.beam import search_beam
 from optsched.packing.engine import Engine
 from optsched.packing.heights import Heights
+from optsched.packing.kernels import branch
 from optsched.packing.kernels.search import EXHAUSTED, SOLVED
 from optsched.packing.orders import FIRST_FIT_ORDERS
 from optsched.packing.outcome import Clock
@@ -18,6 +20,22 @@ from optsched.packing.rules import Rules
 
 FIRST_NODES = 60_000
 """Nodes of the first search at a capacity; each later turn has twice as many."""
+
+BEAM_BUFFERS = 64
+"""From this many buffers on, beams are tried: below, branch and bound is quicker."""
+
+BEAMS: tuple[tuple[int, int, float], ...] = (
+    (40, branch.FEWEST_THEN_LOWEST, 0.005),
+    (60, branch.FEWEST_THEN_LOWEST, 0.005),
+    (40, branch.FEWEST_THEN_LOWEST, 0.012),
+    (60, branch.FEWEST, 0.03),
+    (60, branch.LOWEST_THEN_TIGHT, 0.02),
+)
+"""Width, section rule, and the share of the capacity at which slack weighs 1/e of none."""
+
+BEAM_NOISE = 0.05
+
+BEAM_SKIPS = 6
 
 FIRST_FIT_WORK = 4_000_000_000
 """Rough steps of all first fits together: fewer orders are tried where buffers are many."""
@@ -62,7 +80,7 @@ class Ladder:
         self.enough = self.bound
         self.offsets: IntArray | None = None
         self.slab = -1
-        self.fits = 0
+        self.fits = self.beams = 0
         self.heights: Heights | None = None
         self.portfolios: dict[int, Portfolio] = {}
 
@@ -126,14 +144,39 @@ class Ladder:
             self.raise_bound(capacity)
         return answer in (SOLVED, EXHAUSTED)
 
+    def run_beams(self, capacity: int, turn: int) -> None:
+        """Try beams of several shapes; wider ones, with noise, in later turns."""
+        for width, rule, softness in BEAMS:
+            if not self.clock.in_time():
+                return
+            self.beams += 1
+            answer = search_beam(
+                self.engine,
+                capacity,
+                width=width << min(turn // 3, 5),
+                rule=rule,
+                softness=softness * (0.6 + self.random.random()) if turn > 1 else softness,
+                noise=BEAM_NOISE if turn > 1 else 0.0,
+                skips=BEAM_SKIPS,
+                random=self.random,
+                in_time=self.clock.in_time,
+            )
+            if answer == SOLVED:
+                self.offer(self.engine.offsets(), "beam search")
+                return
+
     def climb(self) -> None:
         """Search until done, out of time, or beyond what the search can take."""
         nodes = FIRST_NODES
+        turn = 0
         while not self.done() and self.piece.is_searchable and self.clock.in_time():
-            decided = self.search(max(self.bound, min(self.enough, self.slab - 1)), nodes)
-            if decided or not self.clock.in_time():
+            target = max(self.bound, min(self.enough, self.slab - 1))
+            if self.search(target, nodes) or not self.clock.in_time():
                 continue
-            middle = self.slab - max(1, (self.slab - self.bound) // 2)
-            if middle > self.bound:
+            middle = self.slab - max(1, (self.slab - target) // 2)
+            if middle > target:
                 self.search(middle, nodes)
-            nodes *= 2
+            if turn and len(self.piece) >= BEAM_BUFFERS and not self.done():
+                self.run_beams(max(self.bound, min(self.enough, self.slab - 1)), turn)
+            nodes += nodes // 2
+            turn += 1

@@ -157,6 +157,7 @@ class _Solver:
             "buffers": sum(len(ladder.piece) for ladder in self.ladders),
             "sections": sum(ladder.piece.sections.count for ladder in self.ladders),
             "first fits": sum(ladder.fits for ladder in self.ladders),
+            "beams": sum(ladder.beams for ladder in self.ladders),
             "searches": sum(engine.runs for engine in engines),
             "nodes": sum(engine.nodes for engine in engines),
             "states refuted before": sum(engine.refuted for engine in engines),

@@ -24,18 +24,20 @@ from optsched.packing.kernels.board import (
     Board,
     admissible,
     covers,
+    share_section,
+)
+from optsched.packing.kernels.inner import inner
+from optsched.packing.kernels.moves import (
     enqueue,
     forget_queue,
     note,
     raise_least,
     settle,
-    share_section,
 )
-from optsched.packing.kernels.inner import inner
 
 # How to choose the section among those of niches, least score first.
 FEWEST, FEWEST_THEN_TIGHT, LOWEST, TIGHTEST = 0, 1, 2, 3
-FEWEST_PER_FAILURE, EXTRA_PER_FAILURE = 4, 5
+FEWEST_PER_FAILURE, EXTRA_PER_FAILURE, FEWEST_THEN_LOWEST, LOWEST_THEN_TIGHT = 4, 5, 6, 7
 
 DEAD, NO_SECTION = -1, -2
 
@@ -73,17 +75,23 @@ def may_start(board: Board, i: int) -> bool:
 def score_section(board: Board, t: int, children: int, slack: int, rule: int) -> int:
     """Rate a section: the least is branched on."""
     sections = board.sections
-    if rule == FEWEST:
-        return children << 40
+    floor, weight = sections[FLOOR, t], sections[WEIGHT, t]
+    score = children << 40
     if rule == FEWEST_THEN_TIGHT:
-        return (children << 40) + slack
-    if rule == LOWEST:
-        return int(sections[FLOOR, t] << 10) + (children if children < 1023 else 1023)
-    if rule == TIGHTEST:
-        return (slack << 10) + (children if children < 1023 else 1023)
-    if rule == FEWEST_PER_FAILURE:
-        return int((children << 40) // sections[WEIGHT, t])
-    return int(((children - 1) << 40) // sections[WEIGHT, t])
+        score += slack
+    elif rule == FEWEST_THEN_LOWEST:
+        score += floor
+    elif rule == LOWEST:
+        score = (floor << 10) + (children if children < 1023 else 1023)
+    elif rule == LOWEST_THEN_TIGHT:
+        score = (floor << 12) + (slack << 12) // (sections[CAP, t] + 1)
+    elif rule == TIGHTEST:
+        score = (slack << 10) + (children if children < 1023 else 1023)
+    elif rule == FEWEST_PER_FAILURE:
+        score = score // weight
+    elif rule == EXTRA_PER_FAILURE:
+        score = (score - (1 << 40)) // weight
+    return int(score)
 
 
 @inner

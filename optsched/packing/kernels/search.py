@@ -24,9 +24,6 @@ from optsched.packing.kernels.board import (
     STACKED,
     TRAILED,
     Board,
-    place,
-    start_board,
-    undo,
 )
 from optsched.packing.kernels.branch import (
     choose_section,
@@ -37,6 +34,11 @@ from optsched.packing.kernels.branch import (
     split_scope,
 )
 from optsched.packing.kernels.failures import Failures, is_refuted, remember_failure
+from optsched.packing.kernels.moves import (
+    place,
+    start_board,
+    undo,
+)
 
 EXHAUSTED, SOLVED, LIMIT = 0, 1, 2
 

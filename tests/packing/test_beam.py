@@ -1,0 +1,71 @@
+"""The beam search: valid packings, the same plain and compiled, silent about what it misses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from optsched.check import check_packing
+from optsched.jit import Kernel
+from optsched.packing import Rules
+from optsched.packing import beam as module
+from optsched.packing.beam import search_beam
+from optsched.packing.engine import Engine
+from optsched.packing.kernels import branch
+from optsched.packing.kernels.search import LIMIT, SOLVED
+from optsched.packing.pieces import make_pieces
+from tests.packing.instances import cut, random_problem
+
+
+def run(engine: Engine, capacity: int, rule: int, width: int = 30) -> int:
+    return search_beam(
+        engine,
+        capacity,
+        width=width,
+        rule=rule,
+        softness=0.02,
+        noise=0.0,
+        skips=6,
+        random=np.random.default_rng(0),
+        in_time=lambda: True,
+    )
+
+
+@pytest.mark.parametrize("kind", ["", "a", "p", "g", "apg"])
+def test_packings_are_valid(kind: str) -> None:
+    solved = 0
+    for seed in range(8):
+        problem = random_problem(np.random.default_rng([23, seed]), kind, buffers=12)
+        for piece in make_pieces(problem, Rules(pieces=False)):
+            engine = Engine(piece, Rules())
+            for capacity in (piece.bound, piece.bound + 2 * int(piece.bytes.max())):
+                if run(engine, capacity, branch.FEWEST_THEN_LOWEST) == SOLVED:
+                    solved += 1
+                    offsets = np.zeros(len(problem), np.int64)
+                    offsets[piece.ids] = engine.offsets() * piece.unit
+                    check_packing(problem, offsets.tolist(), capacity=capacity)
+    assert solved >= 4
+
+
+def test_a_beam_refutes_nothing() -> None:
+    problem = cut(np.random.default_rng(1), 30, 500, 40)
+    (piece,) = make_pieces(problem, Rules(pieces=False))
+    engine = Engine(piece, Rules())
+    assert run(engine, 499, branch.LOWEST) == LIMIT
+    assert run(engine, 500, branch.LOWEST, width=1) in (LIMIT, SOLVED)
+
+
+def test_plain_form_answers_as_the_compiled_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = cut(np.random.default_rng(6), 12, 90, 14)
+    (piece,) = make_pieces(problem, Rules(pieces=False))
+    seen = []
+    for plain in (False, True):
+        if plain:
+            for name in ("expand", "advance", "first_state"):
+                function = getattr(module, name)
+                assert isinstance(function, Kernel)
+                monkeypatch.setitem(function.__dict__, "compiled", function.function)
+        engine = Engine(piece, Rules())
+        answer = run(engine, 90, branch.FEWEST_THEN_LOWEST, width=8)
+        seen.append((answer, engine.nodes, engine.offsets().tolist()))
+    assert seen[0] == seen[1]
