@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,8 +13,7 @@ from optsched.certificate.flow import Network
 from optsched.graph import Graph
 from optsched.liveness import timeline
 from optsched.ordering import closure_bound
-from optsched.ordering.kernels.cut import least_during
-from optsched.ordering.model import Net, build_net
+from optsched.ordering.model import build_net
 from optsched.ordering.problem import OutOfTimeError, Problem
 from optsched.ordering.relations import TOO_MANY, Relations, related
 from optsched.proof import End, EndStep, Flow, OpStep, OrderStep, SetStep, Step
@@ -63,24 +64,22 @@ def refute(
     last: Step | None = refuting_set(network, budget)
     if last is not None or len(network.born) > TOO_MANY:
         return (), last
-    steps, net = implied(graph, network, order, budget, deadline)
-    last = refuting_op(network, net, budget) or refuting_set(network, budget)
+    steps = implied(graph, network, order, budget, deadline)
+    last = refuting_op(graph, network, steps, budget) or refuting_set(network, budget)
     return (tuple(steps), None) if last is None else (needed(graph, steps, last), last)
 
 
 def implied(
     graph: Graph, network: Network, order: IntArray, budget: int, deadline: float | None
-) -> tuple[list[OrderStep], Net]:
+) -> list[OrderStep]:
     """Add the precedences that a budget implies to the network; return the step of each."""
     problem = Problem(build_net(graph.arrays), graph.arrays.initial, deadline=deadline)
     during = np.empty(len(order), np.int64)
     during[order] = timeline(graph, order).running
     relations = Relations(problem, related(problem.net))
-    steps = []
-    try:
+    with suppress(OutOfTimeError):
         relations.refute(budget, during)
-    except OutOfTimeError:
-        relations.net = relations.strengthened()
+    steps = []
     for first, second in relations.added:
         value, flow = network.forced(first, before=[second])
         at = first
@@ -90,19 +89,21 @@ def implied(
         if value > budget:
             steps.append(OrderStep(first, second, at, flow))
             network.add(first, second)
-    return steps, relations.strengthened()
+    return steps
 
 
-def refuting_op(network: Network, net: Net, budget: int) -> OpStep | None:
-    """Return an op that can not run within the budget, if there is one."""
-    place = np.full(len(net.net), -1, np.int64)
-    evaluate = least_during.for_work(8 * (len(net.pred) + len(net.user) + len(net.net)))
-    for v in range(len(net.net)):
-        if int(evaluate(net, network.initial, v, place)) > budget:
-            value, flow = network.forced(v)
-            if value > budget:
-                return OpStep(v, flow)
-    return None
+def refuting_op(
+    graph: Graph, network: Network, steps: Sequence[OrderStep], budget: int
+) -> OpStep | None:
+    """Return an op that can not run within the budget, if precedences leave one."""
+    control = [set(op.control) for op in graph.ops]
+    for step in steps:
+        control[step.second].add(step.first)
+    ops = (replace(op, control=tuple(row)) for op, row in zip(graph.ops, control, strict=True))
+    found = closure_bound(replace(graph, ops=tuple(ops)))
+    if found.op is None or found.value <= budget:
+        return None
+    return OpStep(found.op, network.forced(found.op)[1])
 
 
 def refuting_set(network: Network, budget: int) -> SetStep | None:
