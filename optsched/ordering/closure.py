@@ -20,7 +20,7 @@ import numpy as np
 from optsched.flow import UNBOUNDED
 from optsched.graph import Graph
 from optsched.liveness import Order, timeline
-from optsched.ordering.kernels.cut import least_during
+from optsched.ordering.kernels.cut import around, least_given
 from optsched.ordering.model import build_net
 
 
@@ -75,15 +75,16 @@ def closure_bound(
     kept = int(arrays.size[arrays.keep].sum())
     value, best, flows = max(arrays.initial, kept), None, 0
     work = 8 * (len(net.pred) + len(net.user) + n)
-    evaluate = least_during.for_work(work)
-    place = np.full(n, -1, np.int64)
+    enclose, evaluate = around.for_work(work), least_given.for_work(work)
+    spot = np.full(n, -1, np.int64)
     for v in np.argsort(-cap, kind="stable").tolist():
         if cap[v] <= value:
             break
         if deadline is not None and flows and time.monotonic() > deadline:
             return ClosureBound(value, best, flows, complete=False)
         flows += 1
-        found = int(evaluate(net, arrays.initial, v, place))
+        before, after = enclose(net, v)
+        found = int(evaluate(net, arrays.initial, before, after, v, spot))
         if found > value:
             value, best = found, v
     return ClosureBound(value, best, flows, complete=True)

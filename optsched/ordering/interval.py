@@ -8,6 +8,7 @@ import numpy as np
 
 from optsched.ordering.kernels import arena as arenas
 from optsched.ordering.kernels import explore
+from optsched.ordering.kernels.children import Task
 from optsched.ordering.kernels.cut import Flags
 from optsched.ordering.problem import Problem
 
@@ -39,7 +40,7 @@ class Search:
         rules = problem.rules
         self.problem = problem
         within = high & ~low
-        self.task = explore.Task(
+        self.task = Task(
             forward, ceiling, problem.base, rules.close, commit, probe, rules.lift, rules.foresee
         )
         self.begin = (low if forward else high, within)

@@ -12,7 +12,7 @@ import numpy as np
 
 from optsched.arrays import IntArray
 from optsched.jit import Kernel
-from optsched.ordering.kernels import explore
+from optsched.ordering.kernels import children
 from optsched.ordering.kernels.cut import Flags, live_after
 from optsched.ordering.kernels.state import follow
 from optsched.ordering.model import Net
@@ -58,7 +58,7 @@ class Problem:
         rng = np.random.default_rng(0)
         n = len(self.net.net)
         self.codes: IntArray = rng.integers(-(2**63), 2**63 - 1, (2, n), np.int64, endpoint=True)
-        self.counters = np.zeros(explore.COUNTERS + 1, np.int64)
+        self.counters = np.zeros(children.COUNTERS + 1, np.int64)
         self.ops = n
         height = self.net.hill if self.priority is None else self.priority
         self.critics: IntArray = np.argsort(-height, kind="stable")
@@ -94,11 +94,11 @@ class Problem:
     def collect(self) -> None:
         """Move the kernels' counts to the statistics."""
         counts, stats = self.counters.tolist(), self.statistics
-        stats.expanded += counts[explore.EXPANDED]
-        stats.stored += counts[explore.STORED]
-        stats.duplicates += counts[explore.DUPLICATES]
-        stats.closed += counts[explore.CLOSED]
-        stats.singled += counts[explore.SINGLED]
-        stats.foreseen += counts[explore.FORESEEN]
-        stats.lifts += counts[explore.LIFTED]
-        self.counters[: explore.COUNTERS] = 0
+        stats.expanded += counts[children.EXPANDED]
+        stats.stored += counts[children.STORED]
+        stats.duplicates += counts[children.DUPLICATES]
+        stats.closed += counts[children.CLOSED]
+        stats.singled += counts[children.SINGLED]
+        stats.foreseen += counts[children.FORESEEN]
+        stats.lifts += counts[children.LIFTED]
+        self.counters[: children.COUNTERS] = 0

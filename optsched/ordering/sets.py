@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from optsched.arrays import IntArray
-from optsched.ordering.kernels.imply import Matrix, least_given
+from optsched.ordering.kernels.cut import least_given
+from optsched.ordering.kernels.imply import Matrix
 from optsched.ordering.problem import Problem
 
 THRESHOLDS = 48
@@ -45,6 +46,7 @@ def least_extreme(
     inside = np.zeros(n, np.bool_)
     inside[members] = True
     evaluate = problem.pick(least_given)
+    spot = np.full(n, -1, np.int64)
     least = -1
     for v in members.tolist():
         if (toward[:, v] & inside).any():
@@ -56,7 +58,7 @@ def least_extreme(
         rest = toward[:, v].copy()
         before, after = (done, rest) if last else (rest, done)
         problem.statistics.flows += 1
-        value = int(evaluate(problem.net, problem.base, before, after, v))
+        value = int(evaluate(problem.net, problem.base, before, after, v, spot))
         least = value if least < 0 else min(least, value)
         if least <= bound:
             break

@@ -10,7 +10,7 @@ from optsched.builder import GraphBuilder
 from optsched.graph import Graph
 from optsched.liveness import peak_memory
 from optsched.ordering import closure_bound, closure_witness
-from optsched.ordering.kernels.cut import least_during
+from optsched.ordering.kernels.cut import around, least_given
 from optsched.ordering.model import build_net
 from tests.generators import PLANNABLE, random_graph, random_order
 from tests.ordering.oracle import Oracle
@@ -32,8 +32,9 @@ def test_every_op_bound_is_the_least_over_all_downsets(max_size: int) -> None:
         place = np.full(len(graph.ops), -1, np.int64)
         for v in range(len(graph.ops)):
             expected = oracle.least_during(v)
-            assert least_during(net, graph.arrays.initial, v, place) == expected
-            assert least_during.compiled(net, graph.arrays.initial, v, place) == expected
+            sides = around(net, v)
+            assert least_given(net, graph.arrays.initial, *sides, v, place) == expected
+            assert least_given.compiled(net, graph.arrays.initial, *sides, v, place) == expected
 
 
 def test_bound_is_the_best_op_and_never_above_the_optimum() -> None:

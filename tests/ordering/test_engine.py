@@ -51,12 +51,12 @@ def test_optimum_is_the_oracles_whatever_the_rules(
 def test_every_combination_of_rules(effort: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "FIRST_EFFORT", effort)
     rng = np.random.default_rng(9)
-    graphs = [some_graph(rng, 10, 6) for _ in range(2)]
+    graphs = [some_graph(rng, 10, 6) for _ in range(7)]
     optima = [Oracle(graph).least_peak() for graph in graphs]
-    for switches in product((False, True), repeat=len(NAMES)):
+    for number, switches in enumerate(product((False, True), repeat=len(NAMES))):
         rules = Rules(**dict(zip(NAMES, switches, strict=True)))
-        for graph, optimum in zip(graphs, optima, strict=True):
-            assert_proved(graph, solve_order(graph, rules=rules), optimum)
+        graph = graphs[number % len(graphs)]
+        assert_proved(graph, solve_order(graph, rules=rules), optima[number % len(graphs)])
 
 
 def test_compiled_kernels_do_what_the_twins_do(monkeypatch: pytest.MonkeyPatch) -> None:

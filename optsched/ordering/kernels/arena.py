@@ -10,6 +10,7 @@ import numpy.typing as npt
 from optsched.arrays import IntArray
 from optsched.flow import Int
 from optsched.jit import kernel
+from optsched.ordering.kernels.inner import inner
 from optsched.ordering.kernels.state import State, place, take_back
 from optsched.ordering.model import Net
 
@@ -65,7 +66,7 @@ class Arena(NamedTuple):
     fill: IntArray
 
 
-@kernel
+@inner
 def make_arena(states: Int, ops: Int, left: Int, live: Int) -> Arena:
     """Return an arena that holds the root only."""
     slots = 16
@@ -102,7 +103,7 @@ def make_arena(states: Int, ops: Int, left: Int, live: Int) -> Arena:
     return arena
 
 
-@kernel
+@inner
 def find_state(arena: Arena, low: Int, high: Int) -> Int:
     """Return the place in the hash table of a state or, if it is new, the place for it."""
     mask = len(arena.table) - 1
@@ -115,7 +116,7 @@ def find_state(arena: Arena, low: Int, high: Int) -> Int:
     return at
 
 
-@kernel
+@inner
 def sooner(first: IntArray, second: IntArray, a: Int, b: Int) -> bool:
     """Whether state `a` comes before state `b`."""
     if first[a] != first[b]:
@@ -125,7 +126,7 @@ def sooner(first: IntArray, second: IntArray, a: Int, b: Int) -> bool:
     return bool(a < b)
 
 
-@kernel
+@inner
 def push(heap: Moves, first: IntArray, second: IntArray, s: Int) -> None:
     """Put a state on a heap, whose entry 0 is its size, ordered by two keys."""
     heap[0] += 1
@@ -136,7 +137,7 @@ def push(heap: Moves, first: IntArray, second: IntArray, s: Int) -> None:
     heap[i] = s
 
 
-@kernel
+@inner
 def pop(heap: Moves, first: IntArray, second: IntArray) -> Int:
     """Take the first state off a heap that is not empty."""
     top = np.int64(heap[1])
@@ -159,7 +160,7 @@ def pop(heap: Moves, first: IntArray, second: IntArray) -> Int:
     return top
 
 
-@kernel
+@inner
 def go_to(net: Net, state: State, arena: Arena, forward: bool, s: Int) -> None:
     """Turn the current state into `s`, by way of the latest state before both."""
     level = arena.level[s]

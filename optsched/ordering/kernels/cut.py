@@ -20,6 +20,7 @@ import numpy.typing as npt
 from optsched.arrays import IntArray
 from optsched.flow import UNBOUNDED, Arcs, Int, add_arc, empty_arcs, mark_side, max_flow
 from optsched.jit import kernel
+from optsched.ordering.kernels.inner import inner
 from optsched.ordering.model import Net
 
 Flags = npt.NDArray[np.bool_]
@@ -65,7 +66,7 @@ def live_after(net: Net, base: Int, done: Flags) -> Int:
     return live
 
 
-@kernel
+@inner
 def mark_reach(ptr: IntArray, idx: IntArray, start: int, marked: Flags) -> None:
     """Mark all that `start` reaches over adjacency rows; `start` only if on a cycle."""
     stack = np.empty(len(marked) + 1, np.int64)
@@ -82,7 +83,7 @@ def mark_reach(ptr: IntArray, idx: IntArray, start: int, marked: Flags) -> None:
                 count += 1
 
 
-@kernel
+@inner
 def build_cut(net: Net, done: Flags, free: IntArray, place: IntArray) -> Cut:
     """Set up the selection problem of adding some of `free` to the downset `done`.
 
@@ -150,7 +151,7 @@ def build_cut(net: Net, done: Flags, free: IntArray, place: IntArray) -> Cut:
     return Cut(arcs, buffers[:found].copy(), source, sink, profit)
 
 
-@kernel
+@inner
 def best_selection(net: Net, done: Flags, free: IntArray, place: IntArray, largest: Int) -> Flags:
     """Which of `free` to add for the least live bytes; the largest or the smallest such choice."""
     cut = build_cut(net, done, free, place)
@@ -161,28 +162,29 @@ def best_selection(net: Net, done: Flags, free: IntArray, place: IntArray, large
 
 
 @kernel
-def around(net: Net, op: Int) -> tuple[Flags, IntArray]:
-    """The ancestors of an op as flags, and the ops that are comparable to it in neither way."""
-    n = len(net.net)
-    before = np.zeros(n, np.bool_)
-    after = np.zeros(n, np.bool_)
+def around(net: Net, op: Int) -> tuple[Flags, Flags]:
+    """The ancestors and the descendants of an op."""
+    before = np.zeros(len(net.net), np.bool_)
+    after = np.zeros(len(net.net), np.bool_)
     mark_reach(net.pred_ptr, net.pred, op, before)
     mark_reach(net.succ_ptr, net.succ, op, after)
-    free = np.empty(n, np.int64)
-    count = 0
-    for v in range(n):
-        if v != op and not before[v] and not after[v]:
-            free[count] = v
-            count += 1
-    return before, free[:count].copy()
+    return before, after
 
 
 @kernel
-def least_during(net: Net, base: Int, op: Int, place: IntArray) -> Int:
-    """Live bytes that no order can avoid while `op` runs."""
-    before, free = around(net, op)
-    live = live_after(net, base, before) + int(net.hill[op])
-    if len(free) == 0:
-        return live
-    cut = build_cut(net, before, free, place)
-    return live + max_flow(cut.arcs, cut.source, cut.sink, np.int64(UNBOUNDED)) - cut.profit
+def least_given(net: Net, base: Int, before: Flags, after: Flags, op: Int, spot: IntArray) -> Int:
+    """Least live bytes while `op` runs if the ops `before` have ended and those `after` not begun.
+
+    `before` is a downset with all ancestors of `op`, the complement of `after` and `op` is one too.
+    `spot` is scratch of shape `(n,)`, all -1.
+    """
+    n = len(net.net)
+    free = np.empty(n, np.int64)
+    count = 0
+    for u in range(n):
+        if u != op and not before[u] and not after[u]:
+            free[count] = u
+            count += 1
+    cut = build_cut(net, before, free[:count].copy(), spot)
+    flow = max_flow(cut.arcs, cut.source, cut.sink, np.int64(UNBOUNDED))
+    return live_after(net, base, before) + net.hill[op] + flow - cut.profit

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from optsched.arrays import IntArray
-from optsched.flow import UNBOUNDED, Int, max_flow
-from optsched.jit import kernel
-from optsched.ordering.kernels.cut import build_cut, live_after, mark_reach
+from optsched.flow import Int
+from optsched.ordering.kernels.cut import around, least_given
+from optsched.ordering.kernels.inner import inner
 from optsched.ordering.kernels.state import State
 from optsched.ordering.model import Net
 
@@ -20,32 +20,24 @@ FIRST_LOOK = 16
 PERIOD, WAIT, TURN = 0, 1, 2
 
 
-@kernel
+@inner
 def least_ahead(net: Net, base: Int, state: State, forward: bool, op: Int, spot: IntArray) -> Int:
     """Least live bytes while `op` runs, on any way from the current state to the goal.
 
     `spot` is scratch of shape `(n,)`, all -1.
     """
-    n = len(net.net)
-    before = np.zeros(n, np.bool_)
-    after = np.zeros(n, np.bool_)
-    for u in range(n):
-        before[u] = state.done[u] and (forward or not state.within[u])
-    mark_reach(net.pred_ptr, net.pred, op, before)
-    mark_reach(net.succ_ptr, net.succ, op, after)
-    free = np.empty(n, np.int64)
-    count = 0
-    for u in range(n):
-        ahead = state.within[u] and state.done[u] != forward
-        if ahead and u != op and not before[u] and not after[u]:
-            free[count] = u
-            count += 1
-    cut = build_cut(net, before, free[:count].copy(), spot)
-    flow = max_flow(cut.arcs, cut.source, cut.sink, np.int64(UNBOUNDED))
-    return live_after(net, base, before) + net.hill[op] + flow - cut.profit
+    before, after = around(net, op)
+    for u in range(len(before)):
+        if state.within[u] and state.done[u] != forward:
+            continue
+        if state.done[u] and (forward or not state.within[u]):
+            before[u] = True
+        else:
+            after[u] = True
+    return least_given(net, base, before, after, op, spot)
 
 
-@kernel
+@inner
 def foresee(
     net: Net,
     base: Int,

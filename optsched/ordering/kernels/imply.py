@@ -8,6 +8,7 @@ import numpy.typing as npt
 from optsched.flow import UNBOUNDED, Arcs, Int, mark_side, max_flow
 from optsched.jit import kernel
 from optsched.ordering.kernels.cut import Flags, build_cut, live_after
+from optsched.ordering.kernels.inner import inner
 from optsched.ordering.model import Net
 
 Matrix = npt.NDArray[np.bool_]
@@ -16,7 +17,7 @@ FREE, BEFORE, AFTER = 0, 1, 2
 """Where an op may be: on both sides of the op looked at, or on one only."""
 
 
-@kernel
+@inner
 def note_sides(arcs: Arcs, sink: Int, other: Int, late: Flags, early: Flags) -> None:
     """Note who is on which side of a cut that the budget allows: it may be there in some order."""
     behind = mark_side(arcs, sink, np.int64(1)) | mark_side(arcs, other, np.int64(1))
@@ -105,18 +106,3 @@ def imply_at(
             elif not wants_early and (w == u or above[u, w]):
                 forced[w] = BEFORE
     return least, forced
-
-
-@kernel
-def least_given(net: Net, base: Int, before: Flags, after: Flags, op: Int) -> Int:
-    """Least live bytes while `op` runs if those `before` have ended and those `after` not begun."""
-    n = len(net.net)
-    free = np.empty(n, np.int64)
-    count = 0
-    for u in range(n):
-        if u != op and not before[u] and not after[u]:
-            free[count] = u
-            count += 1
-    cut = build_cut(net, before, free[:count].copy(), np.full(n, -1, np.int64))
-    flow = max_flow(cut.arcs, cut.source, cut.sink, np.int64(UNBOUNDED))
-    return live_after(net, base, before) + net.hill[op] + flow - cut.profit

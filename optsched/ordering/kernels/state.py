@@ -15,6 +15,7 @@ from optsched.arrays import IntArray
 from optsched.flow import Int
 from optsched.jit import kernel
 from optsched.ordering.kernels.cut import Flags, live_after
+from optsched.ordering.kernels.inner import inner
 from optsched.ordering.model import Net
 
 READY, LIVE = 0, 1
@@ -50,7 +51,7 @@ class State(NamedTuple):
     tally: IntArray
 
 
-@kernel
+@inner
 def start_state(net: Net, base: Int, done: Flags, within: Flags, forward: bool) -> State:
     """Return the state of a downset; only ops of `within` will ever be placed."""
     n = len(net.net)
@@ -78,7 +79,7 @@ def start_state(net: Net, base: Int, done: Flags, within: Flags, forward: bool) 
     return State(done.copy(), within, missing, waiting, ready, slot, tally)
 
 
-@kernel
+@inner
 def add_ready(state: State, v: Int) -> None:
     """Put an op on the ready list."""
     count = state.tally[READY]
@@ -87,7 +88,7 @@ def add_ready(state: State, v: Int) -> None:
     state.tally[READY] = count + 1
 
 
-@kernel
+@inner
 def drop_ready(state: State, v: Int) -> None:
     """Take an op off the ready list; the last one moves to its place."""
     count = state.tally[READY] - 1
@@ -99,7 +100,7 @@ def drop_ready(state: State, v: Int) -> None:
     state.tally[READY] = count
 
 
-@kernel
+@inner
 def place(net: Net, state: State, forward: bool, v: Int) -> None:
     """Place a ready op."""
     drop_ready(state, v)
@@ -132,7 +133,7 @@ def place(net: Net, state: State, forward: bool, v: Int) -> None:
     state.tally[LIVE] = live
 
 
-@kernel
+@inner
 def take_back(net: Net, state: State, forward: bool, v: Int) -> None:
     """Undo the latest placement, which was of `v`."""
     live = state.tally[LIVE]
@@ -165,7 +166,7 @@ def take_back(net: Net, state: State, forward: bool, v: Int) -> None:
     add_ready(state, v)
 
 
-@kernel
+@inner
 def look_ahead(net: Net, state: State, forward: bool, v: Int) -> tuple[Int, Int]:
     """Live bytes while a ready op runs, and on its far side if it is placed now."""
     live = int(state.tally[LIVE])
@@ -182,7 +183,7 @@ def look_ahead(net: Net, state: State, forward: bool, v: Int) -> tuple[Int, Int]
     return far + net.hill[v], far
 
 
-@kernel
+@inner
 def close_state(
     net: Net, state: State, forward: bool, budget: Int, moves: npt.NDArray[np.int32], count: Int
 ) -> Int:

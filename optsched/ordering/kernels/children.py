@@ -1,0 +1,247 @@
+"""The successors of a state: its moves within the budget, or the one of the commit rule."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from optsched.arrays import IntArray
+from optsched.flow import Int
+from optsched.ordering.kernels.arena import MOVES, Arena, Moves
+from optsched.ordering.kernels.cut import best_selection
+from optsched.ordering.kernels.inner import inner
+from optsched.ordering.kernels.state import (
+    LIVE,
+    READY,
+    State,
+    close_state,
+    look_ahead,
+    place,
+    take_back,
+)
+from optsched.ordering.model import Net
+
+NEVER = 2**63 - 1
+
+EXPANDED, STORED, DUPLICATES, CLOSED, SINGLED, LIFTED, FORESEEN = 0, 1, 2, 3, 4, 5, 6
+"""What is counted: states expanded, stored, met again; ops placed by the closure rule; states
+with a single successor by the commit rule; budgets raised; states put off by foresight."""
+COUNTERS = 7
+
+
+class Task(NamedTuple):
+    """What to search for.
+
+    Parameters
+    ----------
+    forward
+        From the start of the interval, or from its end.
+    ceiling
+        A budget of this or more is of no interest.
+    base
+        Live bytes of the empty downset.
+    close, commit, probe, lift, foresee
+        Rules: closure; commit at the root; a single successor found by up to two probing steps (0,
+        1 or 2); raising the budget in place; bounds from the current state.
+    """
+
+    forward: bool
+    ceiling: Int
+    base: Int
+    close: bool
+    commit: bool
+    probe: Int
+    lift: bool
+    foresee: bool
+
+
+class Scratch(NamedTuple):
+    """Arrays used over and over: candidates, children, marks; for foresight, ops and a gauge."""
+
+    ready: IntArray
+    child: IntArray
+    spot: IntArray
+    mark: IntArray
+    critics: IntArray
+    gauge: IntArray
+
+
+@inner
+def try_move(
+    net: Net, state: State, task: Task, budget: Int, v: Int, moves: Moves, count: Int
+) -> Int:
+    """Place `v` and what the closure rule adds; write the moves and return the place after them."""
+    place(net, state, task.forward, v)
+    moves[count] = v
+    if not task.close:
+        return count + 1
+    return close_state(net, state, task.forward, budget, moves, count + 1)
+
+
+@inner
+def undo_moves(net: Net, state: State, forward: bool, moves: Moves, first: Int, end: Int) -> None:
+    """Take back `moves[first:end]`."""
+    for k in range(end - 1, first - 1, -1):
+        take_back(net, state, forward, np.int64(moves[k]))
+
+
+@inner
+def keep_best(
+    net: Net, state: State, forward: bool, moves: Moves, first: Int, end: Int, spot: IntArray
+) -> Int:
+    """Reduce moves from the current state to those that lead to the least live bytes on the way.
+
+    Of several such states it is the farthest. Returns the place after the last move kept.
+    """
+    free = np.empty(end - first, np.int64)
+    for k in range(first, end):
+        free[k - first] = moves[k]
+        if not forward:
+            state.done[moves[k]] = False
+    chosen = best_selection(net, state.done, free, spot, forward)
+    at = first
+    for k in range(first, end):
+        if not forward:
+            state.done[free[k - first]] = True
+        if chosen[k - first] == forward:
+            moves[at] = free[k - first]
+            at += 1
+    return at
+
+
+@inner
+def mark_touched(net: Net, moves: Moves, first: Int, end: Int, mark: IntArray, stamp: Int) -> None:
+    """Mark the ops whose readiness or effect some moves may have changed."""
+    for k in range(first, end):
+        v = moves[k]
+        for i in range(net.succ_ptr[v], net.succ_ptr[v + 1]):
+            mark[net.succ[i]] = stamp
+        for i in range(net.pred_ptr[v], net.pred_ptr[v + 1]):
+            mark[net.pred[i]] = stamp
+        for i in range(net.read_ptr[v], net.read_ptr[v + 1]):
+            b = net.read[i]
+            for j in range(net.user_ptr[b], net.user_ptr[b + 1]):
+                mark[net.user[j]] = stamp
+
+
+@inner
+def probe_second(
+    net: Net,
+    state: State,
+    task: Task,
+    budget: Int,
+    moves: Moves,
+    first: Int,
+    end: Int,
+    scratch: Scratch,
+    stamp: Int,
+) -> Int:
+    """Look for a second step after `moves[first:end]` that gets back to the present live bytes.
+
+    Leaves the state as it was; returns the place after the longer moves, or -1.
+    """
+    start_live = state.tally[LIVE]
+    for k in range(first, end):
+        place(net, state, task.forward, np.int64(moves[k]))
+    mark_touched(net, moves, first, end, scratch.mark, stamp)
+    count = 0
+    for i in range(state.tally[READY]):
+        if scratch.mark[state.ready[i]] == stamp:
+            scratch.ready[count] = state.ready[i]
+            count += 1
+    found = -1
+    for i in range(count):
+        v = scratch.ready[i]
+        during, _ = look_ahead(net, state, task.forward, v)
+        if during > budget:
+            continue
+        last = try_move(net, state, task, budget, v, moves, end)
+        better = state.tally[LIVE] <= start_live
+        undo_moves(net, state, task.forward, moves, end, last)
+        if better:
+            found = last
+            break
+    undo_moves(net, state, task.forward, moves, first, end)
+    return found
+
+
+@inner
+def find_children(
+    net: Net,
+    state: State,
+    arena: Arena,
+    task: Task,
+    budget: Int,
+    s: Int,
+    scratch: Scratch,
+    counters: IntArray,
+) -> Int:
+    """List the successors of the current state behind `arena.moves`; return their number, or -1.
+
+    `scratch.child` gets first move, end of moves and live bytes of each. The state's `need` is set.
+    A single successor, by the commit rule, replaces all others. -1 if there is no room.
+    """
+    moves, child = arena.moves, scratch.child
+    live = state.tally[LIVE]
+    ready = state.tally[READY]
+    candidates = state.ready[:ready].copy()
+    at = int(arena.fill[MOVES])
+    room = len(moves) - 2 * len(net.net) - 2
+    count = 0
+    need = np.int64(NEVER)
+    for i in range(ready):
+        v = candidates[i]
+        during, _ = look_ahead(net, state, task.forward, v)
+        if during > budget:
+            need = min(np.int64(during), need)
+            continue
+        if at > room:
+            return -1
+        end = try_move(net, state, task, budget, v, moves, at)
+        child[3 * count] = at
+        child[3 * count + 1] = end
+        child[3 * count + 2] = state.tally[LIVE]
+        counters[CLOSED] += end - at - 1
+        undo_moves(net, state, task.forward, moves, at, end)
+        count += 1
+        at = end
+        if task.probe > 0 and child[3 * count - 1] <= live:
+            child[0], child[1], child[2] = child[3 * count - 3], end, child[3 * count - 1]
+            return single_child(net, state, arena, task, s, scratch, counters)
+    arena.need[s] = need
+    if task.probe > 1:
+        for i in range(count):
+            first, end = child[3 * i], child[3 * i + 1]
+            for k in range(first, end):
+                moves[at + k - first] = moves[k]
+            counters[COUNTERS] += 1
+            last = probe_second(
+                net, state, task, budget, moves, at, at + end - first, scratch, counters[COUNTERS]
+            )
+            if last >= 0:
+                child[0], child[1] = at, last
+                return single_child(net, state, arena, task, s, scratch, counters)
+    return count
+
+
+@inner
+def single_child(
+    net: Net,
+    state: State,
+    arena: Arena,
+    task: Task,
+    s: Int,
+    scratch: Scratch,
+    counters: IntArray,
+) -> Int:
+    """Make the first child, which has no more live bytes than its parent, the only one."""
+    moves, child = arena.moves, scratch.child
+    end = keep_best(net, state, task.forward, moves, child[0], child[1], scratch.spot)
+    for k in range(child[0], end):
+        place(net, state, task.forward, np.int64(moves[k]))
+    child[1], child[2] = end, state.tally[LIVE]
+    undo_moves(net, state, task.forward, moves, child[0], end)
+    arena.need[s] = NEVER
+    counters[SINGLED] += 1
+    return 1
