@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from optsched.inplace import admissible_pairs
+
 if TYPE_CHECKING:
     from optsched.graph import Graph
 
@@ -68,6 +70,9 @@ class GraphArrays:
         Shape `(n,)`: bytes of the op's own products that nobody uses, released when it ends.
     initial
         Bytes live before the first step.
+    inplace_op, inplace_output, inplace_source
+        Shape `(pairs,)`: ops, ascending, that may write an output into a dying input; admissible
+        pairs only, and none unless the graph is in-place. Inputs are roots.
     """
 
     pred: Rows
@@ -83,6 +88,9 @@ class GraphArrays:
     alloc: IntArray
     own: IntArray
     initial: int
+    inplace_op: IntArray
+    inplace_output: IntArray
+    inplace_source: IntArray
 
     @property
     def op_count(self) -> int:
@@ -146,6 +154,7 @@ def build_arrays(graph: Graph) -> GraphArrays:
     for b in range(m):
         if birth[b] >= 0:
             born_rows[birth[b]].append(b)
+    pairs = np.array(admissible_pairs(graph), np.int64).reshape(-1, 3).T
     return GraphArrays(
         pred=pred,
         succ=transpose(pred, n),
@@ -160,4 +169,7 @@ def build_arrays(graph: Graph) -> GraphArrays:
         alloc=alloc,
         own=own,
         initial=int(size[~made & ~unread].sum()),
+        inplace_op=np.ascontiguousarray(pairs[0]),
+        inplace_output=np.ascontiguousarray(pairs[1]),
+        inplace_source=np.ascontiguousarray(pairs[2]),
     )

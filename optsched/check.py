@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from optsched.check_inplace import bytes_spared, shared_spans
 from optsched.errors import PlanError
 from optsched.graph import Graph
 from optsched.plan import Plan
@@ -43,8 +44,8 @@ def check_plan(
     """
     step = _check_order(graph, plan.order)
     spans = _live_spans(graph, step)
-    found_peak = _replay(graph, spans, max(1, len(graph.ops)))
-    found_slab = _check_offsets(graph, plan.offsets, spans)
+    found_peak = _replay(graph, step, spans)
+    found_slab = _check_offsets(graph, plan.offsets, step, spans)
     for what, claimed, found in (
         ("peak", peak, found_peak),
         ("slab", slab, found_slab),
@@ -56,8 +57,8 @@ def check_plan(
 
 def check_order(graph: Graph, order: Sequence[int]) -> int:
     """Replay an order alone and return its peak memory."""
-    spans = _live_spans(graph, _check_order(graph, order))
-    return _replay(graph, spans, max(1, len(graph.ops)))
+    step = _check_order(graph, order)
+    return _replay(graph, step, _live_spans(graph, step))
 
 
 def _check_order(graph: Graph, order: Sequence[int]) -> list[int]:
@@ -102,25 +103,31 @@ def _live_spans(graph: Graph, step: list[int]) -> dict[int, tuple[int, int]]:
     return spans
 
 
-def _replay(graph: Graph, spans: dict[int, tuple[int, int]], horizon: int) -> int:
-    change = [0] * (horizon + 1)
+def _replay(graph: Graph, step: list[int], spans: dict[int, tuple[int, int]]) -> int:
+    """Largest number of live bytes over the steps, each less what its op writes in place."""
+    change = [0] * (max(1, len(graph.ops)) + 1)
     for b, (start, end) in spans.items():
         change[start] += graph.buffers[b].size
         change[end] -= graph.buffers[b].size
+    spared = bytes_spared(graph, step, spans)
     live = peak = 0
-    for delta in change:
+    for at, delta in enumerate(change):
         live += delta
-        peak = max(peak, live)
+        peak = max(peak, live - spared.get(at, 0))
     return peak
 
 
 def _check_offsets(
-    graph: Graph, offsets: Sequence[int | None], spans: dict[int, tuple[int, int]]
+    graph: Graph,
+    offsets: Sequence[int | None],
+    step: list[int],
+    spans: dict[int, tuple[int, int]],
 ) -> int:
     if len(offsets) != len(graph.buffers):
         raise PlanError(f"plan has {len(offsets)} offsets, the graph {len(graph.buffers)} buffers")
     pools: dict[str, list[tuple[int, int, int, int, str]]] = {}
     slab = 0
+    own = shared_spans(graph, offsets, step, spans)
     for b, buffer in enumerate(graph.buffers):
         offset, root = offsets[b], graph.roots[b]
         label = f"buffer {buffer.name!r}"
@@ -139,8 +146,8 @@ def _check_offsets(
             continue
         _check_place(label, offset, buffer.alignment, buffer.pin)
         slab = max(slab, offset + buffer.size)
-        if b in spans:
-            start, end = spans[b]
+        if b in spans and own[b][0] < own[b][1]:
+            start, end = own[b]
             row = (start, end, offset, offset + buffer.size, buffer.name)
             pools.setdefault(buffer.pool, []).append(row)
     for rows in pools.values():

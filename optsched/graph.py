@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 
 from optsched.arrays import GraphArrays, build_arrays
 from optsched.errors import GraphError
+
+IN_PLACE = "; in-place"
+"""What the name of a memory model ends with if ops may write into dying inputs."""
 
 MAX_TOTAL_BYTES = 2**62
 """Sizes may add up to this much, so that no sum of live bytes leaves a signed 64-bit integer."""
@@ -126,6 +129,9 @@ class Graph:
         Candidates `(op, output buffer, input buffer)`: the op may write the output into the input.
     memory_model
         One line that says by which rules sizes and live ranges were filled in.
+    in_place
+        Whether ops may use the candidates; see :mod:`optsched.inplace`. An option, not part of
+        the graph's files: set by :meth:`with_inplace`.
 
     Raises
     ------
@@ -138,6 +144,7 @@ class Graph:
     buffers: tuple[Buffer, ...] = ()
     inplace: tuple[tuple[int, int, int], ...] = ()
     memory_model: str = "default"
+    in_place: bool = False
     roots: tuple[int, ...] = field(init=False, repr=False, compare=False)
     producers: tuple[int | None, ...] = field(init=False, repr=False, compare=False)
     predecessors: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
@@ -171,6 +178,18 @@ class Graph:
     def arrays(self) -> GraphArrays:
         """Flat int64 arrays for compiled code, built on first use."""
         return build_arrays(self)
+
+    def with_inplace(self) -> Graph:
+        """Return the graph in the memory model in which ops may write into inputs that die."""
+        if self.in_place:
+            return self
+        return replace(self, in_place=True, memory_model=self.memory_model + IN_PLACE)
+
+    def without_inplace(self) -> Graph:
+        """Return the graph in the memory model in which every output has bytes of its own."""
+        if not self.in_place:
+            return self
+        return replace(self, in_place=False, memory_model=self.memory_model.removesuffix(IN_PLACE))
 
     def is_kept(self, buffer: int) -> bool:
         """Whether a root buffer stays live to the end, on its own account or a view's."""

@@ -53,6 +53,7 @@ def to_networkx(graph: Graph) -> nx.DiGraph:
     """
     import networkx
 
+    graph = graph.without_inplace()
     made = networkx.DiGraph(name=graph.name, memory_model=graph.memory_model)
     ops = [("op", op.name) for op in graph.ops]
     buffers = [("buffer", buffer.name) for buffer in graph.buffers]

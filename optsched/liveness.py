@@ -14,6 +14,7 @@ import numpy as np
 from optsched.arrays import IntArray, Rows
 from optsched.errors import PlanError
 from optsched.graph import Graph, OutputPolicy
+from optsched.inplace import bytes_saved
 
 Order = Sequence[int] | IntArray
 
@@ -107,9 +108,13 @@ def timeline(graph: Graph, order: Order) -> Timeline:
     allocated = np.zeros(n + 2, np.int64)
     np.add.at(allocated, ranges[counted & ~inputs, 0], arrays.size[counted & ~inputs])
     running = arrays.initial + np.cumsum(allocated[:n] - freed[:n])
+    saved = np.zeros(n, np.int64)
+    if graph.in_place:
+        at = np.asarray(order, np.int64)
+        saved = bytes_saved(arrays, steps_of(graph, order), ranges)[at]
     return Timeline(
         before=running - allocated[:n],
-        running=running,
+        running=running - saved,
         after=running - freed[1 : n + 1],
     )
 

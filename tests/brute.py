@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
@@ -52,9 +53,92 @@ def live_bytes(storage: Sequence[Storage], started: int, ended: int) -> int:
     )
 
 
+Pairs = tuple[tuple[int, int, int], ...]
+"""In-place pairs: op, output, root of the input."""
+
+
+def matchings(pairs: Sequence[tuple[int, int, int]]) -> Iterator[Pairs]:
+    """Every set of pairs in which no output and no input occurs twice."""
+    if not pairs:
+        yield ()
+        return
+    (v, output, root), rest = pairs[0], pairs[1:]
+    yield from matchings(rest)
+    for more in matchings([p for p in rest if p[1] != output and p[2] != root]):
+        yield ((v, output, root), *more)
+
+
+def inplace_pairs(graph: Graph) -> dict[tuple[int, int, int], int]:
+    """Pairs that the in-place model admits, and the ops that must have ended before, as a mask."""
+    found = {}
+    for v, output, source in graph.inplace if graph.in_place else ():
+        root = graph.roots[source]
+        a, b = graph.buffers[output], graph.buffers[root]
+        views = [i for i in range(len(graph.buffers)) if graph.roots[i] == root]
+        users = {
+            u
+            for u, op in enumerate(graph.ops)
+            if any(i in views for i in (*op.reads, *op.uses, *op.writes))
+        }
+        right = (
+            a.alias_of is None
+            and (a.birth is None or a.birth == v)
+            and graph.ops[v].workspace != output
+            and not any(i in graph.ops[v].writes for i in views)
+            and all(graph.buffers[i].output is None for i in views)
+            and b.input in (None, "freed")
+            and a.output != "own"
+            and a.pool == b.pool
+            and b.alignment % a.alignment == 0
+            and (a.pin is None or a.pin == b.pin)
+            and (a.size == b.size if source != root else a.size <= b.size)
+            and a.size > 0
+        )
+        if right:
+            found[v, output, root] = sum(1 << u for u in users - {v})
+    return found
+
+
+def most_saved(graph: Graph, pairs: dict[tuple[int, int, int], int], v: int, done: int) -> int:
+    """Most bytes that an op can do without after the ops of `done`."""
+    open_pairs = [p for p, needs in pairs.items() if p[0] == v and not needs & ~done]
+    return max(sum(graph.buffers[b].size for _, b, _ in some) for some in matchings(open_pairs))
+
+
+def inplace_choices(graph: Graph, order: Sequence[int]) -> Iterator[Pairs]:
+    """Every choice of pairs that the ops of an order may take."""
+    pairs, done, rows = inplace_pairs(graph), 0, []
+    for v in order:
+        open_pairs = [p for p, needs in pairs.items() if p[0] == v and not needs & ~done]
+        rows.append(list(matchings(open_pairs)))
+        done |= 1 << v
+    for row in product(*rows):
+        yield tuple(pair for some in row for pair in some)
+
+
+def peak_inplace(graph: Graph, order: Sequence[int]) -> int:
+    """Least peak of an order over all choices of pairs."""
+    storage = storage_of(graph)
+    best: int | None = None
+    for choice in inplace_choices(graph, order):
+        done, peak = 0, live_bytes(storage, 0, 0)
+        for v in order:
+            saved = sum(graph.buffers[b].size for u, b, _ in choice if u == v)
+            peak = max(peak, live_bytes(storage, done | 1 << v, done) - saved)
+            done |= 1 << v
+        best = peak if best is None else min(best, peak)
+    assert best is not None
+    return best
+
+
+def least_peak_inplace(graph: Graph) -> int:
+    """Least peak over all orders and all choices of pairs; up to about 6 ops."""
+    return min(peak_inplace(graph, order) for order in orders(graph))
+
+
 def least_peak(graph: Graph) -> int:
     """Least peak memory over all orders, by a sweep over all downsets; up to about 12 ops."""
-    storage = storage_of(graph)
+    storage, pairs = storage_of(graph), inplace_pairs(graph)
     needs = [sum(1 << u for u in before) for before in graph.predecessors]
     level = {0: live_bytes(storage, 0, 0)}
     for _ in graph.ops:
@@ -64,7 +148,8 @@ def least_peak(graph: Graph) -> int:
                 if done >> v & 1 or need & ~done:
                     continue
                 after = done | 1 << v
-                worst = max(peak, live_bytes(storage, after, done))
+                saved = most_saved(graph, pairs, v, done)
+                worst = max(peak, live_bytes(storage, after, done) - saved)
                 reached[after] = min(worst, reached.get(after, worst))
         level = reached
     (peak,) = level.values()

@@ -44,6 +44,7 @@ def schema(name: str) -> dict[str, Any]:
 
 def graph_document(graph: Graph) -> dict[str, Any]:
     """Return a graph as a JSON object; :func:`read_graph_document` gives the same graph back."""
+    graph = graph.without_inplace()
     document: dict[str, Any] = {"format": GRAPH_FORMAT, "name": graph.name}
     if graph.memory_model != "default":
         document["memory_model"] = graph.memory_model
