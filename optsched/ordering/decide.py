@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+
+import numpy as np
 
 from optsched.arrays import IntArray
 from optsched.ordering.contract import Contracted, contract
@@ -40,16 +42,30 @@ UNKNOWN = Answer(refuted=False)
 
 
 def search_all(
-    problem: Problem, bound: int, ceiling: int, states: int, on_bound: OnBound
+    problem: Problem,
+    bound: int,
+    ceiling: int,
+    states: int,
+    on_bound: OnBound,
+    order: Sequence[int] = (),
 ) -> Answer:
-    """Search all intervals between forced cuts for an order of least peak below the ceiling."""
+    """Search all intervals between forced cuts for an order of least peak below the ceiling.
+
+    Where a known order stays within the bound already, its stretch is taken as it is.
+    """
+    during = problem.follow(order)[1] if len(order) else None
     downsets = forced_states(problem.net)
     if not problem.rules.cuts:
         downsets = [downsets[0], downsets[-1]]
     problem.statistics.segments = max(problem.statistics.segments, len(downsets) - 1)
     moves: list[int] = []
     known = True
+    end = 0
     for low, high in pairwise(downsets):
+        start, end = end, int(np.count_nonzero(high))
+        if during is not None and int(during[start:end].max()) <= bound:
+            moves += order[start:end]
+            continue
         part = Interval(problem, low, high, bound, ceiling)
         how = part.run(states)
         if how == explore.EXHAUSTED:

@@ -208,7 +208,8 @@ class _Run:
     def search(self, states: int) -> None:
         """Search for an order below the peak."""
         if self.bound < self.peak:
-            answer = search_all(self.problem, self.bound, self.peak, states, self.searched)
+            order = self.small.shrink(self.order)
+            answer = search_all(self.problem, self.bound, self.peak, states, self.searched, order)
             self.take_answer(answer, self.peak - 1, "search")
 
     def decide(self, budget: int, states: int) -> None:

@@ -111,8 +111,9 @@ class Interval:
         self.budget, self.ceiling = budget, ceiling
         self.head: list[int] = []
         self.tail: list[int] = []
-        self.searches: list[Search] = []
+        self.searches: dict[bool, Search] = {}
         self.turn = FIRST_TURN
+        self.ends = (problem.live(low), problem.live(high))
 
     @property
     def moves(self) -> list[int]:
@@ -126,53 +127,52 @@ class Interval:
         there is no way below the ceiling. `FULL`: not known yet.
         """
         while True:
-            if not self.searches and not self.start_searches():
+            left = int(np.count_nonzero(self.high & ~self.low))
+            if left == 0:
                 return explore.REACHED
-            how = self.take_turns(states)
+            self.budget = max(self.budget, *self.ends)
+            if self.budget >= self.ceiling:
+                return explore.EXHAUSTED
+            how = self.take_turns(states, both=self.problem.rules.dovetail and left > 1)
             if how != explore.REACHED:
                 return how
 
-    def start_searches(self) -> bool:
-        """Set up the searches, first the one that is bound to end in a commit; False if done."""
-        problem = self.problem
-        left = int((self.high & ~self.low).sum())
-        if left == 0:
-            return False
-        low, high = problem.live(self.low), problem.live(self.high)
-        self.budget = max(self.budget, low, high)
-        first = low >= high
-        directions = (first, not first) if problem.rules.dovetail and left > 1 else (first,)
-        self.turn = FIRST_TURN
-        self.searches = [
-            Search(
-                problem,
-                self.low,
-                self.high,
-                forward=forward,
-                budget=self.budget,
-                ceiling=self.ceiling,
-                commit=problem.rules.commit,
-                probe=2 if problem.rules.probe else 0,
-            )
-            for forward in directions
-        ]
-        return True
+    def take_turns(self, states: int, *, both: bool) -> int:
+        """Let the searches take turns until one of them ends.
 
-    def take_turns(self, states: int) -> int:
-        """Let the searches take turns until one of them ends."""
+        The end with more live bytes goes first: from there a search is bound to end in a commit.
+        """
+        first = self.ends[0] >= self.ends[1]
         while True:
-            for search in self.searches:
+            for forward in (first, not first) if both else (first,):
+                search = self.search(forward=forward)
                 search.budget = max(search.budget, self.budget)
                 how, moves = search.run(min(self.turn, states))
                 self.budget = max(self.budget, search.budget)
                 if how == explore.EXHAUSTED:
                     return how
                 if how == explore.REACHED:
-                    self.accept(moves, forward=search.task.forward)
+                    self.accept(moves, forward=forward)
                     return how
             if self.turn >= states:
                 return explore.FULL
             self.turn *= TURN_GROWTH
+
+    def search(self, *, forward: bool) -> Search:
+        """The search from one end, started when it is first wanted."""
+        if forward not in self.searches:
+            rules = self.problem.rules
+            self.searches[forward] = Search(
+                self.problem,
+                self.low,
+                self.high,
+                forward=forward,
+                budget=self.budget,
+                ceiling=self.ceiling,
+                commit=rules.commit,
+                probe=2 if rules.probe else 0,
+            )
+        return self.searches[forward]
 
     def accept(self, moves: list[int], *, forward: bool) -> None:
         """Place moves for good."""
@@ -180,7 +180,10 @@ class Interval:
         if forward:
             self.low[moves] = True
             self.head += moves
+            self.ends = (self.problem.live(self.low), self.ends[1])
         else:
             self.high[moves] = False
             self.tail += moves
-        self.searches = []
+            self.ends = (self.ends[0], self.problem.live(self.high))
+        self.searches = {}
+        self.turn = FIRST_TURN
