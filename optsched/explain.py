@@ -17,7 +17,7 @@ from heuristics import ORDERINGS
 from optsched.bounds import op_bound
 from optsched.graph import Graph
 from optsched.liveness import Order, peak_memory
-from optsched.ordering import closure_bound, closure_witness
+from optsched.ordering import ClosureBound, closure_bound, closure_witness
 
 CHANGES = 8
 """Buffers that are tried for what a smaller one would bring: the largest ones."""
@@ -133,7 +133,7 @@ def explain(graph: Graph, *, changes: int = CHANGES) -> Explanation:
         min(peak_memory(graph, order) for order in orders),
         tuple(
             sorted(
-                (_shrink(graph, orders, b, found.value) for b in tried),
+                (_shrink(graph, orders, b, found) for b in tried),
                 key=lambda change: (change.bound, change.smaller_by, change.buffer),
             )
         ),
@@ -166,23 +166,25 @@ def _live_buffers(graph: Graph, op: int | None, done: set[int]) -> tuple[LiveBuf
     return tuple(sorted(rows, key=lambda row: (-row.size, row.buffer)))
 
 
-def _shrink(graph: Graph, orders: Sequence[Order], buffer: int, bound: int) -> Change:
+def _shrink(graph: Graph, orders: Sequence[Order], buffer: int, found: ClosureBound) -> Change:
     """Find the least bound that a smaller buffer brings, and the largest size that brings it.
 
-    The bound of one op, as a function of one size, rises at rate 1 up to some size and is constant
-    from there on. So going down by what the bound is still above its least never goes too far.
+    The bound of one op, as a function of one size, rises at rate 1 from size 0 to some size and is
+    constant from there on. So an op that is above the least bound is at it where the buffer is as
+    much larger than 0 bytes as the op is below it at 0; the least such size over all ops counts.
     """
 
-    def evaluate(size: int) -> tuple[int, int | None]:
+    def resized(size: int) -> Graph:
         smaller = replace(graph.buffers[buffer], size=size)
         buffers = (*graph.buffers[:buffer], smaller, *graph.buffers[buffer + 1 :])
-        found = closure_bound(replace(graph, buffers=buffers), orders)
-        return found.value, found.op
+        return replace(graph, buffers=buffers)
 
-    least, op = evaluate(0)
-    size = graph.buffers[buffer].size
-    reached = bound
-    while reached > least:
-        size -= reached - least
-        reached, op = evaluate(size)
-    return Change(buffer, graph.buffers[buffer].size - size, least, op)
+    without = resized(0)
+    least, size = closure_bound(without, orders).value, graph.buffers[buffer].size
+    while found.value > least:
+        if found.op is None:
+            size -= found.value - least
+        else:
+            size = least - closure_witness(without, found.op).value
+        found = closure_bound(resized(size), orders)
+    return Change(buffer, graph.buffers[buffer].size - size, least, found.op)
