@@ -7,8 +7,15 @@ from typing import Protocol
 import numpy as np
 
 from heuristics.kernels.place import run_place
+from heuristics.kernels.place_indexed import run_place_indexed
+from heuristics.kernels.sweep import run_sweep
 from optsched.arrays import IntArray
 from optsched.problem import PackingProblem
+
+MANY = 1_000
+"""Beyond this many buffers the index over time is quicker than a scan over all of them."""
+BLOCKS = 128
+"""Blocks of that index."""
 
 
 class Packing(Protocol):
@@ -18,12 +25,42 @@ class Packing(Protocol):
         """Return the offsets, shape `(k,)`: aligned, pins honoured."""
 
 
-def place_in_turn(problem: PackingProblem, sequence: IntArray, *, tightest: bool) -> IntArray:
-    """Place pinned buffers at their pins, then the others in sequence; see the kernel."""
-    pinned = problem.pin[sequence] >= 0
-    turn = np.concatenate([sequence[pinned], sequence[~pinned]])
+def place_in_turn(
+    problem: PackingProblem, sequence: IntArray, *, tightest: bool, times: int = 1
+) -> IntArray:
+    """Place pinned buffers at their pins, then the others in sequence; see the kernels.
+
+    Buffers that have no bytes or are never live come last, so that they are in nobody's way.
+
+    Parameters
+    ----------
+    problem
+        The buffers.
+    sequence
+        All of them, first to be placed first.
+    tightest
+        Best fit instead of first fit.
+    times
+        How often the caller will ask: compiling pays sooner.
+    """
+    hollow = (problem.size == 0) | (problem.start == problem.end)
+    rank = 2 * hollow[sequence] + (problem.pin[sequence] < 0)
+    turn = sequence[np.argsort(rank, kind="stable")]
+    if len(turn) > MANY:
+        starts, first, last = sections_of(problem)
+        return run_place_indexed.for_work(len(turn))(
+            turn,
+            first,
+            last,
+            problem.size,
+            problem.alignment,
+            problem.pin,
+            len(starts),
+            BLOCKS,
+            tightest,
+        )
     # The kernel compares pairs of buffers, a cheap step: 64 of them count as one element.
-    run = run_place.for_work(len(turn) * len(turn) // 64)
+    run = run_place.for_work(times * len(turn) * len(turn) // 64)
     return run(
         turn,
         problem.start,
@@ -33,3 +70,34 @@ def place_in_turn(problem: PackingProblem, sequence: IntArray, *, tightest: bool
         problem.pin,
         tightest,
     )
+
+
+def place_by_start(problem: PackingProblem, sequence: IntArray, *, tightest: bool) -> IntArray:
+    """Place in a sequence of ascending starts: as `place_in_turn`, but quicker without pins."""
+    if (problem.pin >= 0).any():
+        return place_in_turn(problem, sequence, tightest=tightest)
+    return run_sweep.for_work(len(problem))(
+        sequence,
+        np.argsort(problem.end, kind="stable"),
+        problem.start,
+        problem.end,
+        problem.size,
+        problem.alignment,
+        tightest,
+    )
+
+
+def sections_of(problem: PackingProblem) -> tuple[IntArray, IntArray, IntArray]:
+    """Cut time where live ranges start, and say which sections each of them covers.
+
+    Two live ranges overlap if and only if they share the later of their starts.
+
+    Returns
+    -------
+    starts, first, last
+        First step of each section; each buffer's sections `[first, last)`, none where it is
+        never live.
+    """
+    live = problem.start < problem.end
+    starts = np.unique(problem.start[live])
+    return starts, np.searchsorted(starts, problem.start), np.searchsorted(starts, problem.end)

@@ -1,28 +1,53 @@
-"""First fit: each buffer into the lowest hole that holds it, in one of three sequences."""
+"""First fit: each buffer into the lowest hole that holds it, in one of several sequences.
+
+What a placement costs is said in `heuristics.kernels`: all are quasi-linear on traces of models,
+and quadratic at worst; memory is O(k log k).
+"""
 
 from __future__ import annotations
 
-import numpy as np
-
-from heuristics.packings.common import place_in_turn
+from heuristics.packings import sequences
+from heuristics.packings.common import place_by_start, place_in_turn
 from optsched.arrays import IntArray
 from optsched.problem import PackingProblem
 
 
 def first_fit_size(problem: PackingProblem) -> IntArray:
     """Largest first, longer lifetime first among equals."""
-    duration = problem.end - problem.start
-    return place_in_turn(problem, np.lexsort((-duration, -problem.size)), tightest=False)
+    return place_in_turn(problem, sequences.by_size(problem), tightest=False)
 
 
 def first_fit_area(problem: PackingProblem) -> IntArray:
     """Largest product of size and lifetime first."""
-    # In exact integers: the product may leave 64 bits.
-    area = problem.size.astype(object) * (problem.end - problem.start)
-    sequence = np.argsort(-area, kind="stable")
-    return place_in_turn(problem, sequence, tightest=False)
+    return place_in_turn(problem, sequences.by_area(problem), tightest=False)
 
 
 def first_fit_start(problem: PackingProblem) -> IntArray:
-    """Earliest start first, larger first among equals: what a run-time allocator would do."""
-    return place_in_turn(problem, np.lexsort((-problem.size, problem.start)), tightest=False)
+    """Earliest start first, larger first among equals."""
+    return place_by_start(problem, sequences.by_start(problem), tightest=False)
+
+
+def first_fit_lifetime(problem: PackingProblem) -> IntArray:
+    """Longest lifetime first, larger first among equals.
+
+    References
+    ----------
+    M. Sekiyama, T. Imai, Y. Negishi, "Profile-guided memory optimization for deep neural
+    networks", arXiv:1804.10001: the longest of the buffers that fit, as here.
+    """
+    return place_in_turn(problem, sequences.by_lifetime(problem), tightest=False)
+
+
+def first_fit_conflicts(problem: PackingProblem) -> IntArray:
+    """Most buffers met in time first, larger first among equals.
+
+    References
+    ----------
+    Apache TVM, Unified Static Memory Planner, `greedy_by_conflicts`.
+    """
+    return place_in_turn(problem, sequences.by_conflicts(problem), tightest=False)
+
+
+def first_fit_breadth(problem: PackingProblem) -> IntArray:
+    """In the sequence of `greedy_by_breadth`."""
+    return place_in_turn(problem, sequences.by_breadth(problem), tightest=False)

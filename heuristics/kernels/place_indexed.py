@@ -1,0 +1,241 @@
+"""Placing many buffers one after another, with an index over time instead of a scan over all."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from heuristics.kernels.place import align
+from optsched.arrays import IntArray
+from optsched.jit import kernel
+
+
+@kernel
+def nodes_of(first: int, last: int, leaves: int, whole: IntArray, part: IntArray) -> int:
+    """Find the tree nodes that matter to the sections `[first, last)`.
+
+    Parameters
+    ----------
+    first, last
+        Sections, `first < last`.
+    leaves
+        Leaves of the tree: a power of two. Node `v` has the children `2v` and `2v + 1`, leaf `s`
+        is node `leaves + s`.
+    whole, part
+        Filled with the fewest nodes that make up the sections, and with the nodes above those.
+
+    Returns
+    -------
+    int
+        How many are in `whole`, plus 1000 times how many are in `part`.
+    """
+    wholes, parts = 0, 0
+    left, right = first + leaves, last + leaves
+    while left < right:
+        if left & 1:
+            whole[wholes] = left
+            wholes, left = wholes + 1, left + 1
+        if right & 1:
+            right -= 1
+            whole[wholes] = right
+            wholes += 1
+        left, right = left >> 1, right >> 1
+    left, right, width = first + leaves, last - 1 + leaves, 1
+    while left > 0:
+        if left * width - leaves < first or (left + 1) * width - leaves > last:
+            part[parts] = left
+            parts += 1
+        if right != left and (right + 1) * width - leaves > last:
+            part[parts] = right
+            parts += 1
+        # The row above starts at half the number but each node is twice as wide.
+        left, right, width = left >> 1, right >> 1, width << 1
+    return wholes + 1000 * parts
+
+
+@kernel
+def add_bytes(lows: IntArray, highs: IntArray, begin: int, length: int, low: int, high: int) -> int:
+    """Unite `[low, high)` with the ascending byte ranges of a list; return its new length."""
+    at, end = begin, begin + length
+    while at < end:
+        middle = (at + end) >> 1
+        if highs[middle] < low:
+            at = middle + 1
+        else:
+            end = middle
+    end = begin + length
+    past = at
+    while past < end and lows[past] <= high:
+        past += 1
+    if past == at:
+        for q in range(end, at, -1):
+            lows[q], highs[q] = lows[q - 1], highs[q - 1]
+        lows[at], highs[at] = low, high
+        return length + 1
+    lows[at] = min(low, lows[at])
+    highs[at] = max(high, highs[past - 1])
+    gone = past - at - 1
+    if gone > 0:
+        for q in range(past, end):
+            lows[q - gone], highs[q - gone] = lows[q], highs[q]
+    return length - gone
+
+
+@kernel
+def sink(keys: IntArray, items: IntArray, at: int, count: int) -> None:
+    """Move an entry of a heap, least key first, down to its place."""
+    key, item = keys[at], items[at]
+    while True:
+        child = 2 * at + 1
+        if child >= count:
+            break
+        if child + 1 < count and keys[child + 1] < keys[child]:
+            child += 1
+        if keys[child] >= key:
+            break
+        keys[at], items[at] = keys[child], items[child]
+        at = child
+    keys[at], items[at] = key, item
+
+
+@kernel
+def find_hole(
+    lows: IntArray,
+    highs: IntArray,
+    at: IntArray,
+    end: IntArray,
+    keys: IntArray,
+    items: IntArray,
+    lists: int,
+    size: int,
+    alignment: int,
+    tightest: bool,
+) -> int:
+    """Return the offset of the lowest or tightest hole between the ranges of several lists.
+
+    List `l` is `lows[at[l]:end[l]]` with its `highs`, not empty; `at`, `keys` and `items` are
+    overwritten.
+    """
+    for q in range(lists):
+        keys[q], items[q] = lows[at[q]], q
+    for q in range(lists // 2 - 1, -1, -1):
+        sink(keys, items, q, lists)
+    low, best, spare = 0, -1, 2**63 - 1
+    while lists > 0:
+        if keys[0] > low:
+            found = align(low, alignment)
+            if size <= keys[0] - found < spare:
+                best, spare = found, keys[0] - found
+                if not tightest or spare == size:
+                    return best
+        q = items[0]
+        p, past = at[q], end[q]
+        low = max(low, highs[p])
+        p += 1
+        while p < past and highs[p] <= low:
+            p += 1
+        at[q] = p
+        if p < past:
+            keys[0] = lows[p]
+        else:
+            lists -= 1
+            keys[0], items[0] = keys[lists], items[lists]
+        sink(keys, items, 0, lists)
+    return best if best >= 0 else align(low, alignment)
+
+
+@kernel
+def run_place_indexed(
+    sequence: IntArray,
+    first: IntArray,
+    last: IntArray,
+    size: IntArray,
+    alignment: IntArray,
+    pin: IntArray,
+    sections: int,
+    blocks: int,
+    tightest: bool,
+) -> IntArray:
+    """Return the same offsets as `run_place`, shape `(k,)`; buffers without bytes lie at 0.
+
+    Parameters
+    ----------
+    sequence, size, alignment, pin, tightest
+        As for `run_place`.
+    first, last
+        Live ranges in sections, numbered below `sections`.
+    blocks
+        Time is cut into this many blocks, a power of two.
+
+    Notes
+    -----
+    A binary tree over the sections; the nodes of one of its rows are the blocks. A live range is
+    made up of O(log k) nodes, its own. Lists of occupied byte ranges, united where they touch:
+
+    - per node, of the buffers that are live somewhere in it;
+    - per node below the blocks, of the buffers that have it as their own;
+    - per block, of the buffers that are live in all of it.
+
+    What a buffer meets is in the first lists of its own nodes and the others of the nodes above.
+    O(k (log k + blocks)) memory at worst. A placement costs O(r log log k), where r is the number
+    of united ranges that it passes: few where buffers lie close.
+    """
+    leaves = blocks
+    while leaves < sections:
+        leaves *= 2
+    per_block = leaves // blocks
+    whole, part = np.empty(200, np.int64), np.empty(200, np.int64)
+    # Lists below 2 leaves: of the buffers live in all of a node; above: in some of it.
+    begin = np.zeros(4 * leaves + 1, np.int64)
+    for i in sequence:
+        if size[i] > 0 and first[i] < last[i]:
+            counts = nodes_of(first[i], last[i], leaves, whole, part)
+            for q in range(counts % 1000):
+                if whole[q] >= 2 * blocks:
+                    begin[whole[q] + 1] += 1
+                begin[2 * leaves + whole[q] + 1] += 1
+            for q in range(counts // 1000):
+                begin[2 * leaves + part[q] + 1] += 1
+            for q in range(-(-first[i] // per_block), last[i] // per_block):
+                begin[blocks + q + 1] += 1
+    for q in range(4 * leaves):
+        begin[q + 1] += begin[q]
+    length = np.zeros(4 * leaves, np.int64)
+    lows, highs = np.empty(begin[4 * leaves], np.int64), np.empty(begin[4 * leaves], np.int64)
+    at, end = np.empty(400, np.int64), np.empty(400, np.int64)
+    keys, items = np.empty(400, np.int64), np.empty(400, np.int64)
+    offsets = np.zeros(len(sequence), np.int64)
+    for i in sequence:
+        offsets[i] = max(0, pin[i])
+        if size[i] == 0 or first[i] >= last[i]:
+            continue
+        counts = nodes_of(first[i], last[i], leaves, whole, part)
+        wholes, parts = counts % 1000, counts // 1000
+        if pin[i] < 0:
+            lists = 0
+            for q in range(wholes + parts + 2):
+                if q < wholes:
+                    v = 2 * leaves + whole[q]
+                elif q < wholes + parts:
+                    v = part[q - wholes] if part[q - wholes] >= 2 * blocks else 0
+                else:
+                    # Who lives in all of a node above the blocks lives in one of these two.
+                    v = blocks + (first[i] if q == wholes + parts else last[i] - 1) // per_block
+                if length[v] > 0:
+                    at[lists], end[lists] = begin[v], begin[v] + length[v]
+                    lists += 1
+            offsets[i] = find_hole(
+                lows, highs, at, end, keys, items, lists, size[i], alignment[i], tightest
+            )
+        low, high = offsets[i], offsets[i] + size[i]
+        for q in range(wholes):
+            v = whole[q]
+            if v >= 2 * blocks:
+                length[v] = add_bytes(lows, highs, begin[v], length[v], low, high)
+            v += 2 * leaves
+            length[v] = add_bytes(lows, highs, begin[v], length[v], low, high)
+        for q in range(parts):
+            v = 2 * leaves + part[q]
+            length[v] = add_bytes(lows, highs, begin[v], length[v], low, high)
+        for v in range(blocks - (-first[i] // per_block), blocks + last[i] // per_block):
+            length[v] = add_bytes(lows, highs, begin[v], length[v], low, high)
+    return offsets

@@ -1,0 +1,72 @@
+"""Hill climb over the sequences in which first fit places the buffers."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import numpy.typing as npt
+
+from heuristics.packings import sequences
+from heuristics.packings.common import place_in_turn
+from optsched.arrays import IntArray
+from optsched.problem import PackingProblem
+
+ATTEMPTS = 100
+PLACEMENTS = 100_000
+"""Bound on attempts times buffers."""
+
+
+def hill_climb(problem: PackingProblem, *, seed: int = 0) -> IntArray:
+    """Start with the largest first; swap turns of what ends at the slab's top and what it meets.
+
+    A swap stays if the slab does not grow. The work is bounded by attempts and by placements, so
+    beyond some ten thousand buffers it is first fit by size and little else.
+
+    References
+    ----------
+    Apache TVM, Unified Static Memory Planner, `hill_climb`.
+    """
+    sequence = sequences.by_size(problem)
+    attempts = min(ATTEMPTS, PLACEMENTS // max(1, len(problem)))
+    offsets = place_in_turn(problem, sequence, tightest=False)
+    slab = problem.slab_size(offsets)
+    turn = np.empty(len(problem), np.int64)
+    turn[sequence] = np.arange(len(problem))
+    solid = (problem.size > 0) & (problem.start < problem.end)
+    movable = solid & (problem.pin < 0)
+    rng = Random(seed)
+    for _ in range(attempts):
+        tops = np.flatnonzero(movable & (offsets + problem.size == slab))
+        if slab == problem.max_load or len(tops) == 0:
+            break
+        i = _any(tops, rng)
+        rivals = _earlier(problem, turn, movable, i)
+        if len(rivals) and rng.random() < 0.5:
+            # One step further: whom a rival of the buffer meets.
+            i = _any(rivals, rng)
+            rivals = _earlier(problem, turn, movable, i)
+        if len(rivals) == 0:
+            continue
+        j = _any(rivals, rng)
+        sequence[turn[i]], sequence[turn[j]] = j, i
+        found = place_in_turn(problem, sequence, tightest=False, times=attempts)
+        if problem.slab_size(found) <= slab:
+            offsets, slab = found, problem.slab_size(found)
+            turn[i], turn[j] = turn[j], turn[i]
+        else:
+            sequence[turn[i]], sequence[turn[j]] = i, j
+    return offsets
+
+
+def _earlier(
+    problem: PackingProblem, turn: IntArray, movable: npt.NDArray[np.bool_], i: int
+) -> IntArray:
+    """Return the buffers placed before `i` that it meets in time."""
+    meets = (problem.start < problem.end[i]) & (problem.end > problem.start[i])
+    return np.flatnonzero(meets & movable & (turn < turn[i]))
+
+
+def _any(buffers: IntArray, rng: Random) -> int:
+    # Of all of Random, the stream of `random` alone is promised to stay as it is.
+    return int(buffers[int(rng.random() * len(buffers))])

@@ -1,0 +1,76 @@
+"""Sequences in which buffers are placed; equal in all that is named, the lower number first."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from heuristics.packings.common import sections_of
+from optsched.arrays import IntArray
+from optsched.problem import PackingProblem
+
+
+def by_size(problem: PackingProblem) -> IntArray:
+    """Largest first, then longer lifetime."""
+    return np.lexsort((problem.start - problem.end, -problem.size))
+
+
+def by_area(problem: PackingProblem) -> IntArray:
+    """Largest product of size and lifetime first."""
+    duration = problem.end - problem.start
+    most = int(problem.size.max(initial=0)) * int(duration.max(initial=0))
+    # In exact integers: the product may leave 64 bits.
+    size = problem.size if most < 2**63 else problem.size.astype(object)
+    return np.argsort(-(size * duration), kind="stable")
+
+
+def by_start(problem: PackingProblem) -> IntArray:
+    """Earliest start first, then larger."""
+    return np.lexsort((-problem.size, problem.start))
+
+
+def by_lifetime(problem: PackingProblem) -> IntArray:
+    """Longest lifetime first, then larger."""
+    return np.lexsort((-problem.size, problem.start - problem.end))
+
+
+def by_conflicts(problem: PackingProblem) -> IntArray:
+    """Most buffers that overlap in time first, then larger."""
+    return np.lexsort((-problem.size, -conflicts(problem)))
+
+
+def by_breadth(problem: PackingProblem) -> IntArray:
+    """Buffers of the step with most live bytes first, then those of the next such step, and so on.
+
+    Among buffers of a step the larger first. Equal steps: the earlier first.
+    """
+    starts, first, last = sections_of(problem)
+    load = np.zeros(len(starts) + 1, np.int64)
+    np.add.at(load, first, problem.size)
+    np.subtract.at(load, last, problem.size)
+    heaviest = np.argsort(-np.cumsum(load)[:-1], kind="stable")
+    rank = np.empty(len(starts), np.int64)
+    rank[heaviest] = np.arange(len(starts))
+    return np.lexsort((-problem.size, _least(rank, first, last)))
+
+
+def conflicts(problem: PackingProblem) -> IntArray:
+    """Return how many buffers each one overlaps in time, itself included; 0 if never live."""
+    live = problem.start < problem.end
+    begun = np.searchsorted(np.sort(problem.start[live]), problem.end)
+    ended = np.searchsorted(np.sort(problem.end[live]), problem.start, side="right")
+    return np.where(live, begun - ended, 0)
+
+
+def _least(values: IntArray, first: IntArray, last: IntArray) -> IntArray:
+    """Return `min(values[first:last])` of each range; for an empty one more than any value.
+
+    A table of the minima over all stretches of 1, 2, 4, ... values answers each range by two.
+    """
+    least = np.full(len(first), len(values), np.int64)
+    length, width = last - first, 1
+    while width <= len(values):
+        ours = (width <= length) & (length < 2 * width)
+        least[ours] = np.minimum(values[first[ours]], values[last[ours] - width])
+        values = np.minimum(values[: len(values) - width], values[width:])
+        width *= 2
+    return least

@@ -1,0 +1,42 @@
+"""Skyline: the best-fit heuristic of strip packing, with live ranges as fixed abscissae."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from heuristics.kernels.skyline import run_skyline
+from heuristics.packings.common import place_in_turn, sections_of
+from optsched.arrays import IntArray
+from optsched.problem import PackingProblem
+
+
+def skyline(problem: PackingProblem) -> IntArray:
+    """Fill the lowest niche with the longest-lived buffer that it holds, the larger among equals.
+
+    Where a niche holds none of those left it is filled up to the lower of its sides. With pins,
+    buffers are placed first fit in the sequence of these offsets. O(k log^2 k) time, O(k log k)
+    memory.
+
+    References
+    ----------
+    E. Burke, G. Kendall, G. Whitwell, "A new placement heuristic for the orthogonal
+    stock-cutting problem", Operations Research 52(4), 2004.
+    """
+    solid = np.flatnonzero((problem.size > 0) & (problem.start < problem.end))
+    duration = problem.end[solid] - problem.start[solid]
+    wanted = solid[np.lexsort((-problem.size[solid], -duration))]
+    starts, first, last = sections_of(problem)
+    offsets = np.zeros(len(problem), np.int64)
+    by_start = np.argsort(first[wanted], kind="stable")
+    begun = np.searchsorted(first[wanted][by_start], np.arange(len(starts) + 1))
+    offsets[wanted] = run_skyline.for_work(4 * len(wanted))(
+        by_start,
+        begun,
+        first[wanted],
+        last[wanted],
+        problem.size[wanted],
+        problem.alignment[wanted],
+    )
+    if (problem.pin >= 0).any():
+        return place_in_turn(problem, np.argsort(offsets, kind="stable"), tightest=False)
+    return offsets
