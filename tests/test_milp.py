@@ -64,19 +64,17 @@ def test_without_time_nothing_is_claimed() -> None:
 def test_both_solvers_live_in_one_process(first: str) -> None:
     second = "optsched.milp" if first == "optsched.cpsat" else "optsched.cpsat"
     call = {
-        "optsched.cpsat": "from optsched.cpsat import solve_order as f",
-        "optsched.milp": "from optsched.milp import solve_order_milp as f",
+        "optsched.cpsat": "from optsched.cpsat import solve_order; print(solve_order(g).value)",
+        "optsched.milp": "from optsched.milp import solve_order_milp as f; print(f(g).value)",
     }
-    script = f"""
+    script = """
 from optsched.builder import GraphBuilder
 build = GraphBuilder()
-build.op("a", writes={{"x": 3, "y": 1}})
-build.op("b", reads=["x"], writes={{"z": 2}})
+build.op("a", writes={"x": 3, "y": 1})
+build.op("b", reads=["x"], writes={"z": 2})
 build.op("c", reads=["y", "z"])
-graph = build.build()
-for line in {[call[first], call[second], call[first]]!r}:
-    exec(line)
-    print(f(graph).value)
+g = build.build()
 """
+    script += "\n".join([call[first], call[second], call[first]])
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.split() == ["6", "6", "6"], done.stderr

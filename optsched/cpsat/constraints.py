@@ -147,17 +147,12 @@ def _time_interval(
     return model.new_interval_var(first, length, last, f"time{name}")
 
 
-def add_bounds(
-    variables: Variables, *, peak: int = 0, slab: int = 0, capacity: int | None = None
-) -> None:
-    """State proved lower bounds, and the upper bound that is asked for, in units."""
+def add_bounds(variables: Variables, *, peak: int = 0, slab: int = 0) -> None:
+    """State lower bounds that are known already, in units."""
     if variables.peak is not None:
         variables.model.add(variables.peak >= peak)
     if variables.slab is not None:
         variables.model.add(variables.slab >= slab)
-    if capacity is not None:
-        limited = variables.peak if variables.slab is None else variables.slab
-        variables.model.add(limited <= capacity)
 
 
 def add_clause(variables: Variables, first: Literal, then: Literal) -> None:

@@ -198,19 +198,12 @@ def test_pinned_offsets(offset: int, expected: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("peak", "slab", "expected"), [(9, 10, True), (8, 10, False), (9, 9, False), (9, 13, False)]
+    ("peak", "slab", "expected"), [(9, 10, True), (8, 10, False), (9, 9, False)]
 )
 def test_bounds(peak: int, slab: int, expected: bool) -> None:
     variables = ordered(diamond(), placed=True)
-    add_bounds(variables, peak=9, slab=10, capacity=12)
+    add_bounds(variables, peak=9, slab=10)
     assert is_feasible(variables, {variables.peak: peak, variables.slab: slab}) is expected
-
-
-def test_capacity_limits_the_peak_of_an_order() -> None:
-    for peak, expected in ((9, True), (10, False)):
-        variables = ordered(diamond())
-        add_bounds(variables, capacity=9)
-        assert is_feasible(variables, {variables.peak: peak}) is expected
 
 
 @pytest.mark.parametrize("first", [0, 1])

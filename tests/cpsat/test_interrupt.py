@@ -64,5 +64,5 @@ def test_an_error_of_the_listener_is_passed_on(task: tuple[Graph, Plan]) -> None
         raise RuntimeError("listener")
 
     with pytest.raises(RuntimeError, match="listener"):
-        solve_joint(graph, warm_start=plan, on_event=listen, limits=Limits(60.0))
+        solve_joint(graph, warm_start=plan, on_event=listen, limits=Limits(60.0), staged=False)
     assert not [t for t in threading.enumerate() if t.name == "cp-sat"]

@@ -1,0 +1,113 @@
+"""Three ways to tell CP-SAT about an order, on the same graphs; which closes soonest is shown.
+
+Run `python -m experiments.cross_check.order_models`. `booleans` is the model of
+:mod:`optsched.cpsat`; `positions` has integer positions, all different, intervals and a cumulative
+constraint; `linked` is both, tied together.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from experiments.cross_check.floor_graphs import FAMILIES
+from optsched.cpsat import NO_CUTS
+from optsched.cpsat.constraints import add_times
+from optsched.cpsat.instance import INPUT, Instance, order_instance
+from optsched.cpsat.model import order_model
+from optsched.graph import Graph
+from tests.generators import random_graph
+
+SECONDS = 30.0
+
+
+def booleans(instance: Instance) -> tuple[Any, Any]:
+    """Whether each op is done by each step."""
+    variables = order_model(instance, NO_CUTS)
+    variables.model.minimize(variables.peak)
+    return variables.model, variables.peak
+
+
+def linked(instance: Instance) -> tuple[Any, Any]:
+    """The booleans, and positions with the constraints of `positions`."""
+    variables = order_model(instance, NO_CUTS)
+    variables._add_times()
+    add_times(variables)
+    _add_intervals(variables.model, instance, variables.position, variables.peak, variables.windows)
+    variables.model.minimize(variables.peak)
+    return variables.model, variables.peak
+
+
+def positions(instance: Instance) -> tuple[Any, Any]:
+    """No boolean at all."""
+    model = cp_model.CpModel()
+    windows = instance.windows()
+    steps = [model.new_int_var(early, late, "") for early, late in windows]
+    for v, before in enumerate(instance.preds):
+        for u in before:
+            model.add(steps[u] < steps[v])
+    peak = model.new_int_var(0, sum(item.size for item in instance.items), "peak")
+    _add_intervals(model, instance, steps, peak, windows)
+    model.minimize(peak)
+    return model, peak
+
+
+def _add_intervals(
+    model: Any, instance: Instance, steps: list[Any], peak: Any, windows: list[tuple[int, int]]
+) -> None:
+    model.add_all_different(steps)
+    intervals = []
+    for item in instance.items:
+        start = 0 if item.birth == INPUT else steps[item.birth]
+        end: Any = instance.horizon
+        if not item.kept:
+            end = model.new_int_var(1, instance.horizon, "")
+            model.add_max_equality(end, [steps[u] + 1 for u in item.users])
+        length = model.new_int_var(1, instance.horizon, "")
+        intervals.append(model.new_interval_var(start, length, end, ""))
+    model.add_cumulative(intervals, [item.size for item in instance.items], peak)
+
+
+MODELS: dict[str, Callable[[Instance], tuple[Any, Any]]] = {
+    "booleans": booleans,
+    "positions": positions,
+    "linked": linked,
+}
+
+
+def measure(graph: Graph) -> None:
+    """Solve one graph with every model and print a line for each."""
+    instance = order_instance(graph)
+    for name, make in MODELS.items():
+        started = time.perf_counter()
+        model, _ = make(instance)
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.max_time_in_seconds = SECONDS
+        solver.parameters.presolve_inclusion_work_limit = 0
+        status = solver.solve(model)
+        found = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
+        value = int(solver.objective_value) if found else None
+        bound = int(solver.best_objective_bound)
+        seconds = time.perf_counter() - started
+        print(f"{graph.name:22} {name:10} {value!s:>8} {bound:8} {seconds:6.1f} s", flush=True)
+
+
+def main() -> int:
+    """Run all graphs."""
+    for make in FAMILIES.values():
+        measure(make(0))
+    for ops in (20, 40, 60):
+        features = {"inputs", "multi", "workspace"}
+        rng = np.random.default_rng(ops)
+        measure(random_graph(rng, ops, max_size=512, features=features, name=f"random_{ops}"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
