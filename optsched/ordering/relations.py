@@ -21,8 +21,9 @@ from optsched.ordering.problem import Problem
 TOO_MANY = 3_000
 """Above this many ops the matrix of relations is too large to work with."""
 
-PATIENCE = 48
-"""Ops without a new relation after which a sweep ends."""
+PATIENCE, PATIENT_WORK = 48, 30_000
+"""Ops without a new relation after which a sweep ends: `PATIENT_WORK` over the number of ops, but
+at least `PATIENCE`."""
 
 
 def related(net: Net) -> Matrix:
@@ -85,13 +86,14 @@ class Relations:
         """
         guess = np.asarray(expected, np.int64).copy()
         imply = self.problem.pick(imply_at)
+        patience = max(PATIENCE, PATIENT_WORK // max(1, self.problem.ops))
         idle: set[int] = set()
         while True:
             self.net = self.strengthened()
             found = len(self.added)
             misses = 0
             for v in np.argsort(-guess, kind="stable").tolist():
-                if misses > PATIENCE:
+                if misses > patience:
                     break
                 if v in idle:
                     continue
