@@ -28,7 +28,7 @@ from optsched.proof import (
 )
 
 State: TypeAlias = tuple[int, int, frozenset[int]]
-"""Ops that have ended, as a mask; bytes live then; ops that are ready."""
+"""Ops that were moved, as a mask; bytes live then; ops that may move next."""
 
 
 def check_certificate(graph: Graph, certificate: Certificate) -> str:
@@ -104,7 +104,7 @@ class _Checker:
             case OrderStep():
                 self.check_order(step)
             case StatesStep():
-                self.check_states(step.states)
+                self.check_states(step.states, step.backward)
 
     def check_order(self, step: OrderStep) -> None:
         """Were `second` to run before `first`, one of them would not fit. Add the precedence."""
@@ -183,52 +183,57 @@ class _Checker:
     def _buffer(self, b: int) -> str:
         return repr(self.graph.buffers[b].name) if 0 <= b < len(self.graph.buffers) else str(b)
 
-    def check_states(self, states: Sequence[tuple[int, int]]) -> None:
-        """Check that the states lead only to each other within the budget, and none is full.
+    def check_states(self, states: Sequence[tuple[int, int]], backward: bool) -> None:
+        """Check that the states lead only to each other within the budget, and none is the end.
 
-        Closure rule: a ready op that fits and leaves no more bytes behind than it found runs at
-        once. By `M(X | Y) + M(X & Y) <= M(X) + M(Y)`, any order within the budget stays within it
-        when that op moves up to here.
+        Forward, a move runs a ready op. Backward, from the full state on, it takes back an op that
+        no op of the state follows; a state is then written as the ops that were taken back.
+
+        Closure rule: a move that fits and leaves no more bytes than it found is made at once. By
+        `M(X | Y) + M(X & Y) <= M(X) + M(Y)`, any order within the budget stays so if it does that.
         """
-        needs = [sum(1 << u for u in row) for row in self.before]
+        order, contrary = (self.behind, self.before)[:: -1 if backward else 1]
+        needs = [sum(1 << u for u in row) for row in contrary]
         held: list[list[tuple[int, int]]] = [[] for _ in needs]
         for b, row in self.holders.items():
             mask = sum(1 << v for v in row)
             for v in row:
                 held[v].append((mask, self.graph.buffers[b].size))
 
-        def run(state: State, v: int) -> State:
-            done, live, ready = state
-            done |= 1 << v
-            freed = sum(size for mask, size in held[v] if not mask & ~done)
-            fresh = {w for w in self.behind[v] if not needs[w] & ~done}
-            return done, live + self.born[v] - freed, (ready - {v}) | fresh
-
-        def fits(state: State, v: int) -> bool:
-            return state[1] + self.born[v] <= self.budget
+        def move(state: State, v: int) -> tuple[State, int]:
+            """Return the state after a move, and the bytes while the op runs."""
+            before, live, ready = state
+            moved = before | 1 << v
+            missing = before if backward else ~moved
+            change = self.born[v] - sum(size for mask, size in held[v] if not mask & missing)
+            after = live - change if backward else live + change
+            fresh = {w for w in order[v] if not needs[w] & ~moved}
+            running = self.born[v] + (after if backward else live)
+            return (moved, after, (ready - {v}) | fresh), running
 
         def close(state: State) -> State:
             start = None
             while state != start:
                 start = state
                 for v in start[2]:
-                    after = run(state, v)
-                    if fits(state, v) and after[1] <= state[1]:
+                    after, running = move(state, v)
+                    if running <= self.budget and after[1] <= state[1]:
                         state = after
             return state
 
         first = frozenset(v for v, need in enumerate(needs) if not need)
-        found = [close((0, self.initial, first))]
+        found = [close((0, self.kept if backward else self.initial, first))]
         for number, (parent, v) in enumerate(states, start=1):
             if not 0 <= parent < number or v not in found[parent][2]:
                 raise PlanError(f"state {number}: op {self._op(v)} is not ready in state {parent}")
-            found.append(close(run(found[parent], v)))
+            found.append(close(move(found[parent], v)[0]))
         known = {state[0] for state in found}
         if (1 << len(needs)) - 1 in known:
-            raise PlanError("the full state is among the states: an order is within the budget")
+            raise PlanError("the states get to the end: an order is within the budget")
         for number, state in enumerate(found):
             for v in state[2]:
-                if fits(state, v) and close(run(state, v))[0] not in known:
+                after, running = move(state, v)
+                if running <= self.budget and close(after)[0] not in known:
                     raise PlanError(f"state {number}: op {self._op(v)} leads to no listed state")
 
 

@@ -81,16 +81,19 @@ class OrderStep:
 
 @dataclass(frozen=True, slots=True)
 class StatesStep:
-    """Last step: the states that orders within the budget reach, the full one not among them.
+    """Last step: all states that orders within the budget reach; they do not get to the end.
 
     Parameters
     ----------
+    backward
+        Orders are followed from their end; the states are then those from which the end is reached.
     states
         `(parent, op)` for each state but the first, `parent` being the number of an earlier one:
         the state after that op, and after all ops then that the closure rule runs at once. State 0
-        is the empty one, closed likewise.
+        is where orders begin (end, if backward), closed likewise.
     """
 
+    backward: bool
     states: tuple[tuple[int, int], ...]
 
 

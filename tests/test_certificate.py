@@ -21,6 +21,8 @@ import pytest
 
 from experiments.small_graphs.graphs import diamond
 from optsched.certificate import bounds, certify_peak, write
+from optsched.certificate.flow import Network
+from optsched.certificate.states import list_states
 from optsched.check_certificate import check_certificate
 from optsched.cli import main
 from optsched.errors import FormatError, OptschedError, PlanError
@@ -92,13 +94,31 @@ def test_a_bound_above_the_least_peak_is_refused() -> None:
             check_certificate(graph, lowered)
 
 
+@pytest.mark.parametrize("backward", [False, True])
+def test_states_are_listed_for_every_budget_below_the_least_peak(backward: bool) -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(300):
+        graph = random_graph(rng, ops=int(rng.integers(1, 10)))
+        peak = least_peak(graph)
+        network = Network(graph)
+        assert list_states(network, peak, 10_000, None, backward=backward) is None
+        for budget in {b for b in (peak - 1, peak - 3, peak // 2) if 0 <= b < peak}:
+            step = list_states(network, budget, 10_000, None, backward=backward)
+            assert step is not None
+            certificate = Certificate(graph.name, budget + 1, (step,))
+            assert check_certificate(graph, certificate) == "L3"
+            other = StatesStep(not backward, step.states)
+            with pytest.raises(PlanError):
+                check_certificate(graph, Certificate(graph.name, peak + 1, (other,)))
+
+
 def test_a_dropped_state_is_refused() -> None:
     dropped = 0
     for graph, _, certificate in samples():
         last = certificate.steps[-1] if certificate.steps else None
         if not isinstance(last, StatesStep) or not last.states:
             continue
-        steps = (*certificate.steps[:-1], StatesStep(last.states[:-1]))
+        steps = (*certificate.steps[:-1], StatesStep(last.backward, last.states[:-1]))
         with pytest.raises(PlanError, match="leads to no listed state"):
             check_certificate(graph, Certificate(graph.name, certificate.bound, steps))
         dropped += 1
@@ -245,7 +265,7 @@ def set_fraction(document: Document) -> None:
 
 
 def set_true(document: Document) -> None:
-    document["steps"] = [{"kind": "states", "states": [[True, 0]]}]
+    document["steps"] = [{"kind": "states", "backward": False, "states": [[True, 0]]}]
 
 
 def set_unknown_kind(document: Document) -> None:
@@ -265,7 +285,7 @@ def set_format(document: Document) -> None:
 
 
 def set_far_parent(document: Document) -> None:
-    document["steps"] = [{"kind": "states", "states": [[7, 0]]}]
+    document["steps"] = [{"kind": "states", "backward": True, "states": [[7, 0]]}]
 
 
 @pytest.mark.parametrize(

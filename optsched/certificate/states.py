@@ -1,7 +1,7 @@
 """Certificates of rung L3: all states that orders within a budget reach.
 
-A search of its own, forward only, with the closure rule and nothing else: what the engine does
-besides (both directions, commits, contractions) is quicker but harder to check.
+A search of its own, from one end, with the closure rule and nothing else: what the engine does
+besides (commits, contractions, both ends in turns) is quicker but harder to check.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CHECK_EVERY = 512
 
 @dataclass(slots=True)
 class _State:
-    """Ops that have ended as a mask, bytes live then, and the ops that may run next."""
+    """Ops that were moved as a mask, bytes live then, and the ops that may move next."""
 
     done: int
     live: int
@@ -27,7 +27,7 @@ class _State:
 
 
 def list_states(
-    network: Network, budget: int, most: int, deadline: float | None
+    network: Network, budget: int, most: int, deadline: float | None, *, backward: bool
 ) -> StatesStep | None:
     """Return all states within a budget, or None.
 
@@ -41,13 +41,15 @@ def list_states(
         States at most.
     deadline
         `time.monotonic()` after which to give up.
+    backward
+        Take ops back from the full state instead of running them from the empty one.
 
     Returns
     -------
     StatesStep or None
         None if they are more than `most`, time is up, or an order is within the budget.
     """
-    moves = _Moves(network, budget)
+    moves = _Moves(network, budget, backward)
     root = moves.close(moves.root())
     full = (1 << len(network.born)) - 1
     number = {root.done: 0}
@@ -62,22 +64,25 @@ def list_states(
         if len(number) % CHECK_EVERY == 0 and deadline is not None and time.monotonic() > deadline:
             return None
         for v in sorted(state.ready):
-            if state.live + network.born[v] > budget:
+            if not moves.fits(state, v):
                 continue
-            after = moves.close(moves.run(state, v))
+            after = moves.close(moves.make(state, v))
             if after.done not in number:
                 entries.append((number[state.done], v))
                 number[after.done] = len(entries)
                 open_states.append(after)
-    return StatesStep(tuple(entries))
+    return StatesStep(backward, tuple(entries))
 
 
 class _Moves:
-    """Which ops may run, and what they change."""
+    """Which ops may move, and what that changes."""
 
-    def __init__(self, network: Network, budget: int) -> None:
-        self.network, self.budget = network, budget
-        self.needs = [_mask(row) for row in network.pred]
+    def __init__(self, network: Network, budget: int, backward: bool) -> None:
+        self.network, self.budget, self.backward = network, budget, backward
+        ahead, self.order = network.pred, network.succ
+        if backward:
+            ahead, self.order = network.succ, network.pred
+        self.needs = [_mask(row) for row in ahead]
         self.held: list[list[tuple[int, int]]] = [[] for _ in network.born]
         for b, users in network.users.items():
             for v in users:
@@ -85,29 +90,33 @@ class _Moves:
 
     def root(self) -> _State:
         ready = frozenset(v for v, need in enumerate(self.needs) if not need)
-        return _State(0, self.network.initial, ready)
+        return _State(0, self.network.kept if self.backward else self.network.initial, ready)
 
-    def run(self, state: _State, v: int) -> _State:
+    def freed(self, state: _State, v: int) -> int:
+        """Bytes that are released when `v` ends."""
+        missing = state.done if self.backward else ~(state.done | 1 << v)
+        return sum(size for mask, size in self.held[v] if not mask & missing)
+
+    def fits(self, state: _State, v: int) -> bool:
+        more = self.freed(state, v) if self.backward else self.network.born[v]
+        return state.live + more <= self.budget
+
+    def make(self, state: _State, v: int) -> _State:
         done = state.done | 1 << v
-        left = ~done
-        freed = sum(size for mask, size in self.held[v] if not mask & left)
-        fresh = [w for w in self.network.succ[v] if not self.needs[w] & left]
-        return _State(
-            done, state.live + self.network.born[v] - freed, (state.ready - {v}).union(fresh)
-        )
+        change = self.network.born[v] - self.freed(state, v)
+        fresh = [w for w in self.order[v] if not self.needs[w] & ~done]
+        live = state.live - change if self.backward else state.live + change
+        return _State(done, live, (state.ready - {v}).union(fresh))
 
     def close(self, state: _State) -> _State:
-        """Run ops that fit and leave no more bytes than they found, as long as there are any."""
+        """Make moves that fit and leave no more bytes than they found, as long as there are any."""
         changed = True
         while changed:
             changed = False
             for v in state.ready:
-                born = self.network.born[v]
-                if state.live + born > self.budget:
-                    continue
-                left = ~(state.done | 1 << v)
-                if born <= sum(size for mask, size in self.held[v] if not mask & left):
-                    state = self.run(state, v)
+                change = self.network.born[v] - self.freed(state, v)
+                if (-change if self.backward else change) <= 0 and self.fits(state, v):
+                    state = self.make(state, v)
                     changed = True
         return state
 

@@ -14,7 +14,7 @@ from optsched.certificate.flow import Network
 from optsched.certificate.states import list_states
 from optsched.check_certificate import check_certificate
 from optsched.graph import Graph
-from optsched.proof import Certificate, Step
+from optsched.proof import Certificate, StatesStep, Step
 
 FEW_STATES = 2_000
 """So many states are listed before precedences are looked for that would make them fewer."""
@@ -83,7 +83,7 @@ def _refutation(
     graph: Graph, order: IntArray, budget: int, most_states: int, deadline: float | None
 ) -> tuple[Step, ...] | None:
     """Return steps that refute a budget, or None."""
-    few = list_states(Network(graph), budget, min(FEW_STATES, most_states), deadline)
+    few = _states(Network(graph), budget, min(FEW_STATES, most_states), deadline)
     if few is not None:
         return (few,)
     precedences, last = refute(graph, order, budget, deadline)
@@ -92,8 +92,18 @@ def _refutation(
     network = Network(graph)
     for step in precedences:
         network.add(step.first, step.second)
-    last = list_states(network, budget, most_states, deadline)
+    last = _states(network, budget, most_states, deadline)
     return None if last is None else (*precedences, last)
+
+
+def _states(network: Network, budget: int, most: int, deadline: float | None) -> StatesStep | None:
+    """List the states from one end: the one that has few, else the back, where fewer is usual."""
+    tries = [(few, backward) for few in (most // 50, most) for backward in (True, False)]
+    for few, backward in tries:
+        found = list_states(network, budget, few, deadline, backward=backward)
+        if found is not None:
+            return found
+    return None
 
 
 def _checked(graph: Graph, bound: int, steps: tuple[Step, ...]) -> Written:

@@ -40,7 +40,7 @@ _STEP_KEYS: dict[str, set[str]] = {
     "precedence": {"first", "second", "at", *_FLOW},
     "last": {"ops", "flows"},
     "first": {"ops", "flows"},
-    "states": {"states"},
+    "states": {"backward", "states"},
 }
 
 
@@ -114,7 +114,8 @@ def _step_document(step: Step, op: _Table, buffer: _Table) -> dict[str, Any]:
             flows = [{"op": op(v), **flow_rows(flow)} for v, flow in step.flows]
             return {"kind": "last" if step.last else "first", "ops": ops, "flows": flows}
         case StatesStep():
-            return {"kind": "states", "states": [[k, op(v)] for k, v in step.states]}
+            head = {"kind": "states", "backward": step.backward}
+            return {**head, "states": [[k, op(v)] for k, v in step.states]}
 
 
 def read_certificate_document(graph: Graph, document: object) -> Certificate:
@@ -177,7 +178,7 @@ def _read_step(record: Record, ids: _Ids) -> Step:
         first, second, at = (ids.op(record.count(key), where) for key in ("first", "second", "at"))
         return OrderStep(first, second, at, ids.flow(record))
     if kind == "states":
-        return StatesStep(_read_states(record, ids))
+        return StatesStep(record.flag("backward"), _read_states(record, ids))
     flows = []
     for number, value in enumerate(record.items("flows")):
         row = Record(value, f"{where}, flow {number}")
