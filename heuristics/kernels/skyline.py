@@ -154,7 +154,7 @@ def run_skyline(
                 count = push(keys, items, count, floor, e)
             a, b, floor = s, e, offsets[i] + size[i]
         else:
-            floor = 2**62
+            floor = 2**63 - 1
             if a > 0:
                 floor = height[before[a]]
             if b < sections:

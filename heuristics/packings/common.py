@@ -48,7 +48,7 @@ def place_in_turn(
     turn = sequence[np.argsort(rank, kind="stable")]
     if len(turn) > MANY:
         starts, first, last = sections_of(problem)
-        return run_place_indexed.for_work(len(turn))(
+        return run_place_indexed.for_work(16 * len(turn))(
             turn,
             first,
             last,

@@ -28,13 +28,7 @@ def first_fit_start(problem: PackingProblem) -> IntArray:
 
 
 def first_fit_lifetime(problem: PackingProblem) -> IntArray:
-    """Longest lifetime first, larger first among equals.
-
-    References
-    ----------
-    M. Sekiyama, T. Imai, Y. Negishi, "Profile-guided memory optimization for deep neural
-    networks", arXiv:1804.10001: the longest of the buffers that fit, as here.
-    """
+    """Longest lifetime first, larger first among equals."""
     return place_in_turn(problem, sequences.by_lifetime(problem), tightest=False)
 
 

@@ -68,9 +68,10 @@ def _least(values: IntArray, first: IntArray, last: IntArray) -> IntArray:
     """
     least = np.full(len(first), len(values), np.int64)
     length, width = last - first, 1
-    while width <= len(values):
+    while len(values) > 0:
         ours = (width <= length) & (length < 2 * width)
         least[ours] = np.minimum(values[first[ours]], values[last[ours] - width])
-        values = np.minimum(values[: len(values) - width], values[width:])
+        kept = max(0, len(values) - width)
+        values = np.minimum(values[:kept], values[width : width + kept])
         width *= 2
     return least

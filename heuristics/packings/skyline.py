@@ -21,6 +21,8 @@ def skyline(problem: PackingProblem) -> IntArray:
     ----------
     E. Burke, G. Kendall, G. Whitwell, "A new placement heuristic for the orthogonal
     stock-cutting problem", Operations Research 52(4), 2004.
+    M. Sekiyama, T. Imai, Y. Negishi, "Profile-guided memory optimization for deep neural
+    networks", arXiv:1804.10001: the same for buffers, whose abscissae are fixed.
     """
     solid = np.flatnonzero((problem.size > 0) & (problem.start < problem.end))
     duration = problem.end[solid] - problem.start[solid]

@@ -1,0 +1,1 @@
+"""What the packers reach, and how long they take."""
