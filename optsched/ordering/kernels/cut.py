@@ -156,9 +156,11 @@ def best_selection(net: Net, done: Flags, free: IntArray, place: IntArray, large
     """Which of `free` to add for the least live bytes; the largest or the smallest such choice."""
     cut = build_cut(net, done, free, place)
     max_flow(cut.arcs, cut.source, cut.sink, np.int64(UNBOUNDED))
-    if largest:
-        return ~mark_side(cut.arcs, cut.sink, largest)[: len(free)]
-    return mark_side(cut.arcs, cut.source, largest)[: len(free)]
+    side = mark_side(cut.arcs, cut.sink if largest else cut.source, largest)
+    chosen = np.empty(len(free), np.bool_)
+    for i in range(len(free)):
+        chosen[i] = side[i] != largest
+    return chosen
 
 
 @kernel

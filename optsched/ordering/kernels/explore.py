@@ -31,7 +31,7 @@ from optsched.ordering.kernels.children import (
     keep_best,
 )
 from optsched.ordering.kernels.cut import Flags
-from optsched.ordering.kernels.foresee import FIRST_LOOK, foresee
+from optsched.ordering.kernels.foresee import FIRST_LOOK, WAIT, foresee
 from optsched.ordering.kernels.inner import inner
 from optsched.ordering.kernels.state import LIVE, State, start_state
 from optsched.ordering.model import Net
@@ -113,7 +113,10 @@ def start_search(
     """
     n = len(net.net)
     state = start_state(net, base, done, within, forward)
-    arena = make_arena(states, n, np.sum(within), state.tally[LIVE])
+    goal = np.int64(0)
+    for v in range(n):
+        goal += within[v]
+    arena = make_arena(states, n, goal, state.tally[LIVE])
     push(arena.open, arena.left, arena.live, np.int64(0))
     scratch = Scratch(
         np.empty(n + 1, np.int64),
@@ -121,8 +124,9 @@ def start_search(
         np.full(n, -1, np.int64),
         np.zeros(n, np.int64),
         critics.copy(),
-        np.array([0, FIRST_LOOK, 0]),
+        np.zeros(3, np.int64),
     )
+    scratch.gauge[WAIT] = FIRST_LOOK
     return state, arena, scratch
 
 

@@ -20,9 +20,10 @@ FREE, BEFORE, AFTER = 0, 1, 2
 @inner
 def note_sides(arcs: Arcs, sink: Int, other: Int, late: Flags, early: Flags) -> None:
     """Note who is on which side of a cut that the budget allows: it may be there in some order."""
-    behind = mark_side(arcs, sink, np.int64(1)) | mark_side(arcs, other, np.int64(1))
+    behind = mark_side(arcs, sink, np.int64(1))
+    beyond = mark_side(arcs, other, np.int64(1))
     for i in range(len(late)):
-        if behind[i]:
+        if behind[i] or beyond[i]:
             late[i] = True
         else:
             early[i] = True
