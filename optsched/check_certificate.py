@@ -200,25 +200,26 @@ class _Checker:
             for v in row:
                 held[v].append((mask, self.graph.buffers[b].size))
 
-        def move(state: State, v: int) -> tuple[State, int]:
-            """Return the state after a move, and the bytes while the op runs."""
-            before, live, ready = state
-            moved = before | 1 << v
-            missing = before if backward else ~moved
+        def effect(state: State, v: int) -> tuple[int, int]:
+            """Return the bytes live after a move, and those while the op runs."""
+            missing = state[0] if backward else ~(state[0] | 1 << v)
             change = self.born[v] - sum(size for mask, size in held[v] if not mask & missing)
-            after = live - change if backward else live + change
+            after = state[1] - change if backward else state[1] + change
+            return after, self.born[v] + (after if backward else state[1])
+
+        def move(state: State, v: int) -> State:
+            moved = state[0] | 1 << v
             fresh = {w for w in order[v] if not needs[w] & ~moved}
-            running = self.born[v] + (after if backward else live)
-            return (moved, after, (ready - {v}) | fresh), running
+            return moved, effect(state, v)[0], (state[2] - {v}) | fresh
 
         def close(state: State) -> State:
             start = None
             while state != start:
                 start = state
                 for v in start[2]:
-                    after, running = move(state, v)
-                    if running <= self.budget and after[1] <= state[1]:
-                        state = after
+                    after, running = effect(state, v)
+                    if running <= self.budget and after <= state[1]:
+                        state = move(state, v)
             return state
 
         first = frozenset(v for v, need in enumerate(needs) if not need)
@@ -226,14 +227,13 @@ class _Checker:
         for number, (parent, v) in enumerate(states, start=1):
             if not 0 <= parent < number or v not in found[parent][2]:
                 raise PlanError(f"state {number}: op {self._op(v)} is not ready in state {parent}")
-            found.append(close(move(found[parent], v)[0]))
+            found.append(close(move(found[parent], v)))
         known = {state[0] for state in found}
         if (1 << len(needs)) - 1 in known:
             raise PlanError("the states get to the end: an order is within the budget")
         for number, state in enumerate(found):
             for v in state[2]:
-                after, running = move(state, v)
-                if running <= self.budget and close(after)[0] not in known:
+                if effect(state, v)[1] <= self.budget and close(move(state, v))[0] not in known:
                     raise PlanError(f"state {number}: op {self._op(v)} leads to no listed state")
 
 

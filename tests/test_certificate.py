@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -25,7 +26,7 @@ from optsched.certificate.flow import Network
 from optsched.certificate.states import list_states
 from optsched.check_certificate import check_certificate
 from optsched.cli import main
-from optsched.errors import FormatError, OptschedError, PlanError
+from optsched.errors import FormatError, GraphError, OptschedError, PlanError
 from optsched.formats import write_graph
 from optsched.formats.certificate import (
     certificate_document,
@@ -212,6 +213,37 @@ def test_no_mutation_proves_what_is_not_so() -> None:
         assert changed.bound <= peak
     assert refused > 20_000
     assert accepted > 50
+
+
+def harder(graph: Graph, rng: random.Random) -> Graph:
+    """The graph with a larger buffer or one more control edge."""
+    if rng.random() < 0.5:
+        b = rng.choice([b for b, buffer in enumerate(graph.buffers) if buffer.alias_of is None])
+        larger = replace(graph.buffers[b], size=graph.buffers[b].size + rng.choice((1, 4, 16)))
+        return replace(graph, buffers=(*graph.buffers[:b], larger, *graph.buffers[b + 1 :]))
+    u, v = rng.sample(range(len(graph.ops)), 2)
+    op = replace(graph.ops[v], control=(*graph.ops[v].control, u))
+    return replace(graph, ops=(*graph.ops[:v], op, *graph.ops[v + 1 :]))
+
+
+def test_the_proof_of_a_harder_graph_proves_nothing_of_this_one() -> None:
+    rng = random.Random(6)
+    graphs = [graph for graph, _, _ in samples() if len(graph.ops) > 2]
+    met = 0
+    for number in range(1500):
+        graph = rng.choice(graphs)
+        try:
+            other = harder(graph, rng)
+        except GraphError:
+            continue
+        peak, bound = least_peak(graph), least_peak(other)
+        most = 100_000 if number % 2 else 0
+        found = certify_peak(other, solve_order(other).order, bound, most_states=most)
+        if found.certificate.bound > peak:
+            met += 1
+            with pytest.raises(PlanError):
+                check_certificate(graph, found.certificate)
+    assert met > 100
 
 
 @pytest.fixture
