@@ -18,10 +18,11 @@ from optsched.packing.kernels.beam import (
     expand,
     first_state,
 )
+from optsched.packing.kernels.board import CAP
 from optsched.packing.kernels.search import LIMIT, SOLVED
 
-WEIGHTS = 4096
-"""Steps in which slack is measured."""
+WEIGHT_BITS = 13
+"""Slack is measured to so many binary digits."""
 
 CHILDREN_PER_STATE = 24
 CHUNK = 64
@@ -67,7 +68,9 @@ def search_beam(
     if board is None:
         return LIMIT
     n, m = len(engine.piece), engine.piece.sections.count
-    weights = np.exp(-np.arange(WEIGHTS) / (WEIGHTS * softness))
+    units = int(board.sections[CAP].max())
+    shift = max(0, units.bit_length() - WEIGHT_BITS)
+    weights = np.exp(-np.arange((units >> shift) + 1) / ((units >> shift) * softness + 1e-9))
     states = np.zeros((width, 3 * m + 2 * n), np.int64)
     following = np.zeros_like(states)
     room = CHILDREN_PER_STATE * CHUNK
@@ -82,7 +85,7 @@ def search_beam(
         for begin in range(0, count, CHUNK):
             end = min(count, begin + CHUNK)
             born = expand.compiled(
-                board, states, begin, end, rule, skips, weights, children, scores
+                board, states, begin, end, rule, skips, shift, weights, children, scores
             )
             found.append(children[:born].copy())
             rated.append(scores[:born].copy())

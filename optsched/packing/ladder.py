@@ -24,18 +24,22 @@ FIRST_NODES = 60_000
 BEAM_BUFFERS = 64
 """From this many buffers on, beams are tried: below, branch and bound is quicker."""
 
-BEAMS: tuple[tuple[int, int, float], ...] = (
-    (40, branch.FEWEST_THEN_LOWEST, 0.005),
-    (60, branch.FEWEST_THEN_LOWEST, 0.005),
-    (40, branch.FEWEST_THEN_LOWEST, 0.012),
-    (60, branch.FEWEST, 0.03),
-    (60, branch.LOWEST_THEN_TIGHT, 0.02),
+NARROW = (40, branch.FEWEST_THEN_LOWEST, 0.004, 0.015, 2)
+
+BEAMS: tuple[tuple[int, int, float, float, int], ...] = (
+    *(NARROW,) * 4,
+    (60, branch.FEWEST_THEN_LOWEST, 0.004, 0.015, 6),
+    *(NARROW,) * 4,
+    (100, branch.LOWEST, 0.01, 0.03, 6),
 )
-"""Width, section rule, and the share of the capacity at which slack weighs 1/e of none."""
+"""Width, section rule, least and greatest softness, skips in a row.
 
-BEAM_NOISE = 0.05
+Success is a matter of luck: many narrow beams of slightly different ratings beat few wide ones.
+"""
 
-BEAM_SKIPS = 6
+BEAM_NOISE = 0.002
+
+BEAMS_PER_TURN = 5
 
 FIRST_FIT_WORK = 4_000_000_000
 """Rough steps of all first fits together: fewer orders are tried where buffers are many."""
@@ -145,19 +149,20 @@ class Ladder:
         return answer in (SOLVED, EXHAUSTED)
 
     def run_beams(self, capacity: int, turn: int) -> None:
-        """Try beams of several shapes; wider ones, with noise, in later turns."""
-        for width, rule, softness in BEAMS:
+        """Try beams of several shapes, wider ones in later turns."""
+        for _ in range(BEAMS_PER_TURN):
             if not self.clock.in_time():
                 return
+            width, rule, low, high, skips = BEAMS[self.beams % len(BEAMS)]
             self.beams += 1
             answer = search_beam(
                 self.engine,
                 capacity,
-                width=width << min(turn // 3, 5),
+                width=width << min(turn // 8, 5),
                 rule=rule,
-                softness=softness * (0.6 + self.random.random()) if turn > 1 else softness,
-                noise=BEAM_NOISE if turn > 1 else 0.0,
-                skips=BEAM_SKIPS,
+                softness=low * float(high / low) ** self.random.random(),
+                noise=BEAM_NOISE,
+                skips=skips,
                 random=self.random,
                 in_time=self.clock.in_time,
             )
@@ -169,14 +174,16 @@ class Ladder:
         """Search until done, out of time, or beyond what the search can take."""
         nodes = FIRST_NODES
         turn = 0
+        few = len(self.piece) < BEAM_BUFFERS
         while not self.done() and self.piece.is_searchable and self.clock.in_time():
             target = max(self.bound, min(self.enough, self.slab - 1))
             if self.search(target, nodes) or not self.clock.in_time():
                 continue
             middle = self.slab - max(1, (self.slab - target) // 2)
-            if middle > target:
+            if middle > target and turn % 2 == 0:
                 self.search(middle, nodes)
-            if turn and len(self.piece) >= BEAM_BUFFERS and not self.done():
+            patient = turn > 0 or self.enough == self.bound
+            if patient and not few and not self.done():
                 self.run_beams(max(self.bound, min(self.enough, self.slab - 1)), turn)
-            nodes += nodes // 2
+            nodes += nodes // (2 if few else 8)
             turn += 1

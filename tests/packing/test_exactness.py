@@ -12,7 +12,7 @@ from optsched.packing import Rules, solve_packing
 from optsched.problem import PackingProblem
 from optsched.result import Limits, Proof, StopReason
 from tests import brute
-from tests.packing.instances import cut, random_problem
+from tests.packing.instances import cut, problem_of, random_problem
 from tests.packing.oracle import least_slab
 
 KINDS = ("", "a", "p", "g", "ap", "ag", "pg", "apg")
@@ -84,3 +84,12 @@ def test_scaling_sizes_scales_the_slab() -> None:
         problem.pin,
     )
     assert solve(larger) == solve(problem) * 1_000_003
+
+
+def test_finished_sections_are_walls() -> None:
+    """Without decomposition a low finished section once hid the niche beside it."""
+    rows = [(2, 4, 9), (5, 6, 4), (5, 6, 1), (5, 8, 5), (5, 8, 5), (3, 6, 9)]
+    rows += [(0, 1, 24), (1, 2, 24), (2, 3, 15), (3, 4, 6), (7, 8, 14)]
+    alignment = [2, 6, 2, 4, 4, 6, 4, 2, 4, 6, 4]
+    problem = problem_of(rows, alignment, pins={2: 14, 10: 0})
+    assert solve(problem, Rules(cliques=False, decompose=False)) == solve(problem) == 33

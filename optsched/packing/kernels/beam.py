@@ -95,26 +95,25 @@ def save_state(board: Board, state: IntArray) -> None:
 
 
 @inner
-def weight_of(board: Board, t: int, floor: int, weights: FloatArray) -> float:
+def weight_of(board: Board, t: int, floor: int, shift: int, weights: FloatArray) -> float:
     """Return the weight of a section with such a floor and the board's rest."""
     sections = board.sections
-    slack = sections[CAP, t] - floor - sections[REST, t]
-    return float(weights[slack * (len(weights) - 1) // (sections[CAP, t] + 1)])
+    return float(weights[(sections[CAP, t] - floor - sections[REST, t]) >> shift])
 
 
 @inner
-def sum_weights(board: Board, weights: FloatArray) -> float:
+def sum_weights(board: Board, shift: int, weights: FloatArray) -> float:
     """Rate the board."""
     sections = board.sections
     total = 0.0
     for t in range(sections.shape[1] - 2):
         if sections[REST, t] > 0:
-            total += weight_of(board, t, sections[FLOOR, t], weights)
+            total += weight_of(board, t, sections[FLOOR, t], shift, weights)
     return total
 
 
 @inner
-def change_of_weights(board: Board, mark: int, i: int, weights: FloatArray) -> float:
+def change_of_weights(board: Board, mark: int, i: int, shift: int, weights: FloatArray) -> float:
     """Return how the rating has changed since a place on the trail, where `i` was placed."""
     buffers, sections, trail = board.buffers, board.sections, board.trail
     m = sections.shape[1] - 2
@@ -131,10 +130,10 @@ def change_of_weights(board: Board, mark: int, i: int, weights: FloatArray) -> f
         if buffers[FIRST, i] <= t < buffers[LAST, i] and (not gapped or covers(board, i, t)):
             old += size
         if sections[REST, t] == 0:
-            change -= weight_of(board, t, old, weights)
+            change -= weight_of(board, t, old, shift, weights)
         elif old != sections[FLOOR, t]:
-            change += weight_of(board, t, sections[FLOOR, t], weights)
-            change -= weight_of(board, t, old, weights)
+            change += weight_of(board, t, sections[FLOOR, t], shift, weights)
+            change -= weight_of(board, t, old, shift, weights)
     for k in range(mark, top):
         if trail[0, k] < m:
             sections[TALLY, trail[0, k]] = 0
@@ -181,6 +180,7 @@ def expand(
     end: int,
     rule: int,
     skips: int,
+    shift: int,
     weights: FloatArray,
     children: IntArray,
     scores: FloatArray,
@@ -198,7 +198,7 @@ def expand(
     skips
         Sections that may be skipped in a row.
     weights
-        By slack, from none to all of the capacity.
+        By slack shifted right by `shift` bits.
     children, scores
         Shape `(c, CHILD_COLUMNS)` and `(c,)`: filled.
 
@@ -220,7 +220,7 @@ def expand(
                 sections[TALLY, s] = 0
             floor = sections[FLOOR, t]
             forced = must_start(board, t, floor)
-            total = sum_weights(board, weights)
+            total = sum_weights(board, shift, weights)
             mark = counters[TRAILED]
             for k in range(board.cover_start[t], board.cover_start[t + 1]):
                 i = board.cover[k]
@@ -234,7 +234,7 @@ def expand(
                     children[count, SKIPS] = skipped
                     children[count, CODE] = state_code(board)
                     children[count, LEVEL] = floor
-                    scores[count] = total + change_of_weights(board, mark, i, weights)
+                    scores[count] = total + change_of_weights(board, mark, i, shift, weights)
                     count += 1
                 undo(board, mark, 0)
             if forced >= 0 or skipped == skips or not skip_section(board, t):

@@ -102,12 +102,13 @@ def choose_section(board: Board, low: int, high: int, begin: int, end: int, rule
     only the lowest floors are sure to be niches.
     """
     buffers, sections = board.buffers, board.sections
-    floors, runs, tally = sections[FLOOR], sections[RUN], sections[TALLY]
+    floors, rests = sections[FLOOR], sections[REST]
+    runs, tally = sections[RUN], sections[TALLY]
     if board.counters[GAPPED] != 0:
         return choose_lowest(board, low, high, rule)
     until = high
     for t in range(high - 1, low - 1, -1):
-        if t + 1 < high and floors[t + 1] != floors[t]:
+        if t + 1 < high and (floors[t + 1] != floors[t] or rests[t] == 0 or rests[t + 1] == 0):
             until = t + 1
         runs[t] = until
         tally[t] = 0
@@ -126,10 +127,12 @@ def choose_section(board: Board, low: int, high: int, begin: int, end: int, rule
     while t < high:
         until = runs[t]
         floor = floors[t]
-        niche = (t == low or floors[t - 1] > floor) and (until >= high or floors[until] > floor)
+        # Nobody reaches across a finished section: it is a wall, whatever its floor.
+        niche = t == low or rests[t - 1] == 0 or floors[t - 1] > floor
+        niche = niche and (until >= high or rests[until] == 0 or floors[until] > floor)
         while t < until:
             children += tally[t]
-            rest = sections[REST, t]
+            rest = rests[t]
             if niche and rest > 0:
                 slack = sections[CAP, t] - floor - rest
                 branches = children + (slack > 0)

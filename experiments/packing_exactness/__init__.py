@@ -1,0 +1,1 @@
+"""Exactness of the packing engine."""

@@ -1,0 +1,1 @@
+"""The packing engine on MiniMalloc's instances and on plans of real graphs."""
