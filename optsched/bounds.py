@@ -4,7 +4,8 @@ While an op runs, all its ancestors are done and none of its descendants is: a b
 it and used at it or behind it is live, in whatever order. Besides, the graph's inputs are live
 before the first step and its outputs after the last. (The closure bound of
 :mod:`optsched.ordering` also counts what *some* choice of the incomparable ops must hold; it is
-never weaker and costs a maximum flow an op.)
+never weaker and costs a maximum flow an op.) In an in-place graph what the op may at most write
+into its inputs, in whatever order, is taken off.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy.typing as npt
 
 from optsched.arrays import GraphArrays, IntArray, Rows
 from optsched.graph import Graph
+from optsched.inplace import heaviest_matching
 from optsched.liveness import Order, timeline
 
 
@@ -31,7 +33,8 @@ class PeakBound:
     op
         The op that can not run with fewer, or None where inputs or outputs force the value.
     buffers
-        Ids of the buffers that are live then; their sizes add up to `value`.
+        Ids of the buffers that are live then, but for outputs that the op may write into others;
+        their sizes add up to `value`.
     """
 
     value: int
@@ -79,7 +82,20 @@ def op_bound(arrays: GraphArrays, v: int) -> PeakBound:
     # A buffer born at a parent op waits for its own producer as for a user.
     used |= np.append(behind, False)[arrays.producer]
     live = (born & (used | arrays.keep)) | (arrays.birth == v)
+    live[_written_inplace(arrays, v, behind)] = False
     return _bound(arrays, live, v)
+
+
+def _written_inplace(arrays: GraphArrays, v: int, behind: npt.NDArray[np.bool_]) -> list[int]:
+    """Outputs that an op may at most write into inputs; a user behind it forbids an input."""
+    first, end = np.searchsorted(arrays.inplace_op, [v, v + 1])
+    pairs = []
+    for i in range(first, end):
+        output, source = int(arrays.inplace_output[i]), int(arrays.inplace_source[i])
+        users = arrays.user.row(source)
+        if not behind[users[users != v]].any():
+            pairs.append((output, source))
+    return list(heaviest_matching(pairs, arrays.size).values())
 
 
 def _ends(arrays: GraphArrays) -> tuple[PeakBound, PeakBound]:

@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from optsched.bounds import op_bound, peak_lower_bound
 from optsched.builder import GraphBuilder
 from optsched.check import check_order, check_plan
 from optsched.errors import PlanError
@@ -16,7 +17,13 @@ from optsched.graph import Graph, OutputPolicy
 from optsched.inplace import admissible_pairs, matched_bytes
 from optsched.liveness import peak_memory, timeline
 from optsched.plan import Plan
-from tests.brute import inplace_choices, least_peak, least_peak_inplace, peak_inplace
+from tests.brute import (
+    inplace_choices,
+    least_peak,
+    least_peak_inplace,
+    orders,
+    peak_inplace,
+)
 from tests.generators import PLANNABLE, random_graph, random_order
 
 
@@ -181,3 +188,20 @@ def test_choices_of_the_oracle_are_matchings() -> None:
         order = random_order(np.random.default_rng(1), graph)
         for choice in inplace_choices(graph, order):
             assert len({b for _, b, _ in choice}) == len({r for _, _, r in choice}) == len(choice)
+
+
+def test_simple_bounds_hold_for_every_order_and_add_up() -> None:
+    tight = less = 0
+    for graph in some_graphs(150, seed=9, ops=6):
+        some = list(orders(graph))[:60]
+        bound = peak_lower_bound(graph, some[:1])
+        least = least_peak(graph)
+        assert bound.value <= least
+        assert sum(graph.buffers[b].size for b in bound.buffers) == bound.value
+        tight += bound.value == least
+        less += bound.value < peak_lower_bound(graph.without_inplace(), some[:1]).value
+        for v in range(len(graph.ops)):
+            forced = op_bound(graph.arrays, v).value
+            assert forced <= min(timeline(graph, o).running[o.index(v)] for o in some)
+    assert tight > 75
+    assert less > 20
