@@ -10,6 +10,7 @@ from optsched.arrays import IntArray
 from optsched.errors import PlanError
 from optsched.graph import Graph
 from optsched.liveness import Order, peak_memory
+from optsched.pairing import Pairs, heads
 from optsched.problem import packing_problem
 
 
@@ -43,13 +44,18 @@ class Plan:
         return peak_memory(graph, self.order)
 
 
-def make_plan(graph: Graph, order: Order, offsets: IntArray) -> Plan:
-    """Make a plan of an order and the offsets of its packing problem, shape `(k,)`."""
-    problem, ids = packing_problem(graph, order)
+def make_plan(graph: Graph, order: Order, offsets: IntArray, taken: Pairs = ()) -> Plan:
+    """Make a plan of an order and the offsets of its packing problem, shape `(k,)`.
+
+    `taken` are the in-place pairs that the packing problem was made with.
+    """
+    problem, ids = packing_problem(graph, order, taken)
     if len(offsets) != len(problem):
         raise PlanError(f"{len(offsets)} offsets for {len(problem)} buffers to be packed")
     placed = np.full(len(graph.buffers), -1, np.int64)
     placed[ids] = offsets
+    for output, head in heads(taken).items():
+        placed[output] = placed[head]
     return Plan(
         order=tuple(int(v) for v in order),
         offsets=tuple(None if placed[root] < 0 else int(placed[root]) for root in graph.roots),

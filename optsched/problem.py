@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -11,6 +12,7 @@ from optsched.arrays import IntArray
 from optsched.errors import GraphError
 from optsched.graph import MAX_TOTAL_BYTES, Graph
 from optsched.liveness import Order, live_ranges
+from optsched.pairing import Pairs, heads
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +165,33 @@ class PackingProblem:
         return int((offsets[live] + self.size[live]).max(initial=0))
 
 
-def packing_problem(graph: Graph, order: Order) -> tuple[PackingProblem, IntArray]:
+def packing_problem(
+    graph: Graph, order: Order, taken: Pairs = ()
+) -> tuple[PackingProblem, IntArray]:
     """Return the packing problem of an order, and the graph's buffer id of each of its buffers.
 
     Only roots that count, have bytes, and are live at some step are packed.
+
+    Parameters
+    ----------
+    graph, order
+        What is planned.
+    taken
+        In-place pairs that share an offset, from :func:`optsched.pairing.pair_choices`: the outputs
+        are part of the buffer that they are written into.
     """
     ranges = live_ranges(graph, order)
     size = graph.arrays.size
-    ids = np.flatnonzero((size > 0) & (ranges[:, 1] > ranges[:, 0]))
+    packed = (size > 0) & (ranges[:, 1] > ranges[:, 0])
+    owner = heads(taken)
+    written: dict[int, list[int]] = {}
+    for output, head in owner.items():
+        written.setdefault(head, []).append(output)
+        packed[output] = False
+    gaps = {head: _written_over(size, ranges, head, row) for head, row in written.items()}
+    for output, head in owner.items():
+        ranges[head, 1] = max(ranges[head, 1], ranges[output, 1])
+    ids = np.flatnonzero(packed)
     buffers = [graph.buffers[b] for b in ids]
     problem = PackingProblem(
         names=tuple(buffer.name for buffer in buffers),
@@ -179,7 +200,24 @@ def packing_problem(graph: Graph, order: Order) -> tuple[PackingProblem, IntArra
         size=size[ids],
         alignment=np.array([buffer.alignment for buffer in buffers], np.int64),
         pin=np.array([-1 if b.pin is None else b.pin for b in buffers], np.int64),
+        gaps=tuple(gaps.get(b, ()) for b in ids.tolist()) if any(gaps.values()) else (),
         name=graph.name,
         memory_model=graph.memory_model,
     )
     return problem, ids
+
+
+def _written_over(
+    size: IntArray, ranges: IntArray, head: int, outputs: Sequence[int]
+) -> tuple[Gap, ...]:
+    """Return the gaps of a buffer that outputs are written into, one into the other.
+
+    While an op runs, all that was there is still needed; from the next step on only its output is.
+    """
+    gaps: list[Gap] = []
+    ends = [int(ranges[b, 0]) + 1 for b in outputs[1:]] + [int(ranges[outputs[-1], 1])]
+    for output, end in zip(outputs, ends, strict=True):
+        start = int(ranges[output, 0]) + 1
+        if size[output] < size[head] and start < end:
+            gaps.append(Gap(start, end, (0, int(size[output]))))
+    return tuple(gaps)
