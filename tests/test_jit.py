@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import FunctionType
 
 import numpy as np
 
-from optsched.jit import SMALL, kernel
+from optsched.jit import SMALL, Kernel, inner, kernel
 
 
 @kernel
@@ -46,3 +47,44 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+FACTOR = 2
+
+
+@kernel
+def scaled(x: int) -> int:
+    return x * FACTOR
+
+
+@kernel
+def shifted(x: int) -> int:
+    return scaled(x) + 1
+
+
+@kernel
+def doubled(x: int) -> int:
+    return x + x
+
+
+def with_globals(source: Kernel[..., int], **changed: object) -> Kernel[..., int]:
+    function = source.function
+    assert isinstance(function, FunctionType)
+    names = {**function.__globals__, **changed}
+    return Kernel(FunctionType(function.__code__, names, function.__name__))
+
+
+def test_fingerprint_follows_code_callees_and_constants() -> None:
+    assert with_globals(shifted).fingerprint == shifted.fingerprint
+    assert with_globals(shifted, scaled=doubled).fingerprint != shifted.fingerprint
+    assert with_globals(scaled, FACTOR=3).fingerprint != scaled.fingerprint
+    assert with_globals(doubled, FACTOR=3).fingerprint == doubled.fingerprint
+    other_factor = with_globals(scaled, FACTOR=3)
+    assert with_globals(shifted, scaled=other_factor).fingerprint != shifted.fingerprint
+
+
+def test_inner_kernels_run_inside_others_and_as_python() -> None:
+    helper = inner(doubled.function)
+    outer = with_globals(shifted, scaled=helper)
+    assert outer.compiled(5) == 11
+    assert helper(5) == 10

@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from optsched.arrays import IntArray
 from optsched.flow import Int
-from optsched.jit import kernel
-from optsched.ordering.kernels.inner import inner
+from optsched.jit import inner, kernel
 from optsched.ordering.kernels.state import State, place, take_back
 from optsched.ordering.model import Net
 

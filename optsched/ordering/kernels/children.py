@@ -8,9 +8,9 @@ import numpy as np
 
 from optsched.arrays import IntArray
 from optsched.flow import Int
+from optsched.jit import inner
 from optsched.ordering.kernels.arena import MOVES, Arena, Moves
 from optsched.ordering.kernels.cut import best_selection
-from optsched.ordering.kernels.inner import inner
 from optsched.ordering.kernels.state import (
     LIVE,
     READY,

@@ -19,8 +19,7 @@ import numpy.typing as npt
 
 from optsched.arrays import IntArray
 from optsched.flow import UNBOUNDED, Arcs, Int, add_arc, empty_arcs, mark_side, max_flow
-from optsched.jit import kernel
-from optsched.ordering.kernels.inner import inner
+from optsched.jit import inner, kernel
 from optsched.ordering.model import Net
 
 Flags = npt.NDArray[np.bool_]

@@ -6,7 +6,7 @@ import numpy as np
 
 from optsched.arrays import IntArray
 from optsched.flow import Int
-from optsched.jit import kernel
+from optsched.jit import inner, kernel
 from optsched.ordering.kernels.arena import (
     MOVES,
     STATES,
@@ -32,7 +32,6 @@ from optsched.ordering.kernels.children import (
 )
 from optsched.ordering.kernels.cut import Flags
 from optsched.ordering.kernels.foresee import FIRST_LOOK, WAIT, foresee
-from optsched.ordering.kernels.inner import inner
 from optsched.ordering.kernels.state import LIVE, State, start_state
 from optsched.ordering.model import Net
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from optsched.arrays import IntArray
 from optsched.flow import Int
+from optsched.jit import inner
 from optsched.ordering.kernels.cut import around, least_given
-from optsched.ordering.kernels.inner import inner
 from optsched.ordering.kernels.state import State
 from optsched.ordering.model import Net
 

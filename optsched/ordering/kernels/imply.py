@@ -6,9 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from optsched.flow import UNBOUNDED, Arcs, Int, mark_side, max_flow
-from optsched.jit import kernel
+from optsched.jit import inner, kernel
 from optsched.ordering.kernels.cut import Flags, build_cut, live_after
-from optsched.ordering.kernels.inner import inner
 from optsched.ordering.model import Net
 
 Matrix = npt.NDArray[np.bool_]

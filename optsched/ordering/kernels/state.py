@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from optsched.arrays import IntArray
 from optsched.flow import Int
-from optsched.jit import kernel
+from optsched.jit import inner, kernel
 from optsched.ordering.kernels.cut import Flags, live_after
-from optsched.ordering.kernels.inner import inner
 from optsched.ordering.model import Net
 
 READY, LIVE = 0, 1

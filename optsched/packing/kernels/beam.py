@@ -11,7 +11,7 @@ import numpy.typing as npt
 from numpy import float64
 
 from optsched.arrays import IntArray
-from optsched.jit import kernel
+from optsched.jit import inner, kernel
 from optsched.packing.kernels.board import (
     CAP,
     FIRST,
@@ -41,7 +41,6 @@ from optsched.packing.kernels.branch import (
     skip,
 )
 from optsched.packing.kernels.failures import HASH_BITS
-from optsched.packing.kernels.inner import inner
 from optsched.packing.kernels.moves import (
     place,
     set_watch,

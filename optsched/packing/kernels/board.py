@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from optsched.arrays import IntArray
-from optsched.packing.kernels.inner import inner
+from optsched.jit import inner
 
 NEVER = 1 << 60
 """Above every offset."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from optsched.arrays import IntArray
+from optsched.jit import inner
 from optsched.packing.kernels.board import (
     CAP,
     FIRST,
@@ -26,7 +27,6 @@ from optsched.packing.kernels.board import (
     covers,
     share_section,
 )
-from optsched.packing.kernels.inner import inner
 from optsched.packing.kernels.moves import (
     enqueue,
     forget_queue,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from optsched.arrays import IntArray
+from optsched.jit import inner
 from optsched.packing.kernels.board import FLOOR, PLACED, REST, Board
-from optsched.packing.kernels.inner import inner
 
 WAYS = 4
 """Entries per place of the table."""

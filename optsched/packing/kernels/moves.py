@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from optsched.jit import inner
 from optsched.packing.kernels.board import (
     AFTER,
     BEFORE,
@@ -33,7 +34,6 @@ from optsched.packing.kernels.board import (
     covers,
     share_section,
 )
-from optsched.packing.kernels.inner import inner
 
 
 @inner
