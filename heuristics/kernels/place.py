@@ -49,11 +49,13 @@ def run_place(
             j = placed[q]
             if max(start[i], start[j]) >= min(end[i], end[j]):
                 continue
-            at = align(low, alignment[i])
-            if size[i] <= offsets[j] - at < spare:
-                found, spare = at, offsets[j] - at
-                if not tightest:
-                    break
+            # Division is slow: most holes are too small even without alignment.
+            if size[i] <= offsets[j] - low:
+                at = align(low, alignment[i])
+                if size[i] <= offsets[j] - at < spare:
+                    found, spare = at, offsets[j] - at
+                    if not tightest:
+                        break
             low = max(low, offsets[j] + size[j])
         if found < 0:
             found = align(low, alignment[i])

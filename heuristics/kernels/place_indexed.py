@@ -119,9 +119,10 @@ def find_hole(
         keys[q], items[q] = lows[at[q]], q
     for q in range(lists // 2 - 1, -1, -1):
         sink(keys, items, q, lists)
-    low, best, spare = 0, -1, 2**63 - 1
+    low, best, spare = 0, -1, 2**62
     while lists > 0:
-        if keys[0] > low:
+        # Division is slow, so first what holds for any padding below `alignment`.
+        if size <= keys[0] - low < spare + alignment:
             found = align(low, alignment)
             if size <= keys[0] - found < spare:
                 best, spare = found, keys[0] - found

@@ -51,6 +51,8 @@ def run_sweep(
         # The last hole has no end: it is taken where no other holds the buffer.
         hole, spare = holes - 1, ENDLESS
         for q in range(holes - 1):
+            if highs[q] - lows[q] < size[i]:
+                continue
             room = highs[q] - align(lows[q], alignment[i])
             if size[i] <= room < spare:
                 hole, spare = q, room

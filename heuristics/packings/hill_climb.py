@@ -13,7 +13,7 @@ from optsched.arrays import IntArray
 from optsched.problem import PackingProblem
 
 ATTEMPTS = 100
-PLACEMENTS = 100_000
+PLACEMENTS = 50_000
 """Bound on attempts times buffers."""
 
 
@@ -21,7 +21,7 @@ def hill_climb(problem: PackingProblem, *, seed: int = 0) -> IntArray:
     """Start with the largest first; swap turns of what ends at the slab's top and what it meets.
 
     A swap stays if the slab does not grow. The work is bounded by attempts and by placements, so
-    beyond some ten thousand buffers it is first fit by size and little else.
+    beyond some ten thousand buffers it is little more than first fit by size.
 
     References
     ----------
