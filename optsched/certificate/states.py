@@ -13,17 +13,18 @@ from dataclasses import dataclass
 from optsched.certificate.flow import Network
 from optsched.proof import StatesStep
 
-CHECK_EVERY = 512
-"""States between two looks at the clock."""
-
 
 @dataclass(slots=True)
 class _State:
-    """Ops that were moved as a mask, bytes live then, and the ops that may move next."""
+    """Ops that were moved as a mask, bytes live then, and the ops that may move next.
+
+    Those of them that would leave no more bytes behind but do not fit are `blocked`.
+    """
 
     done: int
     live: int
     ready: frozenset[int]
+    blocked: frozenset[int] = frozenset()
 
 
 def list_states(
@@ -50,7 +51,8 @@ def list_states(
         None if they are more than `most`, time is up, or an order is within the budget.
     """
     moves = _Moves(network, budget, backward)
-    root = moves.close(moves.root())
+    root = moves.root()
+    root = moves.close(root, root.ready)
     full = (1 << len(network.born)) - 1
     number = {root.done: 0}
     entries: list[tuple[int, int]] = []
@@ -61,12 +63,12 @@ def list_states(
         state = open_states.pop()
         if state.done == full:
             return None
-        if len(number) % CHECK_EVERY == 0 and deadline is not None and time.monotonic() > deadline:
-            return None
         for v in sorted(state.ready):
+            if deadline is not None and time.monotonic() > deadline:
+                return None
             if not moves.fits(state, v):
                 continue
-            after = moves.close(moves.make(state, v))
+            after = moves.close(moves.make(state, v), moves.beside[v])
             if after.done not in number:
                 entries.append((number[state.done], v))
                 number[after.done] = len(entries)
@@ -87,6 +89,10 @@ class _Moves:
         for b, users in network.users.items():
             for v in users:
                 self.held[v].append((_mask(users), network.size[b]))
+        self.beside: list[set[int]] = [set(row) for row in self.order]
+        for users in network.users.values():
+            for v in users:
+                self.beside[v].update(users)
 
     def root(self) -> _State:
         ready = frozenset(v for v, need in enumerate(self.needs) if not need)
@@ -106,18 +112,28 @@ class _Moves:
         change = self.network.born[v] - self.freed(state, v)
         fresh = [w for w in self.order[v] if not self.needs[w] & ~done]
         live = state.live - change if self.backward else state.live + change
-        return _State(done, live, (state.ready - {v}).union(fresh))
+        return _State(done, live, (state.ready - {v}).union(fresh), state.blocked - {v})
 
-    def close(self, state: _State) -> _State:
-        """Make moves that fit and leave no more bytes than they found, as long as there are any."""
-        changed = True
-        while changed:
-            changed = False
-            for v in state.ready:
-                change = self.network.born[v] - self.freed(state, v)
-                if (-change if self.backward else change) <= 0 and self.fits(state, v):
-                    state = self.make(state, v)
-                    changed = True
+    def close(self, state: _State, look: Iterable[int]) -> _State:
+        """Make moves that fit and leave no more bytes than they found, as long as there are any.
+
+        What a move leaves behind changes only with moves of ops that hold a buffer with it, so
+        those of `look` are looked at, then the neighbours of what moved; and, since bytes only
+        fall here, those that did not fit before.
+        """
+        waiting = {*look, *state.blocked}
+        while waiting:
+            v = waiting.pop()
+            if v not in state.ready:
+                continue
+            change = self.network.born[v] - self.freed(state, v)
+            if (-change if self.backward else change) > 0:
+                continue
+            if self.fits(state, v):
+                state = self.make(state, v)
+                waiting |= self.beside[v] | state.blocked
+            else:
+                state.blocked |= {v}
         return state
 
 
