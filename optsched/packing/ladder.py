@@ -27,10 +27,9 @@ BEAM_BUFFERS = 64
 NARROW = (40, branch.FEWEST_THEN_LOWEST, 0.004, 0.015, 2)
 
 BEAMS: tuple[tuple[int, int, float, float, int], ...] = (
-    *(NARROW,) * 4,
-    (60, branch.FEWEST_THEN_LOWEST, 0.004, 0.015, 6),
-    *(NARROW,) * 4,
-    (100, branch.LOWEST, 0.01, 0.03, 6),
+    *(NARROW, NARROW, (100, branch.LOWEST, 0.015, 0.03, 6)),
+    *(NARROW, NARROW, (60, branch.FEWEST_THEN_LOWEST, 0.004, 0.015, 6)),
+    *(NARROW, NARROW, (100, branch.LOWEST_THEN_TIGHT, 0.015, 0.03, 6)),
 )
 """Width, section rule, least and greatest softness, skips in a row.
 
