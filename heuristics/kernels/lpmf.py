@@ -39,6 +39,8 @@ def run_forward(
     tie: IntArray,
     weight: IntArray,
     threshold: int,
+    gain: IntArray,
+    cap: IntArray,
 ) -> IntArray:
     """Schedule from the first step on.
 
@@ -57,6 +59,11 @@ def run_forward(
     threshold
         If above 0 and every ready op allocates more than this, the op that has the earliest
         successor runs next.
+    gain
+        Parallel to `user`, or empty if nothing is in-place: bytes that the user need not allocate
+        if the buffer dies at it.
+    cap
+        Shape `(n,)`: no op saves more than this in all.
 
     Returns
     -------
@@ -71,6 +78,14 @@ def run_forward(
         for k in range(read_ptr[v], read_ptr[v + 1]):
             if left[read[k]] == 1:
                 freed[v] += size[read[k]]
+    saved, rise = np.zeros(n, np.int64), alloc.copy()
+    if len(gain) > 0:
+        for b in range(len(left)):
+            if left[b] == 1:
+                for q in range(user_ptr[b], user_ptr[b + 1]):
+                    w = user[q]
+                    saved[w] += gain[q]
+                    rise[w] = alloc[w] - min(cap[w], saved[w])
     net = bias.copy()
     net[:n] += alloc - freed
     net[n] = NEVER
@@ -89,7 +104,7 @@ def run_forward(
     for v in range(n):
         if waits[v] == 0:
             state[v] = READY
-            insert(tree, v, alloc, net, tie, weight)
+            insert(tree, v, rise, net, tie, weight)
             if threshold > 0:
                 arrival[v] = arrived
                 arrived += 1
@@ -97,25 +112,24 @@ def run_forward(
 
     order = np.empty(n, np.int64)
     for step in range(n):
-        least = least_size(tree, alloc)
+        least = least_size(tree, rise)
         if 0 < threshold < least:
             v = best_of_all(queue)
         else:
-            v = best_within(tree, max(least, most - live), alloc, net, tie)
+            v = best_within(tree, max(least, most - live), rise, net, tie)
         remove(tree, v, net, tie, weight)
         if threshold > 0:
             remove(queue, v, first, arrival, weight)
         state[v] = DONE
         order[step] = v
-        live += alloc[v]
-        most = max(most, live)
-        live -= freed[v]
+        most = max(most, live + rise[v])
+        live += alloc[v] - freed[v]
         for k in range(succ_ptr[v], succ_ptr[v + 1]):
             w = succ[k]
             waits[w] -= 1
             if waits[w] == 0:
                 state[w] = READY
-                insert(tree, w, alloc, net, tie, weight)
+                insert(tree, w, rise, net, tie, weight)
                 if threshold > 0:
                     arrival[w] = arrived
                     arrived += 1
@@ -132,8 +146,16 @@ def run_forward(
                     continue
                 freed[w] += size[b]
                 net[w] -= size[b]
-                if state[w] == READY:
+                moves = len(gain) > 0 and gain[q] > 0
+                if state[w] == READY and not moves:
                     update_path(tree, w, net, tie)
+                elif moves:
+                    if state[w] == READY:
+                        remove(tree, w, net, tie, weight)
+                    saved[w] += gain[q]
+                    rise[w] = alloc[w] - min(cap[w], saved[w])
+                    if state[w] == READY:
+                        insert(tree, w, rise, net, tie, weight)
     return order
 
 
@@ -155,6 +177,8 @@ def run_backward(
     bias: IntArray,
     tie: IntArray,
     weight: IntArray,
+    gain: IntArray,
+    cap: IntArray,
 ) -> IntArray:
     """Schedule from the last step back.
 
@@ -166,7 +190,7 @@ def run_backward(
         Of the graph.
     held
         Shape `(m,)`: 1 for buffers that are live after the current step. Overwritten.
-    live, most, bias, tie, weight
+    live, most, bias, tie, weight, gain, cap
         As in :func:`run_forward`, `live` at the end.
 
     Returns
@@ -182,6 +206,15 @@ def run_backward(
         for k in range(read_ptr[v], read_ptr[v + 1]):
             if held[read[k]] == 0:
                 grow[v] += size[read[k]]
+    # What an op need not allocate where it is the last user; what it must find room for.
+    saved, rise = np.zeros(n, np.int64), grow.copy()
+    if len(gain) > 0:
+        for b in range(len(held)):
+            if held[b] == 0:
+                for q in range(user_ptr[b], user_ptr[b + 1]):
+                    u = user[q]
+                    saved[u] += gain[q]
+                    rise[u] = grow[u] - min(cap[u], saved[u])
     net = bias.copy()
     net[:n] += grow - alloc
     net[n] = NEVER
@@ -189,24 +222,23 @@ def run_backward(
     for v in range(n):
         if waits[v] == 0:
             state[v] = READY
-            insert(tree, v, grow, net, tie, weight)
+            insert(tree, v, rise, net, tie, weight)
 
     order, moved = np.empty(n, np.int64), np.empty(n, np.int64)
     for step in range(n - 1, -1, -1):
-        limit = max(least_size(tree, grow), most - live)
-        v = best_within(tree, limit, grow, net, tie)
+        limit = max(least_size(tree, rise), most - live)
+        v = best_within(tree, limit, rise, net, tie)
         remove(tree, v, net, tie, weight)
         state[v] = DONE
         order[step] = v
-        live += grow[v]
-        most = max(most, live)
-        live -= alloc[v]
+        most = max(most, live + rise[v])
+        live += grow[v] - alloc[v]
         for k in range(pred_ptr[v], pred_ptr[v + 1]):
             u = pred[k]
             waits[u] -= 1
             if waits[u] == 0:
                 state[u] = READY
-                insert(tree, u, grow, net, tie, weight)
+                insert(tree, u, rise, net, tie, weight)
         # What comes to life now costs its other users nothing any more. Each moves once in the
         # tree, however many buffers it shares.
         moving = 0
@@ -226,7 +258,10 @@ def run_backward(
                     moving += 1
                 grow[u] -= size[b]
                 net[u] -= size[b]
+                if len(gain) > 0:
+                    saved[u] -= gain[q]
+                rise[u] = grow[u] - min(cap[u], saved[u])
         for u in moved[:moving]:
             state[u] = READY
-            insert(tree, u, grow, net, tie, weight)
+            insert(tree, u, rise, net, tie, weight)
     return order

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from optsched.arrays import GraphArrays, IntArray, Rows
 from optsched.graph import Graph
+from optsched.inplace import matched_bytes
 
 
 class Ordering(Protocol):
@@ -60,3 +61,28 @@ def pack_rows(owners: IntArray, entries: IntArray, count: int) -> Rows:
     ptr = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(owners, minlength=count), out=ptr[1:])
     return Rows(ptr, entries[np.argsort(owners, kind="stable")])
+
+
+def savings(arrays: GraphArrays) -> tuple[IntArray, IntArray]:
+    """Return what LPMF's kernels need to know of in-place: `gain` and `cap`, see there.
+
+    Of an op with several outputs and inputs they take the sum of what each input may hold, up to
+    the heaviest matching of all: not always what can be had, but near enough to sort by.
+    """
+    cap = np.zeros(arrays.op_count, np.int64)
+    if not len(arrays.inplace_op):
+        return np.zeros(0, np.int64), cap
+    gain = np.zeros(len(arrays.user.idx), np.int64)
+    rows: dict[int, list[tuple[int, int]]] = {}
+    for v, output, source in zip(
+        arrays.inplace_op.tolist(),
+        arrays.inplace_output.tolist(),
+        arrays.inplace_source.tolist(),
+        strict=True,
+    ):
+        rows.setdefault(v, []).append((output, source))
+        at = arrays.user.ptr[source] + int(np.searchsorted(arrays.user.row(source), v))
+        gain[at] = max(gain[at], arrays.size[output])
+    for v, pairs in rows.items():
+        cap[v] = matched_bytes(pairs, arrays.size)
+    return gain, cap

@@ -14,9 +14,12 @@ from optsched.liveness import peak_memory
 def inductor(graph: Graph, seed: int = 0) -> IntArray:
     """Return the order of least peak among program, LPMF, BFS, DFS; ties go to the first named.
 
+    Inductor knows nothing of in-place: it sorts and measures as if no output shared its bytes.
+
     References
     ----------
     torch/_inductor/memory.py, `reorder_for_peak_memory`.
     """
+    graph = graph.without_inplace()
     orders = [order(graph, seed) for order in (program, lpmf, bfs, dfs)]
     return min(orders, key=lambda order: peak_memory(graph, order))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from heuristics.kernels.lpmf import run_backward
-from heuristics.orderings.common import balance, work_of
+from heuristics.orderings.common import balance, savings, work_of
 from optsched.arrays import IntArray
 from optsched.graph import Graph
 
@@ -43,4 +43,5 @@ def schedule_backward(graph: Graph, bias: IntArray, tie: IntArray, bound: int = 
         bias,
         tie,
         balance(len(graph.ops)),
+        *savings(arrays),
     )
