@@ -40,6 +40,9 @@ BEAM_NOISE = 0.002
 
 BEAMS_PER_TURN = 5
 
+PATIENCE = 4
+"""Turns before beams, where a capacity is asked for: restarts mostly do."""
+
 FIRST_FIT_WORK = 4_000_000_000
 """Rough steps of all first fits together: fewer orders are tried where buffers are many."""
 
@@ -64,6 +67,8 @@ class Ladder:
     ----------
     enough
         A slab of this many bytes ends the climb, whether or not it is least.
+    deciding
+        Whether `enough` is a capacity asked for: smaller slabs are of no use then.
     bound, slab
         Bytes; the slab counts once there are `offsets`.
     """
@@ -81,6 +86,7 @@ class Ladder:
         self.random = np.random.default_rng(seed)
         self.bound = piece.bound
         self.enough = self.bound
+        self.deciding = False
         self.offsets: IntArray | None = None
         self.slab = -1
         self.fits = self.beams = 0
@@ -179,10 +185,9 @@ class Ladder:
             if self.search(target, nodes) or not self.clock.in_time():
                 continue
             middle = self.slab - max(1, (self.slab - target) // 2)
-            if middle > target and turn % 2 == 0:
+            if middle > target and turn % 2 == 0 and not self.deciding:
                 self.search(middle, nodes)
-            patient = turn > 0 or self.enough == self.bound
-            if patient and not few and not self.done():
+            if turn >= (PATIENCE if self.deciding else 1) and not few and not self.done():
                 self.run_beams(max(self.bound, min(self.enough, self.slab - 1)), turn)
             nodes += nodes // (2 if few else 8)
             turn += 1

@@ -98,6 +98,7 @@ class _Solver:
             seed = self.limits.seed + 1009 * number
             ladder = Ladder(piece, self.rules, seed, self.clock, self._moved)
             ladder.enough = self._enough()
+            ladder.deciding = self.capacity is not None
             if self.offsets is not None:
                 ladder.offer_bytes(self.offsets[piece.ids])
             ladder.run_first_fit()
