@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -61,11 +62,11 @@ def refute(
         then the precedences still hold within the budget.
     """
     network = Network(graph)
-    last: Step | None = refuting_set(network, budget)
+    last: Step | None = refuting_set(network, budget, deadline)
     if last is not None or len(network.born) > TOO_MANY:
         return (), last
     steps = implied(graph, network, order, budget, deadline)
-    last = refuting_op(graph, network, steps, budget) or refuting_set(network, budget)
+    last = refuting_op(graph, network, steps, budget) or refuting_set(network, budget, deadline)
     return (tuple(steps), None) if last is None else (needed(graph, steps, last), last)
 
 
@@ -106,12 +107,12 @@ def refuting_op(
     return OpStep(found.op, network.forced(found.op)[1])
 
 
-def refuting_set(network: Network, budget: int) -> SetStep | None:
+def refuting_set(network: Network, budget: int, deadline: float | None) -> SetStep | None:
     """Return a set of which no op can be last (or first) within the budget, if one is found."""
     heights = sorted({born for born in network.born if born}, reverse=True)
     for height in heights[:: -(-len(heights) // THRESHOLDS) or 1]:
         members = [v for v, born in enumerate(network.born) if born >= height]
-        if len(members) > LARGEST:
+        if len(members) > LARGEST or (deadline is not None and time.monotonic() > deadline):
             break
         for last in (True, False):
             flows = _set_flows(network, members, budget, last=last)
