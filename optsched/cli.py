@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -16,10 +17,13 @@ from optsched.errors import OptschedError, PlanError, UsageError
 if TYPE_CHECKING:
     from optsched.compare import Comparison
     from optsched.graph import Graph
+    from optsched.reserved import Region
     from optsched.result import Limits, Result, StopReason
 
 EXIT_OK, EXIT_CHECK_FAILED, EXIT_BAD_INPUT, EXIT_UNPROVED = 0, 1, 2, 3
 EXIT_DOES_NOT_FIT, EXIT_NOTHING_FOUND, EXIT_INTERRUPTED = 4, 5, 130
+
+_REGION = re.compile(r"([^:@]+):([^:@]+)(?:@([0-9]{1,18})-([0-9]{1,18}))?")
 
 _EPILOG = """\
 exit codes: 0 proved or plain success, 1 a check failed, 2 bad input or usage, 3 feasible but
@@ -115,17 +119,25 @@ def _pack(args: argparse.Namespace) -> int:
     from optsched.report.table import packing_text
 
     codes = []
+    regions = [_region(text) for text in args.reserve]
     for path in args.packing:
         _protect(args.output, path)
         packing = read_packing(path)
         problem = packing.problem
         with _progress() as progress:
             result = pack(
-                problem, capacity=_capacity(args), limits=_limits(args), on_event=progress
+                problem,
+                capacity=_capacity(args),
+                reserved=regions,
+                limits=_limits(args),
+                on_event=progress,
             )
         if args.output and result.offsets is not None:
             write_packing(args.output, packing, result.offsets)
-        _print_result(args, pack_record(problem, result), packing_text(problem, result))
+        record = pack_record(problem, result)
+        if regions:
+            record["reserved"] = [str(region) for region in regions]
+        _print_result(args, record, packing_text(problem, result))
         codes.append(_exit_code(result.status, result.stop_reason))
     return max(codes)
 
@@ -340,6 +352,18 @@ def _capacity(args: argparse.Namespace) -> int | None:
     return None if args.capacity is None else parse_bytes(args.capacity)
 
 
+def _region(text: str) -> Region:
+    from optsched.report.bytes import parse_bytes
+    from optsched.reserved import Region
+
+    found = _REGION.fullmatch(text)
+    if found is None:
+        raise UsageError(f"--reserve wants LOW:HIGH or LOW:HIGH@START-END, got {text!r}")
+    low, high, start, end = found.groups()
+    steps = (None, None) if start is None else (int(start), int(end))
+    return Region(parse_bytes(low), parse_bytes(high), *steps)
+
+
 def _protect(output: str | None, *inputs: str | None) -> None:
     for path in inputs:
         if output and path and os.path.exists(output) and os.path.samefile(output, path):
@@ -434,6 +458,13 @@ def _parser() -> argparse.ArgumentParser:
     pack.add_argument("packing", nargs="+", help="CSV files")
     pack.add_argument("-o", "--output", help="write the CSV with offsets here")
     pack.add_argument("--capacity", metavar="BYTES", help="stop at the first packing that fits")
+    pack.add_argument(
+        "--reserve",
+        action="append",
+        default=[],
+        metavar="LOW:HIGH[@START-END]",
+        help="bytes that no buffer may use, at the steps before END from START on; repeatable",
+    )
     _add_limits(pack)
 
     _command(commands, "warmup", _warmup, "compile all kernels now, so that no graph waits for it")

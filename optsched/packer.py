@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from heuristics import PACKINGS
 from optsched.arrays import IntArray
 from optsched.check import check_packing
 from optsched.problem import PackingProblem
+from optsched.reserved import Region, with_reserved
 from optsched.result import Event, Limits, OnEvent, Proof, Status, StopReason
 
 DEFAULT_LIMITS = Limits(seconds=60.0)
@@ -57,6 +59,7 @@ def pack(
     problem: PackingProblem,
     *,
     capacity: int | None = None,
+    reserved: Sequence[Region] = (),
     limits: Limits | None = None,
     on_event: OnEvent | None = None,
 ) -> PackingResult:
@@ -68,12 +71,21 @@ def pack(
         Buffers and their live ranges.
     capacity
         Stop at the first packing of at most this many bytes; `problem.capacity` if None.
+    reserved
+        Bytes that no buffer may use; they count as part of the slab.
     limits
         Time, workers, seed; a minute if None.
     on_event
         Called whenever the best packing moves.
+
+    Raises
+    ------
+    GraphError
+        If a region makes no sense or a buffer is pinned into one.
     """
     capacity = problem.capacity if capacity is None else capacity
+    count = len(problem)
+    problem = with_reserved(problem, reserved, capacity=capacity)
     search = _Search(problem, capacity, limits or DEFAULT_LIMITS, on_event)
     try:
         for stage in (search.run_heuristics, search.run_engine, search.run_cpsat):
@@ -81,7 +93,10 @@ def pack(
                 stage()
     except KeyboardInterrupt:
         search.interrupted = True
-    return search.result()
+    result = search.result()
+    # Regions stand behind the buffers, and are not for the caller.
+    own = None if result.offsets is None else result.offsets[:count]
+    return replace(result, offsets=own)
 
 
 def packing_bound(problem: PackingProblem) -> int:
