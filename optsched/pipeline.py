@@ -36,6 +36,12 @@ MANY_BUFFERS = 20_000
 """Beyond this many only the best order is packed."""
 CLOSURE_ORDERS = 8
 """Orders that spare the closure bound its flows; more of them hardly spare more."""
+FIRST_PACK_SHARE = 0.3
+"""Part of the time left that packing the first order of least peak may take."""
+OTHER_SHARE = 0.3
+"""Part of the time left for other orders, for all orders of a small graph, and for windows."""
+OTHER_TRIES, WINDOW_TRIES = 60, 60
+"""Other orders that are packed, and windows that are freed, at most."""
 MILP_OPS = 60
 """Above this many ops the MILP would not be built in useful time."""
 
@@ -136,6 +142,8 @@ class _Run:
     candidates: list[tuple[int, IntArray]] = field(default_factory=list)
     bound: int = 0
     proof: Proof = Proof.BOUND
+    refuted_slab: int = 0
+    packed: set[bytes] = field(default_factory=set)
     claimed_peak: int = 0
     claimed_slab: int = 0
     trace: list[Event] = field(default_factory=list)
@@ -150,7 +158,7 @@ class _Run:
         ):
             return
         self.plan, self.peak, self.slab = plan, checked.peak, checked.slab
-        self._report(source)
+        self.report(source)
 
     def offer_order(self, order: Order, source: str) -> None:
         """Remember an order; pack it at once if there is no plan yet."""
@@ -180,7 +188,18 @@ class _Run:
         """Keep a proved lower bound on the peak of every order."""
         if value > self.bound:
             self.bound, self.proof = value, proof
-            self._report(source)
+            self.report(source)
+
+    @property
+    def slab_bound(self) -> int:
+        """Bytes that every slab has: those of every peak, or one more than all orders refuse."""
+        return max(self.bound, self.refuted_slab + 1 if self.refuted_slab else 0)
+
+    def refute_slab(self, refuted: int, source: str) -> None:
+        """Keep that no order packs into so many bytes."""
+        if refuted >= self.slab_bound:
+            self.refuted_slab = refuted
+            self.report(source)
 
     def claim(self, objective: Objective, bound: int) -> None:
         """Keep a bound that only a solver vouches for."""
@@ -200,13 +219,18 @@ class _Run:
         left = self.seconds_left()
         return replace(self.limits, seconds=None if left is None else left * share)
 
+    def asks_for_slab(self) -> bool:
+        """Whether offsets decide the question; what writes in place is packed by others."""
+        wanted = self.objective is Objective.SLAB or self.capacity is not None
+        return wanted and not self.graph.in_place
+
     def order_done(self) -> bool:
         """Whether an order of least peak is known and proved."""
         return any(peak <= self.bound for peak, _ in self.candidates)
 
     def done(self) -> bool:
         """Whether the question is answered."""
-        if self.capacity is not None and self.bound > self.capacity:
+        if self.capacity is not None and self.slab_bound > self.capacity:
             return True
         if self.plan is None:
             return False
@@ -214,13 +238,13 @@ class _Run:
             return True
         if self.objective is Objective.PEAK:
             return self.peak <= self.bound
-        return self.slab <= self.bound
+        return self.slab <= self.slab_bound
 
     def relay(self, source: str) -> OnEvent:
         """An event handler for an engine: its bound, on this run's clock, with our best value."""
 
         def forward(event: Event) -> None:
-            self._report(source, max(self.bound, event.bound))
+            self.report(source, event.bound)
 
         return forward
 
@@ -239,6 +263,9 @@ class _Run:
             peak_proof = Proof.CLAIMED
         if has_plan and self.slab <= self.bound:
             slab_proof = Proof.JOINT
+        elif has_plan and self.slab <= self.slab_bound:
+            # Of every order: the packings below the slab were searched.
+            slab_proof = Proof.PACKING_SEARCH
         elif has_plan and self.slab <= self.claimed_slab:
             slab_proof = Proof.CLAIMED
         claimed = self.claimed_slab if self.objective is Objective.SLAB else self.claimed_peak
@@ -247,13 +274,13 @@ class _Run:
             peak=self.peak if has_plan else None,
             slab=self.slab if has_plan else None,
             peak_bound=self.bound,
-            slab_bound=self.bound,
+            slab_bound=self.slab_bound,
             peak_proof=peak_proof,
             slab_proof=slab_proof,
             objective=self.objective,
             stop_reason=self._stop_reason(),
             capacity=self.capacity,
-            claimed_bound=claimed if claimed > self.bound else None,
+            claimed_bound=claimed if claimed > self._proved() else None,
             runtime=time.perf_counter() - self.started,
             trace=tuple(self.trace),
         )
@@ -272,12 +299,15 @@ class _Run:
     def _key(self, peak: int, slab: int) -> tuple[int, int]:
         return (slab, peak) if self.objective is Objective.SLAB else (peak, slab)
 
-    def _report(self, source: str, bound: int | None = None) -> None:
+    def _proved(self) -> int:
+        return self.slab_bound if self.objective is Objective.SLAB else self.bound
+
+    def report(self, source: str, bound: int = 0) -> None:
         value = None
         if self.plan is not None:
             value = self.slab if self.objective is Objective.SLAB else self.peak
         seconds = time.perf_counter() - self.started
-        event = Event(seconds, value, self.bound if bound is None else bound, source)
+        event = Event(seconds, value, max(self._proved(), bound), source)
         self.trace.append(event)
         self.on_event(event)
 
@@ -332,23 +362,82 @@ def _order_search(run: _Run) -> None:
     run.stop_if(outcome.stop_reason)
 
 
-def _packing_search(run: _Run) -> None:
+def _first_packing(run: _Run) -> None:
+    _packing_search(run, FIRST_PACK_SHARE)
+
+
+def _packing_search(run: _Run, share: float = 1.0) -> None:
     """The least slab of the least-peak order, by our exact packing search."""
     if run.objective is Objective.PEAK and not run.order_done():
         return
     from optsched.packing import solve_packing
 
     _, order = run.best_orders(1)[0]
+    if order.tobytes() in run.packed:
+        return
     problem, _ = packing_problem(run.graph, order)
     outcome = solve_packing(
         problem,
-        limits=run.limits_left(),
+        limits=run.limits_left(share),
         capacity=run.capacity,
-        on_event=run.relay("packing search"),
+        # Its bound is that of one order.
+        on_event=lambda event: run.report("packing search"),
     )
     if outcome.offsets is not None:
         run.offer(make_plan(run.graph, order, outcome.offsets), "packing search")
+    if outcome.stop_reason is not StopReason.TIME_LIMIT:
+        run.packed.add(order.tobytes())
     run.stop_if(outcome.stop_reason)
+
+
+def _all_orders(run: _Run) -> None:
+    """Each order of a small graph, packed or refuted: a proof where the slab exceeds the peak."""
+    if run.plan is None or not run.asks_for_slab() or len(run.graph.ops) > JOINT_OPS:
+        return
+    from optsched.joint import exhaust
+
+    found = exhaust(
+        run.graph,
+        run.slab - 1 if run.capacity is None else run.capacity,
+        floor=run.slab_bound,
+        offer=lambda plan: run.offer(plan, "all orders"),
+        limits=run.limits_left(OTHER_SHARE),
+    )
+    if found.complete:
+        run.refute_slab(found.refuted, "all orders")
+
+
+def _other_orders(run: _Run) -> None:
+    """Other orders of least peak, each packed for a short while."""
+    if not run.asks_for_slab():
+        return
+    from optsched.joint import other_plans
+
+    best = run.best_orders(PACKED_ORDERS)
+    budget = max(run.bound, best[0][0]) if run.capacity is None else run.capacity
+    orders = [order for peak, order in best if peak <= budget]
+    limits = run.limits_left(OTHER_SHARE)
+    if orders:
+        for plan in other_plans(
+            run.graph, orders, budget, bound=run.bound, limits=limits, tries=OTHER_TRIES
+        ):
+            run.offer(plan, "other order")
+
+
+def _joint_windows(run: _Run) -> None:
+    """Order and offsets inside stretches of steps, by CP-SAT, where the whole is too large."""
+    if run.plan is None or not run.asks_for_slab() or len(run.graph.ops) <= JOINT_OPS:
+        return
+    from optsched.joint.windows import window_plans
+
+    target = max(run.bound, run.best_orders(1)[0][0]) if run.capacity is None else run.capacity
+    limits = run.limits_left(OTHER_SHARE)
+    try:
+        for plan in window_plans(run.graph, run.plan, target, limits=limits, windows=WINDOW_TRIES):
+            run.offer(plan, "window")
+    except UsageError:
+        # As for the joint model.
+        return
 
 
 def _joint(run: _Run) -> None:
@@ -400,7 +489,16 @@ def _milp(run: _Run) -> None:
 Stage = Callable[[_Run], None]
 _HEURISTIC_STAGES: tuple[Stage, ...] = (_heuristics, _closure_bound, _pack_heuristically)
 _STAGES: dict[Engine, Sequence[Stage]] = {
-    Engine.AUTO: (*_HEURISTIC_STAGES, _order_search, _packing_search, _joint_if_small),
+    Engine.AUTO: (
+        *_HEURISTIC_STAGES,
+        _order_search,
+        _first_packing,
+        _all_orders,
+        _other_orders,
+        _joint_if_small,
+        _joint_windows,
+        _packing_search,
+    ),
     Engine.CPSAT: (*_HEURISTIC_STAGES, _joint),
     Engine.MILP: (*_HEURISTIC_STAGES, _milp),
     Engine.HEURISTICS: _HEURISTIC_STAGES,
