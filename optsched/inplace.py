@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from optsched.errors import UsageError
+
 if TYPE_CHECKING:
     from optsched.arrays import GraphArrays, IntArray
     from optsched.graph import Graph
@@ -55,6 +57,12 @@ def _admissible(graph: Graph, v: int, output: int, root: int, *, by_view: bool) 
     if by_view:
         return 0 < target.size == source.size
     return 0 < target.size <= source.size
+
+
+def refuse_inplace(graph: Graph, what: str) -> None:
+    """Stop what knows nothing of in-place: its answers would be those of another model."""
+    if graph.in_place:
+        raise UsageError(f"{graph.name}: {what} can not take the in-place memory model")
 
 
 def heaviest_matching(pairs: Iterable[Pair], size: Mapping[int, int] | IntArray) -> dict[int, int]:

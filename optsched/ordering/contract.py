@@ -11,6 +11,11 @@ towards that user's net change. Then, until nothing changes:
 
 In both, moving the one op to the other raises the live bytes of no state and no rise above the
 other op's, so the optimum stays the same. The mirror of a case is the other one.
+
+In an in-place graph the op that stays keeps its ways to save bytes, and the other's rise must not
+pass its own even where it saves the most. The op that moves is not missed by the ways of others: in
+the first case it uses no shared buffer, in the second it ends sooner. A way that needs nothing any
+more, as its op is always the last user, is taken off the rise; one whose op never is, is dropped.
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ import numpy as np
 
 from optsched.arrays import IntArray, build_rows
 from optsched.ordering.model import Net, make_net
+from optsched.ordering.ways import Way, Ways, pack_ways, unpack_ways
 
 TOO_MANY = 20_000
 """Above this many ops ancestor sets take too much memory, and nothing is contracted."""
@@ -86,6 +92,7 @@ class _Work:
         self.shared = list(range(m))
         self.members: list[list[int]] = [[v] for v in range(n)]
         self.reads: dict[int, set[int]] = {}
+        self.ways = {v: row for v, row in enumerate(unpack_ways(net.ways)) if row}
 
     def topological(self) -> list[int]:
         missing = {v: len(self.pred[v]) for v in self.alive}
@@ -111,6 +118,7 @@ class _Work:
                 reach |= 1 << u
             above[v] = reach
         first: dict[frozenset[int], int] = {}
+        instead: dict[int, int] = {}
         shared = []
         for b in self.shared:
             reach = 0
@@ -122,10 +130,32 @@ class _Work:
                 self.net[min(last)] -= self.size[b]
             elif last in first:
                 self.size[first[last]] += self.size[b]
+                instead[b] = first[last]
             else:
                 first[last] = b
                 shared.append(b)
         self.shared = shared
+        for v in list(self.ways):
+            self.review_ways(v, instead)
+
+    def review_ways(self, v: int, instead: dict[int, int]) -> None:
+        """Keep what is still open of an op's ways."""
+        always = 0
+        found: list[Way] = []
+        for value, needs in self.ways.pop(v):
+            left = frozenset(instead.get(b, b) for b in needs)
+            if all(v in self.users[b] for b in left):
+                left = frozenset(b for b in left if len(self.users[b]) > 1)
+                found.append((value, left))
+                always = always if left else max(always, value)
+        self.hill[v] -= always
+        found = [(value - always, left) for value, left in found if value > always]
+        if found:
+            self.ways[v] = found
+
+    def most_saved(self, v: int) -> int:
+        """The most bytes that an op may save."""
+        return max((value for value, _ in self.ways.get(v, ())), default=0)
 
     def merge_all(self) -> bool:
         """Merge pairs as long as there are any; whether there was one."""
@@ -148,19 +178,22 @@ class _Work:
             gone.add(leave)
             stack += [stay, *self.pred[stay], *self.succ[stay]]
         self.alive = [v for v in self.alive if v not in gone]
+        self.ways = {v: row for v, row in self.ways.items() if v not in gone}
         return bool(gone)
 
     def find_late(self, u: int) -> tuple[int, int] | None:
         if len(self.succ[u]) != 1 or self.reads[u] or self.net[u] < 0:
             return None
         c = next(iter(self.succ[u]))
-        return (u, c) if self.hill[u] <= self.net[u] + self.hill[c] else None
+        least = self.net[u] + self.hill[c] - self.most_saved(c)
+        return (u, c) if self.hill[u] <= least else None
 
     def find_early(self, c: int) -> tuple[int, int] | None:
         if len(self.pred[c]) != 1 or self.net[c] > 0:
             return None
         u = next(iter(self.pred[c]))
-        return (u, c) if self.net[u] + self.hill[c] <= self.hill[u] else None
+        least = self.hill[u] - self.most_saved(u)
+        return (u, c) if self.net[u] + self.hill[c] <= least else None
 
     def merge(self, u: int, c: int, stay: int, leave: int) -> None:
         """Let `u` and then `c` be one op, called `stay`."""
@@ -192,9 +225,22 @@ class _Work:
             np.array([self.hill[v] for v in self.alive], np.int64),
             np.array([self.net[v] for v in self.alive], np.int64),
             np.array([self.size[b] for b in self.shared], np.int64),
+            self.packed_ways(),
         )
         members = tuple(tuple(self.members[v]) for v in self.alive)
         return Contracted(net, members, tuple(self.alive))
+
+    def packed_ways(self) -> Ways | None:
+        """The ways by the new numbers of ops and shared buffers."""
+        if not self.ways:
+            return None
+        number = {b: i for i, b in enumerate(self.shared)}
+        return pack_ways(
+            [
+                [(value, frozenset(number[b] for b in needs)) for value, needs in row]
+                for row in (self.ways.get(v, []) for v in self.alive)
+            ]
+        )
 
 
 def _row(ptr: IntArray, idx: IntArray, i: int) -> list[int]:

@@ -5,7 +5,9 @@ After the ops of a downset `D` (closed under predecessors) have ended, the live 
     base + sum of net[v] over D - sum of size[b] over shared buffers b with all users in D
 
 `net[v]` is what op `v` allocates less what it alone is the last user of; a *shared* buffer has at
-least two users that may be its last. While `v` runs, `hill[v]` bytes more than before it are live.
+least two users that may be its last. While `v` runs, `hill[v]` bytes more than before it are live;
+in an in-place graph less the most bytes of all its `ways` whose shared buffers have no other users
+left: see :mod:`optsched.ordering.ways`. No state's live bytes depend on that.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from optsched.arrays import GraphArrays, IntArray, Rows, transpose
+from optsched.ordering.ways import Ways, graph_ways, pack_ways
 
 
 class Net(NamedTuple):
@@ -32,6 +35,8 @@ class Net(NamedTuple):
         Shape `(n,)`, bytes: rise while the op runs; change that it leaves behind.
     size
         Shape `(m,)`: bytes of the shared buffers, all positive.
+    way_ptr, way, need_ptr, need
+        The fields of :class:`Ways`.
     """
 
     pred_ptr: IntArray
@@ -45,15 +50,28 @@ class Net(NamedTuple):
     hill: IntArray
     net: IntArray
     size: IntArray
+    way_ptr: IntArray
+    way: IntArray
+    need_ptr: IntArray
+    need: IntArray
+
+    @property
+    def ways(self) -> Ways:
+        """The ways by themselves."""
+        return Ways(self.way_ptr, self.way, self.need_ptr, self.need)
 
 
-def make_net(pred: Rows, user: Rows, hill: IntArray, net: IntArray, size: IntArray) -> Net:
+def make_net(
+    pred: Rows, user: Rows, hill: IntArray, net: IntArray, size: IntArray, ways: Ways | None = None
+) -> Net:
     """Make a net; the transposed rows are worked out here."""
+    none = np.zeros(0, np.int64)
+    ways = ways or Ways(np.zeros(len(hill) + 1, np.int64), none, np.zeros(1, np.int64), none)
     succ = transpose(pred, len(hill))
     read = transpose(user, len(hill))
     return Net(
         pred.ptr, pred.idx, succ.ptr, succ.idx, read.ptr, read.idx, user.ptr, user.idx, hill, net,
-        size,
+        size, *ways,
     )  # fmt: skip
 
 
@@ -68,4 +86,7 @@ def build_net(arrays: GraphArrays) -> Net:
     ptr = np.zeros(int(shared.sum()) + 1, np.int64)
     np.cumsum(counts[shared], out=ptr[1:])
     user = Rows(ptr, arrays.user.idx[np.repeat(shared, counts)])
-    return make_net(arrays.pred, user, arrays.alloc.copy(), net, arrays.size[shared])
+    number = np.cumsum(shared) - 1
+    saved, ways = graph_ways(arrays, counts, number)
+    packed = pack_ways([ways.get(v, ()) for v in range(arrays.op_count)]) if ways else None
+    return make_net(arrays.pred, user, arrays.alloc - saved, net, arrays.size[shared], packed)

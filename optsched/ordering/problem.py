@@ -62,7 +62,7 @@ class Problem:
         self.ops = n
         height = self.net.hill if self.priority is None else self.priority
         self.critics: IntArray = np.argsort(-height, kind="stable")
-        sizes = (self.net.hill, self.net.net, self.net.size)
+        sizes = (self.net.hill, self.net.net, self.net.size, self.net.way)
         self.step = math.gcd(*(int(np.gcd.reduce(x)) for x in sizes if len(x)))
 
     def pick(self, kernel: Kernel[P, R]) -> Callable[P, R]:

@@ -77,7 +77,7 @@ class Relations:
         for first, second in self.added:
             pred[second].add(first)
         user = Rows(net.user_ptr, net.user)
-        return make_net(build_rows(pred), user, net.hill, net.net, net.size)
+        return make_net(build_rows(pred), user, net.hill, net.net, net.size, net.ways)
 
     def refute(self, budget: int, expected: Sequence[int] | IntArray) -> bool:
         """Add all that a budget implies; whether no order is within it.

@@ -10,6 +10,7 @@ import numpy as np
 from optsched.arrays import GraphArrays
 from optsched.flow import UNBOUNDED, Arcs, add_arc, empty_arcs, mark_side, max_flow
 from optsched.graph import Graph
+from optsched.inplace import refuse_inplace
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ def closure_witness(
     before, after
         Further ops that are known to have run before `op`, or to run after it.
     """
+    refuse_inplace(graph, "witnesses of closure bounds")
     arrays = graph.arrays
     done = _closed(arrays.pred.row, {op, *before}) - {op}
     later = _closed(arrays.succ.row, {op, *after})

@@ -24,6 +24,9 @@ from optsched.ordering.model import Net
 
 Flags = npt.NDArray[np.bool_]
 
+MOST_CASES = 40
+"""An op with more ways than this to save bytes is taken to save the most of them in any case."""
+
 
 class Cut(NamedTuple):
     """The network of a selection problem: node `i` is `free[i]`, then buffers, source, sink.
@@ -172,13 +175,9 @@ def around(net: Net, op: Int) -> tuple[Flags, Flags]:
     return before, after
 
 
-@kernel
-def least_given(net: Net, base: Int, before: Flags, after: Flags, op: Int, spot: IntArray) -> Int:
-    """Least live bytes while `op` runs if the ops `before` have ended and those `after` not begun.
-
-    `before` is a downset with all ancestors of `op`, the complement of `after` and `op` is one too.
-    `spot` is scratch of shape `(n,)`, all -1.
-    """
+@inner
+def least_plain(net: Net, base: Int, before: Flags, after: Flags, op: Int, spot: IntArray) -> Int:
+    """Least live bytes as :func:`least_given` has them, but without any way to save some."""
     n = len(net.net)
     free = np.empty(n, np.int64)
     count = 0
@@ -189,3 +188,45 @@ def least_given(net: Net, base: Int, before: Flags, after: Flags, op: Int, spot:
     cut = build_cut(net, before, free[:count].copy(), spot)
     flow = max_flow(cut.arcs, cut.source, cut.sink, np.int64(UNBOUNDED))
     return live_after(net, base, before) + net.hill[op] + flow - cut.profit
+
+
+@inner
+def require(net: Net, way: Int, op: Int, after: Flags, before: Flags) -> bool:
+    """Add to the downset `before` what must have ended for a way; False if that can not be."""
+    for k in range(net.need_ptr[way], net.need_ptr[way + 1]):
+        b = net.need[k]
+        for j in range(net.user_ptr[b], net.user_ptr[b + 1]):
+            u = net.user[j]
+            if u != op and not before[u]:
+                before[u] = True
+                mark_reach(net.pred_ptr, net.pred, u, before)
+    clash = before[op]
+    for u in range(len(before)):
+        clash = clash or (before[u] and after[u])
+    return not clash
+
+
+@kernel
+def least_given(net: Net, base: Int, before: Flags, after: Flags, op: Int, spot: IntArray) -> Int:
+    """Least live bytes while `op` runs if the ops `before` have ended and those `after` not begun.
+
+    `before` is a downset with all ancestors of `op`, the complement of `after` and `op` is one too.
+    `spot` is scratch of shape `(n,)`, all -1. Each way to save bytes is a case of its own, in which
+    what it needs has ended; all of them together, and none of them, are all cases.
+    """
+    plain = least_plain(net, base, before, after, op, spot)
+    first, end = net.way_ptr[op], net.way_ptr[op + 1]
+    if end - first > MOST_CASES:
+        most = np.int64(0)
+        for i in range(first, end):
+            most = max(most, net.way[i])
+        return plain - most
+    least = plain
+    for i in range(first, end):
+        # More ops ended by force never make it less.
+        if plain - net.way[i] < least:
+            more = before.copy()
+            if require(net, np.int64(i), op, after, more):
+                case = least_plain(net, base, more, after, op, spot) - net.way[i]
+                least = min(least, case)
+    return least

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from optsched.flow import UNBOUNDED, Arcs, Int, mark_side, max_flow
 from optsched.jit import inner, kernel
-from optsched.ordering.kernels.cut import Flags, build_cut, live_after
+from optsched.ordering.kernels.cut import MOST_CASES, Flags, build_cut, live_after
 from optsched.ordering.model import Net
 
 Matrix = npt.NDArray[np.bool_]
@@ -28,47 +28,43 @@ def note_sides(arcs: Arcs, sink: Int, other: Int, late: Flags, early: Flags) -> 
             early[i] = True
 
 
-@kernel
-def imply_at(
-    net: Net, base: Int, above: Matrix, op: Int, budget: Int, tests: Int
+@inner
+def require_above(net: Net, above: Matrix, way: Int, op: Int, before: Flags) -> bool:
+    """Add to `before` what must have ended for a way; False if that can not be."""
+    for k in range(net.need_ptr[way], net.need_ptr[way + 1]):
+        b = net.need[k]
+        for j in range(net.user_ptr[b], net.user_ptr[b + 1]):
+            w = net.user[j]
+            if w != op and not before[w]:
+                for u in range(len(before)):
+                    if u == w or above[w, u]:
+                        before[u] = True
+    clash = before[op]
+    for u in range(len(before)):
+        clash = clash or (before[u] and above[u, op])
+    return not clash
+
+
+@inner
+def imply_case(
+    net: Net, base: Int, above: Matrix, before: Flags, op: Int, spare: Int, budget: Int, tests: Int
 ) -> tuple[Int, npt.NDArray[np.int8]]:
-    """Bytes that `op` forces, and where the budget forces the other ops to be.
+    """Do the work of :func:`imply_at` where the ops `before` have ended and `op` saves `spare`.
 
-    Parameters
-    ----------
-    net, base
-        The problem, and the live bytes of the empty downset.
-    above
-        Shape `(n, n)`: `above[v, u]` if `u` is known to run before `v`; transitive, and at least
-        what the net says.
-    op
-        The op looked at.
-    budget
-        Orders above it are of no interest.
-    tests
-        Try so many ops at most.
-
-    Returns
-    -------
-    tuple
-        Least live bytes while `op` runs; shape `(n,)`: `FREE`, `BEFORE` or `AFTER` for each op that
-        was not related to it (meaningless if the bytes pass the budget).
+    `before` is a downset with all ancestors of `op` and none of its descendants.
     """
     n = len(net.net)
     forced = np.zeros(n, np.int8)
-    before = np.zeros(n, np.bool_)
     free = np.empty(n, np.int64)
     count = 0
     for u in range(n):
-        if above[op, u]:
-            before[u] = True
-        elif u != op and not above[u, op]:
+        if u != op and not before[u] and not above[u, op]:
             free[count] = u
             count += 1
     free = free[:count].copy()
     cut = build_cut(net, before, free, np.full(n, -1, np.int64))
     unbounded = np.int64(UNBOUNDED)
-    least = live_after(net, base, before) + net.hill[op] - cut.profit
+    least = live_after(net, base, before) + net.hill[op] - spare - cut.profit
     least += max_flow(cut.arcs, cut.source, cut.sink, unbounded)
     if least > budget or count == 0:
         return least, forced
@@ -105,4 +101,57 @@ def imply_at(
                 forced[w] = AFTER
             elif not wants_early and (w == u or above[u, w]):
                 forced[w] = BEFORE
+    return least, forced
+
+
+@kernel
+def imply_at(
+    net: Net, base: Int, above: Matrix, op: Int, budget: Int, tests: Int
+) -> tuple[Int, npt.NDArray[np.int8]]:
+    """Bytes that `op` forces, and where the budget forces the other ops to be.
+
+    Parameters
+    ----------
+    net, base
+        The problem, and the live bytes of the empty downset.
+    above
+        Shape `(n, n)`: `above[v, u]` if `u` is known to run before `v`; transitive, and at least
+        what the net says.
+    op
+        The op looked at.
+    budget
+        Orders above it are of no interest.
+    tests
+        Try so many ops at most.
+
+    Returns
+    -------
+    tuple
+        Least live bytes while `op` runs; shape `(n,)`: `FREE`, `BEFORE` or `AFTER` for each op that
+        was not related to it (meaningless if the bytes pass the budget). Where the op has ways to
+        save bytes, only what holds in each of these cases.
+    """
+    n = len(net.net)
+    before = above[op].copy()
+    first, end = net.way_ptr[op], net.way_ptr[op + 1]
+    spare = np.int64(0)
+    if end - first > MOST_CASES:
+        for i in range(first, end):
+            spare = max(spare, net.way[i])
+        end = first
+    least, forced = imply_case(net, base, above, before, op, spare, budget, tests)
+    for i in range(first, end):
+        more = before.copy()
+        if not require_above(net, above, np.int64(i), op, more):
+            continue
+        value, held = imply_case(net, base, above, more, op, net.way[i], budget, tests)
+        if value > budget:
+            continue
+        for u in range(n):
+            side = BEFORE if more[u] and not before[u] else held[u]
+            if least > budget:
+                forced[u] = side
+            elif forced[u] != side:
+                forced[u] = FREE
+        least = min(least, value)
     return least, forced

@@ -166,6 +166,22 @@ def take_back(net: Net, state: State, forward: bool, v: Int) -> None:
 
 
 @inner
+def saved(net: Net, waiting: IntArray, v: Int, left: Int) -> Int:
+    """Bytes that an op can do without if shared buffers that only it still uses wait for `left`."""
+    most = np.int64(0)
+    for i in range(net.way_ptr[v], net.way_ptr[v + 1]):
+        if net.way[i] > most:
+            met = True
+            for k in range(net.need_ptr[i], net.need_ptr[i + 1]):
+                if waiting[net.need[k]] != left:
+                    met = False
+                    break
+            if met:
+                most = net.way[i]
+    return most
+
+
+@inner
 def look_ahead(net: Net, state: State, forward: bool, v: Int) -> tuple[Int, Int]:
     """Live bytes while a ready op runs, and on its far side if it is placed now."""
     live = int(state.tally[LIVE])
@@ -174,12 +190,12 @@ def look_ahead(net: Net, state: State, forward: bool, v: Int) -> tuple[Int, Int]
         for k in range(net.read_ptr[v], net.read_ptr[v + 1]):
             if state.waiting[net.read[k]] == 1:
                 far -= net.size[net.read[k]]
-        return live + net.hill[v], far
+        return live + net.hill[v] - saved(net, state.waiting, v, np.int64(1)), far
     far = live - net.net[v]
     for k in range(net.read_ptr[v], net.read_ptr[v + 1]):
         if state.waiting[net.read[k]] == 0:
             far += net.size[net.read[k]]
-    return far + net.hill[v], far
+    return far + net.hill[v] - saved(net, state.waiting, v, np.int64(0)), far
 
 
 @inner
@@ -214,7 +230,7 @@ def follow(net: Net, base: Int, order: IntArray, during: IntArray) -> Int:
     live, peak = base, base
     for i in range(len(order)):
         v = order[i]
-        during[i] = live + net.hill[v]
+        during[i] = live + net.hill[v] - saved(net, waiting, v, np.int64(1))
         peak = max(peak, during[i])
         live += net.net[v]
         for k in range(net.read_ptr[v], net.read_ptr[v + 1]):
