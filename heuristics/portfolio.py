@@ -15,7 +15,13 @@ PROMISING_ORDERINGS = ("lpmf_backward", "program", "lpmf", "xla_dfs", "dfs", "xl
 """Tried in this sequence, then what is left of `ORDERINGS`."""
 COMPOSITE_ORDERINGS = ("inductor", "xla_default")
 """The best of others: they bring nothing new."""
-PROMISING_PACKINGS = ("greedy_by_size", "first_fit_size", "first_fit_area", "first_fit_start")
+PROMISING_PACKINGS = (
+    "skyline",
+    "first_fit_size",
+    "greedy_by_size",
+    "first_fit_breadth",
+    "linear_scan",
+)
 """Tried in this sequence; the other packings seldom win and cost more."""
 RANDOM_RUNS = 20
 """Randomised LPMF runs, half of them backwards."""
