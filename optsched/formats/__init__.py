@@ -51,6 +51,7 @@ __all__ = [
 FORMATS = {
     "optsched-graph": "a graph",
     "optsched-plan": "a plan",
+    "optsched-certificate": "a certificate",
     "inductor": "a graph",
     "minimalloc": "a packing",
 }
@@ -184,7 +185,7 @@ def _sniff_document(document: object) -> str:
     tag = document.get("format")
     if tag is None and inductor.looks_like(document):
         return "inductor"
-    for name in ("optsched-graph", "optsched-plan"):
+    for name in ("optsched-graph", "optsched-plan", "optsched-certificate"):
         if isinstance(tag, str) and tag.startswith(f"{name}/"):
             return name
     keys = ", ".join(show(key) for key in list(document)[:5])
