@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from optsched.errors import PlanError
 from optsched.graph import Graph
+from optsched.inplace import refuse_inplace
 from optsched.proof import (
     Certificate,
     End,
@@ -46,6 +47,7 @@ def check_certificate(graph: Graph, certificate: Certificate) -> str:
     PlanError
         On the first step that does not hold.
     """
+    refuse_inplace(graph, "certificates")
     if certificate.graph != graph.name:
         raise PlanError(f"certificate is of graph {certificate.graph!r}, this is {graph.name!r}")
     checker = _Checker(graph, certificate.bound - 1)

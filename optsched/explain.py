@@ -16,6 +16,7 @@ import numpy as np
 from heuristics import ORDERINGS
 from optsched.bounds import op_bound
 from optsched.graph import Graph
+from optsched.inplace import refuse_inplace
 from optsched.liveness import Order, peak_memory
 from optsched.ordering import ClosureBound, closure_bound, closure_witness
 
@@ -115,6 +116,7 @@ def explain(graph: Graph, *, changes: int = CHANGES) -> Explanation:
     changes
         So many of the largest live buffers are tried smaller.
     """
+    refuse_inplace(graph, "explain")
     orders = [ORDERINGS[name](graph, 0) for name in QUICK]
     found = closure_bound(graph, orders)
     arrays = graph.arrays

@@ -24,6 +24,7 @@ from typing import Any
 from optsched.check import check_order
 from optsched.errors import PlanError, UsageError
 from optsched.graph import Graph
+from optsched.inplace import refuse_inplace
 from optsched.result import Limits
 
 MAX_UNITS = 2**40
@@ -99,6 +100,7 @@ def solve_order_milp(
     UsageError
         If sizes are outside the range in which floating point can be trusted.
     """
+    refuse_inplace(graph, "the MILP")
     import pulp
 
     started = time.perf_counter()

@@ -28,6 +28,7 @@ from optsched.cpsat.solver import SAFE, Settings, StopSignal, remaining
 from optsched.cpsat.variables import Point
 from optsched.errors import PlanError
 from optsched.graph import Graph
+from optsched.inplace import refuse_inplace
 from optsched.plan import Plan, make_plan
 from optsched.problem import packing_problem
 from optsched.result import Event, Limits, Objective, OnEvent
@@ -92,6 +93,7 @@ def solve_joint(
     PlanError
         If the warm start is no valid plan.
     """
+    refuse_inplace(graph, "the CP-SAT model")
     started = time.perf_counter()
     limits = limits or Limits()
     report = _Report(on_event, started)

@@ -18,6 +18,7 @@ import numpy as np
 from optsched.arrays import IntArray
 from optsched.errors import GraphError
 from optsched.graph import Graph
+from optsched.inplace import refuse_inplace
 from optsched.packing import solve_packing
 from optsched.plan import Plan, make_plan
 from optsched.problem import PackingProblem, packing_problem
@@ -82,6 +83,7 @@ def exhaust(
     most_states
         When to give up.
     """
+    refuse_inplace(graph, "the search of all orders")
     search = _Search(graph, capacity, floor, offer, limits, most_states)
     complete = True
     try:
