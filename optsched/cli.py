@@ -66,12 +66,15 @@ def _fail(message: str, code: int) -> int:
 
 
 def _solve(args: argparse.Namespace) -> int:
-    from optsched.formats import read_graph, read_plan, write_plan
+    from optsched.formats import read_plan, write_plan
+    from optsched.inplace import refuse_inplace
     from optsched.pipeline import solve
     from optsched.report.record import solve_record
     from optsched.report.table import result_text
 
-    graph = read_graph(args.graph, input_bytes=args.input_bytes)
+    graph = _read_graph(args, args.graph)
+    if args.certificate:
+        refuse_inplace(graph, "certificates")
     _protect(args.output, args.graph, args.warm_start)
     _protect(args.certificate, args.graph, args.warm_start, args.output)
     warm_start = read_plan(args.warm_start, graph) if args.warm_start else None
@@ -144,7 +147,6 @@ def _pack(args: argparse.Namespace) -> int:
 
 def _compare(args: argparse.Namespace) -> int:
     from optsched.compare import compare_methods
-    from optsched.formats import read_graph
     from optsched.report.record import comparison_record, versions
 
     paths = _graph_files(args.graph)
@@ -153,7 +155,7 @@ def _compare(args: argparse.Namespace) -> int:
     interrupted = False
     for number, path in enumerate(paths, start=1):
         with _progress(f"[{number}/{len(paths)}] {path.name}  ") as progress:
-            graph = read_graph(path, input_bytes=args.input_bytes)
+            graph = _read_graph(args, path)
             comparison = compare_methods(
                 graph,
                 methods=methods,
@@ -191,7 +193,8 @@ def _print_comparisons(done: Sequence[Comparison]) -> None:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from optsched.formats import read_graph, read_packing, read_plan_claims, sniff_file
+    from optsched.formats import read_packing, read_plan_claims, sniff_file
+    from optsched.graph import IN_PLACE
 
     proved = None
     try:
@@ -199,8 +202,10 @@ def _check(args: argparse.Namespace) -> int:
             if sniff_file(args.graph) != "minimalloc":
                 raise UsageError("check needs a graph and a plan, or one packing with offsets")
             return _check_packing(args, read_packing(args.graph))
-        graph = read_graph(args.graph, input_bytes=args.input_bytes)
+        graph = _read_graph(args, args.graph)
         plan, claims = read_plan_claims(args.plan, graph)
+        if claims.get("memory_model", "").endswith(IN_PLACE) and not args.inplace:
+            raise UsageError(f"{args.plan}: an in-place plan: check it with --inplace")
         from optsched.check import check_plan
 
         checked = check_plan(graph, plan, peak=claims.get("peak"), slab=claims.get("slab"))
@@ -259,13 +264,20 @@ def _explain(args: argparse.Namespace) -> int:
 
 
 def _info(args: argparse.Namespace) -> int:
-    from optsched.formats import read_graph
     from optsched.report.info import describe, info_text
 
-    record = describe(read_graph(args.graph, input_bytes=args.input_bytes))
+    record = describe(_read_graph(args, args.graph))
     record["input_bytes_by_name"] = _input_bytes(args.graph)
     _print_result(args, record, info_text(record))
     return EXIT_OK
+
+
+def _read_graph(args: argparse.Namespace, path: str | Path) -> Graph:
+    """Read a graph in the memory model that the options ask for."""
+    from optsched.formats import read_graph
+
+    graph = read_graph(path, input_bytes=args.input_bytes)
+    return graph.with_inplace() if args.inplace else graph
 
 
 def _input_bytes(path: str) -> dict[str, int]:
@@ -426,6 +438,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_engine(solve)
     _add_limits(solve)
     _add_input_bytes(solve)
+    _add_inplace(solve)
 
     compare = _command(commands, "compare", _compare, "gap of each method to the proven bound")
     compare.add_argument("graph", nargs="+", help="graph files, or folders of them")
@@ -434,12 +447,14 @@ def _parser() -> argparse.ArgumentParser:
     _add_engine(compare)
     _add_limits(compare)
     _add_input_bytes(compare)
+    _add_inplace(compare)
 
     check = _command(commands, "check", _check, "replay a plan with the independent checker")
     check.add_argument("graph", help="graph file, or a packing with offsets")
     check.add_argument("plan", nargs="?", help="plan file")
     check.add_argument("certificate", nargs="?", help="certificate of the bound on its peak")
     _add_input_bytes(check)
+    _add_inplace(check)
 
     explain = _command(commands, "explain", _explain, "why no order has a smaller peak")
     explain.add_argument("graph")
@@ -448,6 +463,7 @@ def _parser() -> argparse.ArgumentParser:
     info = _command(commands, "info", _info, "what a graph is made of")
     info.add_argument("graph")
     _add_input_bytes(info)
+    _add_inplace(info)
 
     convert = _command(commands, "convert", _convert, "rewrite a graph in the native format")
     convert.add_argument("graph")
@@ -505,6 +521,14 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--workers", type=_positive, default=1, metavar="N", help="threads")
     parser.add_argument("--seed", type=_natural, default=0, metavar="N")
+
+
+def _add_inplace(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--inplace",
+        action="store_true",
+        help="memory model: an op may write an output into a candidate input that dies at it",
+    )
 
 
 def _add_input_bytes(parser: argparse.ArgumentParser) -> None:

@@ -21,7 +21,9 @@ from optsched.bounds import peak_lower_bound
 from optsched.check import check_plan
 from optsched.errors import UsageError
 from optsched.graph import Graph
+from optsched.inplace import refuse_inplace
 from optsched.liveness import Order, peak_memory
+from optsched.pairing import Pairs, pair_choices
 from optsched.plan import Plan, make_plan
 from optsched.problem import packing_problem
 from optsched.result import Event, Limits, Objective, OnEvent, Proof, Result, StopReason
@@ -96,7 +98,8 @@ def solve(
     Raises
     ------
     UsageError
-        If the graph has several pools (a plan has one slab), or an option makes no sense.
+        If the graph has several pools (a plan has one slab), or an option makes no sense: the
+        models of `cpsat` and `milp` know nothing of in-place.
     PlanError
         If the warm start breaks a rule of the graph.
     """
@@ -111,6 +114,8 @@ def solve(
         on_event or (lambda event: None),
     )
     stages = _STAGES[Engine(engine)]
+    if _joint in stages or _milp in stages:
+        refuse_inplace(graph, f"engine {engine}")
     try:
         if warm_start is not None:
             run.offer(warm_start, "warm start")
@@ -169,11 +174,13 @@ class _Run:
 
     def pack(self, order: IntArray, source: str, packings: int | None = None) -> None:
         """Offer the plans that the heuristic packers make of an order, until the slab is least."""
-        problem, _ = packing_problem(self.graph, order)
-        for name, offsets in islice(candidate_offsets(problem), packings):
-            self.offer(make_plan(self.graph, order, offsets), f"{source} + {name}")
-            if self.done():
-                return
+        for taken in islice(pair_choices(self.graph, order, self.bound, tries=0), packings):
+            problem, _ = packing_problem(self.graph, order, taken)
+            for name, offsets in islice(candidate_offsets(problem), packings):
+                plan = make_plan(self.graph, order, offsets, taken)
+                self.offer(plan, f"{source} + {name}")
+                if self.done():
+                    return
 
     def best_orders(self, count: int) -> list[tuple[int, IntArray]]:
         """Peak and order of the best few candidates, each order once."""
@@ -370,12 +377,24 @@ def _packing_search(run: _Run, share: float = 1.0) -> None:
     """The least slab of the least-peak order, by our exact packing search."""
     if run.objective is Objective.PEAK and not run.order_done():
         return
+    _, order = run.best_orders(1)[0]
+    choices = list(pair_choices(run.graph, order, run.bound))
+    for number, taken in enumerate(choices):
+        # The choices of in-place pairs share the time; without in-place there is one.
+        _pack_choice(run, order, taken, share / (len(choices) - number))
+        if run.done() or run.seconds_left() == 0:
+            return
+
+
+def _pack_choice(run: _Run, order: IntArray, taken: Pairs, share: float) -> None:
     from optsched.packing import solve_packing
 
-    _, order = run.best_orders(1)[0]
-    if order.tobytes() in run.packed:
+    key = order.tobytes() + np.array(taken, np.int64).tobytes()
+    if key in run.packed:
         return
-    problem, _ = packing_problem(run.graph, order)
+    problem, _ = packing_problem(run.graph, order, taken)
+    if run.graph.in_place and problem.max_load >= run.slab:
+        return
     outcome = solve_packing(
         problem,
         limits=run.limits_left(share),
@@ -384,9 +403,9 @@ def _packing_search(run: _Run, share: float = 1.0) -> None:
         on_event=lambda event: run.report("packing search"),
     )
     if outcome.offsets is not None:
-        run.offer(make_plan(run.graph, order, outcome.offsets), "packing search")
+        run.offer(make_plan(run.graph, order, outcome.offsets, taken), "packing search")
     if outcome.stop_reason is not StopReason.TIME_LIMIT:
-        run.packed.add(order.tobytes())
+        run.packed.add(key)
     run.stop_if(outcome.stop_reason)
 
 
@@ -462,7 +481,7 @@ def _joint(run: _Run) -> None:
 
 
 def _joint_if_small(run: _Run) -> None:
-    if len(run.graph.ops) > JOINT_OPS:
+    if len(run.graph.ops) > JOINT_OPS or run.graph.in_place:
         return
     try:
         _joint(run)
