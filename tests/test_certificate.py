@@ -410,7 +410,7 @@ def test_states_may_rest_on_precedences(monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_checker_is_short_and_runs_without_a_solver(files: tuple[str, str, Path]) -> None:
     source = Path(check_certificate.__code__.co_filename).read_text()
     assert "numpy" not in source
-    assert len(source.splitlines()) < 250
+    assert len(source.splitlines()) < 300
     code = (
         "import sys; from optsched.cli import main; code = main(sys.argv[1:]); "
         "print(code, [m for m in sys.modules if m.split('.')[0] in ('numba', 'ortools', 'pulp', "

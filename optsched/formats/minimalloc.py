@@ -5,6 +5,8 @@ live ranges `[lower, upper)`. Older files say `buffer` or `buffer_id`, `start` o
 `end`, which is *inclusive*, for gaps as well. A gap is `a-b`, or `a-b@low:high` if those bytes of
 the buffer stay occupied; gaps are separated by spaces. There is no quoting.
 
+A column `pool`, the name of the slab that a buffer lies in, is an extension of ours.
+
 References
 ----------
 https://github.com/google/minimalloc
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -39,6 +41,7 @@ _COLUMNS = {
     "alignment": "alignment",
     "gaps": "gaps",
     "offset": "offset",
+    "pool": "pool",
 }
 _REQUIRED = ("id", "lower", "upper", "size")
 _INTEGER = re.compile(r"([+-]?)([0-9]+)")
@@ -57,12 +60,15 @@ class Packing:
         Given offsets, shape `(k,)`, `UNPLACED` where there is none; None if the table has none.
     columns, rows
         The header and the fields as they were, so that nothing is lost on the way back.
+    pools
+        The pool of each buffer, "" where a row names none; None if the table has no such column.
     """
 
     problem: PackingProblem
     offsets: IntArray | None
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    pools: tuple[str, ...] | None = None
 
 
 def looks_like(text: str) -> bool:
@@ -114,6 +120,7 @@ def read_minimalloc(text: str, *, name: str = "packing", pins: bool = False) -> 
         offsets if placed else None,
         columns,
         tuple(fields for _, fields in lines),
+        tuple(row.fields["pool"].strip() for row in rows) if "pool" in place else None,
     )
 
 
@@ -153,13 +160,31 @@ def with_offsets(packing: Packing, offsets: IntArray) -> Packing:
     if len(offsets) != len(packing.rows):
         raise FormatError(f"{len(offsets)} offsets for {len(packing.rows)} buffers")
     written = ["" if x == UNPLACED else str(int(x)) for x in offsets]
-    names = [column.strip() for column in packing.columns]
-    at = names.index("offset") if "offset" in names else len(names)
+    return replace(_with_column(packing, "offset", written), offsets=offsets)
+
+
+def with_pools(packing: Packing, pools: Sequence[str]) -> Packing:
+    """Return the same table with these pools, in its column `pool` or a new last one.
+
+    Raises
+    ------
+    FormatError
+        If a name can not be written without quotes.
+    """
+    for name in set(pools):
+        if name != name.strip() or "," in name or not name.isprintable():
+            raise FormatError(f"pool {name!r}: this name can not be written as CSV")
+    return replace(_with_column(packing, "pool", pools), pools=tuple(pools))
+
+
+def _with_column(packing: Packing, column: str, values: Sequence[str]) -> Packing:
+    names = [name.strip() for name in packing.columns]
+    at = names.index(column) if column in names else len(names)
     rows = [
-        (*row[:at], value, *row[at + 1 :]) for row, value in zip(packing.rows, written, strict=True)
+        (*row[:at], value, *row[at + 1 :]) for row, value in zip(packing.rows, values, strict=True)
     ]
-    columns = (*packing.columns[:at], "offset", *packing.columns[at + 1 :])
-    return Packing(packing.problem, offsets, columns, tuple(rows))
+    columns = (*packing.columns[:at], column, *packing.columns[at + 1 :])
+    return replace(packing, columns=columns, rows=tuple(rows))
 
 
 def minimalloc_text(packing: Packing) -> str:

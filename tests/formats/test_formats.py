@@ -27,10 +27,12 @@ from optsched.formats import (
     write_packing,
     write_plan,
 )
+from optsched.formats.certificate import write_certificate
 from optsched.formats.inductor import read_inductor
 from optsched.graph import Graph
 from optsched.plan import Plan, make_plan
 from optsched.problem import packing_problem
+from optsched.proof import Certificate, End, EndStep
 from tests.generators import FEATURES, random_graph
 
 SIMULATOR: dict[str, Any] = {
@@ -77,6 +79,8 @@ def files(graph: Graph, plan: Plan, tmp_path: Path) -> dict[str, Path]:
     files = {name: tmp_path / f"{name}.any" for name in FORMATS}
     write_graph(files["optsched-graph"], graph)
     write_plan(files["optsched-plan"], graph, plan, {"objective": "slab"})
+    certificate = Certificate(graph.name, 1, (EndStep(End.START),))
+    write_certificate(files["optsched-certificate"], graph, certificate)
     files["inductor"].write_text(json.dumps(SIMULATOR))
     files["minimalloc"].write_text(PACKING)
     return files
