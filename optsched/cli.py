@@ -16,7 +16,9 @@ from optsched.errors import OptschedError, PlanError, UsageError
 
 if TYPE_CHECKING:
     from optsched.compare import Comparison
+    from optsched.formats.minimalloc import Packing
     from optsched.graph import Graph
+    from optsched.pools import Pool
     from optsched.reserved import Region
     from optsched.result import Limits, Result, StopReason
 
@@ -121,11 +123,17 @@ def _pack(args: argparse.Namespace) -> int:
     from optsched.report.record import pack_record
     from optsched.report.table import packing_text
 
+    pools = [_pool(text) for text in args.pool]
+    if pools and (args.capacity or args.reserve):
+        raise UsageError("--pool has its own capacities, and goes with no --capacity or --reserve")
     codes = []
     regions = [_region(text) for text in args.reserve]
     for path in args.packing:
         _protect(args.output, path)
         packing = read_packing(path)
+        if pools or any(packing.pools or ()):
+            codes.append(_pack_pools(args, packing, pools))
+            continue
         problem = packing.problem
         with _progress() as progress:
             result = pack(
@@ -143,6 +151,27 @@ def _pack(args: argparse.Namespace) -> int:
         _print_result(args, record, packing_text(problem, result))
         codes.append(_exit_code(result.status, result.stop_reason))
     return max(codes)
+
+
+def _pack_pools(args: argparse.Namespace, packing: Packing, pools: list[Pool]) -> int:
+    from optsched.formats import write_packing
+    from optsched.formats.minimalloc import with_pools
+    from optsched.pools import Pool, pack_pools
+    from optsched.report.pools import pools_record, pools_text
+
+    homes = packing.pools or ("",) * len(packing.problem)
+    if args.capacity or args.reserve:
+        raise UsageError("the buffers name pools: --capacity and --reserve would be unclear")
+    if not pools:
+        pools = [Pool(name) for name in dict.fromkeys(homes) if name]
+    with _progress() as progress:
+        result = pack_pools(packing.problem, homes, pools, limits=_limits(args), on_event=progress)
+    names, offsets = result.places(len(packing.problem))
+    if args.output and result.slab is not None:
+        write_packing(args.output, with_pools(packing, names), offsets)
+    record = pools_record(packing.problem, result)
+    _print_result(args, record, pools_text(packing.problem, result))
+    return _exit_code(result.status, result.stop_reason)
 
 
 def _compare(args: argparse.Namespace) -> int:
@@ -247,7 +276,13 @@ def _check_packing(args: argparse.Namespace, packing: Any) -> int:
 
     if packing.offsets is None:
         raise PlanError(f"{args.graph}: not every buffer has an offset")
-    slab = check_packing(packing.problem, packing.offsets.tolist())
+    offsets = packing.offsets.tolist()
+    if any(packing.pools or ()):
+        from optsched.pools import check_pools
+
+        slab = check_pools(packing.problem, packing.pools, offsets)
+    else:
+        slab = check_packing(packing.problem, offsets)
     _print_result(args, {"valid": True, "slab": slab}, f"valid: slab {slab:,} bytes")
     return EXIT_OK
 
@@ -364,6 +399,16 @@ def _capacity(args: argparse.Namespace) -> int | None:
     return None if args.capacity is None else parse_bytes(args.capacity)
 
 
+def _pool(text: str) -> Pool:
+    from optsched.pools import Pool
+    from optsched.report.bytes import parse_bytes
+
+    name, given, capacity = text.partition("=")
+    if not name.strip():
+        raise UsageError(f"--pool wants NAME or NAME=CAPACITY, got {text!r}")
+    return Pool(name.strip(), parse_bytes(capacity) if given else None)
+
+
 def _region(text: str) -> Region:
     from optsched.report.bytes import parse_bytes
     from optsched.reserved import Region
@@ -474,6 +519,13 @@ def _parser() -> argparse.ArgumentParser:
     pack.add_argument("packing", nargs="+", help="CSV files")
     pack.add_argument("-o", "--output", help="write the CSV with offsets here")
     pack.add_argument("--capacity", metavar="BYTES", help="stop at the first packing that fits")
+    pack.add_argument(
+        "--pool",
+        action="append",
+        default=[],
+        metavar="NAME[=CAPACITY]",
+        help="a slab; what one can not hold goes to the one given next; repeatable",
+    )
     pack.add_argument(
         "--reserve",
         action="append",

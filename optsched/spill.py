@@ -1,0 +1,171 @@
+"""Which buffers leave a pool that can not hold all of them: few bytes, by search without proof."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from optsched.arrays import IntArray
+from optsched.packer import PackingResult
+from optsched.problem import PackingProblem
+
+EXCHANGES = 60
+"""Packings that may be tried to bring back bytes that left."""
+TRY_SHARE = 0.1
+"""Part of the time left that one of these packings may take."""
+
+
+class Pack(Protocol):
+    """Packs some buffers under a capacity."""
+
+    def __call__(self, ids: IntArray, capacity: int, *, share: float) -> PackingResult:
+        """Return the packing of the buffers `ids`, in their order."""
+
+
+def select(problem: PackingProblem, ids: IntArray) -> PackingProblem:
+    """Return the problem of some buffers only."""
+    return replace(
+        problem,
+        names=tuple(problem.names[i] for i in ids),
+        start=problem.start[ids],
+        end=problem.end[ids],
+        size=problem.size[ids],
+        alignment=problem.alignment[ids],
+        pin=problem.pin[ids],
+        gaps=tuple(problem.gaps[i] for i in ids) if problem.gaps else (),
+    )
+
+
+def choose_spill(
+    problem: PackingProblem,
+    members: IntArray,
+    fixed: npt.NDArray[np.bool_],
+    capacity: int,
+    pack: Pack,
+) -> tuple[IntArray, PackingResult]:
+    """Return the buffers that stay, and their packing, which fits if any was found.
+
+    Buffers leave while the bytes live at some step exceed the capacity, those first that relieve
+    most per byte; then, while no packing is found, the smallest of the fullest step. At last what
+    left comes back where it fits, alone or for a smaller one.
+
+    Parameters
+    ----------
+    problem, members
+        All buffers, and the ids of those that want to stay, shape `(n,)`.
+    fixed
+        Shape `(n,)`: those that may not leave.
+    capacity
+        Bytes.
+    pack
+        Tries to pack what stays.
+    """
+    movable = np.zeros(len(problem), np.bool_)
+    movable[members[~fixed]] = True
+    movable &= (problem.size > 0) & (problem.end > problem.start)
+    stays = np.zeros(len(problem), np.bool_)
+    stays[members] = True
+    while (leaver := _most_relief(problem, stays, movable, capacity)) is not None:
+        stays[leaver] = False
+    result = pack(np.flatnonzero(stays), capacity, share=TRY_SHARE)
+    while not _fits(result, capacity):
+        leaver = _smallest_of_fullest(problem, stays, movable)
+        if leaver is None:
+            return np.flatnonzero(stays), result
+        stays[leaver] = False
+        result = pack(np.flatnonzero(stays), capacity, share=TRY_SHARE)
+    return _bring_back(problem, members, stays, movable, capacity, pack, result)
+
+
+def _fits(result: PackingResult, capacity: int) -> bool:
+    return result.slab is not None and result.slab <= capacity
+
+
+def _most_relief(
+    problem: PackingProblem,
+    stays: npt.NDArray[np.bool_],
+    movable: npt.NDArray[np.bool_],
+    capacity: int,
+) -> int | None:
+    """Return who takes most excess away per byte of its own; None without excess or movable."""
+    steps, load, parts = _loads(problem, np.flatnonzero(stays))
+    excess = np.maximum(load - capacity, 0)
+    if not excess.any():
+        return None
+    length = np.append(np.diff(steps), 0)
+    area = np.concatenate([[0.0], np.cumsum(excess * length.astype(np.float64))])
+    time = np.concatenate([[0.0], np.cumsum(np.where(excess > 0, length, 0).astype(np.float64))])
+    owner, first, last, height = parts
+    reach = np.minimum(area[last] - area[first], height * (time[last] - time[first]))
+    relief = np.bincount(owner, weights=reach, minlength=len(problem))
+    able = np.flatnonzero(stays & movable & (relief > 0))
+    if not len(able):
+        return None
+    # Equal relief per byte: the larger one leaves, so that fewer do.
+    rate = relief[able] / problem.size[able]
+    return int(able[np.lexsort((-problem.size[able], -rate))[0]])
+
+
+def _smallest_of_fullest(
+    problem: PackingProblem, stays: npt.NDArray[np.bool_], movable: npt.NDArray[np.bool_]
+) -> int | None:
+    able = np.flatnonzero(stays & movable)
+    if not len(able):
+        return None
+    steps, load, _ = _loads(problem, np.flatnonzero(stays))
+    fullest = steps[int(np.argmax(load))]
+    here = able[(problem.start[able] <= fullest) & (fullest < problem.end[able])]
+    here = here if len(here) else able
+    return int(here[np.argmin(problem.size[here])])
+
+
+def _loads(
+    problem: PackingProblem, ids: IntArray
+) -> tuple[IntArray, IntArray, tuple[IntArray, IntArray, IntArray, IntArray]]:
+    """Steps at which live bytes change, the bytes from there on, and the parts by these steps."""
+    parts = select(problem, ids).parts
+    steps = np.unique(np.concatenate([parts.start, parts.end]))
+    first, last = np.searchsorted(steps, parts.start), np.searchsorted(steps, parts.end)
+    height = parts.high - parts.low
+    change = np.zeros(len(steps) + 1, np.int64)
+    np.add.at(change, first, height)
+    np.subtract.at(change, last, height)
+    return steps, np.cumsum(change)[:-1], (ids[parts.owner], first, last, height)
+
+
+def _bring_back(
+    problem: PackingProblem,
+    members: IntArray,
+    stays: npt.NDArray[np.bool_],
+    movable: npt.NDArray[np.bool_],
+    capacity: int,
+    pack: Pack,
+    result: PackingResult,
+) -> tuple[IntArray, PackingResult]:
+    """Let spilled buffers back in, larger ones first, alone or in exchange for a smaller one."""
+    tries = 0
+    gone = members[~stays[members]]
+    for x in gone[np.argsort(-problem.size[gone], kind="stable")].tolist():
+        meets = stays & movable & (problem.size < problem.size[x])
+        meets &= (problem.start < problem.end[x]) & (problem.end > problem.start[x])
+        smaller = np.flatnonzero(meets)
+        smaller = smaller[np.argsort(problem.size[smaller], kind="stable")]
+        for y in (None, *smaller.tolist()):
+            if tries == EXCHANGES:
+                return np.flatnonzero(stays), result
+            changed = stays.copy()
+            changed[x] = True
+            if y is not None:
+                changed[y] = False
+            ids = np.flatnonzero(changed)
+            if select(problem, ids).max_load > capacity:
+                continue
+            tries += 1
+            found = pack(ids, capacity, share=TRY_SHARE)
+            if _fits(found, capacity):
+                stays, result = changed, found
+                break
+    return np.flatnonzero(stays), result
