@@ -3,6 +3,18 @@
 The heaviest matching over the available inputs grows with the set of these, less and less the more
 are there. So it is the best of a few *ways*: a number of bytes, and the inputs that must all be
 available for it, smaller sets first. An input with no other user always is.
+
+All rules of the search stay valid (:class:`optsched.ordering.rules.Rules`). They compare a way
+through states `X` with one through `X | Z` or `X & Z`:
+
+* `X | Z`: more ops have ended, so no op saves less there.
+* `X & Z`: let op `v`, which is in `Z`, save less there than at `X`. Then of each input lost some
+  other user is in `X` but not in `Z`. The input is live after `X`, after `Z` and after `X & Z`, and
+  dead after `X | Z`: `M(X | Z) + M(X & Z) <= M(X) + M(Z)` has its bytes to spare. All inputs lost
+  have at least what they saved, as outputs are no larger than their inputs and an input adds the
+  less the more others there are.
+
+So states compare as ever, and what is saved only lowers rises. Bounds take each way as a case.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from optsched.builder import GraphBuilder
 from optsched.check import check_order
 from optsched.graph import Graph
 from optsched.inplace import matched_bytes
@@ -62,6 +63,19 @@ def test_optimum_is_the_oracles_whatever_the_rules(
             assert check_order(graph, outcome.order) == outcome.peak
             assert (outcome.peak, outcome.bound) == (optimum, optimum)
             assert outcome.proof in (Proof.BOUND, Proof.SEARCH)
+
+
+def test_what_is_saved_counts_among_the_steps_of_a_peak() -> None:
+    """All sizes as they come and go are multiples of 6, but the peak is not."""
+    build = GraphBuilder("steps")
+    build.op("p", writes={"r": 6})
+    build.op("w", reads=["r"])
+    build.op("v", reads=["r"], writes={"a": 3, "b": 3})
+    build.op("k", reads=["a", "b"])
+    build.inplace("v", "a", "r")
+    build.inplace("v", "b", "r")
+    outcome = solve_order(build.build().with_inplace())
+    assert (outcome.peak, outcome.bound) == (9, 9)
 
 
 def test_compiled_kernels_do_what_the_twins_do(monkeypatch: pytest.MonkeyPatch) -> None:
