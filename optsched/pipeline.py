@@ -38,11 +38,10 @@ MANY_BUFFERS = 20_000
 """Beyond this many only the best order is packed."""
 CLOSURE_ORDERS = 8
 """Orders that spare the closure bound its flows; more of them hardly spare more."""
-FIRST_PACK_SHARE = 0.3
-"""Part of the time left that packing the first order of least peak may take."""
-OTHER_SHARE = 0.3
-"""Part of the time left for other orders, for all orders of a small graph, and for windows."""
-OTHER_TRIES, WINDOW_TRIES = 60, 60
+FIRST_PACK_SHARE, OTHER_SHARE, WINDOW_SHARE = 0.3, 0.5, 0.5
+"""Parts of the time left that packing the first order of least peak, other orders (and before that
+all orders of a small graph), and windows of a large one may take."""
+OTHER_TRIES, WINDOW_TRIES = 200, 60
 """Other orders that are packed, and windows that are freed, at most."""
 MILP_OPS = 60
 """Above this many ops the MILP would not be built in useful time."""
@@ -450,7 +449,7 @@ def _joint_windows(run: _Run) -> None:
     from optsched.joint.windows import window_plans
 
     target = max(run.bound, run.best_orders(1)[0][0]) if run.capacity is None else run.capacity
-    limits = run.limits_left(OTHER_SHARE)
+    limits = run.limits_left(WINDOW_SHARE)
     try:
         for plan in window_plans(run.graph, run.plan, target, limits=limits, windows=WINDOW_TRIES):
             run.offer(plan, "window")

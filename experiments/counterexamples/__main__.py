@@ -17,6 +17,12 @@ from experiments.counterexamples.graphs import (
     one_buffer_per_edge,
     one_buffer_per_op,
 )
+from experiments.counterexamples.joint import (
+    freest_of_eight,
+    least_joint,
+    shortest_chain,
+    smallest_and_freest,
+)
 from experiments.counterexamples.search import (
     Loss,
     build,
@@ -49,7 +55,13 @@ class Entry:
 
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    entries = [*_comment(folder), *_fusion(folder), *_orderings(folder), *_packings(folder)]
+    entries = [
+        *_comment(folder),
+        *_fusion(folder),
+        *_orderings(folder),
+        *_packings(folder),
+        *_joint(folder),
+    ]
     with (folder / "best_known.csv").open("w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(["instance", "method", "value", "optimum", "proof", "order"])
@@ -117,6 +129,16 @@ def _packings(folder: Path) -> Iterable[Entry]:
         name = f"{method}_packing"
         write_packing(folder / f"{name}.csv", packing_of(problem))
         yield _entry(name, method, loss)
+
+
+def _joint(folder: Path) -> Iterable[Entry]:
+    """Graphs whose least slab is above their least peak, without any alignment."""
+    for graph in (*smallest_and_freest(), *freest_of_eight(), shortest_chain()):
+        write_graph(folder / f"{graph.name}.json", graph)
+        found = least_joint(graph)
+        proof = f"exhaustion; {found.orders} orders and {found.least} of least peak"
+        order = _names(graph, found.order)
+        yield Entry(graph.name, "joint", found.slab, found.peak, proof, order)
 
 
 def _entry(name: str, method: str, loss: Loss, order: str = "") -> Entry:

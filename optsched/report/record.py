@@ -11,6 +11,7 @@ from optsched.compare import Comparison
 from optsched.graph import Graph
 from optsched.packer import PackingResult
 from optsched.problem import PackingProblem
+from optsched.report.capacity import Refusal, packing_refusal, refusal
 from optsched.result import Objective, Result
 
 _PACKAGES = ("optsched", "numpy", "numba", "ortools", "pulp", "highspy")
@@ -23,6 +24,7 @@ def solve_record(graph: Graph, result: Result) -> dict[str, Any]:
         "ops": len(graph.ops),
         "buffers": len(graph.buffers),
         **outcome(result),
+        **_refused(refusal(graph, result)),
         "order": None if result.plan is None else order_names(graph, result.plan.order),
         "offsets": None
         if result.plan is None
@@ -56,6 +58,10 @@ def outcome(result: Result) -> dict[str, Any]:
     }
 
 
+def _refused(found: Refusal | None) -> dict[str, Any]:
+    return {} if found is None else found.record()
+
+
 def order_names(graph: Graph, order: tuple[int, ...]) -> list[str]:
     """Return the names of the ops of an order."""
     return [graph.ops[v].name for v in order]
@@ -74,6 +80,7 @@ def pack_record(problem: PackingProblem, result: PackingResult) -> dict[str, Any
         "slab_bound": result.slab_bound,
         "slab_proof": result.slab_proof,
         "runtime": round(result.runtime, 6),
+        **_refused(packing_refusal(problem, result)),
         "offsets": None
         if result.offsets is None
         else dict(zip(problem.names, result.offsets.tolist(), strict=True)),

@@ -10,7 +10,8 @@ from optsched.graph import Graph
 from optsched.packer import PackingResult
 from optsched.problem import PackingProblem
 from optsched.report.bytes import format_bytes
-from optsched.result import Proof, Result, Status, StopReason, optimality_gap
+from optsched.report.capacity import Refusal, packing_refusal, refusal
+from optsched.result import Proof, Result, StopReason, optimality_gap
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -110,11 +111,12 @@ def result_text(graph: Graph, result: Result) -> str:
         ("peak", result.peak, result.peak_bound, result.peak_proof),
         ("slab", result.slab, result.slab_bound, result.slab_proof),
     ):
-        lines.append(f"  {what}  {_value_line(value, bound, proof)}")
+        every = " in every order" if proof is Proof.PACKING_SEARCH else ""
+        lines.append(f"  {what}  {_value_line(value, bound, proof)}{every}")
     if result.claimed_bound is not None:
         lines.append(f"  a solver claims a bound of {result.claimed_bound:,} bytes")
     if result.capacity is not None:
-        lines.append(f"  {_capacity_line(result)}")
+        lines.append(f"  {_capacity_line(result, refusal(graph, result))}")
     lines.append(f"  {result.status} ({result.stop_reason}) after {result.runtime:.2f} s")
     return "\n".join(lines)
 
@@ -128,11 +130,10 @@ def _value_line(value: int | None, bound: int, proof: Proof | None) -> str:
     return f"{text}  at least {bound:,}, gap {100 * optimality_gap(value, bound):.2f} %"
 
 
-def _capacity_line(result: Result | PackingResult) -> str:
+def _capacity_line(result: Result | PackingResult, refused: Refusal | None) -> str:
     capacity = result.capacity or 0
-    if result.status is Status.INFEASIBLE:
-        excess = result.slab_bound - capacity
-        return f"does not fit in {capacity:,} bytes: {excess:,} too few, proved"
+    if refused is not None:
+        return refused.text()
     if result.stop_reason is StopReason.DECIDED:
         return f"fits in {capacity:,} bytes"
     return f"not known whether it fits in {capacity:,} bytes"
@@ -145,7 +146,7 @@ def packing_text(problem: PackingProblem, result: PackingResult) -> str:
         f"  slab  {_value_line(result.slab, result.slab_bound, result.slab_proof)}",
     ]
     if result.capacity is not None:
-        lines.append(f"  {_capacity_line(result)}")
+        lines.append(f"  {_capacity_line(result, packing_refusal(problem, result))}")
     lines.append(f"  {result.status} ({result.stop_reason}) after {result.runtime:.2f} s")
     return "\n".join(lines)
 

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import csv
+import random
 from pathlib import Path
 
 import pytest
 
 from experiments.counterexamples.change import losing_changes
 from experiments.counterexamples.exhaust import least_peak, least_slab
+from experiments.counterexamples.gap_kernels import every_gap, random_gaps
+from experiments.counterexamples.joint import thin_out
 from experiments.counterexamples.search import is_connected, smallest_graphs
 from heuristics import ORDERINGS, PACKINGS
 from optsched.formats import read_graph, read_packing
 from optsched.liveness import peak_memory
 from optsched.packer import pack
 from optsched.pipeline import solve
+from optsched.problem import packing_problem
+from optsched.result import Proof, Status
+from tests import brute
 
 FOLDER = Path(__file__).parents[2] / "instances" / "counterexamples"
 ROWS = list(csv.DictReader((FOLDER / "best_known.csv").open(newline="")))
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda r: f"{r['instance']}-{r['method']}")
+RECORDED = [row for row in ROWS if row["method"] != "joint"]
+JOINT = [row for row in ROWS if row["method"] == "joint"]
+
+
+@pytest.mark.parametrize("row", RECORDED, ids=lambda r: f"{r['instance']}-{r['method']}")
 def test_recorded_values_are_true(row: dict[str, str]) -> None:
     value, optimum = int(row["value"]), int(row["optimum"])
     if row["method"] in PACKINGS:
@@ -36,6 +46,38 @@ def test_recorded_values_are_true(row: dict[str, str]) -> None:
     assert solve(graph).peak_bound == optimum
     if row["method"] in ORDERINGS:
         assert ORDERINGS[row["method"]](graph, 0).tolist() == order
+
+
+@pytest.mark.parametrize("row", JOINT, ids=lambda r: str(r["instance"]))
+def test_no_order_of_least_peak_packs_into_its_peak(row: dict[str, str]) -> None:
+    graph = read_graph(FOLDER / f"{row['instance']}.json")
+    slab, peak = int(row["value"]), int(row["optimum"])
+    assert all(buffer.alignment == 1 and buffer.pin is None for buffer in graph.buffers)
+    assert slab > peak == least_peak(graph)[0]
+    # Another enumeration, in plain Python.
+    found = brute.least_joint(graph)
+    assert found is not None
+    assert found[0] == slab
+    order = [graph.op_ids[name] for name in row["order"].split()]
+    assert brute.least_slab(packing_problem(graph, order)[0]) == slab
+    result = solve(graph)
+    assert (result.slab, result.slab_bound, result.peak_bound) == (slab, slab, peak)
+    assert (result.status, result.slab_proof) == (Status.OPTIMAL, Proof.PACKING_SEARCH)
+    refused = solve(graph, capacity=slab - 1)
+    assert refused.status is Status.INFEASIBLE
+
+
+def test_six_ops_never_need_more_than_their_fullest_step() -> None:
+    assert all(len(every_gap(ops, 2)[0]) == 0 for ops in range(1, 7))
+    assert len(every_gap(6, 3)[0]) == 0
+
+
+def test_the_joint_search_keeps_gaps_while_it_thins_out() -> None:
+    ends, sizes = random_gaps(8, 4, tries=200_000, seed=2)
+    thinned = [thin_out(s, e, random.Random(0)) for e, s in zip(ends[:4], sizes[:4], strict=True)]
+    found = [t for t in thinned if t is not None]
+    assert len(ends) > 0
+    assert all(joint.slab > joint.peak for joint, _ in found)
 
 
 def test_every_heuristic_has_an_instance_on_which_it_loses() -> None:

@@ -1,0 +1,203 @@
+"""Graphs on which no order of least peak packs into its peak: found by search, then thinned out.
+
+The search looks at live ranges first. With one buffer an op, the buffer of the op at step `i` is
+born at step `i`, so an order is told by the ends of the ranges; one that does not pack into its
+fullest step is the seed of a graph. Its buffers are read where they end, and as often before as it
+takes to keep away all orders that would pack; of these reads as many as possible are dropped.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from experiments.counterexamples.gap_kernels import (
+    every_gap,
+    fits,
+    fullest_step,
+    random_chain_gap,
+    random_gaps,
+)
+from optsched.arrays import IntArray
+from optsched.builder import GraphBuilder
+from optsched.graph import Graph
+from optsched.problem import packing_problem
+
+Edge = tuple[int, int]
+Range = tuple[int, int, int]
+"""First step, step after the last, bytes."""
+
+NONE_BELOW, MOST_SIZE = 7, 3
+"""No graph of fewer ops with one buffer each of up to so many bytes has a gap: all were tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """The least peak and the least slab of a graph, each over all orders.
+
+    Parameters
+    ----------
+    peak, slab
+        Bytes.
+    order
+        One that has the least slab; its offsets come from an exhaustive search.
+    orders, least
+        How many orders there are, and how many of them have the least peak.
+    """
+
+    peak: int
+    slab: int
+    order: tuple[int, ...]
+    orders: int
+    least: int
+
+
+def least_joint(graph: Graph) -> Joint:
+    """Pack every order: no bound, no rule, no solver; up to some thousand orders of 8 ops."""
+    rows = []
+    for order in all_orders(graph.predecessors):
+        problem, _ = packing_problem(graph, order)
+        rows.append((problem.max_load, problem.start, problem.end, problem.size, order))
+    peak = min(row[0] for row in rows)
+    slab = peak
+    while True:
+        for load, start, end, size, order in rows:
+            if load <= slab and fits(start, end, size, slab):
+                least = sum(row[0] == peak for row in rows)
+                return Joint(peak, slab, order, len(rows), least)
+        slab += 1
+
+
+def all_orders(predecessors: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
+    """Yield every valid order."""
+    needs = [sum(1 << u for u in before) for before in predecessors]
+
+    def extend(order: tuple[int, ...], done: int) -> Iterator[tuple[int, ...]]:
+        if len(order) == len(needs):
+            yield order
+        for v, need in enumerate(needs):
+            if not done >> v & 1 and not need & ~done:
+                yield from extend((*order, v), done | 1 << v)
+
+    return extend((), 0)
+
+
+def make_graph(name: str, size: Sequence[int], edges: Sequence[Edge]) -> Graph:
+    """One buffer an op; what nobody reads is an output."""
+    build = GraphBuilder(name)
+    names = [chr(ord("a") + v) for v in range(len(size))]
+    for v, label in enumerate(names):
+        reads = [names[u] for u, w in edges if w == v]
+        build.op(label, reads=reads, writes={label: int(size[v])})
+    read = {u for u, _ in edges}
+    build.output(*(names[v] for v in range(len(size)) if v not in read))
+    return build.build()
+
+
+def thin_out(size: IntArray, end: IntArray, rng: random.Random) -> tuple[Joint, list[Edge]] | None:
+    """Make a graph of a seed and drop reads while the gap stays; None if the seed bears none."""
+    n = len(size)
+    last = {(v, int(end[v]) - 1) for v in range(n) if end[v] > v + 1}
+    unread = set(range(n)) - {v for v, _ in last}
+    if any(end[v] != n for v in unread):
+        return None
+    spare = [(u, v) for u in range(n) for v in range(u + 1, int(end[u]) - 1)]
+    kept = set(spare)
+    found = least_joint(make_graph("candidate", size.tolist(), sorted(last | kept)))
+    if found.slab == found.peak:
+        return None
+    rng.shuffle(spare)
+    for edge in spare:
+        fewer = least_joint(make_graph("candidate", size.tolist(), sorted(last | kept - {edge})))
+        if fewer.slab > fewer.peak:
+            kept.discard(edge)
+            found = fewer
+    return found, sorted(last | kept)
+
+
+def smallest_and_freest() -> tuple[Graph, Graph]:
+    """Return the 7-op graphs of fewest bytes and of most orders, over all seeds of 7 ops."""
+    for ops in range(1, NONE_BELOW):
+        if len(every_gap(ops, MOST_SIZE)[0]):
+            raise RuntimeError(f"a gap with {ops} ops: the note is wrong")
+    rng = random.Random(0)
+    ends, sizes = every_gap(NONE_BELOW, MOST_SIZE)
+    made = [
+        (size, *thinned)
+        for end, size in zip(ends, sizes, strict=True)
+        if (thinned := thin_out(size, end, rng))
+    ]
+    few = min(made, key=lambda m: (int(m[0].sum()), len(m[2])))
+    free = max(made, key=lambda m: (m[1].orders, m[1].least, -len(m[2])))
+    return (
+        make_graph("joint_gap_smallest", few[0].tolist(), few[2]),
+        make_graph("joint_gap_orders7", free[0].tolist(), free[2]),
+    )
+
+
+def freest_of_eight() -> tuple[Graph, Graph]:
+    """Return 8-op graphs of most orders, and of most orders of least peak; seeds are random."""
+    rng = random.Random(0)
+    ends, sizes = random_gaps(8, 4, tries=6_000_000, seed=1)
+    made = [
+        (size, *thinned)
+        for end, size in zip(ends, sizes, strict=True)
+        if (thinned := thin_out(size, end, rng))
+    ]
+    most = max(made, key=lambda m: (m[1].orders, -len(m[2])))
+    least = max(made, key=lambda m: (m[1].least, m[1].orders, -len(m[2])))
+    return (
+        make_graph("joint_gap_orders8", most[0].tolist(), most[2]),
+        make_graph("joint_gap_least8", least[0].tolist(), least[2]),
+    )
+
+
+def shortest_chain() -> Graph:
+    """Return a chain of 5 ops with several outputs each: its only order does not pack."""
+    rows = random_chain_gap(5, 8, 4, tries=20_000_000, seed=1)
+    return chain("joint_gap_chain", _shrink(rows))
+
+
+def chain(name: str, rows: Sequence[Range]) -> Graph:
+    """Ops that run one after another; each writes what begins at its step, reads what ends there.
+
+    What begins and ends at one step is workspace in all but name: an output that nobody reads.
+    """
+    build = GraphBuilder(name)
+    rows = sorted(rows)
+    steps = max(end for _, end, _ in rows)
+    labels = [chr(ord("a") + i) for i in range(len(rows))]
+    for step in range(steps):
+        build.op(
+            f"op{step}",
+            reads=[x for x, (s, e, _) in zip(labels, rows, strict=True) if s < step == e - 1],
+            writes={x: z for x, (s, _, z) in zip(labels, rows, strict=True) if s == step},
+            control=[f"op{step - 1}"] if step else [],
+        )
+    return build.build()
+
+
+def _shrink(rows: list[Range]) -> list[Range]:
+    """Drop buffers, bytes and steps while the gap stays."""
+
+    def loses(candidate: list[Range]) -> bool:
+        table = np.array(candidate, np.int64).reshape(-1, 3)
+        start, end, size = (np.ascontiguousarray(column) for column in table.T)
+        return not fits(start, end, size, fullest_step(start, end, size))
+
+    def smaller() -> Iterator[list[Range]]:
+        for i, (start, end, size) in enumerate(rows):
+            rest = rows[:i], rows[i + 1 :]
+            yield [*rest[0], *rest[1]]
+            if size > 1:
+                yield [*rest[0], (start, end, size - 1), *rest[1]]
+            if end - start > 1:
+                yield [*rest[0], (start + 1, end, size), *rest[1]]
+                yield [*rest[0], (start, end - 1, size), *rest[1]]
+
+    while (better := next((r for r in smaller() if r and loses(r)), None)) is not None:
+        rows = better
+    return rows
