@@ -433,13 +433,22 @@ def _other_orders(run: _Run) -> None:
 
     best = run.best_orders(PACKED_ORDERS)
     budget = max(run.bound, best[0][0]) if run.capacity is None else run.capacity
-    orders = [order for peak, order in best if peak <= budget]
-    limits = run.limits_left(OTHER_SHARE)
-    if orders:
-        for plan in other_plans(
-            run.graph, orders, budget, bound=run.bound, limits=limits, tries=OTHER_TRIES
-        ):
-            run.offer(plan, "other order")
+    # Orders of least peak first; some above it may pack into less than all of these.
+    above = budget if run.capacity is not None else max(budget, run.slab - 1)
+    for room in dict.fromkeys((budget, above)):
+        orders = [order for peak, order in best if peak <= room]
+        limits = run.limits_left(OTHER_SHARE)
+        if orders and not run.done():
+            for plan in other_plans(
+                run.graph,
+                orders,
+                budget,
+                bound=run.bound,
+                limits=limits,
+                tries=OTHER_TRIES,
+                room=room,
+            ):
+                run.offer(plan, "other order")
 
 
 def _joint_windows(run: _Run) -> None:

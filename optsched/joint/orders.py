@@ -38,15 +38,16 @@ def other_plans(
     bound: int,
     limits: Limits,
     tries: int,
+    room: int | None = None,
 ) -> Iterator[Plan]:
-    """Yield plans of other orders whose live bytes stay within a budget, ever smaller slabs first.
+    """Yield plans of other orders, each time one that packs as well as those before or better.
 
     Parameters
     ----------
     graph
         The graph; not in-place.
     orders
-        Known orders within the budget; one at least.
+        Known orders within the room; one at least.
     budget
         Bytes that the slab should have: a plan that fits ends the search.
     bound
@@ -55,7 +56,11 @@ def other_plans(
         Time and seed.
     tries
         Orders to be packed at most.
+    room
+        Live bytes that orders may have; the budget if None. An order above the least peak may pack
+        into less than all orders of least peak.
     """
+    room = budget if room is None else room
     end = None if limits.seconds is None else time.perf_counter() + limits.seconds
     rng = np.random.default_rng(limits.seed)
     seen: set[bytes] = set()
@@ -68,10 +73,10 @@ def other_plans(
         if attempt < len(starts):
             order = starts[attempt]
         elif attempt % SEARCH_EVERY == 0 or stale >= STALE:
-            order, stale = search_again(graph, budget, bound, rng, left) or best, 0
+            order, stale = search_again(graph, room, bound, rng, left) or best, 0
             best, slab = order, None
         else:
-            walk = Walk(graph, best, budget, rng)
+            walk = Walk(graph, best, room, rng)
             walk.wander(EXCHANGES[attempt % len(EXCHANGES)] * len(best) // 8 + 1)
             order = walk.order
         problem, _ = packing_problem(graph, order)
