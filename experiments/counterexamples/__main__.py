@@ -20,6 +20,7 @@ from experiments.counterexamples.graphs import (
 from experiments.counterexamples.joint import (
     freest_of_eight,
     least_joint,
+    peak_given_up,
     shortest_chain,
     smallest_and_freest,
 )
@@ -133,7 +134,8 @@ def _packings(folder: Path) -> Iterable[Entry]:
 
 def _joint(folder: Path) -> Iterable[Entry]:
     """Graphs whose least slab is above their least peak, without any alignment."""
-    for graph in (*smallest_and_freest(), *freest_of_eight(), shortest_chain()):
+    graphs = (*smallest_and_freest(), *freest_of_eight(), peak_given_up(), shortest_chain())
+    for graph in graphs:
         write_graph(folder / f"{graph.name}.json", graph)
         found = least_joint(graph)
         proof = f"exhaustion; {found.orders} orders and {found.least} of least peak"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numba
 import numpy as np
 
@@ -150,6 +152,7 @@ def _random_chain(steps, n, largest, tries, seed, rows):  # type: ignore[no-unty
     return False
 
 
+@cache
 def every_gap(ops: int, largest: int) -> tuple[IntArray, IntArray]:
     """Return the ends and sizes of all gaps with a buffer born at each step, sizes from 1."""
     ends, sizes = np.zeros((MOST, ops), np.int64), np.zeros((MOST, ops), np.int64)

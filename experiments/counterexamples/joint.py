@@ -29,6 +29,8 @@ from optsched.problem import packing_problem
 Edge = tuple[int, int]
 Range = tuple[int, int, int]
 """First step, step after the last, bytes."""
+Row = tuple[int, IntArray, IntArray, IntArray, tuple[int, ...]]
+"""Bytes of the fullest step, starts, ends, sizes, and the order."""
 
 NONE_BELOW, MOST_SIZE = 7, 3
 """No graph of fewer ops with one buffer each of up to so many bytes has a gap: all were tried."""
@@ -44,12 +46,15 @@ class Joint:
         Bytes.
     order
         One that has the least slab; its offsets come from an exhaustive search.
+    slab_at_peak
+        Least slab of the orders of least peak.
     orders, least
         How many orders there are, and how many of them have the least peak.
     """
 
     peak: int
     slab: int
+    slab_at_peak: int
     order: tuple[int, ...]
     orders: int
     least: int
@@ -57,17 +62,23 @@ class Joint:
 
 def least_joint(graph: Graph) -> Joint:
     """Pack every order: no bound, no rule, no solver; up to some thousand orders of 8 ops."""
-    rows = []
+    rows: list[Row] = []
     for order in all_orders(graph.predecessors):
         problem, _ = packing_problem(graph, order)
         rows.append((problem.max_load, problem.start, problem.end, problem.size, order))
     peak = min(row[0] for row in rows)
-    slab = peak
+    leanest = [row for row in rows if row[0] == peak]
+    slab, order = _least_slab(rows, peak)
+    at_peak, _ = _least_slab(leanest, slab)
+    return Joint(peak, slab, at_peak, order, len(rows), len(leanest))
+
+
+def _least_slab(rows: Sequence[Row], slab: int) -> tuple[int, tuple[int, ...]]:
+    """Least slab of some orders, from a lower bound upwards, and an order that has it."""
     while True:
         for load, start, end, size, order in rows:
             if load <= slab and fits(start, end, size, slab):
-                least = sum(row[0] == peak for row in rows)
-                return Joint(peak, slab, order, len(rows), least)
+                return slab, order
         slab += 1
 
 
@@ -100,11 +111,10 @@ def make_graph(name: str, size: Sequence[int], edges: Sequence[Edge]) -> Graph:
 def thin_out(size: IntArray, end: IntArray, rng: random.Random) -> tuple[Joint, list[Edge]] | None:
     """Make a graph of a seed and drop reads while the gap stays; None if the seed bears none."""
     n = len(size)
-    last = {(v, int(end[v]) - 1) for v in range(n) if end[v] > v + 1}
+    last, spare = _reads(end)
     unread = set(range(n)) - {v for v, _ in last}
     if any(end[v] != n for v in unread):
         return None
-    spare = [(u, v) for u in range(n) for v in range(u + 1, int(end[u]) - 1)]
     kept = set(spare)
     found = least_joint(make_graph("candidate", size.tolist(), sorted(last | kept)))
     if found.slab == found.peak:
@@ -116,6 +126,13 @@ def thin_out(size: IntArray, end: IntArray, rng: random.Random) -> tuple[Joint, 
             kept.discard(edge)
             found = fewer
     return found, sorted(last | kept)
+
+
+def _reads(end: IntArray) -> tuple[set[Edge], list[Edge]]:
+    """Reads at which live ranges end, and those that could come before."""
+    n = len(end)
+    last = {(v, int(end[v]) - 1) for v in range(n) if end[v] > v + 1}
+    return last, [(u, v) for u in range(n) for v in range(u + 1, int(end[u]) - 1)]
 
 
 def smallest_and_freest() -> tuple[Graph, Graph]:
@@ -153,6 +170,31 @@ def freest_of_eight() -> tuple[Graph, Graph]:
         make_graph("joint_gap_orders8", most[0].tolist(), most[2]),
         make_graph("joint_gap_least8", least[0].tolist(), least[2]),
     )
+
+
+def peak_given_up(tries: int = 4_000) -> Graph:
+    """Return the graph of fewest bytes found whose least slab needs more than the least peak.
+
+    The sizes of seeds are doubled and moved by a byte, and some reads are dropped, at random.
+    """
+    rng = random.Random(0)
+    ends, sizes = every_gap(NONE_BELOW, MOST_SIZE)
+    best: Graph | None = None
+    least = 0
+    for _ in range(tries):
+        at = rng.randrange(len(ends))
+        size = [max(1, 2 * int(x) + rng.choice((-1, 0, 0, 1))) for x in sizes[at]]
+        last, spare = _reads(ends[at])
+        edges = sorted(last | {edge for edge in spare if rng.random() < 0.3})
+        if best is not None and sum(size) >= least:
+            continue
+        graph = make_graph("joint_gap_above_peak", size, edges)
+        found = least_joint(graph)
+        if found.slab < found.slab_at_peak:
+            best, least = graph, sum(size)
+    if best is None:
+        raise RuntimeError("no such graph within the tries")
+    return best
 
 
 def shortest_chain() -> Graph:

@@ -67,6 +67,19 @@ def test_no_order_of_least_peak_packs_into_its_peak(row: dict[str, str]) -> None
     assert refused.status is Status.INFEASIBLE
 
 
+def test_the_least_slab_may_need_an_order_above_the_least_peak() -> None:
+    graph = read_graph(FOLDER / "joint_gap_above_peak.json")
+    slabs: dict[int, list[int]] = {}
+    for order in brute.orders(graph):
+        slab = brute.least_slab(packing_problem(graph, order)[0])
+        assert slab is not None
+        slabs.setdefault(peak_memory(graph, order), []).append(slab)
+    assert min(slabs) == least_peak(graph)[0] == 10
+    assert min(slabs[10]) == 12
+    assert min(slabs[11]) == 11
+    assert solve(graph).slab == 11
+
+
 def test_six_ops_never_need_more_than_their_fullest_step() -> None:
     assert all(len(every_gap(ops, 2)[0]) == 0 for ops in range(1, 7))
     assert len(every_gap(6, 3)[0]) == 0
