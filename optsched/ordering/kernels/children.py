@@ -18,6 +18,7 @@ from optsched.ordering.kernels.state import (
     close_state,
     look_ahead,
     place,
+    saved,
     take_back,
 )
 from optsched.ordering.model import Net
@@ -154,6 +155,8 @@ def probe_second(
     for i in range(count):
         v = scratch.ready[i]
         during, _ = look_ahead(net, state, task.forward, v)
+        if during > budget and net.way_ptr[v] < net.way_ptr[v + 1]:
+            during -= saved(net, state.waiting, v, np.int64(task.forward))
         if during > budget:
             continue
         last = try_move(net, state, task, budget, v, moves, end)
@@ -193,6 +196,8 @@ def find_children(
     for i in range(ready):
         v = candidates[i]
         during, _ = look_ahead(net, state, task.forward, v)
+        if during > budget and net.way_ptr[v] < net.way_ptr[v + 1]:
+            during -= saved(net, state.waiting, v, np.int64(task.forward))
         if during > budget:
             need = min(np.int64(during), need)
             continue

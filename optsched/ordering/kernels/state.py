@@ -166,36 +166,40 @@ def take_back(net: Net, state: State, forward: bool, v: Int) -> None:
 
 
 @inner
-def saved(net: Net, waiting: IntArray, v: Int, left: Int) -> Int:
-    """Bytes that an op can do without if shared buffers that only it still uses wait for `left`."""
-    most = np.int64(0)
-    for i in range(net.way_ptr[v], net.way_ptr[v + 1]):
-        if net.way[i] > most:
-            met = True
-            for k in range(net.need_ptr[i], net.need_ptr[i + 1]):
-                if waiting[net.need[k]] != left:
-                    met = False
-                    break
-            if met:
-                most = net.way[i]
-    return most
-
-
-@inner
 def look_ahead(net: Net, state: State, forward: bool, v: Int) -> tuple[Int, Int]:
-    """Live bytes while a ready op runs, and on its far side if it is placed now."""
+    """Live bytes while a ready op runs, and on its far side if it is placed now.
+
+    What the op saves is not taken off: :func:`saved` says it, for callers to ask where that many
+    bytes are too many. A call from here, the hottest place of all, would cost more than the rest.
+    """
     live = int(state.tally[LIVE])
     if forward:
         far = live + net.net[v]
         for k in range(net.read_ptr[v], net.read_ptr[v + 1]):
             if state.waiting[net.read[k]] == 1:
                 far -= net.size[net.read[k]]
-        return live + net.hill[v] - saved(net, state.waiting, v, np.int64(1)), far
+        return live + net.hill[v], far
     far = live - net.net[v]
     for k in range(net.read_ptr[v], net.read_ptr[v + 1]):
         if state.waiting[net.read[k]] == 0:
             far += net.size[net.read[k]]
-    return far + net.hill[v] - saved(net, state.waiting, v, np.int64(0)), far
+    return far + net.hill[v], far
+
+
+@inner
+def saved(net: Net, waiting: IntArray, v: Int, left: Int) -> Int:
+    """Bytes that an op can do without: the most of its ways whose buffers all wait for `left`.
+
+    That is 1 before the op runs, and 0 where it is in the downset already.
+    """
+    most = np.int64(0)
+    for i in range(net.way_ptr[v], net.way_ptr[v + 1]):
+        met = net.way[i] > most
+        for k in range(net.need_ptr[i], net.need_ptr[i + 1]):
+            met = met and waiting[net.need[k]] == left
+        if met:
+            most = net.way[i]
+    return most
 
 
 @inner
@@ -213,6 +217,8 @@ def close_state(
         while i < state.tally[READY]:
             v = state.ready[i]
             during, far = look_ahead(net, state, forward, v)
+            if during > budget and net.way_ptr[v] < net.way_ptr[v + 1]:
+                during -= saved(net, state.waiting, v, np.int64(forward))
             if during <= budget and far <= state.tally[LIVE]:
                 place(net, state, forward, v)
                 moves[count] = v
@@ -230,7 +236,9 @@ def follow(net: Net, base: Int, order: IntArray, during: IntArray) -> Int:
     live, peak = base, base
     for i in range(len(order)):
         v = order[i]
-        during[i] = live + net.hill[v] - saved(net, waiting, v, np.int64(1))
+        during[i] = live + net.hill[v]
+        if net.way_ptr[v] < net.way_ptr[v + 1]:
+            during[i] -= saved(net, waiting, v, np.int64(1))
         peak = max(peak, during[i])
         live += net.net[v]
         for k in range(net.read_ptr[v], net.read_ptr[v + 1]):
