@@ -24,7 +24,7 @@ from optsched.plan import Plan, make_plan
 from optsched.problem import PackingProblem, packing_problem
 from optsched.result import Limits, StopReason
 
-MOST_STATES = 30_000
+MOST_STATES = 100_000
 """Partial orders that are looked at before the search gives up."""
 PACK_SECONDS = 5.0
 """What one packing may take; without a decision the search gives up."""
