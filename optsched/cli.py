@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optsched.errors import OptschedError, PlanError, UsageError
+from optsched.options import Command, make_parser
 
 if TYPE_CHECKING:
     from optsched.compare import Comparison
@@ -27,10 +28,6 @@ EXIT_DOES_NOT_FIT, EXIT_NOTHING_FOUND, EXIT_INTERRUPTED = 4, 5, 130
 
 _REGION = re.compile(r"([^:@]+):([^:@]+)(?:@([0-9]{1,18})-([0-9]{1,18}))?")
 
-_EPILOG = """\
-exit codes: 0 proved or plain success, 1 a check failed, 2 bad input or usage, 3 feasible but
-unproved, 4 proved not to fit, 5 nothing found in time, 130 interrupted (best plan written)"""
-
 
 def run() -> None:
     """Entry point of the installed command."""
@@ -39,7 +36,7 @@ def run() -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; every error a user can cause is one line."""
-    args = _parser().parse_args(argv)
+    args = make_parser(COMMANDS).parse_args(argv)
     if hasattr(signal, "SIGTERM"):
         # A polite kill ends a search as Ctrl-C does: with the best plan written.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -118,42 +115,54 @@ def _certify(args: argparse.Namespace, graph: Graph, result: Result) -> dict[str
 
 
 def _pack(args: argparse.Namespace) -> int:
+    pools = [_pool(text) for text in args.pool]
+    if pools and (args.capacity or args.reserve):
+        raise UsageError("--pool has its own capacities, and goes with no --capacity or --reserve")
+    if args.output and len(args.packing) > 1:
+        raise UsageError("--output takes one file: give one packing at a time")
+    answers = [_pack_file(args, path, pools) for path in args.packing]
+    if args.json:
+        records = [record for record, _, _ in answers]
+        _print_json(records[0] if len(records) == 1 else {"results": records})
+    else:
+        print("\n".join(text for _, text, _ in answers))
+    return max(code for _, _, code in answers)
+
+
+def _pack_file(
+    args: argparse.Namespace, path: str, pools: list[Pool]
+) -> tuple[dict[str, Any], str, int]:
+    """Return the record, the text and the exit code of one packing."""
     from optsched.formats import read_packing, write_packing
     from optsched.packer import pack
     from optsched.report.record import pack_record
     from optsched.report.table import packing_text
 
-    pools = [_pool(text) for text in args.pool]
-    if pools and (args.capacity or args.reserve):
-        raise UsageError("--pool has its own capacities, and goes with no --capacity or --reserve")
-    codes = []
+    _protect(args.output, path)
+    packing = read_packing(path)
+    if pools or any(packing.pools or ()):
+        return _pack_pools(args, packing, pools)
     regions = [_region(text) for text in args.reserve]
-    for path in args.packing:
-        _protect(args.output, path)
-        packing = read_packing(path)
-        if pools or any(packing.pools or ()):
-            codes.append(_pack_pools(args, packing, pools))
-            continue
-        problem = packing.problem
-        with _progress() as progress:
-            result = pack(
-                problem,
-                capacity=_capacity(args),
-                reserved=regions,
-                limits=_limits(args),
-                on_event=progress,
-            )
-        if args.output and result.offsets is not None:
-            write_packing(args.output, packing, result.offsets)
-        record = pack_record(problem, result)
-        if regions:
-            record["reserved"] = [str(region) for region in regions]
-        _print_result(args, record, packing_text(problem, result))
-        codes.append(_exit_code(result.status, result.stop_reason))
-    return max(codes)
+    with _progress(f"{packing.problem.name}  ") as progress:
+        result = pack(
+            packing.problem,
+            capacity=_capacity(args),
+            reserved=regions,
+            limits=_limits(args),
+            on_event=progress,
+        )
+    if args.output and result.offsets is not None:
+        write_packing(args.output, packing, result.offsets)
+    record = pack_record(packing.problem, result)
+    if regions:
+        record["reserved"] = [str(region) for region in regions]
+    code = _exit_code(result.status, result.stop_reason)
+    return record, packing_text(packing.problem, result), code
 
 
-def _pack_pools(args: argparse.Namespace, packing: Packing, pools: list[Pool]) -> int:
+def _pack_pools(
+    args: argparse.Namespace, packing: Packing, pools: list[Pool]
+) -> tuple[dict[str, Any], str, int]:
     from optsched.formats import write_packing
     from optsched.formats.minimalloc import with_pools
     from optsched.pools import Pool, pack_pools
@@ -170,8 +179,8 @@ def _pack_pools(args: argparse.Namespace, packing: Packing, pools: list[Pool]) -
     if args.output and result.slab is not None:
         write_packing(args.output, with_pools(packing, names), offsets)
     record = pools_record(packing.problem, result)
-    _print_result(args, record, pools_text(packing.problem, result))
-    return _exit_code(result.status, result.stop_reason)
+    code = _exit_code(result.status, result.stop_reason)
+    return record, pools_text(packing.problem, result), code
 
 
 def _compare(args: argparse.Namespace) -> int:
@@ -440,153 +449,14 @@ def _graph_files(paths: Sequence[str]) -> list[Path]:
     return found
 
 
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not value >= 0:
-        raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
-    return value
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is below 1")
-    return value
-
-
-def _natural(text: str) -> int:
-    value = int(text)
-    if not 0 <= value < 2**31:
-        raise argparse.ArgumentTypeError(f"{text} is not in 0 .. 2**31 - 1")
-    return value
-
-
-def _parser() -> argparse.ArgumentParser:
-    from importlib.metadata import version
-
-    parser = argparse.ArgumentParser(
-        prog="optsched",
-        description="Order of ops and offsets of buffers with least peak memory and slab, proved.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=f"optsched {version('optsched')}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-
-    solve = _command(commands, "solve", _solve, "choose order and offsets of a graph")
-    solve.add_argument("graph", help="graph file (found out by content; - for standard input)")
-    solve.add_argument("-o", "--output", help="write the plan here (.gz to compress)")
-    solve.add_argument("--objective", choices=("slab", "peak"), default="slab")
-    solve.add_argument("--capacity", metavar="BYTES", help="ask only whether it fits in BYTES")
-    solve.add_argument("--warm-start", metavar="PLAN", help="start from this plan")
-    solve.add_argument("--certificate", metavar="FILE", help="write why no order has less peak")
-    _add_engine(solve)
-    _add_limits(solve)
-    _add_input_bytes(solve)
-    _add_inplace(solve)
-
-    compare = _command(commands, "compare", _compare, "gap of each method to the proven bound")
-    compare.add_argument("graph", nargs="+", help="graph files, or folders of them")
-    compare.add_argument("--methods", help="comma-separated; all by default")
-    compare.add_argument("--report", metavar="FILE", help="write an HTML report here")
-    _add_engine(compare)
-    _add_limits(compare)
-    _add_input_bytes(compare)
-    _add_inplace(compare)
-
-    check = _command(commands, "check", _check, "replay a plan with the independent checker")
-    check.add_argument("graph", help="graph file, or a packing with offsets")
-    check.add_argument("plan", nargs="?", help="plan file")
-    check.add_argument("certificate", nargs="?", help="certificate of the bound on its peak")
-    _add_input_bytes(check)
-    _add_inplace(check)
-
-    explain = _command(commands, "explain", _explain, "why no order has a smaller peak")
-    explain.add_argument("graph")
-    _add_input_bytes(explain)
-
-    info = _command(commands, "info", _info, "what a graph is made of")
-    info.add_argument("graph")
-    _add_input_bytes(info)
-    _add_inplace(info)
-
-    convert = _command(commands, "convert", _convert, "rewrite a graph in the native format")
-    convert.add_argument("graph")
-    convert.add_argument("-o", "--output", required=True, help="file to write (.gz to compress)")
-    _add_input_bytes(convert)
-
-    pack = _command(commands, "pack", _pack, "offsets for given live ranges (MiniMalloc CSV)")
-    pack.add_argument("packing", nargs="+", help="CSV files")
-    pack.add_argument("-o", "--output", help="write the CSV with offsets here")
-    pack.add_argument("--capacity", metavar="BYTES", help="stop at the first packing that fits")
-    pack.add_argument(
-        "--pool",
-        action="append",
-        default=[],
-        metavar="NAME[=CAPACITY]",
-        help="a slab; what one can not hold goes to the one given next; repeatable",
-    )
-    pack.add_argument(
-        "--reserve",
-        action="append",
-        default=[],
-        metavar="LOW:HIGH[@START-END]",
-        help="bytes that no buffer may use, at the steps before END from START on; repeatable",
-    )
-    _add_limits(pack)
-
-    _command(commands, "warmup", _warmup, "compile all kernels now, so that no graph waits for it")
-    return parser
-
-
-def _command(
-    commands: Any, name: str, function: Callable[[argparse.Namespace], int], text: str
-) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=text,
-        description=text[0].upper() + text[1:] + ".",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
-    parser.set_defaults(command=function)
-    return parser
-
-
-def _add_engine(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--engine",
-        choices=("auto", "cpsat", "milp", "heuristics"),
-        default="auto",
-        help="who closes what heuristics and simple bounds leave open",
-    )
-
-
-def _add_limits(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--time-limit",
-        type=_seconds,
-        default=60.0,
-        metavar="S",
-        help="seconds per instance, 60 by default; inf for as long as it takes",
-    )
-    parser.add_argument("--workers", type=_positive, default=1, metavar="N", help="threads")
-    parser.add_argument("--seed", type=_natural, default=0, metavar="N")
-
-
-def _add_inplace(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--inplace",
-        action="store_true",
-        help="memory model: an op may write an output into a candidate input that dies at it",
-    )
-
-
-def _add_input_bytes(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--input-bytes",
-        choices=("recorded", "true"),
-        default="recorded",
-        help="size of freed inputs in Inductor's files: as its estimate has it, or the tensor's",
-    )
+COMMANDS: dict[str, Command] = {
+    "solve": _solve,
+    "compare": _compare,
+    "explain": _explain,
+    "check": _check,
+    "info": _info,
+    "convert": _convert,
+    "pack": _pack,
+    "warmup": _warmup,
+}
+"""What each command of the parser does."""

@@ -238,3 +238,16 @@ def _hard_graph():  # type: ignore[no-untyped-def]
     from tests.generators import PLAIN, random_graph
 
     return random_graph(np.random.default_rng(1), ops=90, max_size=1000, features=PLAIN)
+
+
+def test_several_packings_are_one_json_object(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for path in paths:
+        path.write_text(CSV)
+    assert main(["pack", *map(str, paths), "--json"]) == 0
+    records = json.loads(capsys.readouterr().out)["results"]
+    assert [r["instance"] for r in records] == ["a", "b"]
+    assert main(["pack", *map(str, paths), "-o", str(tmp_path / "c.csv")]) == 2
+    assert "one packing at a time" in capsys.readouterr().err
