@@ -1,0 +1,208 @@
+"""One run of the pipeline: the best plan, orders and bounds so far, and how they were found."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+import numpy as np
+
+from heuristics.portfolio import candidate_offsets
+from optsched.arrays import IntArray
+from optsched.check import check_plan
+from optsched.graph import Graph
+from optsched.liveness import Order, peak_memory
+from optsched.pairing import pair_choices
+from optsched.plan import Plan, make_plan
+from optsched.problem import packing_problem
+from optsched.result import Event, Limits, Objective, OnEvent, Proof, Result, StopReason
+
+
+@dataclass
+class Run:
+    """The best plan and bounds so far."""
+
+    graph: Graph
+    objective: Objective
+    capacity: int | None
+    limits: Limits
+    on_event: OnEvent
+    started: float = field(default_factory=time.perf_counter)
+    plan: Plan | None = None
+    peak: int = 0
+    slab: int = 0
+    candidates: list[tuple[int, IntArray]] = field(default_factory=list)
+    bound: int = 0
+    proof: Proof = Proof.BOUND
+    refuted_slab: int = 0
+    packed: set[bytes] = field(default_factory=set)
+    claimed_peak: int = 0
+    claimed_slab: int = 0
+    trace: list[Event] = field(default_factory=list)
+    interrupted: bool = False
+    exhausted: bool = False
+
+    def offer(self, plan: Plan, source: str) -> None:
+        """Check a plan and keep it if it is better."""
+        checked = check_plan(self.graph, plan)
+        if self.plan is not None and self._key(checked.peak, checked.slab) >= self._key(
+            self.peak, self.slab
+        ):
+            return
+        self.plan, self.peak, self.slab = plan, checked.peak, checked.slab
+        self.report(source)
+
+    def offer_order(self, order: Order, source: str) -> None:
+        """Remember an order; pack it at once if there is no plan yet."""
+        found = np.asarray(order, np.int64)
+        self.candidates.append((peak_memory(self.graph, found), found))
+        if self.plan is None:
+            self.pack(found, source, packings=1)
+
+    def pack(self, order: IntArray, source: str, packings: int | None = None) -> None:
+        """Offer the plans that the heuristic packers make of an order, until the slab is least."""
+        for taken in islice(pair_choices(self.graph, order, self.bound, tries=0), packings):
+            problem, _ = packing_problem(self.graph, order, taken)
+            for name, offsets in islice(candidate_offsets(problem), packings):
+                plan = make_plan(self.graph, order, offsets, taken)
+                self.offer(plan, f"{source} + {name}")
+                if self.done():
+                    return
+
+    def best_orders(self, count: int) -> list[tuple[int, IntArray]]:
+        """Peak and order of the best few candidates, each order once."""
+        found: dict[bytes, tuple[int, IntArray]] = {}
+        for peak, order in sorted(self.candidates, key=lambda candidate: candidate[0]):
+            found.setdefault(order.tobytes(), (peak, order))
+            if len(found) == count:
+                break
+        return list(found.values())
+
+    def raise_bound(self, value: int, proof: Proof, source: str) -> None:
+        """Keep a proved lower bound on the peak of every order."""
+        if value > self.bound:
+            self.bound, self.proof = value, proof
+            self.report(source)
+
+    @property
+    def slab_bound(self) -> int:
+        """Bytes that every slab has: those of every peak, or one more than all orders refuse."""
+        return max(self.bound, self.refuted_slab + 1 if self.refuted_slab else 0)
+
+    def refute_slab(self, refuted: int, source: str) -> None:
+        """Keep that no order packs into so many bytes."""
+        if refuted >= self.slab_bound:
+            self.refuted_slab = refuted
+            self.report(source)
+
+    def claim(self, objective: Objective, bound: int) -> None:
+        """Keep a bound that only a solver vouches for."""
+        if objective is Objective.PEAK:
+            self.claimed_peak = max(self.claimed_peak, bound)
+        else:
+            self.claimed_slab = max(self.claimed_slab, bound)
+
+    def seconds_left(self) -> float | None:
+        """Time that may still be spent; None without a limit."""
+        if self.limits.seconds is None:
+            return None
+        return max(0.0, self.limits.seconds - (time.perf_counter() - self.started))
+
+    def limits_left(self, share: float = 1.0) -> Limits:
+        """The limits of a stage that may use this share of the time left."""
+        left = self.seconds_left()
+        return replace(self.limits, seconds=None if left is None else left * share)
+
+    def asks_for_slab(self) -> bool:
+        """Whether offsets decide the question; what writes in place is packed by others."""
+        wanted = self.objective is Objective.SLAB or self.capacity is not None
+        return wanted and not self.graph.in_place
+
+    def order_done(self) -> bool:
+        """Whether an order of least peak is known and proved."""
+        return any(peak <= self.bound for peak, _ in self.candidates)
+
+    def done(self) -> bool:
+        """Whether the question is answered."""
+        if self.capacity is not None and self.slab_bound > self.capacity:
+            return True
+        if self.plan is None:
+            return False
+        if self.capacity is not None and self.slab <= self.capacity:
+            return True
+        if self.objective is Objective.PEAK:
+            return self.peak <= self.bound
+        return self.slab <= self.slab_bound
+
+    def relay(self, source: str) -> OnEvent:
+        """An event handler for an engine: its bound, on this run's clock, with our best value."""
+
+        def forward(event: Event) -> None:
+            self.report(source, event.bound)
+
+        return forward
+
+    def stop_if(self, reason: StopReason) -> None:
+        """End the run where an engine was interrupted and has handed over what it found."""
+        if reason is StopReason.INTERRUPTED:
+            raise KeyboardInterrupt
+
+    def result(self) -> Result:
+        """Put together what is known."""
+        has_plan = self.plan is not None
+        peak_proof = slab_proof = None
+        if has_plan and self.peak <= self.bound:
+            peak_proof = self.proof
+        elif has_plan and self.peak <= self.claimed_peak:
+            peak_proof = Proof.CLAIMED
+        if has_plan and self.slab <= self.bound:
+            slab_proof = Proof.JOINT
+        elif has_plan and self.slab <= self.slab_bound:
+            # Of every order: the packings below the slab were searched.
+            slab_proof = Proof.PACKING_SEARCH
+        elif has_plan and self.slab <= self.claimed_slab:
+            slab_proof = Proof.CLAIMED
+        claimed = self.claimed_slab if self.objective is Objective.SLAB else self.claimed_peak
+        return Result(
+            plan=self.plan,
+            peak=self.peak if has_plan else None,
+            slab=self.slab if has_plan else None,
+            peak_bound=self.bound,
+            slab_bound=self.slab_bound,
+            peak_proof=peak_proof,
+            slab_proof=slab_proof,
+            objective=self.objective,
+            stop_reason=self._stop_reason(),
+            capacity=self.capacity,
+            claimed_bound=claimed if claimed > self._proved() else None,
+            runtime=time.perf_counter() - self.started,
+            trace=tuple(self.trace),
+        )
+
+    def _stop_reason(self) -> StopReason:
+        if self.capacity is not None and self.done():
+            return StopReason.DECIDED
+        if self.done():
+            return StopReason.PROVED
+        if self.interrupted:
+            return StopReason.INTERRUPTED
+        if self.seconds_left() == 0:
+            return StopReason.TIME_LIMIT
+        return StopReason.EXHAUSTED
+
+    def _key(self, peak: int, slab: int) -> tuple[int, int]:
+        return (slab, peak) if self.objective is Objective.SLAB else (peak, slab)
+
+    def _proved(self) -> int:
+        return self.slab_bound if self.objective is Objective.SLAB else self.bound
+
+    def report(self, source: str, bound: int = 0) -> None:
+        """Tell the caller what is known now, or an engine's bound if that is more."""
+        value = None
+        if self.plan is not None:
+            value = self.slab if self.objective is Objective.SLAB else self.peak
+        seconds = time.perf_counter() - self.started
+        event = Event(seconds, value, max(self._proved(), bound), source)
+        self.trace.append(event)
+        self.on_event(event)
