@@ -66,6 +66,9 @@ def test_info_and_compare_name_the_model(graph: str, capsys: pytest.CaptureFixtu
     assert main(["info", graph, "--inplace", "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
     assert (record["memory_model"], record["program_order_peak"]) == ("default; in-place", 8)
+    assert (record["inplace_candidates"], record["inplace_pairs"]) == (2, 2)
+    assert main(["info", graph]) == 0
+    assert "2 candidates, 2 admissible pairs" in capsys.readouterr().out
     assert main(["compare", graph, "--inplace", "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
     (instance,) = record["instances"]

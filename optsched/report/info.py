@@ -36,6 +36,7 @@ def describe(graph: Graph) -> dict[str, Any]:
         "peak_bound_op": None if bound.op is None else graph.ops[bound.op].name,
         "pools": sorted({graph.buffers[b].pool for b in graph.roots}),
         "inplace_candidates": len(graph.inplace),
+        "inplace_pairs": len(graph.with_inplace().arrays.inplace_op),
     }
 
 
@@ -61,6 +62,17 @@ def info_text(record: dict[str, Any]) -> str:
             else []
         ),
         ("outputs", f"{record['graph_outputs']:,}, {format_bytes(record['kept_bytes'])} kept"),
+        *(
+            [
+                (
+                    "in-place",
+                    f"{record['inplace_candidates']:,} candidates, "
+                    f"{record['inplace_pairs']:,} admissible pairs",
+                )
+            ]
+            if record["inplace_candidates"]
+            else []
+        ),
         ("without reuse", format_bytes(record["bytes_in_all"])),
         ("program order", f"peak {format_bytes(record['program_order_peak'])}"),
         (
