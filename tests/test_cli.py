@@ -217,18 +217,24 @@ def test_interrupt_writes_the_best_plan(kill: signal.Signals, tmp_path: Path) ->
     graph, plan = tmp_path / "hard.json", tmp_path / "plan.json"
     write_graph(graph, _hard_graph())
     # CP-SAT on a graph this wide does not end by itself within the test.
-    command = ["solve", str(graph), "-o", str(plan), "--engine", "cpsat"]
+    command = ["solve", "-", "-o", str(plan), "--engine", "cpsat"]
     process = subprocess.Popen(
         [sys.executable, "-m", "optsched", *command],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     )
-    time.sleep(6)
+    assert process.stdin is not None
+    # More than a pipe holds, so that this returns when the command has begun to read.
+    process.stdin.write(graph.read_bytes() + b" " * 500_000)
+    process.stdin.close()
+    time.sleep(7)
     process.send_signal(kill)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
-    assert "interrupted" in out
+    process.wait(timeout=60)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.returncode == 130, process.stderr.read()
+    assert b"interrupted" in process.stdout.read()
     assert main(["check", str(graph), str(plan)]) == 0
 
 
