@@ -1,0 +1,1 @@
+"""Our packer beside MiniMalloc and omnimalloc, in one run."""
