@@ -207,7 +207,7 @@ class _Run:
         if number + 1 == len(self.pools) and result.status is Status.INFEASIBLE:
             return members, result
         fixed = self.problem.pin[members] >= 0
-        return choose_spill(self.problem, members, fixed, pool.capacity, self.pack)
+        return choose_spill(self.problem, members, fixed, pool.capacity, self.pack, self.in_time)
 
     def pack(self, ids: IntArray, capacity: int | None, *, share: float) -> PackingResult:
         """Pack some buffers within a share of the time left."""
@@ -221,6 +221,12 @@ class _Run:
         result = pack(part, capacity=capacity, limits=limits, on_event=self.on_event)
         self.interrupted |= result.stop_reason is StopReason.INTERRUPTED
         return result
+
+    def in_time(self) -> bool:
+        """Whether there is time left."""
+        seconds = self.limits.seconds
+        late = seconds is not None and time.perf_counter() - self.started >= seconds
+        return not (late or self.interrupted)
 
     def refutation(self) -> str | None:
         """Return a reason why no choice of pools has room, if a simple one is found."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
@@ -14,6 +15,10 @@ from optsched.problem import PackingProblem
 
 EXCHANGES = 60
 """Packings that may be tried to bring back bytes that left."""
+CHECKS = 3000
+"""Exchanges that may be looked at for that, most of which overflow some step."""
+AT_ONCE = 200
+"""One in so many buffers leaves before the loads are counted anew."""
 TRY_SHARE = 0.1
 """Part of the time left that one of these packings may take."""
 
@@ -45,6 +50,7 @@ def choose_spill(
     fixed: npt.NDArray[np.bool_],
     capacity: int,
     pack: Pack,
+    in_time: Callable[[], bool],
 ) -> tuple[IntArray, PackingResult]:
     """Return the buffers that stay, and their packing, which fits if any was found.
 
@@ -62,22 +68,26 @@ def choose_spill(
         Bytes.
     pack
         Tries to pack what stays.
+    in_time
+        Whether there is time to bring buffers back.
     """
     movable = np.zeros(len(problem), np.bool_)
     movable[members[~fixed]] = True
     movable &= (problem.size > 0) & (problem.end > problem.start)
     stays = np.zeros(len(problem), np.bool_)
     stays[members] = True
-    while (leaver := _most_relief(problem, stays, movable, capacity)) is not None:
-        stays[leaver] = False
+    while len(leavers := _most_relief(problem, stays, movable, capacity)):
+        stays[leavers] = False
     result = pack(np.flatnonzero(stays), capacity, share=TRY_SHARE)
+    count = 1 + len(members) // AT_ONCE
     while not _fits(result, capacity):
-        leaver = _smallest_of_fullest(problem, stays, movable)
-        if leaver is None:
+        if not (stays & movable).any():
             return np.flatnonzero(stays), result
-        stays[leaver] = False
+        stays[_smallest_of_fullest(problem, stays, movable, count)] = False
+        # Packing many takes long: they leave in ever larger groups, as do all out of time.
+        count = 1 if count == 1 and in_time() else 2 * count
         result = pack(np.flatnonzero(stays), capacity, share=TRY_SHARE)
-    return _bring_back(problem, members, stays, movable, capacity, pack, result)
+    return _bring_back(problem, members, stays, movable, capacity, pack, in_time, result)
 
 
 def _fits(result: PackingResult, capacity: int) -> bool:
@@ -89,12 +99,12 @@ def _most_relief(
     stays: npt.NDArray[np.bool_],
     movable: npt.NDArray[np.bool_],
     capacity: int,
-) -> int | None:
-    """Return who takes most excess away per byte of its own; None without excess or movable."""
+) -> IntArray:
+    """Return who take most excess away per byte of their own; none without excess or movable."""
     steps, load, parts = _loads(problem, np.flatnonzero(stays))
     excess = np.maximum(load - capacity, 0)
     if not excess.any():
-        return None
+        return np.empty(0, np.int64)
     length = np.append(np.diff(steps), 0)
     area = np.concatenate([[0.0], np.cumsum(excess * length.astype(np.float64))])
     time = np.concatenate([[0.0], np.cumsum(np.where(excess > 0, length, 0).astype(np.float64))])
@@ -102,24 +112,23 @@ def _most_relief(
     reach = np.minimum(area[last] - area[first], height * (time[last] - time[first]))
     relief = np.bincount(owner, weights=reach, minlength=len(problem))
     able = np.flatnonzero(stays & movable & (relief > 0))
-    if not len(able):
-        return None
     # Equal relief per byte: the larger one leaves, so that fewer do.
     rate = relief[able] / problem.size[able]
-    return int(able[np.lexsort((-problem.size[able], -rate))[0]])
+    return able[np.lexsort((-problem.size[able], -rate))][: 1 + len(able) // AT_ONCE]
 
 
 def _smallest_of_fullest(
-    problem: PackingProblem, stays: npt.NDArray[np.bool_], movable: npt.NDArray[np.bool_]
-) -> int | None:
+    problem: PackingProblem,
+    stays: npt.NDArray[np.bool_],
+    movable: npt.NDArray[np.bool_],
+    count: int,
+) -> IntArray:
     able = np.flatnonzero(stays & movable)
-    if not len(able):
-        return None
     steps, load, _ = _loads(problem, np.flatnonzero(stays))
     fullest = steps[int(np.argmax(load))]
     here = able[(problem.start[able] <= fullest) & (fullest < problem.end[able])]
-    here = here if len(here) else able
-    return int(here[np.argmin(problem.size[here])])
+    here = here if len(here) >= count else able
+    return here[np.argsort(problem.size[here], kind="stable")][:count]
 
 
 def _loads(
@@ -143,10 +152,11 @@ def _bring_back(
     movable: npt.NDArray[np.bool_],
     capacity: int,
     pack: Pack,
+    in_time: Callable[[], bool],
     result: PackingResult,
 ) -> tuple[IntArray, PackingResult]:
     """Let spilled buffers back in, larger ones first, alone or in exchange for a smaller one."""
-    tries = 0
+    tries = checks = 0
     gone = members[~stays[members]]
     for x in gone[np.argsort(-problem.size[gone], kind="stable")].tolist():
         meets = stays & movable & (problem.size < problem.size[x])
@@ -154,7 +164,8 @@ def _bring_back(
         smaller = np.flatnonzero(meets)
         smaller = smaller[np.argsort(problem.size[smaller], kind="stable")]
         for y in (None, *smaller.tolist()):
-            if tries == EXCHANGES:
+            checks += 1
+            if tries == EXCHANGES or checks > CHECKS or not in_time():
                 return np.flatnonzero(stays), result
             changed = stays.copy()
             changed[x] = True
