@@ -21,7 +21,7 @@ help:
 demo: $(VENV)/.warm
 	@echo "== Planning $(words $(wildcard $(GRAPHS)/*.json.gz)) real graphs of $(GRAPHS)"
 	@mkdir -p $(OUT)
-	@$(bin)/optsched compare $(GRAPHS) --time-limit 20 --report $(OUT)/report.html
+	@$(bin)/optsched compare $(GRAPHS) --time-limit 60 --report $(OUT)/report.html
 
 test: $(ready) lint
 	@echo "== Tests"
