@@ -44,7 +44,7 @@ $(ready): pyproject.toml
 	@touch $@
 
 $(VENV)/.warm: $(ready)
-	@echo "== Compiling the kernels (once; under half a minute)"
+	@echo "== Compiling the kernels (once; about half a minute)"
 	@$(bin)/optsched warmup
 	@touch $@
 
