@@ -1,0 +1,86 @@
+"""The command line: one module a command, and what they share."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+
+from optsched.cli import check, compare, convert, exits, explain, info, pack, solve, warmup
+from optsched.errors import OptschedError
+
+COMMANDS: dict[str, ModuleType] = {
+    "solve": solve,
+    "compare": compare,
+    "check": check,
+    "explain": explain,
+    "info": info,
+    "convert": convert,
+    "pack": pack,
+    "warmup": warmup,
+}
+"""Modules with HELP, `add_options(parser)` and `run(args)`, by the names of their commands."""
+
+_EPILOG = """\
+exit codes: 0 proved or plain success, 1 a check failed, 2 bad input or usage, 3 feasible but
+unproved, 4 proved not to fit, 5 nothing found in time, 130 interrupted (best plan written)"""
+
+
+def run() -> None:
+    """Entry point of the installed command."""
+    sys.exit(main())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code; every error a user can cause is one line."""
+    args = _make_parser().parse_args(argv)
+    if hasattr(signal, "SIGTERM"):
+        # A polite kill ends a search as Ctrl-C does: with the best plan written.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    command: Callable[[argparse.Namespace], int] = args.command
+    try:
+        code = command(args)
+        sys.stdout.flush()
+    except OptschedError as error:
+        return exits.fail(str(error), exits.BAD_INPUT)
+    except BrokenPipeError:
+        # The reader of our output went away; nothing is left to tell it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exits.OK
+    except OSError as error:
+        message = f"{error.filename or ''}: {error.strerror or error}"
+        return exits.fail(message, exits.BAD_INPUT)
+    except MemoryError:
+        return exits.fail("out of memory", exits.BAD_INPUT)
+    except KeyboardInterrupt:
+        return exits.fail("interrupted", exits.INTERRUPTED)
+    return code
+
+
+def _make_parser() -> argparse.ArgumentParser:
+    from importlib.metadata import version
+
+    parser = argparse.ArgumentParser(
+        prog="optsched",
+        description="Order of ops and offsets of buffers with least peak memory and slab, proved.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"optsched {version('optsched')}")
+    group = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for name, command in COMMANDS.items():
+        text: str = command.HELP
+        sub = group.add_parser(
+            name,
+            help=text,
+            description=text[0].upper() + text[1:] + ".",
+            epilog=_EPILOG,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        sub.add_argument("--json", action="store_true", help="one JSON object on standard output")
+        command.add_options(sub)
+        sub.set_defaults(command=command.run)
+    return parser

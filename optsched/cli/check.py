@@ -1,0 +1,93 @@
+"""Replay a plan, and check a certificate, with the independent checker."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from optsched.cli import exits
+from optsched.cli.inputs import read_graph
+from optsched.cli.options import add_inplace, add_input_bytes
+from optsched.cli.output import print_json, print_result
+from optsched.errors import PlanError, UsageError
+
+if TYPE_CHECKING:
+    from optsched.graph import Graph
+
+HELP = "replay a plan with the independent checker"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("graph", help="graph file, or a packing with offsets")
+    parser.add_argument("plan", nargs="?", help="plan file")
+    parser.add_argument("certificate", nargs="?", help="certificate of the bound on its peak")
+    add_input_bytes(parser)
+    add_inplace(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what the arguments ask for; return the exit code."""
+    from optsched.formats import read_packing, read_plan_claims, sniff_file
+    from optsched.graph import IN_PLACE
+
+    proved = None
+    try:
+        if args.plan is None:
+            if sniff_file(args.graph) != "minimalloc":
+                raise UsageError("check needs a graph and a plan, or one packing with offsets")
+            return _check_packing(args, read_packing(args.graph))
+        graph = read_graph(args, args.graph)
+        plan, claims = read_plan_claims(args.plan, graph)
+        if claims.get("memory_model", "").endswith(IN_PLACE) and not args.inplace:
+            raise UsageError(f"{args.plan}: an in-place plan: check it with --inplace")
+        from optsched.check import check_plan
+
+        checked = check_plan(graph, plan, peak=claims.get("peak"), slab=claims.get("slab"))
+        if args.certificate is not None:
+            proved = _check_bound(graph, args.certificate, checked.peak)
+    except PlanError as error:
+        if args.json:
+            print_json({"valid": False, "error": str(error)})
+        return exits.fail(str(error), exits.CHECK_FAILED)
+    record: dict[str, Any] = {"valid": True, "peak": checked.peak, "slab": checked.slab}
+    text = f"valid: peak {checked.peak:,} bytes, slab {checked.slab:,} bytes"
+    if proved is not None:
+        bound, rung = proved
+        record |= {"bound": bound, "bound_proof": rung}
+        least = [f"the {what} is least" for what in ("peak", "slab") if record[what] == bound]
+        rest = least or ["which leaves the peak of this plan open"]
+        text += f"\nproved ({rung}): no order below {bound:,} bytes, {', '.join(rest)}"
+    print_result(args, record, text)
+    return exits.OK
+
+
+def _check_bound(graph: Graph, path: str, peak: int) -> tuple[int, str]:
+    """Check a certificate; return the bound it proves and its rung."""
+    from optsched.check_certificate import check_certificate
+    from optsched.formats.certificate import read_certificate
+
+    certificate = read_certificate(path, graph)
+    try:
+        rung = check_certificate(graph, certificate)
+    except PlanError as error:
+        raise PlanError(f"{path}: {error}") from None
+    if certificate.bound > peak:
+        raise PlanError(f"{path}: bound {certificate.bound} is above the peak {peak} of an order")
+    return certificate.bound, rung
+
+
+def _check_packing(args: argparse.Namespace, packing: Any) -> int:
+    from optsched.check import check_packing
+
+    if packing.offsets is None:
+        raise PlanError(f"{args.graph}: not every buffer has an offset")
+    offsets = packing.offsets.tolist()
+    if any(packing.pools or ()):
+        from optsched.pools import check_pools
+
+        slab = check_pools(packing.problem, packing.pools, offsets)
+    else:
+        slab = check_packing(packing.problem, offsets)
+    print_result(args, {"valid": True, "slab": slab}, f"valid: slab {slab:,} bytes")
+    return exits.OK

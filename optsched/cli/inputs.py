@@ -1,0 +1,59 @@
+"""What several commands read from their arguments, and the files they protect."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from optsched.errors import UsageError
+
+if TYPE_CHECKING:
+    from optsched.graph import Graph
+    from optsched.result import Limits
+
+
+def read_graph(args: argparse.Namespace, path: str | Path) -> Graph:
+    """Read a graph in the memory model that the options ask for."""
+    from optsched.formats import read_graph
+
+    graph = read_graph(path, input_bytes=args.input_bytes)
+    return graph.with_inplace() if args.inplace else graph
+
+
+def graph_files(paths: Sequence[str]) -> list[Path]:
+    """Return the graph files named, and those in the folders named, in order."""
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            inside = sorted(p for p in path.rglob("*.json*") if p.suffix in (".json", ".gz"))
+            if not inside:
+                raise UsageError(f"{path}: no .json or .json.gz file in this folder")
+            found += inside
+        else:
+            found.append(path)
+    return found
+
+
+def protect(output: str | None, *inputs: str | None) -> None:
+    """Refuse an output that is one of the inputs."""
+    for path in inputs:
+        if output and path and os.path.exists(output) and os.path.samefile(output, path):
+            raise UsageError(f"{output}: the output would overwrite an input")
+
+
+def limits(args: argparse.Namespace) -> Limits:
+    """Return the limits that the options ask for."""
+    from optsched.result import Limits
+
+    seconds = None if args.time_limit == float("inf") else args.time_limit
+    return Limits(seconds=seconds, workers=args.workers, seed=args.seed)
+
+
+def capacity(args: argparse.Namespace) -> int | None:
+    """Return the capacity in bytes, if one was given."""
+    from optsched.report.bytes import parse_bytes
+
+    return None if args.capacity is None else parse_bytes(args.capacity)

@@ -1,0 +1,83 @@
+"""Plan one graph: an order and offsets, and what is proved of them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from optsched.cli import exits
+from optsched.cli.inputs import capacity, limits, protect, read_graph
+from optsched.cli.options import add_engine, add_inplace, add_input_bytes, add_limits
+from optsched.cli.output import print_result, progress
+
+if TYPE_CHECKING:
+    from optsched.graph import Graph
+    from optsched.result import Result
+
+HELP = "choose order and offsets of a graph"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("graph", help="graph file (found out by content; - for standard input)")
+    parser.add_argument("-o", "--output", help="write the plan here (.gz to compress)")
+    parser.add_argument("--objective", choices=("slab", "peak"), default="slab")
+    parser.add_argument("--capacity", metavar="BYTES", help="ask only whether it fits in BYTES")
+    parser.add_argument("--warm-start", metavar="PLAN", help="start from this plan")
+    parser.add_argument("--certificate", metavar="FILE", help="write why no order has less peak")
+    add_engine(parser)
+    add_limits(parser)
+    add_input_bytes(parser)
+    add_inplace(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what the arguments ask for; return the exit code."""
+    from optsched.formats import read_plan, write_plan
+    from optsched.inplace import refuse_inplace
+    from optsched.pipeline import solve
+    from optsched.report.record import solve_record
+    from optsched.report.table import result_text
+
+    graph = read_graph(args, args.graph)
+    if args.certificate:
+        refuse_inplace(graph, "certificates")
+    protect(args.output, args.graph, args.warm_start)
+    protect(args.certificate, args.graph, args.warm_start, args.output)
+    warm_start = read_plan(args.warm_start, graph) if args.warm_start else None
+    with progress() as show:
+        result = solve(
+            graph,
+            objective=args.objective,
+            capacity=capacity(args),
+            engine=args.engine,
+            limits=limits(args),
+            warm_start=warm_start,
+            on_event=show,
+        )
+    record = solve_record(graph, result)
+    if args.output and result.plan is not None:
+        write_plan(args.output, graph, result.plan, record)
+    text = result_text(graph, result)
+    if args.certificate:
+        note = _certify(args, graph, result)
+        record["certificate"] = note
+        text += f"\n  certificate: {note['rung']}, no order below {note['bound']:,} bytes"
+    print_result(args, record, text)
+    return exits.exit_code(result.status, result.stop_reason)
+
+
+def _certify(args: argparse.Namespace, graph: Graph, result: Result) -> dict[str, Any]:
+    """Write the certificate of the bound on the peak; what it falls short of is said."""
+    from heuristics import ORDERINGS
+    from optsched.certificate import certify_peak
+    from optsched.formats.certificate import write_certificate
+
+    order = ORDERINGS["program"](graph, 0) if result.plan is None else result.plan.order
+    written = certify_peak(graph, order, result.peak_bound, seconds=limits(args).seconds)
+    write_certificate(args.certificate, graph, written.certificate)
+    if written.missing:
+        print(f"optsched: certificate: {written.missing}", file=sys.stderr)
+    bound = written.certificate.bound
+    return {"rung": written.rung, "bound": bound, "missing": written.missing}

@@ -1,0 +1,23 @@
+"""Compile all kernels, so that no graph waits for it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from optsched.cli import exits
+
+HELP = "compile all kernels now, so that no graph waits for it"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    del parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what the arguments ask for; return the exit code."""
+    from optsched.warmup import warm_up
+
+    warm_up(lambda text: print(f"compiling (once): {text}", file=sys.stderr, flush=True))
+    return exits.OK
