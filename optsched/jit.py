@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Callable
-from functools import cached_property, update_wrapper
+from functools import cache, cached_property, update_wrapper
 from types import CodeType, FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
@@ -19,6 +19,9 @@ R = TypeVar("R")
 
 SMALL = 2_000
 """Up to this many elements of work the twin is quicker than a cold start of numba."""
+
+SMALL_WARM = 250
+"""The same where numba is loaded already."""
 
 
 class Kernel(Generic[P, R]):
@@ -52,7 +55,9 @@ class Kernel(Generic[P, R]):
         # of the cache's key, so let it say what the code is made of.
         copy.__qualname__ = f"{source.__qualname__}_{self.fingerprint[:16]}"
         copy.__module__ = source.__module__
-        return cast("Callable[P, R]", numba.njit(cache=True, nogil=True)(copy))
+        dispatcher = numba.njit(cache=True, nogil=True)(copy)
+        dispatcher._cache = _lean_cache()(copy)
+        return cast("Callable[P, R]", dispatcher)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -71,7 +76,8 @@ class Kernel(Generic[P, R]):
 
     def for_work(self, elements: int) -> Callable[P, R]:
         """Return the form that answers sooner for this many elements of work."""
-        if elements <= SMALL and "compiled" not in self.__dict__:
+        small = elements <= (SMALL_WARM if is_warm() else SMALL)
+        if small and "compiled" not in self.__dict__:
             return self
         return self.compiled
 
@@ -118,3 +124,22 @@ def _numba() -> Any:
     import numba
 
     return numba
+
+
+@cache
+def _lean_cache() -> Any:
+    """Return a cache that loads compiled code without all that only a compilation needs.
+
+    Numba's own first imports its whole library of typed functions, and with it SciPy: longer than
+    most searches take. A compilation does so anyway.
+    """
+    from numba.core.caching import FunctionCache
+    from numba.core.runtime import rtsys
+
+    class LeanCache(FunctionCache):  # type: ignore[misc]
+        def load_overload(self, sig: Any, target_context: Any) -> Any:
+            rtsys.initialize(target_context)
+            with self._guard_against_spurious_io_errors():
+                return self._load_overload(sig, target_context)
+
+    return LeanCache

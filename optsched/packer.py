@@ -88,7 +88,12 @@ def pack(
     problem = with_reserved(problem, reserved, capacity=capacity)
     search = _Search(problem, capacity, limits or DEFAULT_LIMITS, on_event)
     try:
-        for stage in (search.run_heuristics, search.run_engine, search.run_cpsat):
+        for stage in (
+            search.run_heuristics,
+            search.run_engine,
+            search.run_hill_climb,
+            search.run_cpsat,
+        ):
             if not search.done():
                 stage()
     except KeyboardInterrupt:
@@ -135,9 +140,10 @@ class _Search:
         return self.slab <= max(self.bound, self.capacity or 0)
 
     def offer(self, offsets: IntArray, source: str) -> None:
-        """Check a packing and keep it if it is better."""
-        slab = check_packing(self.problem, offsets.tolist())
+        """Keep a packing if it is better; every one that is kept is checked."""
+        slab = self.problem.slab_size(offsets)
         if self.offsets is None or slab < self.slab:
+            check_packing(self.problem, offsets.tolist(), slab=slab)
             self.offsets, self.slab = offsets, slab
             self.report(source)
 
@@ -149,11 +155,17 @@ class _Search:
             self.on_event(Event(elapsed, value, self.bound, source))
 
     def run_heuristics(self) -> None:
-        """Try every heuristic packer."""
-        for name, packing in PACKINGS.items():
+        """Try the heuristic packers, the best one first."""
+        names = sorted(PACKINGS, key=lambda name: name != "skyline")
+        for name in names:
             if self.done():
                 return
-            self.offer(packing(self.problem), name)
+            if name != "hill_climb":
+                self.offer(PACKINGS[name](self.problem), name)
+
+    def run_hill_climb(self) -> None:
+        """Try the one packer that is slower than a search that succeeds."""
+        self.offer(PACKINGS["hill_climb"](self.problem), "hill_climb")
 
     def run_engine(self) -> None:
         """Search all packings."""

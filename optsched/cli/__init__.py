@@ -60,16 +60,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _make_parser() -> argparse.ArgumentParser:
-    from importlib.metadata import version
+class _ShowVersion(argparse.Action):
+    """Look the version up only when asked: that takes longer than a small graph."""
 
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"optsched {version('optsched')}")
+        parser.exit()
+
+
+def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="optsched",
         description="Order of ops and offsets of buffers with least peak memory and slab, proved.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"optsched {version('optsched')}")
+    parser.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version and exit")
     group = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
         text: str = command.HELP

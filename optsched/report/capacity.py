@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from optsched.bounds import peak_lower_bound
-from optsched.explain import explain
 from optsched.graph import Graph
 from optsched.liveness import timeline
 from optsched.packer import PackingResult
@@ -103,6 +102,8 @@ def _graph_culprits(
         if simple.value > capacity:
             return _named(graph, simple.buffers), _place(graph, simple.op)
     if not graph.in_place:
+        from optsched.explain import explain
+
         found = explain(graph, changes=0)
         if found.bound > capacity or result.plan is None:
             return _named(graph, (live.buffer for live in found.buffers)), _place(graph, found.op)

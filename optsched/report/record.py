@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import platform
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from optsched.compare import Comparison
 from optsched.graph import Graph
 from optsched.packer import PackingResult
 from optsched.problem import PackingProblem
 from optsched.report.capacity import Refusal, packing_refusal, refusal
 from optsched.result import Objective, Result
+
+if TYPE_CHECKING:
+    from optsched.compare import Comparison
 
 _PACKAGES = ("optsched", "numpy", "numba", "ortools", "pulp", "highspy")
 
@@ -110,6 +111,8 @@ def comparison_record(comparison: Comparison) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that shape a result."""
+    from importlib.metadata import PackageNotFoundError, version
+
     found = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:

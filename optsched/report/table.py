@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from optsched.compare import OUR_METHOD, Comparison, Row
 from optsched.graph import Graph
 from optsched.packer import PackingResult
 from optsched.problem import PackingProblem
@@ -16,6 +15,8 @@ from optsched.result import Proof, Result, StopReason, optimality_gap
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+    from optsched.compare import Comparison, Row
 
 SHOWN = {
     "program": "program",
@@ -47,6 +48,8 @@ def gap_table(comparisons: Sequence[Comparison], console: Console) -> Table:
     Of the methods that ran, those of :data:`SHOWN` have a column, as many as the console is wide
     enough for; the JSON and the report have all.
     """
+    from optsched.compare import OUR_METHOD
+
     ran = {row.method for c in comparisons for row in c.rows}
     shown = [method for method in SHOWN if method in ran] or sorted(ran - {OUR_METHOD})
     table = _gap_table(comparisons, shown)
