@@ -8,20 +8,14 @@ import itertools
 import json
 import warnings
 from collections.abc import Iterator, Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from experiments.capture_inductor.capture import capture_model
 from experiments.capture_inductor.models import MODELS
-from optsched.plugins.inductor_capture import CapturedGraph, Phase, capture, write
+from optsched.plugins.inductor_capture import Phase, write
 
 HEADER = ("file", "ops", "buffers", "baseline", "lpmf", "bfs", "dfs", "chosen")
-
-THREADS = 2
-"""For which Inductor lowers: with one thread it makes other choices (scatters), with two or more
-the same ones. No kernel runs here."""
 
 STANDARD: tuple[tuple[str, float | None, bool], ...] = (
     *((name, None, False) for name in MODELS),
@@ -58,12 +52,11 @@ def _tabulate(folder: Path) -> None:
 
 
 def _capture_all(options: argparse.Namespace) -> None:
-    torch.set_num_threads(THREADS)
     warnings.filterwarnings("ignore")
     options.out.mkdir(parents=True, exist_ok=True)
     _print_header()
     for name, budget, fake_cuda, phase in _runs(options):
-        for graph in _capture(name, phase, budget, fake_cuda):
+        for graph in capture_model(name, phase, budget, fake_cuda):
             write(options.out / graph.file_name, graph)
             print(_row(graph.file_name, graph.document), flush=True)
 
@@ -96,25 +89,6 @@ def _runs(options: argparse.Namespace) -> Iterator[tuple[str, float | None, bool
             yield name, budget, fake_cuda, "infer"
 
 
-def _capture(name: str, phase: Phase, budget: float | None, fake_cuda: bool) -> list[CapturedGraph]:
-    suffix = "" if budget is None else f"_ac{budget}"
-    suffix += "_cuda" if fake_cuda else ""
-    graphs = capture(
-        MODELS[name],
-        phase=phase,
-        activation_memory_budget=budget,
-        fake_cuda=fake_cuda,
-        model=name + suffix,
-    )
-    for graph in graphs:
-        graph.document["extra"].update(
-            activation_memory_budget=budget,
-            threads=THREADS,
-            transformers=_version("transformers"),
-        )
-    return graphs
-
-
 def _print_header() -> None:
     print("| " + " | ".join(HEADER) + " |")
     print("|---" * len(HEADER) + "|")
@@ -130,13 +104,6 @@ def _row(file_name: str, document: Mapping[str, Any]) -> str:
         extra["chosen"],
     ]
     return "| " + " | ".join(map(str, cells)) + " |"
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 if __name__ == "__main__":

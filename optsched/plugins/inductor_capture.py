@@ -28,6 +28,9 @@ Built = tuple[Any, Sequence[Any], Mapping[str, Any]]
 Build = Callable[[], Built]
 """Makes a module and the arguments to call it with."""
 
+Observe = Callable[..., Mapping[str, Any]]
+"""Takes what Inductor hands to `reorder_for_peak_memory`, gives entries for the key `extra`."""
+
 
 @dataclass(frozen=True, slots=True)
 class CapturedGraph:
@@ -64,6 +67,8 @@ def capture(
     activation_memory_budget: float | None = None,
     fake_cuda: bool = False,
     model: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    observe: Observe | None = None,
 ) -> list[CapturedGraph]:
     """Capture the graphs of a model as TorchInductor schedules them.
 
@@ -83,6 +88,11 @@ def capture(
         Lower for an imagined GPU, for the fusion that its backend does.
     model
         Name of the model; by default that of the module's class.
+    settings
+        Settings of `torch._inductor.config` to lower with, such as `{"max_fusion_size": 1}`.
+    observe
+        Called for each graph at the moment Inductor would reorder it, to write down more of the
+        scheduler's nodes.
 
     Returns
     -------
@@ -113,13 +123,14 @@ def capture(
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     torch._dynamo.reset()
-    lowering = _Lowering(fake_cuda)
+    lowering = _Lowering(fake_cuda, observe)
     with contextlib.ExitStack() as stack:
         # A graph out of a cache would never come by the scheduler.
         stack.enter_context(functorch_config.patch(enable_autograd_cache=False))
         stack.enter_context(inductor_config.patch(fx_graph_cache=False))
         stack.enter_context(dynamo_config.patch(automatic_dynamic_local_pgo=False))
         stack.enter_context(inductor_config.patch(reorder_for_peak_memory=True))
+        stack.enter_context(inductor_config.patch(dict(settings or {})))
         if activation_memory_budget is not None:
             budget = {"activation_memory_budget": float(activation_memory_budget)}
             stack.enter_context(functorch_config.patch(budget))
@@ -165,8 +176,9 @@ class _Record:
 class _Lowering:
     """A backend of `torch.compile` that lowers up to the reordering and then runs the trace."""
 
-    def __init__(self, fake_cuda: bool) -> None:
+    def __init__(self, fake_cuda: bool, observe: Observe | None = None) -> None:
         self.fake_cuda = fake_cuda
+        self.observe = observe
         self.records: list[_Record] = []
 
     def backend(self, graph_module: Any, example_inputs: Sequence[Any]) -> Any:
@@ -193,6 +205,8 @@ class _Lowering:
             from optsched.plugins.inductor.snapshot import take_snapshot
 
             document = take_snapshot(*args)
+            if self.observe is not None:
+                document["extra"].update(self.observe(*args))
             self.records.append(_Record(phase, kw.get("graph_id") or 0, document))
             raise _StopLoweringError
 

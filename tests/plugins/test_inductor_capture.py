@@ -269,3 +269,20 @@ def test_missing_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_import_alone_loads_no_torch() -> None:
     code = f"import sys, {inductor_capture.__name__}; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_settings_reach_the_scheduler_and_observers_are_heard() -> None:
+    def build() -> Built:
+        return torch.nn.Sequential(torch.nn.Softmax(dim=1)), (torch.randn(8, 8),), {}
+
+    def count(nodes: Sequence[Any], *_: object) -> Mapping[str, Any]:
+        return {"node_count": len(nodes)}
+
+    fused = capture(build, phase="infer", observe=count)[0].document
+    apart = capture(build, phase="infer", observe=count, settings={"max_fusion_size": 1})[
+        0
+    ].document
+    for document in (fused, apart):
+        assert document["extra"]["node_count"] == len(document["nodes"])
+    assert len(fused["nodes"]) < len(apart["nodes"])
+    assert set(apart["extra"]["n_inner"]) == {1}

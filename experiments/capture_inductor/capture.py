@@ -1,0 +1,53 @@
+"""One capture of the study, under the conditions that all of them share."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+import torch
+
+from experiments.capture_inductor.models import MODELS
+from optsched.plugins.inductor_capture import CapturedGraph, Observe, Phase, capture
+
+THREADS = 2
+"""For which Inductor lowers: with one thread it makes other choices (scatters), with two or more
+the same ones. No kernel runs here."""
+
+
+def capture_model(
+    name: str,
+    phase: Phase,
+    budget: float | None = None,
+    fake_cuda: bool = False,
+    observe: Observe | None = None,
+) -> list[CapturedGraph]:
+    """Capture a model of the study; budget and device become part of its name."""
+    torch.set_num_threads(THREADS)
+    graphs = capture(
+        MODELS[name],
+        phase=phase,
+        activation_memory_budget=budget,
+        fake_cuda=fake_cuda,
+        model=variant_name(name, budget, fake_cuda),
+        observe=observe,
+    )
+    for graph in graphs:
+        graph.document["extra"].update(
+            activation_memory_budget=budget,
+            threads=THREADS,
+            transformers=_version("transformers"),
+        )
+    return graphs
+
+
+def variant_name(name: str, budget: float | None, fake_cuda: bool) -> str:
+    """Return the name of a model lowered with a budget, for the imagined GPU or not."""
+    suffix = "" if budget is None else f"_ac{budget}"
+    return name + suffix + ("_cuda" if fake_cuda else "")
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
