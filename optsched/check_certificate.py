@@ -3,7 +3,8 @@
 Notation. A *state* is a set of ops that contains the predecessors of its members; `M(D)` are the
 bytes live after exactly the ops of state `D` have ended: what was born before the first op or at an
 op of `D`, less each buffer all of whose *holders* (ops that read, use or write it or a view of it)
-are in `D`. While op `v` runs from state `D`, `M(D)` and what is born at `v` are live.
+are in `D`. While op `v` runs from state `D`, `M(D)` and what is born at `v` are live, in-place less
+the most bytes that `v` can write into inputs whose other holders are all in `D`.
 
 A certificate refutes the budget `bound - 1`. Its steps are checked in order; see the methods.
 """
@@ -11,16 +12,19 @@ A certificate refutes the budget `bound - 1`. Its steps are checked in order; se
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache, partial
 from typing import TypeAlias
 
+from optsched.check_inplace import heaviest, sharable_pairs
 from optsched.errors import PlanError
 from optsched.graph import Graph
-from optsched.inplace import refuse_inplace
 from optsched.proof import (
+    Cases,
     Certificate,
     End,
     EndStep,
     Flow,
+    Forced,
     OpStep,
     OrderStep,
     SetStep,
@@ -30,6 +34,9 @@ from optsched.proof import (
 
 State: TypeAlias = tuple[int, int, frozenset[int]]
 """Ops that were moved, as a mask; bytes live then; ops that may move next."""
+
+Pairs: TypeAlias = Sequence[tuple[int, int]]
+"""Outputs of an op and roots of inputs that it may write them into."""
 
 
 def check_certificate(graph: Graph, certificate: Certificate) -> str:
@@ -47,7 +54,6 @@ def check_certificate(graph: Graph, certificate: Certificate) -> str:
     PlanError
         On the first step that does not hold.
     """
-    refuse_inplace(graph, "certificates")
     if certificate.graph != graph.name:
         raise PlanError(f"certificate is of graph {certificate.graph!r}, this is {graph.name!r}")
     checker = _Checker(graph, certificate.bound - 1)
@@ -91,6 +97,7 @@ class _Checker:
                 self.kept += buffer.size
             elif b in holders:
                 self.holders[b] = holders[b]
+        self.pairs = sharable_pairs(graph)
 
     def check(self, step: Step) -> None:
         """Check a step, whatever its kind."""
@@ -135,10 +142,30 @@ class _Checker:
                     name = self.graph.ops[v].name
                     raise PlanError(f"op {name!r} of the set has no flow")
 
-    def check_op(self, v: int, done: set[int], later: set[int], flow: Flow) -> None:
+    def check_op(self, v: int, done: set[int], later: set[int], forced: Forced) -> None:
         """Check that `v` can not run when the others of `done` have, and of `later` have not."""
+        later = reach(self.behind, later)
+        pairs = [p for p in self.pairs.get(v, ()) if later.isdisjoint(self.holders[p[1]] - {v})]
+        self.check_case(v, done, later, forced, pairs)
+
+    def check_case(
+        self, v: int, done: set[int], later: set[int], forced: Forced, pairs: Pairs
+    ) -> None:
+        """Check the same where `v` can write into no inputs but those of `pairs`.
+
+        Either all other holders of an input have ended too, or it is not among these.
+        """
+        if isinstance(forced, Cases):
+            held = [pair for pair in pairs if pair[1] != forced.input]
+            if len(held) == len(pairs):
+                text = f"{self._op(v)} can not write into buffer {self._buffer(forced.input)}"
+                raise PlanError(f"a case has no sense: op {text}")
+            others = self.holders[forced.input] - {v}
+            self.check_case(v, done | others, later, forced.free, pairs)
+            self.check_case(v, done, later, forced.held, held)
+            return
         ended = reach(self.before, done) - {v}
-        value = self.born[v] + self.least_live(ended, reach(self.behind, later), flow)
+        value = self.born[v] + self.least_live(ended, later, forced) - heaviest(self.graph, pairs)
         if value <= self.budget:
             name = self.graph.ops[v].name
             raise PlanError(f"op {name!r} is shown to need {value} bytes, not {self.budget + 1}")
@@ -193,6 +220,8 @@ class _Checker:
 
         Closure rule: a move that fits and leaves no more bytes than it found is made at once. By
         `M(X | Y) + M(X & Y) <= M(X) + M(Y)`, any order within the budget stays so if it does that.
+        In-place changes no `M`. With more ops ended none writes into fewer inputs; where fewer
+        have ended, each input lost is live in both states on the right and in one on the left.
         """
         order, contrary = (self.behind, self.before)[:: -1 if backward else 1]
         needs = [sum(1 << u for u in row) for row in contrary]
@@ -201,13 +230,21 @@ class _Checker:
             mask = sum(1 << v for v in row)
             for v in row:
                 held[v].append((mask, self.graph.buffers[b].size))
+        spared = cache(partial(heaviest, self.graph))
+        others = {
+            v: [(sum(1 << u for u in self.holders[pair[1]] - {v}), pair) for pair in pairs]
+            for v, pairs in self.pairs.items()
+        }
 
         def effect(state: State, v: int) -> tuple[int, int]:
             """Return the bytes live after a move, and those while the op runs."""
             missing = state[0] if backward else ~(state[0] | 1 << v)
             change = self.born[v] - sum(size for mask, size in held[v] if not mask & missing)
             after = state[1] - change if backward else state[1] + change
-            return after, self.born[v] + (after if backward else state[1])
+            running = self.born[v] + (after if backward else state[1])
+            if v in others:
+                running -= spared(tuple(pair for mask, pair in others[v] if not mask & missing))
+            return after, running
 
         def move(state: State, v: int) -> State:
             moved = state[0] | 1 << v

@@ -26,15 +26,24 @@ def dying_pairs(
 ) -> dict[int, list[tuple[int, int]]]:
     """Return the `(output, root of the input)` that may share bytes in an order, by op."""
     found: dict[int, list[tuple[int, int]]] = {}
+    for v, pairs in sharable_pairs(graph).items():
+        for output, root in pairs:
+            # Dying here leaves no later user.
+            born = output in spans and spans[output][0] == step[v]
+            if born and root in spans and spans[root][1] == step[v] + 1:
+                found.setdefault(v, []).append((output, root))
+    return found
+
+
+def sharable_pairs(graph: Graph) -> dict[int, list[tuple[int, int]]]:
+    """Return the `(output, root of the input)` that may share bytes if the input dies, by op."""
+    found: dict[int, list[tuple[int, int]]] = {}
     for v, output, named in graph.inplace if graph.in_place else ():
         root = graph.roots[named]
-        # Both live means: both are roots that count. Dying here leaves no later user, no keeping.
-        if output not in spans or root not in spans or spans[root][1] != step[v] + 1:
-            continue
-        if graph.is_kept(root) or spans[output][0] != step[v]:
-            continue
         written = graph.ops[v].writes
         if output == graph.ops[v].workspace or root in [graph.roots[b] for b in written]:
+            continue
+        if graph.is_kept(root) or graph.buffers[output].birth not in (None, v):
             continue
         if (output, root) not in found.get(v, ()) and _fits(graph, output, named, root):
             found.setdefault(v, []).append((output, root))
@@ -43,6 +52,8 @@ def dying_pairs(
 
 def _fits(graph: Graph, output: int, named: int, root: int) -> bool:
     small, large = graph.buffers[output], graph.buffers[root]
+    if small.alias_of is not None or small.external or large.external:
+        return False
     if not 0 < small.size <= large.size or (named != root and small.size != large.size):
         return False
     if small.pool != large.pool or large.alignment % small.alignment:
@@ -52,12 +63,10 @@ def _fits(graph: Graph, output: int, named: int, root: int) -> bool:
 
 def bytes_spared(graph: Graph, step: Sequence[int], spans: Spans) -> dict[int, int]:
     """Return by how much each step's live bytes fall if its op takes the most it can."""
-    return {
-        step[v]: _heaviest(graph, pairs) for v, pairs in dying_pairs(graph, step, spans).items()
-    }
+    return {step[v]: heaviest(graph, pairs) for v, pairs in dying_pairs(graph, step, spans).items()}
 
 
-def _heaviest(graph: Graph, pairs: list[tuple[int, int]]) -> int:
+def heaviest(graph: Graph, pairs: Sequence[tuple[int, int]]) -> int:
     """Bytes of the heaviest matching: outputs by size, each where a chain of moves makes room."""
     holder: dict[int, int] = {}
     total = 0

@@ -16,7 +16,7 @@ import numpy as np
 from heuristics import ORDERINGS
 from optsched.bounds import op_bound
 from optsched.graph import Graph
-from optsched.inplace import refuse_inplace
+from optsched.inplace import Pair
 from optsched.liveness import Order, peak_memory
 from optsched.ordering import ClosureBound, closure_bound, closure_witness
 
@@ -91,7 +91,10 @@ class Explanation:
     at
         `"op"`, `"start"` or `"end"`.
     buffers
-        All that is live then, largest first; the sizes add up to the bound.
+        All that is live then, largest first; the sizes add up to the bound, but for outputs that
+        lie in inputs.
+    shared
+        Outputs of the op and the inputs that it may write them into then, in an in-place graph.
     peak
         Of the best order that quick heuristics find.
     changes
@@ -102,6 +105,7 @@ class Explanation:
     op: int | None
     at: str
     buffers: tuple[LiveBuffer, ...]
+    shared: tuple[Pair, ...]
     peak: int
     changes: tuple[Change, ...]
 
@@ -116,15 +120,17 @@ def explain(graph: Graph, *, changes: int = CHANGES) -> Explanation:
     changes
         So many of the largest live buffers are tried smaller.
     """
-    refuse_inplace(graph, "explain")
     orders = [ORDERINGS[name](graph, 0) for name in QUICK]
     found = closure_bound(graph, orders)
     arrays = graph.arrays
+    shared: tuple[Pair, ...] = ()
     if found.op is None:
         at = "start" if arrays.initial == found.value else "end"
         done = set[int]() if at == "start" else set(range(arrays.op_count))
     else:
-        at, done = "op", set(closure_witness(graph, found.op).done)
+        witness = closure_witness(graph, found.op)
+        at, done, shared = "op", set(witness.done), witness.shared
+        found = replace(found, value=witness.value)
     live = _live_buffers(graph, found.op, done)
     tried = [row.buffer for row in live[:changes] if row.size]
     return Explanation(
@@ -132,6 +138,7 @@ def explain(graph: Graph, *, changes: int = CHANGES) -> Explanation:
         found.op,
         at,
         live,
+        shared,
         min(peak_memory(graph, order) for order in orders),
         tuple(
             sorted(
@@ -171,9 +178,10 @@ def _live_buffers(graph: Graph, op: int | None, done: set[int]) -> tuple[LiveBuf
 def _shrink(graph: Graph, orders: Sequence[Order], buffer: int, found: ClosureBound) -> Change:
     """Find the least bound that a smaller buffer brings, and the largest size that brings it.
 
-    The bound of one op, as a function of one size, rises at rate 1 from size 0 to some size and is
-    constant from there on. So an op that is above the least bound is at it where the buffer is as
-    much larger than 0 bytes as the op is below it at 0; the least such size over all ops counts.
+    Between two sizes at which its in-place pairs change, the bound of one op, as a function of the
+    size, rises at rate 1 up to some size and is constant from there on. So an op that is above the
+    least bound is at it where the buffer is as much larger than the smaller of the two as the op is
+    below it there; the least such size over all ops counts.
     """
 
     def resized(size: int) -> Graph:
@@ -181,12 +189,30 @@ def _shrink(graph: Graph, orders: Sequence[Order], buffer: int, found: ClosureBo
         buffers = (*graph.buffers[:buffer], smaller, *graph.buffers[buffer + 1 :])
         return replace(graph, buffers=buffers)
 
-    without = resized(0)
-    least, size = closure_bound(without, orders).value, graph.buffers[buffer].size
-    while found.value > least:
-        if found.op is None:
-            size -= found.value - least
+    full = graph.buffers[buffer].size
+    bounds = {size: closure_bound(resized(size), orders) for size in _turns(graph, buffer)}
+    least = min(bound.value for bound in bounds.values())
+    if found.value <= least:
+        return Change(buffer, 0, found.value, found.op)
+    start = max(size for size, bound in bounds.items() if bound.value == least)
+    base = resized(start)
+    size = min((turn for turn in bounds if turn > start), default=full + 1) - 1
+    at = closure_bound(resized(size), orders)
+    while at.value > least:
+        if at.op is None:
+            size -= at.value - least
         else:
-            size = least - closure_witness(without, found.op).value
-        found = closure_bound(resized(size), orders)
-    return Change(buffer, graph.buffers[buffer].size - size, least, found.op)
+            size = start + least - closure_witness(base, at.op).value
+        at = closure_bound(resized(size), orders)
+    return Change(buffer, full - size, least, at.op)
+
+
+def _turns(graph: Graph, buffer: int) -> set[int]:
+    """Sizes, up to a buffer's own, from which on it is in other in-place pairs; and 0."""
+    turns = {0}
+    for _, output, named in graph.inplace if graph.in_place else ():
+        pair = (output, graph.roots[named])
+        if buffer in pair:
+            size = graph.buffers[pair[pair[0] == buffer]].size
+            turns |= {size, size + 1}
+    return {size for size in turns if size <= graph.buffers[buffer].size}

@@ -28,6 +28,29 @@ class Flow:
     passes: tuple[tuple[int, int, int], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """In an in-place graph: bytes that are live at an op whether or not it may overwrite an input.
+
+    Parameters
+    ----------
+    input
+        Id of the input's root.
+    free
+        Where its other users have ended.
+    held
+        Where some has not: the op writes no output into it.
+    """
+
+    input: int
+    free: Flow | Cases
+    held: Flow | Cases
+
+
+Forced: TypeAlias = Flow | Cases
+"""Why an op does not fit. What it may write into inputs that no case has ruled out is given it."""
+
+
 class End(StrEnum):
     """Which end of every order."""
 
@@ -47,7 +70,7 @@ class OpStep:
     """Last step: op `op` can not run within the budget."""
 
     op: int
-    flow: Flow
+    flow: Forced
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +89,7 @@ class SetStep:
 
     last: bool
     ops: tuple[int, ...]
-    flows: tuple[tuple[int, Flow], ...]
+    flows: tuple[tuple[int, Forced], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +99,7 @@ class OrderStep:
     first: int
     second: int
     at: int
-    flow: Flow
+    flow: Forced
 
 
 @dataclass(frozen=True, slots=True)

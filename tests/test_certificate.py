@@ -37,9 +37,10 @@ from optsched.formats.certificate import (
 from optsched.formats.native import schema
 from optsched.graph import Graph
 from optsched.ordering import closure_bound, solve_order
-from optsched.proof import Certificate, EndStep, OpStep, OrderStep, SetStep, StatesStep
+from optsched.proof import Cases, Certificate, EndStep, OpStep, OrderStep, SetStep, StatesStep
 from tests.brute import least_peak
 from tests.generators import random_graph
+from tests.ordering.test_inplace import some_graph
 
 Document = dict[str, Any]
 
@@ -51,6 +52,8 @@ def samples() -> list[tuple[Graph, int, Certificate]]:
     made = []
     for number in range(900):
         graph = random_graph(rng, ops=int(rng.integers(0, 11)), name=f"random{number}")
+        if number % 2:
+            graph = replace(some_graph(rng, 10), name=f"random{number}")
         peak = least_peak(graph)
         order = solve_order(graph).order
         # Where no states may be listed, sets and implied precedences have to do.
@@ -73,6 +76,57 @@ def test_every_kind_of_step_occurs_and_proves_the_least_peak() -> None:
     met = Counter(kind for _, _, c in samples() for kind in kind_of(c))
     assert set(met) == {EndStep, OpStep, SetStep, OrderStep, StatesStep}
     assert min(met.values()) >= 10
+    spared = Counter(kind for g, _, c in samples() for kind in kind_of(c) if g.in_place)
+    assert min(spared[kind] for kind in (OpStep, SetStep, OrderStep, StatesStep)) >= 5
+    assert sum(has_cases(graph, certificate) for graph, _, certificate in samples()) >= 10
+
+
+def has_cases(graph: Graph, certificate: Certificate) -> bool:
+    """Whether some op of the certificate is looked at with and without an input to write into."""
+    return '"held"' in json.dumps(certificate_document(graph, certificate))
+
+
+def test_a_case_left_out_is_refused() -> None:
+    refused = 0
+    for graph, _, certificate in samples():
+        last = certificate.steps[-1] if certificate.steps else None
+        if not isinstance(last, OpStep) or not isinstance(last.flow, Cases):
+            continue
+        cases = last.flow
+        for left in (cases.free, cases.held):
+            for changed in (left, Cases(cases.input, left, left), Cases(last.op, left, left)):
+                if changed == cases:
+                    continue
+                step = OpStep(last.op, changed)
+                steps = (*certificate.steps[:-1], step)
+                try:
+                    check_certificate(graph, Certificate(graph.name, certificate.bound, steps))
+                except PlanError:
+                    refused += 1
+    assert refused >= 20
+
+
+def test_a_certificate_of_the_in_place_model_is_none_of_the_other() -> None:
+    graph, _, certificate = next(row for row in samples() if has_cases(row[0], row[2]))
+    document = certificate_document(graph, certificate)
+    assert read_certificate_document(graph, document) == certificate
+    with pytest.raises(PlanError, match="certificate of the in-place model"):
+        read_certificate_document(graph.without_inplace(), document)
+    with pytest.raises(PlanError, match="a case has no sense"):
+        check_certificate(graph.without_inplace(), certificate)
+
+
+def test_cases_and_flows_are_told_apart() -> None:
+    graph, _, certificate = next(row for row in samples() if has_cases(row[0], row[2]))
+    document = certificate_document(graph, certificate)
+    step = next(step for step in document["steps"] if "input" in step)
+    with pytest.raises(FormatError, match="a flow or two cases"):
+        read_certificate_document(graph, document | {"steps": [step | {"releases": []}]})
+    deep: Document = {"releases": [], "passes": []}
+    for _ in range(300):
+        deep = {"input": 0, "free": deep, "held": {"releases": [], "passes": []}}
+    with pytest.raises(FormatError, match="cases within each other"):
+        read_certificate_document(graph, document | {"steps": [{"kind": "op", "op": 0, **deep}]})
 
 
 def test_documents_fit_the_schema_and_come_back_the_same(tmp_path: Path) -> None:
@@ -100,6 +154,8 @@ def test_states_are_listed_for_every_budget_below_the_least_peak(backward: bool)
     rng = np.random.default_rng(3)
     for _ in range(300):
         graph = random_graph(rng, ops=int(rng.integers(1, 10)))
+        if rng.random() < 0.5:
+            graph = some_graph(rng, 9)
         peak = least_peak(graph)
         network = Network(graph)
         assert list_states(network, peak, 10_000, None, backward=backward) is None
@@ -166,7 +222,13 @@ def mutate(document: Document, rng: random.Random) -> None:
     for _ in range(rng.choice((1, 1, 2, 3))):
         lists = [step for step in document["steps"] if isinstance(step, dict)]
         kind = rng.randrange(5)
-        if kind <= 1:
+        cased = [step for step in lists if "held" in step]
+        if cased and rng.random() < 0.3:
+            step = rng.choice(cased)
+            step["free"], step["held"] = rng.choice(
+                ((step["held"], step["free"]), (step["free"],) * 2, (step["held"],) * 2)
+            )
+        elif kind <= 1:
             holder, key = rng.choice(all_numbers(document))
             change = rng.choice((-1, 1, 1, 2, 7, 1 << 70, -holder[key]))
             holder[key] = abs(holder[key] + change)

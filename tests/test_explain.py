@@ -18,6 +18,7 @@ from optsched.ordering import closure_bound
 from optsched.report.explain import explain_record, explain_text
 from tests.brute import least_peak
 from tests.generators import random_graph
+from tests.ordering.test_inplace import some_graph
 
 
 def resized(graph: Graph, buffer: int, size: int) -> Graph:
@@ -46,6 +47,33 @@ def test_random_graphs_are_explained_to_the_byte() -> None:
                 assert least == found.bound
         text = explain_text(explain_record(graph, found))
         assert f"{found.bound:,} bytes" in text
+
+
+def test_in_place_explanations_add_up_and_changes_are_the_smallest() -> None:
+    rng = np.random.default_rng(9)
+    written = helped = 0
+    for _ in range(60):
+        graph = some_graph(rng, 9, max_size=6)
+        found = explain(graph, changes=3)
+        saved = sum(graph.buffers[output].size for output, _ in found.shared)
+        assert sum(row.size for row in found.buffers) - saved == found.bound
+        assert found.bound == closure_bound(graph).value <= least_peak(graph) <= found.peak
+        live = {row.buffer for row in found.buffers}
+        assert all({output, source} <= live for output, source in found.shared)
+        for change in found.changes:
+            size = graph.buffers[change.buffer].size
+            bounds = [
+                closure_bound(resized(graph, change.buffer, t)).value for t in range(size + 1)
+            ]
+            assert change.bound == min(bounds)
+            largest = max(t for t, bound in enumerate(bounds) if bound == min(bounds))
+            assert size - change.smaller_by == largest
+            helped += change.smaller_by > 0
+        written += len(found.shared)
+        text = explain_text(explain_record(graph, found))
+        assert text.count("in place:") == len(found.shared)
+    assert written >= 5
+    assert helped >= 10
 
 
 def test_a_bottleneck_names_op_buffers_and_holders() -> None:

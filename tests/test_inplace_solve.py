@@ -8,13 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optsched.certificate import certify_peak
 from optsched.check import check_plan
 from optsched.cli import main
 from optsched.compare import compare_methods
 from optsched.cpsat import solve_joint
 from optsched.errors import UsageError
-from optsched.explain import explain
 from optsched.formats import write_graph
 from optsched.graph import Graph
 from optsched.milp import solve_order_milp
@@ -81,9 +79,7 @@ def test_methods_are_packed_with_pairs() -> None:
     assert all(row.peak == row.slab == 8 for row in comparison.rows if row.method != "naive")
 
 
-def test_what_knows_nothing_of_it_refuses(
-    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_knows_nothing_of_it_refuses() -> None:
     built: Graph = chain().build().with_inplace()
     for engine in (Engine.CPSAT, Engine.MILP):
         with pytest.raises(UsageError, match="in-place"):
@@ -92,11 +88,17 @@ def test_what_knows_nothing_of_it_refuses(
         solve_joint(built)
     with pytest.raises(UsageError, match="in-place"):
         solve_order_milp(built)
-    with pytest.raises(UsageError, match="in-place"):
-        certify_peak(built, (0, 1), 8)
-    with pytest.raises(UsageError, match="in-place"):
-        explain(built)
-    wanted = str(tmp_path / "proof.json")
-    assert main(["solve", graph, "--inplace", "--certificate", wanted]) == 2
-    assert "in-place" in capsys.readouterr().err
-    assert not Path(wanted).exists()
+
+
+def test_certificate_and_explanation_from_the_command_line(
+    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, proof = str(tmp_path / "plan.json"), str(tmp_path / "proof.json")
+    assert main(["solve", graph, "--inplace", "-o", plan, "--certificate", proof]) == 0
+    capsys.readouterr()
+    assert main(["check", graph, plan, proof, "--inplace"]) == 0
+    assert "no order below 8 bytes, the peak is least" in capsys.readouterr().out
+    assert main(["explain", graph, "--inplace"]) == 0
+    assert "no order has a peak below 8 bytes" in capsys.readouterr().out
+    assert main(["explain", graph]) == 0
+    assert "no order has a peak below 16 bytes" in capsys.readouterr().out

@@ -17,7 +17,7 @@ from optsched.ordering import closure_bound
 from optsched.ordering.model import build_net
 from optsched.ordering.problem import OutOfTimeError, Problem
 from optsched.ordering.relations import TOO_MANY, Relations, related
-from optsched.proof import End, EndStep, Flow, OpStep, OrderStep, SetStep, Step
+from optsched.proof import End, EndStep, Flow, Forced, OpStep, OrderStep, SetStep, Step
 
 THRESHOLDS = 24
 """Sets that are looked at: of the ops at which at least so many bytes are born."""
@@ -35,8 +35,14 @@ def closure_step(
     if found.op is None:
         at = End.START if network.initial >= network.kept else End.END
         return max(network.initial, network.kept), EndStep(at)
-    value, flow = network.forced(found.op)
-    return value, OpStep(found.op, flow)
+    return found.value, OpStep(found.op, _sure(network.forced(found.op, found.value - 1)))
+
+
+def _sure(forced: Forced | None) -> Forced:
+    """What the closure bound of the search says can be shown."""
+    if forced is None:
+        raise RuntimeError("a closure bound can not be shown")
+    return forced
 
 
 def refute(
@@ -82,12 +88,12 @@ def implied(
         relations.refute(budget, during)
     steps = []
     for first, second in relations.added:
-        value, flow = network.forced(first, before=[second])
         at = first
-        if value <= budget:
-            value, flow = network.forced(second, after=[first])
+        flow = network.forced(first, budget, before=[second])
+        if flow is None:
             at = second
-        if value > budget:
+            flow = network.forced(second, budget, after=[first])
+        if flow is not None:
             steps.append(OrderStep(first, second, at, flow))
             network.add(first, second)
     return steps
@@ -104,7 +110,8 @@ def refuting_op(
     found = closure_bound(replace(graph, ops=tuple(ops)))
     if found.op is None or found.value <= budget:
         return None
-    return OpStep(found.op, network.forced(found.op)[1])
+    flow = network.forced(found.op, budget)
+    return None if flow is None else OpStep(found.op, flow)
 
 
 def refuting_set(network: Network, budget: int, deadline: float | None) -> SetStep | None:
@@ -123,7 +130,7 @@ def refuting_set(network: Network, budget: int, deadline: float | None) -> SetSt
 
 def _set_flows(
     network: Network, members: list[int], budget: int, *, last: bool
-) -> tuple[tuple[int, Flow], ...] | None:
+) -> tuple[tuple[int, Forced], ...] | None:
     """Return a flow for each op that may be the last (first) of a set; None if one fits."""
     flows = []
     for v in members:
@@ -132,8 +139,8 @@ def _set_flows(
         if not beyond.isdisjoint(others):
             continue
         before, after = (others, []) if last else ([], others)
-        value, flow = network.forced(v, before, after)
-        if value <= budget:
+        flow = network.forced(v, budget, before, after)
+        if flow is None:
             return None
         flows.append((v, flow))
     return tuple(flows)
@@ -157,29 +164,41 @@ def needed(graph: Graph, steps: Sequence[OrderStep], last: Step) -> tuple[OrderS
 
 def _rests_on(graph: Graph, added: Sequence[tuple[int, int]], step: Step) -> set[tuple[int, int]]:
     """The precedences among those added that a step's flows and the sets around them use."""
-    uses: list[tuple[Iterable[int], Iterable[int], Flow]] = []
+    uses: list[tuple[int, Sequence[int], Sequence[int], Forced]] = []
     if isinstance(step, OpStep):
-        uses = [([step.op], [step.op], step.flow)]
+        uses = [(step.op, [step.op], [step.op], step.flow)]
     elif isinstance(step, OrderStep):
         both = (step.first, step.second)
         if step.at == step.second:
-            uses = [([step.at], both, step.flow)]
+            uses = [(step.at, [step.at], both, step.flow)]
         else:
-            uses = [(both, [step.at], step.flow)]
+            uses = [(step.at, both, [step.at], step.flow)]
     elif isinstance(step, SetStep):
         flows = dict(step.flows)
         for v in step.ops:
             flow = flows.get(v, Flow())
-            uses.append((step.ops, [v], flow) if step.last else ([v], step.ops, flow))
+            uses.append((v, step.ops, [v], flow) if step.last else (v, [v], step.ops, flow))
     arrays = graph.arrays
     pairs = set(added)
     backward = [(second, first) for first, second in added]
     found: set[tuple[int, int]] = set()
-    for done, later, flow in uses:
-        found |= {(w, u) for u, w, _ in flow.passes if (w, u) in pairs}
-        found |= {(b, a) for a, b in _crossed(arrays.pred.row, backward, done)}
+    for v, done, later, forced in uses:
         found |= _crossed(arrays.succ.row, added, later)
+        for ended, flow in _flows(graph, v, done, forced):
+            found |= {(w, u) for u, w, _ in flow.passes if (w, u) in pairs}
+            found |= {(b, a) for a, b in _crossed(arrays.pred.row, backward, ended)}
     return {pair for pair in found if pair in pairs}
+
+
+def _flows(
+    graph: Graph, op: int, done: Sequence[int], forced: Forced
+) -> list[tuple[Sequence[int], Flow]]:
+    """The flows of all cases, each with what is assumed to have ended in its case."""
+    if isinstance(forced, Flow):
+        return [(done, forced)]
+    others = graph.arrays.user.row(forced.input).tolist()
+    more = [*done, *(u for u in others if u != op)]
+    return _flows(graph, op, more, forced.free) + _flows(graph, op, done, forced.held)
 
 
 def _crossed(

@@ -6,7 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from optsched.flow import UNBOUNDED, add_arc, empty_arcs, max_flow
 from optsched.graph import Graph
-from optsched.proof import Flow
+from optsched.inplace import Pair, heaviest_matching
+from optsched.proof import Cases, Flow, Forced
+
+MOST_CASES = 100
+"""Inputs of an op that may be told apart one after the other."""
 
 
 class Network:
@@ -24,16 +28,20 @@ class Network:
         self.pred: list[list[int]] = [arrays.pred.row(v).tolist() for v in range(n)]
         self.succ: list[list[int]] = [arrays.succ.row(v).tolist() for v in range(n)]
         self.born: list[int] = arrays.alloc.tolist()
-        self.size: list[int] = arrays.size.tolist()
+        self.size: dict[int, int] = dict(enumerate(arrays.size.tolist()))
         self.initial = arrays.initial
         self.kept = int(arrays.size[arrays.keep].sum())
         self.users: dict[int, list[int]] = {}
-        for b, size in enumerate(self.size):
+        for b, size in self.size.items():
             users = arrays.user.row(b).tolist()
             if not users and arrays.producer[b] >= 0:
                 users = [int(arrays.producer[b])]
             if size and users and not arrays.keep[b]:
                 self.users[b] = users
+        self.pairs: dict[int, list[Pair]] = {}
+        for i, v in enumerate(arrays.inplace_op.tolist()):
+            pair = (int(arrays.inplace_output[i]), int(arrays.inplace_source[i]))
+            self.pairs.setdefault(v, []).append(pair)
 
     def add(self, first: int, second: int) -> None:
         """Add a precedence."""
@@ -50,19 +58,60 @@ class Network:
         return _reach(self.succ, ops)
 
     def forced(
-        self, op: int, before: Iterable[int] = (), after: Iterable[int] = ()
-    ) -> tuple[int, Flow]:
-        """Return the bytes that an op forces, and the flow that shows it.
+        self, op: int, budget: int, before: Iterable[int] = (), after: Iterable[int] = ()
+    ) -> Forced | None:
+        """Return why an op does not fit a budget, or None if that can not be shown.
 
         Parameters
         ----------
         op
             The op that runs.
+        budget
+            Bytes.
         before, after
             Ops that are assumed to have ended by then, or not to have begun.
         """
-        done = self.ancestors([op, *before]) - {op}
         later = self.descendants([op, *after])
+        pairs = [p for p in self.pairs.get(op, ()) if later.isdisjoint(self.others(op, p[1]))]
+        return self._cases(op, budget, [op, *before], later, pairs, MOST_CASES)
+
+    def others(self, op: int, buffer: int) -> set[int]:
+        """The users of a buffer but for one op."""
+        return set(self.users[buffer]) - {op}
+
+    def _cases(
+        self,
+        op: int,
+        budget: int,
+        before: list[int],
+        later: set[int],
+        pairs: list[Pair],
+        depth: int,
+    ) -> Forced | None:
+        """Do the work of :meth:`forced` where the op may write into no inputs but those of `pairs`.
+
+        If that spares too many bytes, an input that it is written into is either free or it is not.
+        """
+        done = self.ancestors(before) - {op}
+        matching = heaviest_matching(pairs, self.size)
+        limit = budget + sum(self.size[output] for output in matching.values())
+        flow = self._flow(op, limit, done, later)
+        if flow is not None or not depth:
+            return flow
+        open_ = [(-self.size[b], s) for s, b in matching.items() if not done >= self.others(op, s)]
+        if not open_:
+            return None
+        source = min(open_)[1]
+        more = [*before, *self.others(op, source)]
+        free = self._cases(op, budget, more, later, pairs, depth - 1)
+        if free is None:
+            return None
+        rest = [pair for pair in pairs if pair[1] != source]
+        held = self._cases(op, budget, before, later, rest, depth - 1)
+        return None if held is None else Cases(source, free, held)
+
+    def _flow(self, op: int, limit: int, done: set[int], later: set[int]) -> Flow | None:
+        """Return a flow that shows more than `limit` bytes at an op, if there is one."""
         value = self.initial + self.born[op] + sum(self.born[u] for u in done)
         free = []
         for b, users in self.users.items():
@@ -70,11 +119,18 @@ class Network:
                 value -= self.size[b]
                 if not done.issuperset(users):
                     free.append(b)
-        sent, flow = self._push(free, done, later)
-        return value + sent, flow
+        if value > limit:
+            return Flow()
+        sent, flow = self._push(free, done, later, limit - value)
+        return flow if value + sent > limit else None
 
-    def _push(self, free: list[int], done: set[int], later: set[int]) -> tuple[int, Flow]:
-        """Send as much as possible from the buffers to ops that are neither done nor later."""
+    def _push(
+        self, free: list[int], done: set[int], later: set[int], enough: int
+    ) -> tuple[int, Flow]:
+        """Send bytes from the buffers to ops that are neither done nor later.
+
+        As many as possible, or until they are more than `enough`.
+        """
         n = len(self.born)
         source, sink = n + len(free), n + len(free) + 1
         arcs = [(source, n + i, self.size[b]) for i, b in enumerate(free)]
@@ -87,7 +143,7 @@ class Network:
         net = empty_arcs(sink + 1, len(arcs))
         for e, (tail, head, room) in enumerate(arcs):
             add_arc(net, 2 * e, tail, head, room)
-        sent = max_flow.for_work(8 * len(arcs))(net, source, sink, UNBOUNDED)
+        sent = max_flow.for_work(8 * len(arcs))(net, source, sink, enough)
         used = net.room[1::2].tolist()
 
         def listed(part: range, name: Sequence[int]) -> tuple[tuple[int, int, int], ...]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from optsched.certificate.flow import Network
+from optsched.inplace import Pair, heaviest_matching
 from optsched.proof import StatesStep
 
 
@@ -89,6 +90,11 @@ class _Moves:
         for b, users in network.users.items():
             for v in users:
                 self.held[v].append((_mask(users), network.size[b]))
+        self.overwrites: dict[int, list[tuple[int, Pair]]] = {
+            v: [(_mask(network.others(v, pair[1])), pair) for pair in pairs]
+            for v, pairs in network.pairs.items()
+        }
+        self.worth: dict[tuple[Pair, ...], int] = {}
         self.beside: list[set[int]] = [set(row) for row in self.order]
         for users in network.users.values():
             for v in users:
@@ -100,12 +106,28 @@ class _Moves:
 
     def freed(self, state: _State, v: int) -> int:
         """Bytes that are released when `v` ends."""
-        missing = state.done if self.backward else ~(state.done | 1 << v)
+        missing = self.missing(state, v)
         return sum(size for mask, size in self.held[v] if not mask & missing)
+
+    def missing(self, state: _State, v: int) -> int:
+        """Ops that have not ended when `v` ends; others may be among them that do not matter."""
+        return state.done if self.backward else ~(state.done | 1 << v)
+
+    def saved(self, state: _State, v: int) -> int:
+        """Bytes that `v` can write into inputs."""
+        if v not in self.overwrites:
+            return 0
+        missing = self.missing(state, v)
+        pairs = tuple(pair for mask, pair in self.overwrites[v] if not mask & missing)
+        if pairs not in self.worth:
+            matching = heaviest_matching(pairs, self.network.size)
+            self.worth[pairs] = sum(self.network.size[output] for output in matching.values())
+        return self.worth[pairs]
 
     def fits(self, state: _State, v: int) -> bool:
         more = self.freed(state, v) if self.backward else self.network.born[v]
-        return state.live + more <= self.budget
+        over = state.live + more - self.budget
+        return over <= 0 or (v in self.overwrites and over <= self.saved(state, v))
 
     def make(self, state: _State, v: int) -> _State:
         done = state.done | 1 << v

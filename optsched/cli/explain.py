@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from optsched.cli import exits
-from optsched.cli.options import add_input_bytes
+from optsched.cli.inputs import read_graph
+from optsched.cli.options import add_inplace, add_input_bytes
 from optsched.cli.output import print_result
 
 HELP = "why no order has a smaller peak"
@@ -15,15 +16,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument("graph")
     add_input_bytes(parser)
+    add_inplace(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Do what the arguments ask for; return the exit code."""
     from optsched.explain import explain
-    from optsched.formats import read_graph
     from optsched.report.explain import explain_record, explain_text
 
-    graph = read_graph(args.graph, input_bytes=args.input_bytes)
+    graph = read_graph(args, args.graph)
     record = explain_record(graph, explain(graph))
     print_result(args, record, explain_text(record))
     return exits.OK

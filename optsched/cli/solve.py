@@ -35,14 +35,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do what the arguments ask for; return the exit code."""
     from optsched.formats import read_plan, write_plan
-    from optsched.inplace import refuse_inplace
     from optsched.pipeline import solve
     from optsched.report.record import solve_record
     from optsched.report.table import result_text
 
     graph = read_graph(args, args.graph)
-    if args.certificate:
-        refuse_inplace(graph, "certificates")
     protect(args.output, args.graph, args.warm_start)
     protect(args.certificate, args.graph, args.warm_start, args.output)
     warm_start = read_plan(args.warm_start, graph) if args.warm_start else None

@@ -16,12 +16,14 @@ from optsched.errors import FormatError, PlanError
 from optsched.formats.fields import Record, show
 from optsched.formats.source import decode_text, errors_named, label_of, parse_json, read_bytes
 from optsched.formats.source import write_bytes as _write_bytes
-from optsched.graph import Graph
+from optsched.graph import IN_PLACE, Graph
 from optsched.proof import (
+    Cases,
     Certificate,
     End,
     EndStep,
     Flow,
+    Forced,
     OpStep,
     OrderStep,
     SetStep,
@@ -31,8 +33,11 @@ from optsched.proof import (
 
 CERTIFICATE_FORMAT = "optsched-certificate/1"
 
-_KEYS = {"format", "graph", "bound", "ops", "buffers", "steps"}
-_FLOW = {"releases", "passes"}
+MOST_CASES = 200
+"""Cases within cases; no flow needs more."""
+
+_KEYS = {"format", "graph", "memory_model", "bound", "ops", "buffers", "steps"}
+_FLOW = {"releases", "passes", "input", "free", "held"}
 _STEP_KEYS: dict[str, set[str]] = {
     "start": set(),
     "end": set(),
@@ -86,6 +91,7 @@ def certificate_document(graph: Graph, certificate: Certificate) -> dict[str, An
     return {
         "format": CERTIFICATE_FORMAT,
         "graph": certificate.graph,
+        "memory_model": graph.memory_model,
         "bound": certificate.bound,
         "ops": [graph.ops[v].name for v in ops.places],
         "buffers": [graph.buffers[b].name for b in buffers.places],
@@ -94,7 +100,10 @@ def certificate_document(graph: Graph, certificate: Certificate) -> dict[str, An
 
 
 def _step_document(step: Step, op: _Table, buffer: _Table) -> dict[str, Any]:
-    def flow_rows(flow: Flow) -> dict[str, Any]:
+    def flow_rows(flow: Forced) -> dict[str, Any]:
+        if isinstance(flow, Cases):
+            free, held = flow_rows(flow.free), flow_rows(flow.held)
+            return {"input": buffer(flow.input), "free": free, "held": held}
         return {
             "releases": [[buffer(b), op(v), amount] for b, v, amount in flow.releases],
             "passes": [[op(u), op(v), amount] for u, v, amount in flow.passes],
@@ -125,6 +134,8 @@ def read_certificate_document(graph: Graph, document: object) -> Certificate:
     if found != CERTIFICATE_FORMAT:
         raise FormatError(f"format is {found[:60]!r}, this optsched reads {CERTIFICATE_FORMAT!r}")
     top.refuse_unknown(_KEYS)
+    if top.text("memory_model", "").endswith(IN_PLACE) and not graph.in_place:
+        raise PlanError(f"certificate of the in-place model, graph {graph.name!r} is in another")
     ids = _Ids(_ids(top, "ops", graph.op_ids, graph), _ids(top, "buffers", graph.buffer_ids, graph))
     steps = [
         _read_step(Record(value, f"step {number}"), ids)
@@ -157,6 +168,20 @@ class _Ids:
     def buffer(self, value: object, where: str) -> int:
         return self.buffers[_place(value, len(self.buffers), f"{where}: buffer")]
 
+    def forced(self, record: Record, depth: int = MOST_CASES) -> Forced:
+        if not record.has("input"):
+            return self.flow(record)
+        if record.has("releases") or record.has("passes"):
+            raise FormatError(f"{record.where}: a flow or two cases, not both")
+        if not depth:
+            raise FormatError(f"{record.where}: more than {MOST_CASES} cases within each other")
+        cases = []
+        for key in ("free", "held"):
+            case = Record(record.mapping(key), record.where)
+            case.refuse_unknown(_FLOW)
+            cases.append(self.forced(case, depth - 1))
+        return Cases(self.buffer(record.count("input"), record.where), *cases)
+
     def flow(self, record: Record) -> Flow:
         return Flow(
             _read_rows(record, "releases", self.buffer, self.op),
@@ -173,17 +198,17 @@ def _read_step(record: Record, ids: _Ids) -> Step:
     if kind in list(End):
         return EndStep(End(kind))
     if kind == "op":
-        return OpStep(ids.op(record.count("op"), where), ids.flow(record))
+        return OpStep(ids.op(record.count("op"), where), ids.forced(record))
     if kind == "precedence":
         first, second, at = (ids.op(record.count(key), where) for key in ("first", "second", "at"))
-        return OrderStep(first, second, at, ids.flow(record))
+        return OrderStep(first, second, at, ids.forced(record))
     if kind == "states":
         return StatesStep(record.flag("backward"), _read_states(record, ids))
     flows = []
     for number, value in enumerate(record.items("flows")):
         row = Record(value, f"{where}, flow {number}")
         row.refuse_unknown({"op", *_FLOW})
-        flows.append((ids.op(row.count("op"), row.where), ids.flow(row)))
+        flows.append((ids.op(row.count("op"), row.where), ids.forced(row)))
     ops = tuple(ids.op(value, where) for value in record.items("ops"))
     return SetStep(kind == "last", ops, tuple(flows))
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from optsched.arrays import GraphArrays
 from optsched.flow import UNBOUNDED, Arcs, add_arc, empty_arcs, mark_side, max_flow
 from optsched.graph import Graph
-from optsched.inplace import refuse_inplace
+from optsched.inplace import Pair, heaviest_matching
+from optsched.ordering.ways import find_ways
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,10 @@ class ClosureWitness:
     the ancestors of `op` allocate, less every buffer that can be dead by then, plus all charges,
     plus what `op` allocates.
 
+    In an in-place graph this holds where the other users of the inputs that `op` writes into have
+    ended too, and less what it writes there; where other inputs can be written into, no fewer are
+    live.
+
     Parameters
     ----------
     op
@@ -34,12 +39,15 @@ class ClosureWitness:
         A downset at which exactly these are live: which ops to have run for the least.
     charges
         `(buffer, op, bytes)`.
+    shared
+        Outputs of `op` and the inputs that it writes them into at that downset.
     """
 
     op: int
     value: int
     done: tuple[int, ...]
     charges: tuple[tuple[int, int, int], ...]
+    shared: tuple[Pair, ...] = ()
 
 
 def closure_witness(
@@ -56,12 +64,31 @@ def closure_witness(
     before, after
         Further ops that are known to have run before `op`, or to run after it.
     """
-    refuse_inplace(graph, "witnesses of closure bounds")
     arrays = graph.arrays
     done = _closed(arrays.pred.row, {op, *before}) - {op}
     later = _closed(arrays.succ.row, {op, *after})
     if done & later:
         raise ValueError(f"op {op}: some ops are said to run both before and after it")
+    at = np.flatnonzero(arrays.inplace_op == op).tolist()
+    pairs = [(int(arrays.inplace_output[i]), int(arrays.inplace_source[i])) for i in at]
+    others = {s: set(arrays.user.row(s).tolist()) - {op} for _, s in pairs}
+    pairs = [pair for pair in pairs if others[pair[1]].isdisjoint(later)]
+    certain = [s for s in others if others[s] <= done]
+    best = _least(arrays, op, done, later)
+    always, ways = find_ways(pairs, arrays.size, certain)
+    least = best.value - always
+    for saved, needs in ways:
+        more = _closed(arrays.pred.row, {op, *done, *(u for s in needs for u in others[s])}) - {op}
+        case = _least(arrays, op, more, later)
+        if case.value - always - saved < least:
+            best, least = case, case.value - always - saved
+    free = [(b, s) for b, s in pairs if others[s].issubset(best.done)]
+    shared = tuple(sorted((b, s) for s, b in heaviest_matching(free, arrays.size).items()))
+    return replace(best, value=least, shared=shared)
+
+
+def _least(arrays: GraphArrays, op: int, done: set[int], later: set[int]) -> ClosureWitness:
+    """Return the witness where the op writes into no inputs; the ops `done` have ended."""
     deaths = {b: _deaths(arrays, b) for b in range(arrays.buffer_count) if arrays.size[b] > 0}
     value = arrays.initial + int(arrays.alloc[op]) + sum(int(arrays.alloc[u]) for u in done)
     releasable = []

@@ -27,6 +27,14 @@ def explain_record(graph: Graph, found: Explanation) -> dict[str, Any]:
         "bound": found.bound,
         "at": found.at,
         "op": op_name(found.op),
+        "written_in_place": [
+            {
+                "output": graph.buffers[output].name,
+                "input": graph.buffers[source].name,
+                "saves": graph.buffers[output].size,
+            }
+            for output, source in found.shared
+        ],
         "peak_of_quick_orders": found.peak,
         "buffers": [
             {
@@ -68,6 +76,9 @@ def explain_text(record: dict[str, Any]) -> str:
         lines.append(
             "  * not then live in every order, but in its stead others of as many bytes are"
         )
+    for row in record["written_in_place"]:
+        saved = _both(row["saves"])
+        lines.append(f"  in place: {row['output']} is written into {row['input']}, saving {saved}")
     lines += _changes(record)
     peak = record["peak_of_quick_orders"]
     if peak > record["bound"]:
