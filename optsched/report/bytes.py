@@ -16,12 +16,14 @@ def format_bytes(count: int | None) -> str:
     """Write a byte count with a binary unit: `1536` is `1.5 KiB`."""
     if count is None:
         return "-"
-    value, unit = float(count), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if value < 1024:
-            break
-        value, unit = value / 1024, larger
-    return f"{count} B" if unit == "B" else f"{value:,.1f} {unit}"
+    unit, size = unit_of(count)
+    return f"{count} B" if size == 1 else f"{count / size:,.1f} {unit}"
+
+
+def unit_of(count: int) -> tuple[str, int]:
+    """Return the largest binary unit of which a byte count has at least one, and its bytes."""
+    power = min(max(count.bit_length() - 1, 0) // 10, 4)
+    return ("B", "KiB", "MiB", "GiB", "TiB")[power], 1024**power
 
 
 def parse_bytes(text: str) -> int:
