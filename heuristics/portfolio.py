@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from heuristics import ORDERINGS, PACKINGS
+import numpy as np
+
+from heuristics import ORDERINGS, PACKINGS, Packing
 from heuristics.orderings.lpmf_random import lpmf_backward_random, lpmf_random
 from optsched.arrays import IntArray
 from optsched.graph import Graph
 from optsched.liveness import peak_memory
-from optsched.problem import PackingProblem
+from optsched.problem import PackingProblem, select
 
 PROMISING_ORDERINGS = ("lpmf_backward", "program", "lpmf", "xla_dfs", "dfs", "xla_list", "bfs")
 """Tried in this sequence, then what is left of `ORDERINGS`."""
@@ -59,10 +61,39 @@ def candidate_orders(
         yield name, order
 
 
-def candidate_offsets(problem: PackingProblem) -> Iterator[tuple[str, IntArray]]:
-    """Yield the name and offsets of the packings worth trying."""
+def candidate_offsets(
+    problem: PackingProblem, rows: Sequence[IntArray] = ()
+) -> Iterator[tuple[str, IntArray]]:
+    """Yield the name and offsets of the packings worth trying.
+
+    Parameters
+    ----------
+    problem
+        Buffers to be packed.
+    rows
+        Where they lie in several pools: the positions of each pool's buffers. Each pool keeps its
+        best packing so far, whatever is tried next.
+    """
+    best: list[IntArray | None] = [None] * len(rows)
     for name in PROMISING_PACKINGS:
-        yield name, PACKINGS[name](problem)
+        offsets = pack_apart(problem, rows, PACKINGS[name])
+        for number, row in enumerate(rows):
+            part, known = select(problem, row), best[number]
+            if known is None or part.slab_size(offsets[row]) < part.slab_size(known):
+                best[number] = offsets[row]
+            else:
+                offsets[row] = known
+        yield name, offsets
+
+
+def pack_apart(problem: PackingProblem, rows: Sequence[IntArray], packing: Packing) -> IntArray:
+    """Return the offsets of a packing, made of each pool's buffers by themselves."""
+    if len(rows) < 2:
+        return packing(problem)
+    offsets = np.zeros(len(problem), np.int64)
+    for row in rows:
+        offsets[row] = packing(select(problem, row))
+    return offsets
 
 
 def _random_order(graph: Graph, seed: int, run: int, best: int) -> tuple[str, IntArray]:

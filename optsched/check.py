@@ -7,7 +7,7 @@ error there can not hide here. Short enough to be read in one sitting.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from optsched.check_inplace import bytes_spared, shared_spans
@@ -19,23 +19,41 @@ from optsched.problem import PackingProblem
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What the replay measured, in bytes."""
+    """What the replay measured, in bytes.
+
+    Parameters
+    ----------
+    peak
+        Most live bytes of a step, of all pools together.
+    slabs
+        The slab of each pool that a buffer with an offset lies in.
+    """
 
     peak: int
-    slab: int
+    slabs: dict[str, int]
+
+    @property
+    def slab(self) -> int:
+        """Bytes of all slabs together."""
+        return sum(self.slabs.values())
 
 
 def check_plan(
-    graph: Graph, plan: Plan, *, peak: int | None = None, slab: int | None = None
+    graph: Graph,
+    plan: Plan,
+    *,
+    peak: int | None = None,
+    slab: int | None = None,
+    slabs: Mapping[str, int] | None = None,
 ) -> Checked:
-    """Replay a plan and return its true peak and slab (rung L0).
+    """Replay a plan and return its true peak and slabs (rung L0).
 
     Parameters
     ----------
     graph, plan
         What was planned.
-    peak, slab
-        Bytes that the plan claims; compared if given.
+    peak, slab, slabs
+        Bytes that the plan claims; compared if given. `slab` is of all pools together.
 
     Raises
     ------
@@ -44,15 +62,14 @@ def check_plan(
     """
     step = _check_order(graph, plan.order)
     spans = _live_spans(graph, step)
-    found_peak = _replay(graph, step, spans)
-    found_slab = _check_offsets(graph, plan.offsets, step, spans)
-    for what, claimed, found in (
-        ("peak", peak, found_peak),
-        ("slab", slab, found_slab),
-    ):
-        if claimed is not None and claimed != found:
-            raise PlanError(f"plan claims a {what} of {claimed} bytes, the replay gives {found}")
-    return Checked(found_peak, found_slab)
+    found = Checked(_replay(graph, step, spans), _check_offsets(graph, plan.offsets, step, spans))
+    claims = [("peak", peak, found.peak), ("slab", slab, found.slab)]
+    for pool, claim in (slabs or {}).items():
+        claims.append((f"slab in pool {pool!r}", claim, found.slabs.get(pool, 0)))
+    for what, claimed, bytes_ in claims:
+        if claimed is not None and claimed != bytes_:
+            raise PlanError(f"plan claims a {what} of {claimed} bytes, the replay gives {bytes_}")
+    return found
 
 
 def check_order(graph: Graph, order: Sequence[int]) -> int:
@@ -122,11 +139,12 @@ def _check_offsets(
     offsets: Sequence[int | None],
     step: list[int],
     spans: dict[int, tuple[int, int]],
-) -> int:
+) -> dict[str, int]:
+    """Check the offsets, each in its own pool, and return the slabs."""
     if len(offsets) != len(graph.buffers):
         raise PlanError(f"plan has {len(offsets)} offsets, the graph {len(graph.buffers)} buffers")
     pools: dict[str, list[tuple[int, int, int, int, str]]] = {}
-    slab = 0
+    slabs: dict[str, int] = {}
     own = shared_spans(graph, offsets, step, spans)
     for b, buffer in enumerate(graph.buffers):
         offset, root = offsets[b], graph.roots[b]
@@ -145,14 +163,14 @@ def _check_offsets(
                 raise PlanError(f"{label} of {buffer.size} bytes has no offset")
             continue
         _check_place(label, offset, buffer.alignment, buffer.pin)
-        slab = max(slab, offset + buffer.size)
+        slabs[buffer.pool] = max(slabs.get(buffer.pool, 0), offset + buffer.size)
         if b in spans and own[b][0] < own[b][1]:
             start, end = own[b]
             row = (start, end, offset, offset + buffer.size, buffer.name)
             pools.setdefault(buffer.pool, []).append(row)
     for rows in pools.values():
         _check_overlap(rows)
-    return slab
+    return slabs
 
 
 def _check_place(label: str, offset: int, alignment: int, pin: int | None) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heuristics import ORDERINGS, PACKINGS
+from heuristics.portfolio import pack_apart
 from optsched.check import Checked, check_plan
 from optsched.errors import UsageError
 from optsched.graph import Graph
@@ -16,6 +17,7 @@ from optsched.pipeline import DEFAULT_LIMITS, Engine, solve
 from optsched.plan import make_plan
 from optsched.problem import packing_problem
 from optsched.result import Limits, OnEvent, Result, optimality_gap
+from optsched.slabs import pool_rows
 
 OUR_METHOD = "optsched"
 DEFAULT_PACKING = "greedy_by_size"
@@ -141,9 +143,9 @@ def _pack(graph: Graph, order: Order, packing: str) -> tuple[Checked, float]:
     peak, runtime = peak_memory(graph, order), 0.0
     found = []
     for taken in pair_choices(graph, order, tries=0):
-        problem, _ = packing_problem(graph, order, taken)
+        problem, ids = packing_problem(graph, order, taken)
         started = time.perf_counter()
-        offsets = PACKINGS[packing](problem)
+        offsets = pack_apart(problem, pool_rows(graph, ids), PACKINGS[packing])
         runtime += time.perf_counter() - started
         found.append(check_plan(graph, make_plan(graph, order, offsets, taken), peak=peak))
     return min(found, key=lambda checked: checked.slab), runtime

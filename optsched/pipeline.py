@@ -16,14 +16,15 @@ import numpy as np
 from heuristics.portfolio import candidate_orders
 from optsched.arrays import IntArray
 from optsched.bounds import peak_lower_bound
-from optsched.errors import UsageError
+from optsched.errors import GraphError, UsageError
 from optsched.graph import Graph
 from optsched.inplace import refuse_inplace
 from optsched.pairing import Pairs, pair_choices
 from optsched.plan import Plan, make_plan
-from optsched.problem import packing_problem
+from optsched.problem import packing_problem, select
 from optsched.result import Limits, Objective, OnEvent, Proof, Result, StopReason
 from optsched.run import Run
+from optsched.slabs import pins_clash, pool_rows, roof
 
 DEFAULT_LIMITS = Limits(seconds=60.0)
 """Where a caller sets no limits: some questions have no answer in useful time."""
@@ -35,6 +36,8 @@ MANY_BUFFERS = 20_000
 """Beyond this many only the best order is packed."""
 CLOSURE_ORDERS = 8
 """Orders that spare the closure bound its flows; more of them hardly spare more."""
+POOL_SHARE = 0.3
+"""Part of the time left that the pools of a graph may take, each by itself."""
 FIRST_PACK_SHARE, OTHER_SHARE, WINDOW_SHARE = 0.3, 0.5, 0.5
 """Parts of the time left that packing the first order of least peak, other orders (and before that
 all orders of a small graph), and windows of a large one may take."""
@@ -72,7 +75,8 @@ def solve(
     Parameters
     ----------
     graph
-        What to plan.
+        What to plan. Where its buffers name several pools each of these has a slab, the slab is
+        the sum of them all, and the peak is over all pools together.
     objective
         `slab` (least slab, then least peak) or `peak` (least peak, then least slab).
     capacity
@@ -94,14 +98,10 @@ def solve(
     Raises
     ------
     UsageError
-        If the graph has several pools (a plan has one slab), or an option makes no sense: the
-        models of `cpsat` and `milp` know nothing of in-place.
+        If an option makes no sense: the models of `cpsat` and `milp` know nothing of in-place.
     PlanError
         If the warm start breaks a rule of the graph.
     """
-    pools = sorted({graph.buffers[b].pool for b in graph.roots if not graph.buffers[b].external})
-    if len(pools) > 1:
-        raise UsageError(f"a plan has one slab, but the buffers name several pools: {pools}")
     run = Run(
         graph,
         Objective(objective),
@@ -150,6 +150,21 @@ def _closure_bound(run: Run) -> None:
     run.raise_bound(found.value, Proof.BOUND, "closure bound")
 
 
+def _pools_apart(run: Run) -> None:
+    """What each pool needs by itself, whatever order the others would like: a bound, and orders."""
+    if not run.pool_graphs or run.objective is Objective.PEAK:
+        return
+    peaks = slabs = 0
+    for number, graph in enumerate(run.pool_graphs):
+        share = POOL_SHARE / (len(run.pool_graphs) - number * POOL_SHARE)
+        found = solve(graph, limits=run.limits_left(share))
+        peaks, slabs = peaks + found.peak_bound, slabs + found.slab_bound
+        if found.plan is not None:
+            run.offer_order(found.plan.order, f"order of pool {number}")
+        run.stop_if(found.stop_reason)
+    run.raise_pool_bounds(peaks, slabs, "pools apart")
+
+
 def _pack_heuristically(run: Run) -> None:
     few = PACKED_ORDERS if len(run.graph.buffers) <= MANY_BUFFERS else 1
     for _, order in run.best_orders(few):
@@ -185,10 +200,13 @@ def _packing_search(run: Run, share: float = 1.0) -> None:
     """The least slab of the least-peak order, by our exact packing search."""
     if run.objective is Objective.PEAK and not run.order_done():
         return
-    _, order = run.best_orders(1)[0]
-    choices = list(pair_choices(run.graph, order, run.bound))
-    for number, taken in enumerate(choices):
-        # The choices of in-place pairs share the time; without in-place there is one.
+    # Where there are several pools the best of these orders is not known beforehand.
+    orders = run.best_orders(PACKED_ORDERS if run.pool_graphs else 1)
+    choices = [
+        (order, taken) for _, order in orders for taken in pair_choices(run.graph, order, run.bound)
+    ]
+    for number, (order, taken) in enumerate(choices):
+        # The choices of in-place pairs share the time; without in-place there is one an order.
         _pack_choice(run, order, taken, share / (len(choices) - number))
         if run.done() or run.seconds_left() == 0:
             return
@@ -200,43 +218,58 @@ def _pack_choice(run: Run, order: IntArray, taken: Pairs, share: float) -> None:
     key = order.tobytes() + np.array(taken, np.int64).tobytes()
     if key in run.packed:
         return
-    problem, _ = packing_problem(run.graph, order, taken)
-    if run.graph.in_place and problem.max_load >= run.slab:
+    problem, ids = packing_problem(run.graph, order, taken)
+    if pins_clash(run.graph, problem, ids):
         return
-    outcome = solve_packing(
-        problem,
-        limits=run.limits_left(share),
-        capacity=run.capacity,
-        # Its bound is that of one order.
-        on_event=lambda event: run.report("packing search"),
-    )
-    if outcome.offsets is not None:
-        run.offer(make_plan(run.graph, order, outcome.offsets, taken), "packing search")
-    if outcome.stop_reason is not StopReason.TIME_LIMIT:
+    rows = pool_rows(run.graph, ids)
+    least = sum(select(problem, row).max_load for row in rows)
+    if run.plan is not None and least >= run.slab and (run.graph.in_place or len(rows) > 1):
+        return
+    offsets, reasons = np.zeros(len(problem), np.int64), set()
+    for number, row in enumerate(rows):
+        outcome = solve_packing(
+            select(problem, row) if len(rows) > 1 else problem,
+            limits=run.limits_left(share / (len(rows) - number * share)),
+            capacity=run.capacity if len(rows) == 1 else None,
+            # Its bound is that of one order.
+            on_event=lambda event: run.report("packing search"),
+        )
+        reasons.add(outcome.stop_reason)
+        if outcome.offsets is None:
+            break
+        offsets[row] = outcome.offsets
+    else:
+        run.offer(make_plan(run.graph, order, offsets, taken), "packing search")
+    if StopReason.TIME_LIMIT not in reasons:
         run.packed.add(key)
-    run.stop_if(outcome.stop_reason)
+    if StopReason.INTERRUPTED in reasons:
+        raise KeyboardInterrupt
 
 
 def _all_orders(run: Run) -> None:
     """Each order of a small graph, packed or refuted: a proof where the slab exceeds the peak."""
-    if run.plan is None or not run.asks_for_slab() or len(run.graph.ops) > JOINT_OPS:
+    if not run.asks_for_slab() or len(run.graph.ops) > JOINT_OPS:
         return
     from optsched.joint import exhaust
 
+    # Pins may have refused all orders so far; with this much room they alone can.
+    below = roof(run.graph) if run.plan is None else run.slab - 1
     found = exhaust(
         run.graph,
-        run.slab - 1 if run.capacity is None else run.capacity,
+        below if run.capacity is None else run.capacity,
         floor=run.slab_bound,
         offer=lambda plan: run.offer(plan, "all orders"),
         limits=run.limits_left(OTHER_SHARE),
     )
+    if found.complete and run.plan is None and run.capacity is None:
+        raise GraphError(f"{run.graph.name}: buffers are pinned onto each other in every order")
     if found.complete:
         run.refute_slab(found.refuted, "all orders")
 
 
 def _other_orders(run: Run) -> None:
     """Other orders of least peak, each packed for a short while."""
-    if not run.asks_for_slab():
+    if not run.asks_for_slab() or run.pool_graphs:
         return
     from optsched.joint import other_plans
 
@@ -262,7 +295,8 @@ def _other_orders(run: Run) -> None:
 
 def _joint_windows(run: Run) -> None:
     """Order and offsets inside stretches of steps, by CP-SAT, where the whole is too large."""
-    if run.plan is None or not run.asks_for_slab() or len(run.graph.ops) <= JOINT_OPS:
+    few = len(run.graph.ops) <= JOINT_OPS
+    if run.plan is None or not run.asks_for_slab() or few or run.pool_graphs:
         return
     from optsched.joint.windows import window_plans
 
@@ -287,7 +321,7 @@ def _joint(run: Run) -> None:
         limits=run.limits_left(),
         warm_start=run.plan,
         peak_bound=run.bound,
-        slab_bound=run.bound,
+        slab_bound=run.slab_bound,
         on_event=run.relay("cpsat"),
     )
     if outcome.plan is not None:
@@ -327,6 +361,7 @@ _HEURISTIC_STAGES: tuple[Stage, ...] = (_heuristics, _closure_bound, _pack_heuri
 _STAGES: dict[Engine, Sequence[Stage]] = {
     Engine.AUTO: (
         *_HEURISTIC_STAGES,
+        _pools_apart,
         _order_search,
         _first_packing,
         _all_orders,

@@ -23,21 +23,24 @@ class Plan:
     order
         Op ids, first to run first.
     offsets
-        First byte of each buffer, by buffer id. None where a buffer needs none: it lies outside
-        the slab, has no bytes or is never live. A view has its root's offset.
+        First byte of each buffer in the slab of its pool, by buffer id. None where a buffer needs
+        none: it lies outside the slab, has no bytes or is never live. A view has its root's offset.
     """
 
     order: tuple[int, ...]
     offsets: tuple[int | None, ...]
 
+    def slabs(self, graph: Graph) -> dict[str, int]:
+        """Return the slab of each pool, by its name: the largest `offset + size` in it."""
+        found: dict[str, int] = {}
+        for b, (offset, buffer) in enumerate(zip(self.offsets, graph.buffers, strict=True)):
+            if offset is not None and graph.roots[b] == b:
+                found[buffer.pool] = max(found.get(buffer.pool, 0), offset + buffer.size)
+        return found
+
     def slab(self, graph: Graph) -> int:
-        """Return the slab size: the largest `offset + size`."""
-        ends = [
-            offset + buffer.size
-            for offset, buffer in zip(self.offsets, graph.buffers, strict=True)
-            if offset is not None
-        ]
-        return max(ends, default=0)
+        """Return the bytes of the slab; of all slabs together where there are several pools."""
+        return sum(self.slabs(graph).values())
 
     def peak(self, graph: Graph) -> int:
         """Return the peak memory of the order."""

@@ -17,9 +17,9 @@ from optsched.arrays import IntArray
 from optsched.check import check_packing
 from optsched.errors import UsageError
 from optsched.packer import DEFAULT_LIMITS, PackingResult, pack, packing_bound
-from optsched.problem import PackingProblem
+from optsched.problem import PackingProblem, select
 from optsched.result import Limits, OnEvent, Status, StopReason
-from optsched.spill import TRY_SHARE, choose_spill, select
+from optsched.spill import TRY_SHARE, choose_spill
 
 TRY_SECONDS = 5.0
 """For one attempt to fill a pool after spilling, where there is no time limit."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -163,6 +163,20 @@ class PackingProblem:
         """Return `max(offset + size)` over the buffers that are ever live."""
         live = self.end > self.start
         return int((offsets[live] + self.size[live]).max(initial=0))
+
+
+def select(problem: PackingProblem, ids: IntArray) -> PackingProblem:
+    """Return the problem of some buffers only, by their positions."""
+    return replace(
+        problem,
+        names=tuple(problem.names[i] for i in ids),
+        start=problem.start[ids],
+        end=problem.end[ids],
+        size=problem.size[ids],
+        alignment=problem.alignment[ids],
+        pin=problem.pin[ids],
+        gaps=tuple(problem.gaps[i] for i in ids) if problem.gaps else (),
+    )
 
 
 def packing_problem(

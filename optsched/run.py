@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,15 @@ from optsched.pairing import pair_choices
 from optsched.plan import Plan, make_plan
 from optsched.problem import packing_problem
 from optsched.result import Event, Limits, Objective, OnEvent, Proof, Result, StopReason
+from optsched.slabs import pinned_bytes, pins_clash, pool_graph, pool_rows, pools_of
+
+
+class Candidate(NamedTuple):
+    """An order; `rank` is what it is preferred by, its peak or the sum of its pools' peaks."""
+
+    rank: int
+    peak: int
+    order: IntArray
 
 
 @dataclass
@@ -32,9 +42,11 @@ class Run:
     plan: Plan | None = None
     peak: int = 0
     slab: int = 0
-    candidates: list[tuple[int, IntArray]] = field(default_factory=list)
+    candidates: list[Candidate] = field(default_factory=list)
     bound: int = 0
     proof: Proof = Proof.BOUND
+    pool_graphs: tuple[Graph, ...] = ()
+    pool_peaks: int = 0
     refuted_slab: int = 0
     packed: set[bytes] = field(default_factory=set)
     claimed_peak: int = 0
@@ -42,6 +54,13 @@ class Run:
     trace: list[Event] = field(default_factory=list)
     interrupted: bool = False
     exhausted: bool = False
+
+    def __post_init__(self) -> None:
+        pools = pools_of(self.graph)
+        if len(pools) > 1:
+            self.pool_graphs = tuple(pool_graph(self.graph, pool) for pool in pools)
+        # Whatever the order, a pinned buffer ends where it ends.
+        self.refuted_slab = max(0, pinned_bytes(self.graph) - 1)
 
     def offer(self, plan: Plan, source: str) -> None:
         """Check a plan and keep it if it is better."""
@@ -56,15 +75,21 @@ class Run:
     def offer_order(self, order: Order, source: str) -> None:
         """Remember an order; pack it at once if there is no plan yet."""
         found = np.asarray(order, np.int64)
-        self.candidates.append((peak_memory(self.graph, found), found))
+        peak = rank = peak_memory(self.graph, found)
+        if self.pool_graphs and self.objective is Objective.SLAB:
+            rank = sum(peak_memory(graph, found) for graph in self.pool_graphs)
+        self.candidates.append(Candidate(rank, peak, found))
         if self.plan is None:
             self.pack(found, source, packings=1)
 
     def pack(self, order: IntArray, source: str, packings: int | None = None) -> None:
         """Offer the plans that the heuristic packers make of an order, until the slab is least."""
         for taken in islice(pair_choices(self.graph, order, self.bound, tries=0), packings):
-            problem, _ = packing_problem(self.graph, order, taken)
-            for name, offsets in islice(candidate_offsets(problem), packings):
+            problem, ids = packing_problem(self.graph, order, taken)
+            if pins_clash(self.graph, problem, ids):
+                continue
+            rows = pool_rows(self.graph, ids)
+            for name, offsets in islice(candidate_offsets(problem, rows), packings):
                 plan = make_plan(self.graph, order, offsets, taken)
                 self.offer(plan, f"{source} + {name}")
                 if self.done():
@@ -73,7 +98,7 @@ class Run:
     def best_orders(self, count: int) -> list[tuple[int, IntArray]]:
         """Peak and order of the best few candidates, each order once."""
         found: dict[bytes, tuple[int, IntArray]] = {}
-        for peak, order in sorted(self.candidates, key=lambda candidate: candidate[0]):
+        for _, peak, order in sorted(self.candidates, key=lambda candidate: candidate.rank):
             found.setdefault(order.tobytes(), (peak, order))
             if len(found) == count:
                 break
@@ -88,12 +113,21 @@ class Run:
     @property
     def slab_bound(self) -> int:
         """Bytes that every slab has: those of every peak, or one more than all orders refuse."""
-        return max(self.bound, self.refuted_slab + 1 if self.refuted_slab else 0)
+        refuted = self.refuted_slab + 1 if self.refuted_slab else 0
+        return max(self.bound, self.pool_peaks, refuted)
 
     def refute_slab(self, refuted: int, source: str) -> None:
         """Keep that no order packs into so many bytes."""
         if refuted >= self.slab_bound:
             self.refuted_slab = refuted
+            self.report(source)
+
+    def raise_pool_bounds(self, peaks: int, slabs: int, source: str) -> None:
+        """Keep what the pools need by themselves: least peaks and least slabs, each summed."""
+        before = self.slab_bound
+        self.pool_peaks = max(self.pool_peaks, peaks)
+        self.refuted_slab = max(self.refuted_slab, slabs - 1)
+        if self.slab_bound > before:
             self.report(source)
 
     def claim(self, objective: Objective, bound: int) -> None:
@@ -121,7 +155,7 @@ class Run:
 
     def order_done(self) -> bool:
         """Whether an order of least peak is known and proved."""
-        return any(peak <= self.bound for peak, _ in self.candidates)
+        return any(candidate.peak <= self.bound for candidate in self.candidates)
 
     def done(self) -> bool:
         """Whether the question is answered."""
@@ -156,7 +190,7 @@ class Run:
             peak_proof = self.proof
         elif has_plan and self.peak <= self.claimed_peak:
             peak_proof = Proof.CLAIMED
-        if has_plan and self.slab <= self.bound:
+        if has_plan and self.slab <= max(self.bound, self.pool_peaks):
             slab_proof = Proof.JOINT
         elif has_plan and self.slab <= self.slab_bound:
             # Of every order: the packings below the slab were searched.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy.typing as npt
 
 from optsched.arrays import IntArray
 from optsched.packer import PackingResult
-from optsched.problem import PackingProblem
+from optsched.problem import PackingProblem, select
 
 EXCHANGES = 60
 """Packings that may be tried to bring back bytes that left."""
@@ -28,20 +27,6 @@ class Pack(Protocol):
 
     def __call__(self, ids: IntArray, capacity: int, *, share: float) -> PackingResult:
         """Return the packing of the buffers `ids`, in their order."""
-
-
-def select(problem: PackingProblem, ids: IntArray) -> PackingProblem:
-    """Return the problem of some buffers only."""
-    return replace(
-        problem,
-        names=tuple(problem.names[i] for i in ids),
-        start=problem.start[ids],
-        end=problem.end[ids],
-        size=problem.size[ids],
-        alignment=problem.alignment[ids],
-        pin=problem.pin[ids],
-        gaps=tuple(problem.gaps[i] for i in ids) if problem.gaps else (),
-    )
 
 
 def choose_spill(

@@ -279,6 +279,8 @@ def packings_of(graph: Graph, order: Sequence[int]) -> list[PackingProblem]:
 def least_joint(graph: Graph) -> tuple[int, int] | None:
     """Least slab over all orders and offsets, and the least peak beside it; up to about 6 ops.
 
+    Where there are several pools, the slab is the sum of theirs.
+
     None where pins contradict each other in every order.
     """
     storage = storage_of(graph)
@@ -290,7 +292,7 @@ def least_joint(graph: Graph) -> tuple[int, int] | None:
             peak = max(peak, live_bytes(storage, done | 1 << v, done))
             done |= 1 << v
         problems = packings_of(graph, order)
-        if best is not None and (max((p.max_load for p in problems), default=0), peak) >= best:
+        if best is not None and (sum(p.max_load for p in problems), peak) >= best:
             continue
         slabs: list[int | None] = []
         for problem in problems:
@@ -301,6 +303,6 @@ def least_joint(graph: Graph) -> tuple[int, int] | None:
             slabs.append(seen[key])
         known = [slab for slab in slabs if slab is not None]
         if len(known) == len(slabs):
-            found = (max(known, default=0), peak)
+            found = (sum(known), peak)
             best = found if best is None else min(best, found)
     return best

@@ -12,9 +12,8 @@ from experiments.counterexamples.exhaust import least_peak
 from experiments.small_graphs.graphs import SMALL_GRAPHS
 from heuristics import ORDERINGS
 from optsched import pipeline
-from optsched.builder import GraphBuilder
 from optsched.check import check_plan
-from optsched.errors import PlanError, UsageError
+from optsched.errors import PlanError
 from optsched.graph import Graph
 from optsched.liveness import peak_memory
 from optsched.pipeline import Engine, solve
@@ -129,14 +128,6 @@ def test_warm_start_is_kept_or_beaten_and_refused_if_wrong() -> None:
     assert solve(graph, warm_start=best).plan == best
     with pytest.raises(PlanError):
         solve(graph, warm_start=replace(best, order=best.order[::-1]))
-
-
-def test_several_pools_are_refused_by_name() -> None:
-    build = GraphBuilder()
-    build.op("a", writes={"x": 1, "y": 1})
-    build.place("x", pool="fast")
-    with pytest.raises(UsageError, match="fast"):
-        solve(build.build())
 
 
 def test_plan_objects_report_their_own_bytes() -> None:

@@ -13,9 +13,8 @@ from optsched.check import check_packing
 from optsched.cli import main
 from optsched.errors import PlanError, UsageError
 from optsched.pools import Pool, PoolsResult, check_pools, pack_pools
-from optsched.problem import Gap, PackingProblem
+from optsched.problem import Gap, PackingProblem, select
 from optsched.result import Limits, Status, StopReason
-from optsched.spill import select
 from tests.brute import least_slab
 
 LIMITS = Limits(seconds=20)

@@ -43,7 +43,8 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(f"{args.plan}: an in-place plan: check it with --inplace")
         from optsched.check import check_plan
 
-        checked = check_plan(graph, plan, peak=claims.get("peak"), slab=claims.get("slab"))
+        stated = {key: claims[key] for key in ("peak", "slab", "slabs") if key in claims}
+        checked = check_plan(graph, plan, **stated)
         if args.certificate is not None:
             proved = _check_bound(graph, args.certificate, checked.peak)
     except PlanError as error:
@@ -52,6 +53,9 @@ def run(args: argparse.Namespace) -> int:
         return exits.fail(str(error), exits.CHECK_FAILED)
     record: dict[str, Any] = {"valid": True, "peak": checked.peak, "slab": checked.slab}
     text = f"valid: peak {checked.peak:,} bytes, slab {checked.slab:,} bytes"
+    if len(checked.slabs) > 1:
+        record["slabs"] = checked.slabs
+        text += " in " + ", ".join(f"{pool!r} {slab:,}" for pool, slab in checked.slabs.items())
     if proved is not None:
         bound, rung = proved
         record |= {"bound": bound, "bound_proof": rung}

@@ -76,21 +76,26 @@ def add_peak(variables: Variables) -> None:
 def add_load_below_slab(variables: Variables) -> None:
     """At no step more units of a pool are live than its slab has.
 
-    With a single pool the peak itself lies below the slab.
+    So the peak lies below all slabs together; with a single pool that says all.
     """
-    pools = variables.instance.pools
-    if len(pools) == 1:
-        variables.model.add(variables.peak <= variables.slab)
+    variables.model.add(variables.peak <= variables.slab)
+    if len(variables.slabs) == 1:
         return
-    for pool in pools:
+    for pool, slab in variables.slabs.items():
         for step in range(variables.instance.horizon):
-            variables.model.add(_load(variables, step, pool) <= variables.slab)
+            variables.model.add(_load(variables, step, pool) <= slab)
 
 
 def add_tops(variables: Variables) -> None:
-    """Every item ends below the top of the slab."""
+    """Every item ends below the top of its pool's slab."""
     for item, offset in zip(variables.instance.items, variables.offset, strict=True):
-        variables.model.add(offset + item.size <= variables.slab)
+        variables.model.add(offset + item.size <= variables.slabs[item.pool])
+
+
+def add_sum_of_slabs(variables: Variables) -> None:
+    """The slab is what the slabs of all pools have together."""
+    if len(variables.slabs) != 1:
+        variables.model.add(variables.slab == sum(variables.slabs.values()))
 
 
 def add_no_overlap(variables: Variables, *, cumulative: bool = True) -> None:
@@ -121,7 +126,7 @@ def add_no_overlap(variables: Variables, *, cumulative: bool = True) -> None:
                 heights.append(height)
         variables.model.add_no_overlap_2d(times, spaces)
         if cumulative and len(times) > 1:
-            variables.model.add_cumulative(times, heights, variables.slab)
+            variables.model.add_cumulative(times, heights, variables.slabs[pool])
 
 
 def _time_interval(

@@ -23,7 +23,7 @@ INPUT = -1
 """Birth of an item that is live before the first step."""
 
 MAX_UNITS = 2**50
-"""The slab may have this many units: CP-SAT reports bounds as floats, exact up to 2**53."""
+"""The slabs may have this many units: CP-SAT reports bounds as floats, exact up to 2**53."""
 
 MAX_AREA = 2**60
 """Units times steps: CP-SAT sums areas in signed 64-bit integers."""
@@ -115,11 +115,20 @@ class Instance:
         return len(self.preds)
 
     @cached_property
+    def roofs(self) -> dict[str, int]:
+        """Units that suffice in each pool: above the pins each item has room of its own."""
+        pinned, free = dict.fromkeys(self.pools, 0), dict.fromkeys(self.pools, 0)
+        for item in self.items:
+            if item.pin is None:
+                free[item.pool] += item.size + item.alignment - 1
+            else:
+                pinned[item.pool] = max(pinned[item.pool], item.pin + item.size)
+        return {pool: pinned[pool] + free[pool] for pool in self.pools}
+
+    @property
     def roof(self) -> int:
-        """Units that suffice for any packing: above the pins each item has room of its own."""
-        pinned = [item.pin + item.size for item in self.items if item.pin is not None]
-        free = sum(item.size + item.alignment - 1 for item in self.items if item.pin is None)
-        return max(pinned, default=0) + free
+        """Units that suffice for all slabs together."""
+        return sum(self.roofs.values())
 
     @cached_property
     def pools(self) -> tuple[str, ...]:

@@ -102,7 +102,7 @@ def solve_joint(
     if warm_start is not None:
         joint.check(warm_start)
     try:
-        # With several pools the peak says little of the slab.
+        # With several pools an order of least peak says little of the slabs.
         if staged and objective is Objective.SLAB and len(joint.instance.pools) <= 1:
             joint.run_stages(limits, started)
         if joint.stage.stop is None:

@@ -8,6 +8,7 @@ from optsched.cpsat.constraints import (
     add_order,
     add_peak,
     add_releases,
+    add_sum_of_slabs,
     add_times,
     add_tops,
 )
@@ -28,6 +29,7 @@ def packing_model(instance: Instance, cuts: Cuts) -> Variables:
     """Offsets only, live ranges given."""
     variables = Variables(instance, ordered=False, placed=True)
     add_tops(variables)
+    add_sum_of_slabs(variables)
     add_no_overlap(variables)
     add_cuts(variables, cuts)
     return variables
@@ -40,6 +42,7 @@ def joint_model(instance: Instance, cuts: Cuts) -> Variables:
     add_times(variables)
     add_load_below_slab(variables)
     add_tops(variables)
+    add_sum_of_slabs(variables)
     add_no_overlap(variables)
     add_cuts(variables, cuts)
     return variables

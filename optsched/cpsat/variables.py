@@ -72,9 +72,13 @@ class Point:
 
     @property
     def slab(self) -> int:
-        """Units from 0 to the highest top."""
+        """Units of all slabs together."""
+        return sum(self.slab_of(pool) for pool in self.instance.pools)
+
+    def slab_of(self, pool: str) -> int:
+        """Units from 0 to the highest top in a pool."""
         tops = zip(self.offsets, self.instance.items, strict=True)
-        return max((offset + item.size for offset, item in tops), default=0)
+        return max((offset + item.size for offset, item in tops if item.pool == pool), default=0)
 
 
 Meaning = Callable[[Point], int]
@@ -105,6 +109,7 @@ class Variables:
         self.offset: list[Any] = []
         self.peak: Any = None
         self.slab: Any = None
+        self.slabs: dict[str, Any] = {}
         if ordered:
             self._add_order()
             self.peak = self.integer(0, self._total(), "peak", lambda p: p.peak)
@@ -112,7 +117,7 @@ class Variables:
             self._add_times()
         if placed:
             self._add_offsets()
-            self.slab = self.integer(0, instance.roof, "slab", lambda p: p.slab)
+            self._add_slabs()
 
     def boolean(self, name: str, meaning: Meaning) -> Any:
         """Add a boolean variable."""
@@ -193,9 +198,22 @@ class Variables:
             if item.pin is not None:
                 self.offset.append(item.pin)
                 continue
-            highest = (self.instance.roof - item.size) // item.alignment
+            highest = (self.instance.roofs[item.pool] - item.size) // item.alignment
             slot = self.integer(0, highest, f"slot[{i}]", partial(_slot, i))
             self.offset.append(slot * item.alignment)
+
+    def _add_slabs(self) -> None:
+        """A slab for each pool, and one variable for their sum; with one pool it is the same."""
+        self.slab = self.integer(0, self.instance.roof, "slab", lambda p: p.slab)
+        if len(self.instance.pools) == 1:
+            self.slabs = {self.instance.pools[0]: self.slab}
+            return
+        for pool, roof in self.instance.roofs.items():
+            self.slabs[pool] = self.integer(0, roof, f"slab[{pool}]", partial(_slab_of, pool))
+
+
+def _slab_of(pool: str, point: Point) -> int:
+    return point.slab_of(pool)
 
 
 def _step(v: int, point: Point) -> int:

@@ -30,7 +30,7 @@ _GRAPH_KEYS = {"format", "name", "memory_model", "ops", "buffers", "inplace"}
 _OP_KEYS = {"name", "kind", "reads", "uses", "writes", "control", "workspace"}
 _BUFFER_KEYS = {field.name for field in fields(Buffer)}
 _INPLACE_KEYS = {"op", "output", "input"}
-_PLAN_KEYS = {"format", "graph", "order", "offsets", "versions", *NUMBERS, *BOUNDS, *NOTES}
+_PLAN_KEYS = {"format", "graph", "order", "offsets", "slabs", "versions", *NUMBERS, *BOUNDS, *NOTES}
 
 _Policy = TypeVar("_Policy", bound=StrEnum)
 
@@ -232,7 +232,8 @@ def plan_document(
     Parameters
     ----------
     graph, plan
-        What was planned. Only buffers have offsets in the document; views share theirs.
+        What was planned. Only buffers have offsets in the document; views share theirs. Where
+        there are several pools, the slab of each is written too.
     claims
         What else is known: the keys in :data:`BOUNDS` and :data:`NOTES` and `versions` are
         written where they are not None, all others ignored. Peak and slab are the plan's own.
@@ -243,6 +244,9 @@ def plan_document(
     for key in (*NUMBERS, *BOUNDS, *NOTES, "versions"):
         if known.get(key) is not None:
             document[key] = known[key]
+    slabs = plan.slabs(graph)
+    if len(slabs) > 1:
+        document["slabs"] = slabs
     document["order"] = [graph.ops[v].name for v in plan.order]
     document["offsets"] = {
         graph.buffers[b].name: offset
@@ -276,6 +280,9 @@ def read_plan_document(graph: Graph, document: object) -> tuple[Plan, dict[str, 
     claims |= {key: top.count(key) for key in NUMBERS}
     claims |= {key: top.count(key) for key in BOUNDS if key in top.value}
     claims |= {key: top.text(key) for key in NOTES if key in top.value}
+    if "slabs" in top.value:
+        slabs = Record(top.mapping("slabs"), "slabs")
+        claims["slabs"] = {pool: slabs.count(pool) for pool in slabs.value}
     if "versions" in top.value:
         versions = Record(top.mapping("versions"), "versions")
         claims["versions"] = {key: versions.text(key) for key in versions.value}

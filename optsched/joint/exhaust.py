@@ -5,29 +5,30 @@ together, and a subset of conflicts that does not pack refutes every order that 
 refused order is cut down, from its end and from its beginning, to a short stretch of steps that
 still does not pack; the conflicts of that stretch are kept, and no order is grown further once it
 has all conflicts of one of them. States from which no order stays within the capacity are kept too.
+
+With several pools each has a slab, and it is their sum that is to stay within the capacity. Then
+a stretch is cut out for each pool that needs to be asked, and what is kept of a state is also how
+high the live bytes of each pool rose before it.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from optsched.arrays import IntArray
-from optsched.errors import GraphError
 from optsched.graph import Graph
 from optsched.inplace import refuse_inplace
-from optsched.packing import solve_packing
+from optsched.joint.decide import Decider, GiveUpError, thresholds
 from optsched.plan import Plan, make_plan
-from optsched.problem import PackingProblem, packing_problem
-from optsched.result import Limits, StopReason
+from optsched.problem import PackingProblem, packing_problem, select
+from optsched.result import Limits
+from optsched.slabs import pool_rows
 
 MOST_STATES = 100_000
 """Partial orders that are looked at before the search gives up."""
-PACK_SECONDS = 5.0
-"""What one packing may take; without a decision the search gives up."""
 LOOK = 64
 """Partial orders between two looks at the clock."""
 
@@ -53,10 +54,6 @@ class Exhausted:
     cores: int
 
 
-class _GiveUpError(Exception):
-    """The limits of the search are reached."""
-
-
 def exhaust(
     graph: Graph,
     capacity: int,
@@ -71,9 +68,9 @@ def exhaust(
     Parameters
     ----------
     graph
-        The graph; not in-place, one pool.
+        The graph; not in-place.
     capacity
-        Bytes that the slab may have at first.
+        Bytes that the slab, or all slabs together, may have at first.
     floor
         No slab is below: a plan of so many bytes ends the search.
     offer
@@ -87,10 +84,11 @@ def exhaust(
     search = _Search(graph, capacity, floor, offer, limits, most_states)
     complete = True
     try:
-        search.grow([], 0, search.first, 0)
-    except _GiveUpError:
+        search.grow([], 0, search.first, 0, (0,) * search.pools)
+    except GiveUpError:
         complete = False
-    return Exhausted(complete, search.capacity, search.states, search.packings, len(search.refuted))
+    packings = search.decider.packings
+    return Exhausted(complete, search.capacity, search.states, packings, len(search.refuted))
 
 
 class _Search:
@@ -104,11 +102,10 @@ class _Search:
         most_states: int,
     ) -> None:
         self.graph, self.capacity, self.floor, self.offer = graph, capacity, floor, offer
-        self.limits, self.most_states = limits, most_states
-        self.end = None if limits.seconds is None else time.perf_counter() + limits.seconds
-        self.states = self.packings = 0
+        self.decider, self.most_states = Decider(limits), most_states
+        self.states = 0
         self.refuted: list[int] = []
-        self.dead: set[int] = set()
+        self.dead: dict[int, list[tuple[int, ...]]] = {}
         self.seen: set[tuple[int, int]] = set()
         arrays = graph.arrays
         self.ops = len(graph.ops)
@@ -119,6 +116,12 @@ class _Search:
         self.position = {int(b): i for i, b in enumerate(ids)}
         self.size = [int(arrays.size[b]) for b in ids]
         self.kept = [bool(arrays.keep[b]) for b in ids]
+        names = [graph.buffers[b].pool for b in ids]
+        self.together = [
+            sum(1 << i for i, other in enumerate(names) if other == pool) for pool in names
+        ]
+        self.pool_masks = sorted(set(self.together))
+        self.pools = len(self.pool_masks)
         self.users: list[int] = []
         self.born: list[list[int]] = [[] for _ in graph.ops]
         self.first = 0
@@ -130,21 +133,23 @@ class _Search:
             else:
                 self.born[int(arrays.birth[b])].append(i)
 
-    def grow(self, order: list[int], done: int, live: int, conflicts: int) -> int:
+    def grow(
+        self, order: list[int], done: int, live: int, conflicts: int, peaks: tuple[int, ...]
+    ) -> int:
         """Try all ways to go on; return to which length the order is to be cut back.
 
-        `live` are the buffers after the ops done. Whatever begins with the steps up to the length
-        returned has been decided.
+        `live` are the buffers after the ops done, `peaks` the most bytes of each pool before.
+        Whatever begins with the steps up to the length returned has been decided.
         """
         self._count()
         if not order:
-            conflicts = self._clique(self.first)
-            if self._bytes(self.first) > self.capacity:
+            conflicts, peaks = self._clique(self.first), self._raised(peaks, self.first)
+            if sum(peaks) > self.capacity:
                 return 0
         if done == self.all:
             return self._pack(order)
         key = (done, conflicts)
-        if done in self.dead or key in self.seen:
+        if key in self.seen or self._is_dead(done, peaks):
             return len(order)
         alive = False
         for v in range(self.ops):
@@ -155,34 +160,78 @@ class _Search:
             for i in self.born[v]:
                 more |= self._pairs(i, during)
                 during |= 1 << i
-            if self._bytes(during) > self.capacity:
+            reached = self._raised(peaks, during)
+            if sum(reached) > self.capacity:
                 continue
             if self._is_refuted(more):
                 alive = True
                 continue
             after = done | 1 << v
-            cut = self.grow([*order, v], after, self._release(during, after), more)
+            cut = self.grow([*order, v], after, self._release(during, after), more, reached)
             if cut < len(order):
                 return cut
-            alive = alive or after not in self.dead
+            alive = alive or not self._is_dead(after, reached)
         if not alive:
-            self.dead.add(done)
+            self.dead.setdefault(done, []).append(peaks)
         self.seen.add(key)
         return len(order)
+
+    def _raised(self, peaks: tuple[int, ...], live: int) -> tuple[int, ...]:
+        """Return the most bytes of each pool, those of `live` included."""
+        now = [self._bytes(live & mask) for mask in self.pool_masks]
+        return tuple(max(pair) for pair in zip(peaks, now, strict=True))
+
+    def _is_dead(self, done: int, peaks: tuple[int, ...]) -> bool:
+        """Whether no order goes on from here within the capacity.
+
+        With one pool it does not matter how high the bytes rose before.
+        """
+        known = self.dead.get(done, ())
+        if self.pools < 2:
+            return bool(known)
+        return any(all(x <= y for x, y in zip(low, peaks, strict=True)) for low in known)
 
     def _pack(self, order: list[int]) -> int:
         """Decide a whole order: offer its packing, or keep the conflicts that refute it."""
         problem, ids = packing_problem(self.graph, order)
-        offsets = self._decide(problem)
-        while offsets is not None:
+        rows = pool_rows(self.graph, ids)
+        parts = [select(problem, row) for row in rows]
+        while True:
+            offsets, refused = self._decide(problem, parts, rows)
+            if offsets is None:
+                break
             plan = make_plan(self.graph, order, offsets)
-            slab = plan.slab(self.graph)
             self.offer(plan)
-            self.capacity = slab - 1
+            self.capacity = plan.slab(self.graph) - 1
             if self.capacity < self.floor:
                 return -1
-            offsets = self._decide(problem)
-        low, high = self._shorten(problem)
+        core, most = 0, 0
+        for part, row, capacity in zip(parts, rows, refused, strict=True):
+            if capacity >= 0:
+                low, high = self.decider.stretch(part, capacity)
+                core |= self._conflicts(part, ids[row], low, high)
+                most = max(most, high)
+        self.refuted.append(core)
+        # Every order that begins with the same `most` ops has the same stretches.
+        return most - 1
+
+    def _decide(
+        self, problem: PackingProblem, parts: list[PackingProblem], rows: list[IntArray]
+    ) -> tuple[IntArray | None, list[int]]:
+        """Return offsets within the capacity; or None, and a capacity that each pool refuses."""
+        if len(parts) == 1:
+            return self.decider.within(problem, self.capacity), [self.capacity]
+        found = [self.decider.least(part) for part in parts]
+        least = [None if one is None else one[0] for one in found]
+        if None in least or sum(slab or 0 for slab in least) > self.capacity:
+            return None, thresholds(least, self.capacity)
+        offsets = np.zeros(len(problem), np.int64)
+        for row, one in zip(rows, found, strict=True):
+            offsets[row] = 0 if one is None else one[1]
+        return offsets, []
+
+    def _conflicts(self, problem: PackingProblem, ids: IntArray, low: int, high: int) -> int:
+        """Return the pairs of buffers that are live together in the steps `[low, high)`."""
         start, end = np.maximum(problem.start, low), np.minimum(problem.end, high)
         inside = np.flatnonzero(start < end).tolist()
         core = 0
@@ -190,57 +239,14 @@ class _Search:
             for b in inside:
                 if b < a and start[a] < end[b] and start[b] < end[a]:
                     core |= self._pair(self.position[int(ids[a])], self.position[int(ids[b])])
-        self.refuted.append(core)
-        # Every order that begins with the same `high` ops has the same stretch.
-        return high - 1
-
-    def _shorten(self, problem: PackingProblem) -> tuple[int, int]:
-        """Return steps `[low, high)` of which the packing alone is refused: `high` least first."""
-        low, high = 0, self.ops
-        least = 1
-        while least < high:
-            middle = (least + high) // 2
-            if self._decide(_clip(problem, 0, middle)) is None:
-                high = middle
-            else:
-                least = middle + 1
-        most = high - 1
-        while low < most:
-            middle = (low + most + 1) // 2
-            if self._decide(_clip(problem, middle, high)) is None:
-                low = middle
-            else:
-                most = middle - 1
-        return low, high
-
-    def _decide(self, problem: PackingProblem) -> IntArray | None:
-        """Return offsets within the capacity, or None if there are none."""
-        if problem.max_load > self.capacity:
-            return None
-        self.packings += 1
-        left = None if self.end is None else max(0.0, self.end - time.perf_counter())
-        seconds = PACK_SECONDS if left is None else min(PACK_SECONDS, left)
-        limits = Limits(seconds=seconds, seed=self.limits.seed)
-        try:
-            outcome = solve_packing(problem, limits=limits, capacity=self.capacity)
-        except GraphError:
-            # Two pins clash in this order.
-            return None
-        if outcome.stop_reason is StopReason.INTERRUPTED:
-            raise KeyboardInterrupt
-        if outcome.slab is not None and outcome.slab <= self.capacity:
-            return outcome.offsets
-        if outcome.bound > self.capacity:
-            return None
-        raise _GiveUpError
+        return core
 
     def _count(self) -> None:
         self.states += 1
         if self.states > self.most_states:
-            raise _GiveUpError
-        late = self.end is not None and time.perf_counter() > self.end
-        if self.states % LOOK == 0 and late:
-            raise _GiveUpError
+            raise GiveUpError
+        if self.states % LOOK == 0 and self.decider.late():
+            raise GiveUpError
 
     def _release(self, live: int, done: int) -> int:
         for i in _bits(live):
@@ -262,16 +268,10 @@ class _Search:
         return found
 
     def _pairs(self, i: int, live: int) -> int:
-        return sum(self._pair(i, j) for j in _bits(live))
+        return sum(self._pair(i, j) for j in _bits(live & self.together[i]))
 
     def _pair(self, i: int, j: int) -> int:
         return 1 << max(i, j) * len(self.size) + min(i, j)
-
-
-def _clip(problem: PackingProblem, low: int, high: int) -> PackingProblem:
-    """Leave only what happens in the steps `[low, high)`."""
-    start = np.clip(problem.start, low, high)
-    return replace(problem, start=start, end=np.maximum(start, np.clip(problem.end, low, high)))
 
 
 def _bits(mask: int) -> list[int]:

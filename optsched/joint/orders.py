@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from optsched.arrays import IntArray
+from optsched.errors import GraphError
 from optsched.graph import Graph
 from optsched.joint.walk import Walk
 from optsched.liveness import peak_memory
@@ -108,7 +109,11 @@ def pack_within(
         limits = Limits(seed=seed)
     else:
         limits = Limits(seconds=seconds, seed=seed)
-    outcome = solve_packing(problem, limits=limits, capacity=capacity)
+    try:
+        outcome = solve_packing(problem, limits=limits, capacity=capacity)
+    except GraphError:
+        # Two pins clash in this order.
+        return None
     if outcome.stop_reason is StopReason.INTERRUPTED:
         raise KeyboardInterrupt
     return outcome.offsets

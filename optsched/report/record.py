@@ -26,6 +26,7 @@ def solve_record(graph: Graph, result: Result) -> dict[str, Any]:
         "buffers": len(graph.buffers),
         **outcome(result),
         **_refused(refusal(graph, result)),
+        **_slabs(graph, result),
         "order": None if result.plan is None else order_names(graph, result.plan.order),
         "offsets": None
         if result.plan is None
@@ -57,6 +58,11 @@ def outcome(result: Result) -> dict[str, Any]:
         "claimed_bound": result.claimed_bound,
         "runtime": round(result.runtime, 6),
     }
+
+
+def _slabs(graph: Graph, result: Result) -> dict[str, Any]:
+    slabs = {} if result.plan is None else result.plan.slabs(graph)
+    return {"slabs": slabs} if len(slabs) > 1 else {}
 
 
 def _refused(found: Refusal | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
 
 from optsched.graph import Graph
@@ -15,13 +16,14 @@ _WIDTH, _HEIGHT = 960, 360
 def slab_picture(graph: Graph, plan: Plan) -> str:
     """Return an SVG of the slab; hovering over a buffer names it, its bytes, steps and offset.
 
-    The line is the live bytes while each step runs: where it touches the top, the slab is full.
+    Where there are several pools their slabs are drawn one above the other. The line is the live
+    bytes while each step runs: where it touches the top, the slab is full.
     """
     steps = max(1, len(graph.ops))
     slab = max(1, plan.slab(graph))
     across, up = _WIDTH / steps, _HEIGHT / slab
     ranges = live_ranges(graph, plan.order)
-    shapes = []
+    shapes, ground = [], _grounds(plan.slabs(graph))
     for b, (buffer, offset) in enumerate(zip(graph.buffers, plan.offsets, strict=True)):
         if offset is None or graph.roots[b] != b:
             continue
@@ -31,7 +33,8 @@ def slab_picture(graph: Graph, plan: Plan) -> str:
             f"steps {start} to {end - 1}, offset {offset:,}"
         )
         shapes.append(
-            f'<rect x="{start * across:.2f}" y="{_HEIGHT - (offset + buffer.size) * up:.2f}" '
+            f'<rect x="{start * across:.2f}" '
+            f'y="{_HEIGHT - (ground[buffer.pool] + offset + buffer.size) * up:.2f}" '
             f'width="{(end - start) * across:.2f}" height="{buffer.size * up:.2f}" '
             f'fill="hsl({(b * 137) % 360} 55% 70%)"><title>{escape(title)}</title></rect>'
         )
@@ -47,3 +50,11 @@ def slab_picture(graph: Graph, plan: Plan) -> str:
         f'<g stroke="#0003" stroke-width=".4">{"".join(shapes)}</g>'
         f'<polyline points="{points}" fill="none" stroke="#000" stroke-width="1.2"/></svg>'
     )
+
+
+def _grounds(slabs: Mapping[str, int]) -> dict[str, int]:
+    """Where the slab of each pool begins."""
+    found, top = {}, 0
+    for pool, slab in slabs.items():
+        found[pool], top = top, top + slab
+    return found

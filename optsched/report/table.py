@@ -116,6 +116,10 @@ def result_text(graph: Graph, result: Result) -> str:
     ):
         every = " in every order" if proof is Proof.PACKING_SEARCH else ""
         lines.append(f"  {what}  {_value_line(value, bound, proof)}{every}")
+    slabs = {} if result.plan is None else result.plan.slabs(graph)
+    if len(slabs) > 1:
+        pools = ", ".join(f"{pool!r} {slab:,}" for pool, slab in slabs.items())
+        lines.append(f"  the slabs of {len(slabs)} pools together: {pools} bytes")
     if result.claimed_bound is not None:
         lines.append(f"  a solver claims a bound of {result.claimed_bound:,} bytes")
     if result.capacity is not None:

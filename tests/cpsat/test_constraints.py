@@ -16,6 +16,7 @@ from optsched.cpsat.constraints import (
     add_peak,
     add_precedences,
     add_releases,
+    add_sum_of_slabs,
     add_times,
     add_tops,
 )
@@ -126,16 +127,35 @@ def test_load_lies_below_the_slab(slab: int, expected: bool) -> None:
     assert is_feasible(variables, {variables.peak: 9, variables.slab: slab}) is expected
 
 
-@pytest.mark.parametrize(("slab", "expected"), [(8, True), (7, False)])
-def test_pools_are_loaded_one_by_one(slab: int, expected: bool) -> None:
+def two_pools() -> Graph:
     build = GraphBuilder()
     build.op("a", writes={"x": 3, "y": 8})
     build.op("b", reads=["x", "y"])
     build.place("y", pool="other")
-    variables = ordered(build.build(), placed=True)
+    return build.build()
+
+
+@pytest.mark.parametrize(("slab", "expected"), [(8, True), (7, False)])
+def test_pools_are_loaded_one_by_one(slab: int, expected: bool) -> None:
+    variables = ordered(two_pools(), placed=True)
     add_load_below_slab(variables)
-    add_peak(variables)
-    assert is_feasible(variables, {variables.slab: slab}) is expected
+    assert is_feasible(variables, {variables.slabs["other"]: slab}) is expected
+
+
+@pytest.mark.parametrize(("slab", "expected"), [(11, True), (10, False), (12, False)])
+def test_the_slab_is_the_sum_of_the_pools(slab: int, expected: bool) -> None:
+    variables = ordered(two_pools(), placed=True)
+    add_sum_of_slabs(variables)
+    values = {variables.slabs["other"]: 8, variables.slabs[""]: 3, variables.slab: slab}
+    assert is_feasible(variables, values) is expected
+
+
+@pytest.mark.parametrize(("slab", "expected"), [(8, True), (7, False)])
+def test_items_end_below_the_top_of_their_pool(slab: int, expected: bool) -> None:
+    variables = ordered(two_pools(), placed=True)
+    add_tops(variables)
+    values = {variables.slabs["other"]: slab, variables.slabs[""]: 3}
+    assert is_feasible(variables, values) is expected
 
 
 @pytest.mark.parametrize(("slab", "expected"), [(2, True), (1, False)])
