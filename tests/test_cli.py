@@ -44,8 +44,18 @@ ROW_KEYS = {
     "slab",
     "peak_gap",
     "slab_gap",
-    "excess",
+    "peak_excess",
+    "slab_excess",
     "runtime",
+    "status",
+    "against_optimum",
+    "proof",
+    "stop_reason",
+    "fragmentation",
+    "gap",
+    "excess",
+    "trouble",
+    "reason",
 }
 CSV = "id,lower,upper,size\na,0,4,8\nb,2,6,4\n"
 

@@ -17,6 +17,7 @@ from optsched.formats import inductor, minimalloc, native
 from optsched.formats.fields import show
 from optsched.formats.inductor import InputBytes
 from optsched.formats.minimalloc import UNPLACED, Packing, packing_of
+from optsched.formats.recorded import recorded_orders
 from optsched.formats.source import (
     decode_text,
     errors_named,
@@ -40,6 +41,7 @@ __all__ = [
     "read_packing",
     "read_plan",
     "read_plan_claims",
+    "read_recorded",
     "sniff",
     "sniff_file",
     "write_bytes",
@@ -97,6 +99,14 @@ def read_graph(path: str | Path, *, input_bytes: InputBytes | str = InputBytes.R
                 document, name=_stem_of(path), input_bytes=InputBytes(input_bytes)
             )
         return native.read_graph_document({"name": _stem_of(path), **document})
+
+
+def read_recorded(path: str | Path) -> dict[str, tuple[int, ...]]:
+    """Read the orders that a graph's file records, by name; empty if it records none."""
+    text = _read_text(path)
+    with errors_named(label_of(path)):
+        name, document = _expect(text, "a graph")
+        return recorded_orders(document) if name == "inductor" else {}
 
 
 def read_plan(path: str | Path, graph: Graph) -> Plan:

@@ -1,0 +1,210 @@
+"""The journal of a long run: what is finished, one JSON object a line, never rewritten.
+
+Each line has a key, made of everything that an outcome depends on: the bytes of the graph's file,
+the memory model, the method with its options, and the code. A rerun looks its keys up and skips
+what is there. A line that was cut off or damaged is passed over; its work is done again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+from optsched.compare.methods import Heuristic, Kind, PlanFile
+from optsched.compare.rows import Failed, Measured, Outcome, Trouble
+from optsched.compare.task import Task
+from optsched.errors import OptschedError, UsageError
+from optsched.formats.source import parse_json, read_bytes
+from optsched.plan import Plan
+from optsched.result import Event, Objective, Proof, Result, StopReason
+
+HEADER = {"format": "optsched-journal/1"}
+_ENUMS: dict[str, type[StrEnum]] = {
+    "peak_proof": Proof,
+    "slab_proof": Proof,
+    "objective": Objective,
+    "stop_reason": StopReason,
+}
+
+
+class Journal:
+    """Outcomes of earlier runs, and the file that takes those of this one.
+
+    Parameters
+    ----------
+    path
+        The file; made if it is not there.
+    retry
+        Forget failures, so that they are tried again.
+
+    Raises
+    ------
+    UsageError
+        If the file is there but no journal: it is left as it is.
+    """
+
+    def __init__(self, path: str | Path, *, retry: bool = False) -> None:
+        self.path = Path(path)
+        self.retry = retry
+        self.damaged = 0
+        self._found: dict[str, Outcome] = {}
+        ragged = self._load() if self.path.exists() else False
+        self._file: BinaryIO = open(self.path, "ab", buffering=0)  # noqa: SIM115 - kept open
+        if ragged:
+            self._file.write(b"\n")
+        if self.path.stat().st_size == 0:
+            self._write(HEADER)
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def get(self, key: str | None) -> Outcome | None:
+        """Return the outcome under a key, if it is there."""
+        return None if key is None else self._found.get(key)
+
+    def put(self, key: str | None, instance: str, outcome: Outcome) -> None:
+        """Keep an outcome; one that was cut short is not finished, and not kept."""
+        if key is None or _is_cut_short(outcome):
+            return
+        body = {"key": key, "instance": instance, **_encode(outcome)}
+        self._write({**body, "sum": _sum(body)})
+
+    def _write(self, record: Mapping[str, Any]) -> None:
+        # One unbuffered write a line: what is killed in between leaves at most one line cut off.
+        self._file.write((json.dumps(record, separators=(",", ":")) + "\n").encode())
+
+    def _load(self) -> bool:
+        """Read all whole lines; return whether the last one lacks its end."""
+        data = read_bytes(self.path)
+        lines = data.split(b"\n")
+        if data and _parse(lines[0]) != HEADER:
+            raise UsageError(f"{self.path}: this is no journal of optsched, it is left as it is")
+        for line in lines[1:]:
+            if line:
+                self._take(_parse(line))
+        return bool(data) and not data.endswith(b"\n")
+
+    def _take(self, record: object) -> None:
+        try:
+            if not isinstance(record, dict) or record.pop("sum", None) != _sum(record):
+                raise ValueError("cut off or damaged")
+            outcome = _decode(record)
+        except (ValueError, KeyError, TypeError):
+            self.damaged += 1
+            return
+        if not (self.retry and isinstance(outcome, Failed)):
+            self._found[record["key"]] = outcome
+
+
+def keys_of(task: Task) -> dict[str, str]:
+    """Return the key of each method of a task, by its name.
+
+    A plan from a file has none: to check it again takes no time, and its file may have changed.
+    """
+    shared = {
+        "graph": hashlib.sha256(read_bytes(task.path)).hexdigest(),
+        "input_bytes": task.input_bytes,
+        "in_place": task.in_place,
+        "seconds": task.limits.seconds,
+        "workers": task.limits.workers,
+        "seed": task.limits.seed,
+        "engine": task.engine,
+        "code": code_digest(),
+    }
+    found = {}
+    for method in task.methods:
+        if isinstance(method, PlanFile):
+            continue
+        own = {"method": method.name}
+        if isinstance(method, Heuristic) and method.kind is Kind.PACKING:
+            # It packs the order of the reference, which may be another where that is another.
+            own["reference"] = task.reference.name
+        text = json.dumps({**shared, **own}, sort_keys=True)
+        found[method.name] = hashlib.sha256(text.encode()).hexdigest()
+    return found
+
+
+@cache
+def code_digest() -> str:
+    """Return a digest of this package and the heuristics: another version may find other values."""
+    import heuristics
+    import optsched
+
+    digest = hashlib.sha256()
+    for package in (heuristics, optsched):
+        for folder in package.__path__:
+            for path in sorted(Path(folder).rglob("*.py")):
+                digest.update(path.relative_to(folder).as_posix().encode())
+                digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _is_cut_short(outcome: Outcome) -> bool:
+    if isinstance(outcome, Failed):
+        return outcome.trouble is Trouble.INTERRUPTED
+    return outcome.result is not None and outcome.result.stop_reason is StopReason.INTERRUPTED
+
+
+def _parse(line: bytes) -> object:
+    try:
+        return parse_json(line.decode())
+    except (OptschedError, UnicodeDecodeError):
+        return None
+
+
+def _sum(record: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _encode(outcome: Outcome) -> dict[str, Any]:
+    record = {"method": outcome.method, "kind": outcome.kind, "runtime": outcome.runtime}
+    if isinstance(outcome, Failed):
+        return {**record, "trouble": outcome.trouble, "reason": outcome.reason}
+    record |= {"peak": outcome.peak, "slab": outcome.slab}
+    if outcome.result is not None:
+        record["result"] = _encode_result(outcome.result)
+    return record
+
+
+def _encode_result(result: Result) -> dict[str, Any]:
+    record = {f.name: getattr(result, f.name) for f in fields(result)}
+    if result.plan is not None:
+        record["plan"] = {"order": result.plan.order, "offsets": result.plan.offsets}
+    record["trace"] = [(e.seconds, e.incumbent, e.bound, e.source) for e in result.trace]
+    return record
+
+
+def _decode(record: Mapping[str, Any]) -> Outcome:
+    method, kind, runtime = record["method"], Kind(record["kind"]), record["runtime"]
+    if "trouble" in record:
+        return Failed(method, kind, Trouble(record["trouble"]), record["reason"], runtime)
+    result = _decode_result(record["result"]) if "result" in record else None
+    return Measured(method, kind, record["peak"], record["slab"], runtime, result)
+
+
+def _decode_result(record: Mapping[str, Any]) -> Result:
+    values = dict(record)
+    for key, kind in _ENUMS.items():
+        values[key] = None if values[key] is None else kind(values[key])
+    if values["plan"] is not None:
+        values["plan"] = Plan(tuple(values["plan"]["order"]), tuple(values["plan"]["offsets"]))
+    values["trace"] = tuple(Event(*event) for event in values["trace"])
+    return Result(**values)

@@ -1,0 +1,214 @@
+"""What can be compared, and the names by which a user asks for it.
+
+A method is an ordering, a packing, both (`lpmf+greedy_by_size`), an order that the framework
+recorded in the file, a plan from a file, or a solver with its own time limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from heuristics import ORDERINGS, PACKINGS
+from optsched.errors import UsageError
+from optsched.pipeline import Engine
+
+OUR_METHOD = "optsched"
+RECORDED = "recorded"
+RECORDED_NAMES = (RECORDED, *(f"{RECORDED}:{x}" for x in ("baseline", "lpmf", "bfs", "dfs")))
+"""The order that the framework took, and those that TorchInductor weighed before."""
+SOLVERS = (OUR_METHOD, *(engine.value for engine in Engine if engine is not Engine.AUTO))
+GROUPS = ("all", "all-orderings", "all-packings", "all-pairs", "all-recorded", "all-solvers")
+
+
+class Kind(StrEnum):
+    """What a method chooses, and so what it is judged by."""
+
+    ORDER = "order"
+    """An order; judged by its peak. Its slab is that of the packer `greedy_by_size`."""
+    PACKING = "packing"
+    """Offsets for the best order known; judged by the slab."""
+    PLAN = "plan"
+    """Both; judged by the slab."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heuristic:
+    """An ordering, a packing or both.
+
+    Parameters
+    ----------
+    name
+        As in tables.
+    ordering
+        Key of `ORDERINGS`, or one of :data:`RECORDED_NAMES`, or None for the best order known.
+    packing
+        Key of `PACKINGS`, or None where only the order is judged.
+    """
+
+    name: str
+    ordering: str | None = None
+    packing: str | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """What it chooses."""
+        if self.ordering is None:
+            return Kind.PACKING
+        return Kind.ORDER if self.packing is None else Kind.PLAN
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFile:
+    """A plan from a file, or from a folder that holds a plan named as each graph."""
+
+    name: str
+    path: str
+    kind: Kind = Kind.PLAN
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """A solver.
+
+    Parameters
+    ----------
+    name
+        As in tables.
+    engine
+        Who closes what is open; None for the engine asked for on the whole.
+    seconds
+        Own time limit; None for the limit asked for on the whole, `inf` for none.
+    """
+
+    name: str
+    engine: Engine | None = None
+    seconds: float | None = None
+    kind: Kind = Kind.PLAN
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it may bring the bound that all are measured against."""
+        return self.engine is None
+
+
+Method = Heuristic | PlanFile | Exact
+
+
+def method_names() -> list[str]:
+    """Names of what is compared by default: orderings, packings, our plan."""
+    return [*ORDERINGS, *PACKINGS, OUR_METHOD]
+
+
+def parse_methods(names: Sequence[str] | None) -> tuple[Method, ...]:
+    """Return the methods of these names, each once, in this order.
+
+    Parameters
+    ----------
+    names
+        Names, groups (:data:`GROUPS`), patterns with `*` and `?`, `SOLVER:SECONDS`, `plan:PATH`
+        or `NAME=PATH` for a plan from a file; all by default.
+
+    Raises
+    ------
+    UsageError
+        If a name is unknown (the nearest are named), or a limit or pattern makes no sense.
+    """
+    found: dict[str, Method] = {}
+    for name in names or ("all",):
+        for method in _expand(name.strip()):
+            found.setdefault(method.name, method)
+    return tuple(found.values())
+
+
+def with_reference(methods: Sequence[Method]) -> tuple[tuple[Method, ...], Exact]:
+    """Return the methods, with our own plan among them, and the one that brings the bound.
+
+    That is our method with the longest limit; it is added where none is asked for.
+    """
+    ours = [m for m in methods if isinstance(m, Exact) and m.is_ours]
+    if not ours:
+        ours = [Exact(OUR_METHOD)]
+        methods = [*methods, *ours]
+    plain = [m for m in ours if m.seconds is None]
+    best = plain[0] if plain else max(ours, key=lambda m: m.seconds or 0.0)
+    return tuple(methods), best
+
+
+def _expand(name: str) -> Iterator[Method]:
+    if name in GROUPS:
+        yield from map(_heuristic_or_solver, _group(name))
+    elif name.startswith("plan:") or "=" in name:
+        yield _plan_file(name)
+    elif any(c in name for c in "*?["):
+        matches = [x for x in _universe(pairs="+" in name) if fnmatchcase(x, name)]
+        if not matches:
+            raise UsageError(f"no method matches {name!r}")
+        yield from map(_heuristic_or_solver, matches)
+    else:
+        yield _heuristic_or_solver(name)
+
+
+def _group(name: str) -> list[str]:
+    return {
+        "all": method_names(),
+        "all-orderings": list(ORDERINGS),
+        "all-packings": list(PACKINGS),
+        "all-pairs": [f"{o}+{p}" for o in ORDERINGS for p in PACKINGS],
+        "all-recorded": list(RECORDED_NAMES),
+        "all-solvers": list(SOLVERS),
+    }[name]
+
+
+def _universe(*, pairs: bool) -> list[str]:
+    if pairs:
+        return [f"{o}+{p}" for o in (*ORDERINGS, *RECORDED_NAMES) for p in PACKINGS]
+    return [*ORDERINGS, *PACKINGS, *RECORDED_NAMES, *SOLVERS]
+
+
+def _plan_file(name: str) -> PlanFile:
+    label, _, path = ("", "", name[5:]) if name.startswith("plan:") else name.partition("=")
+    if not path.strip() or (not label.strip() and "=" in name and not name.startswith("plan:")):
+        raise UsageError(f"a plan from a file is plan:PATH or NAME=PATH, got {name!r}")
+    if not Path(path.strip()).exists():
+        raise UsageError(f"{path.strip()}: no such plan")
+    return PlanFile(label.strip() or name, path.strip())
+
+
+def _heuristic_or_solver(name: str) -> Method:
+    if name in ORDERINGS or name in RECORDED_NAMES:
+        return Heuristic(name, ordering=name)
+    if name in PACKINGS:
+        return Heuristic(name, packing=name)
+    if "+" in name:
+        ordering, _, packing = name.partition("+")
+        _require(ordering, [*ORDERINGS, *RECORDED_NAMES], f"ordering {ordering!r} in {name!r}")
+        _require(packing, list(PACKINGS), f"packing {packing!r} in {name!r}")
+        return Heuristic(name, ordering=ordering, packing=packing)
+    base, colon, limit = name.partition(":")
+    if base in SOLVERS:
+        engine = None if base == OUR_METHOD else Engine(base)
+        return Exact(name, engine, _seconds(limit, name) if colon else None)
+    _require(name, [*GROUPS, *_universe(pairs=False)], f"method {name!r}")
+    raise AssertionError(name)
+
+
+def _seconds(text: str, name: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not seconds > 0:
+        raise UsageError(f"method {name!r}: {text!r} is no number of seconds above 0")
+    return seconds
+
+
+def _require(name: str, known: Sequence[str], what: str) -> None:
+    if name in known:
+        return
+    near = get_close_matches(name, known, n=3, cutoff=0.5) or list(known)
+    raise UsageError(f"unknown {what}; nearest are: {', '.join(near)}")

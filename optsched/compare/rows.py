@@ -1,0 +1,274 @@
+"""What is known of a graph once its methods ran: rows of figures, and reasons where none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from optsched.compare.methods import Kind, Method
+from optsched.graph import Graph
+from optsched.result import (
+    Objective,
+    Proof,
+    Result,
+    Status,
+    StopReason,
+    optimality_gap,
+)
+
+
+class Trouble(StrEnum):
+    """Why a method has no figures."""
+
+    FAILED = "failed"
+    """It raised an error."""
+    REFUSED = "refused"
+    """The checker refused its plan."""
+    TIMED_OUT = "timed out"
+    DIED = "died"
+    """Its process ended: killed by the system, or crashed in compiled code."""
+    ABSENT = "not there"
+    """The file records no such order, or there is no such plan: nothing to measure."""
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A method's plan as the independent checker measured it.
+
+    Parameters
+    ----------
+    method, kind
+        Its name, and what it chooses.
+    peak, slab
+        Bytes.
+    runtime
+        Seconds.
+    result
+        Of a solver: its plan, bounds and proofs.
+    """
+
+    method: str
+    kind: Kind
+    peak: int
+    slab: int
+    runtime: float
+    result: Result | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A method without figures, and why."""
+
+    method: str
+    kind: Kind
+    trouble: Trouble
+    reason: str
+    runtime: float = 0.0
+
+
+Outcome = Measured | Failed
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One method on one graph.
+
+    Parameters
+    ----------
+    instance, method
+        Names.
+    kind
+        `order` (judged by its peak, packed greedily by size), `packing` (of the best order) or
+        `plan` (both chosen); the last two are judged by their slab.
+    peak, slab
+        Bytes.
+    peak_gap, slab_gap
+        `(value - bound) / value` against the proven bound over all plans.
+    peak_excess, slab_excess
+        `value / best known - 1`.
+    runtime
+        Seconds.
+    status
+        `optimal` if what it is judged by meets the proven bound.
+    against_optimum
+        Whether the best known of what it is judged by is proved least.
+    proof
+        Of a solver: what stands behind its own value.
+    stop_reason
+        Of a solver: why it stopped.
+    """
+
+    instance: str
+    method: str
+    kind: Kind
+    peak: int
+    slab: int
+    peak_gap: float
+    slab_gap: float
+    peak_excess: float
+    slab_excess: float
+    runtime: float
+    status: Status
+    against_optimum: bool
+    proof: Proof | None = None
+    stop_reason: StopReason | None = None
+
+    @property
+    def fragmentation(self) -> int:
+        """Bytes of the slab above the peak of the same order."""
+        return self.slab - self.peak
+
+    @property
+    def gap(self) -> float:
+        """The gap of what it is judged by."""
+        return self.peak_gap if self.kind is Kind.ORDER else self.slab_gap
+
+    @property
+    def excess(self) -> float:
+        """The excess of what it is judged by."""
+        return self.peak_excess if self.kind is Kind.ORDER else self.slab_excess
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All methods on one graph, and what they are measured against.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    result
+        Of our own method; without a plan if it failed.
+    best_peak, best_slab
+        The least that any method found.
+    rows
+        Methods with figures, in the order asked for.
+    failed
+        Methods without.
+    peak_bound, slab_bound
+        The best proved bounds of all solvers that ran.
+    path
+        The file, if it came from one.
+    """
+
+    graph: Graph
+    result: Result
+    best_peak: int
+    best_slab: int
+    rows: tuple[Row, ...]
+    failed: tuple[Failed, ...] = ()
+    peak_bound: int = 0
+    slab_bound: int = 0
+    path: str = ""
+
+    def row(self, method: str) -> Row | None:
+        """Return the row of a method, if it has one."""
+        return next((row for row in self.rows if row.method == method), None)
+
+
+def judge(
+    graph: Graph,
+    methods: Sequence[Method],
+    outcomes: Mapping[str, Outcome],
+    reference: str,
+    *,
+    floor: int = 0,
+    path: str = "",
+) -> Comparison | None:
+    """Measure outcomes against the best known and the best proved bounds; None without figures.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    methods
+        All that were asked for; one without an outcome did not get its turn.
+    outcomes
+        By name.
+    reference
+        The method whose result stands for our own.
+    floor
+        A bound on the peak of every order, for want of a better one.
+    path
+        Of the graph's file.
+    """
+    measured = [x for m in methods if isinstance(x := outcomes.get(m.name), Measured)]
+    if not measured:
+        return None
+    results = [x.result for x in measured if x.result is not None]
+    peak_bound = max([floor, *(result.peak_bound for result in results)])
+    slab_bound = max([floor, *(result.slab_bound for result in results)])
+    best_peak = min(x.peak for x in measured)
+    best_slab = min(x.slab for x in measured)
+    ours = outcomes.get(reference)
+    own = ours.result if isinstance(ours, Measured) else None
+    draft = Comparison(
+        graph,
+        own or _nothing(peak_bound, slab_bound),
+        best_peak,
+        best_slab,
+        (),
+        tuple(_failure(m, outcomes.get(m.name)) for m in methods if _is_missing(m, outcomes)),
+        peak_bound,
+        slab_bound,
+        path,
+    )
+    return _with_rows(draft, measured)
+
+
+def _with_rows(draft: Comparison, measured: Sequence[Measured]) -> Comparison:
+    return replace(draft, rows=tuple(_row(draft, x) for x in measured))
+
+
+def _row(c: Comparison, x: Measured) -> Row:
+    by_peak = x.kind is Kind.ORDER
+    value, best, bound = (
+        (x.peak, c.best_peak, c.peak_bound) if by_peak else (x.slab, c.best_slab, c.slab_bound)
+    )
+    return Row(
+        instance=c.graph.name,
+        method=x.method,
+        kind=x.kind,
+        peak=x.peak,
+        slab=x.slab,
+        peak_gap=optimality_gap(x.peak, c.peak_bound),
+        slab_gap=optimality_gap(x.slab, c.slab_bound),
+        peak_excess=_excess(x.peak, c.best_peak),
+        slab_excess=_excess(x.slab, c.best_slab),
+        runtime=x.runtime,
+        status=Status.OPTIMAL if value == bound else Status.FEASIBLE,
+        against_optimum=best == bound,
+        proof=x.result.slab_proof if x.result else None,
+        stop_reason=x.result.stop_reason if x.result else None,
+    )
+
+
+def _excess(value: int, best: int) -> float:
+    return value / best - 1 if best else 0.0
+
+
+def _is_missing(method: Method, outcomes: Mapping[str, Outcome]) -> bool:
+    return not isinstance(outcomes.get(method.name), Measured)
+
+
+def _failure(method: Method, outcome: Outcome | None) -> Failed:
+    if isinstance(outcome, Failed):
+        return outcome
+    return Failed(method.name, method.kind, Trouble.INTERRUPTED, "interrupted before its turn")
+
+
+def _nothing(peak_bound: int, slab_bound: int) -> Result:
+    """What stands for our own result where it failed."""
+    return Result(
+        plan=None,
+        peak=None,
+        slab=None,
+        peak_bound=peak_bound,
+        slab_bound=slab_bound,
+        peak_proof=None,
+        slab_proof=None,
+        objective=Objective.SLAB,
+        stop_reason=StopReason.EXHAUSTED,
+    )

@@ -1,0 +1,145 @@
+"""Figures over many graphs: one line a method, and how often it is how near to the best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from optsched.compare.methods import Kind, Method
+from optsched.compare.rows import Comparison, Row
+from optsched.result import Proof, Status
+
+TAUS = (1.0, 1.01, 1.05, 1.1, 1.25, 1.5, 2.0, 4.0)
+"""Factors of the performance profile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One method over all graphs; a ratio is `value / best known` of what it is judged by.
+
+    Parameters
+    ----------
+    method, kind
+        Its name, and what it chooses.
+    measured, missing
+        Graphs with and without figures.
+    mean
+        Geometric mean of the ratios.
+    worst, worst_instance
+        The largest ratio, and the first graph that has it.
+    mean_gap, worst_gap
+        Mean and largest gap to the proven bound.
+    at_optimum
+        Graphs on which its value is proved least, whoever proved it.
+    proved
+        Graphs on which the method proved that itself: solvers only.
+    against_optimum
+        Graphs on which the best known is proved least.
+    wins
+        Graphs on which no other method of its kind is better.
+    seconds
+        In all.
+    """
+
+    method: str
+    kind: Kind
+    measured: int
+    missing: int
+    mean: float
+    worst: float
+    worst_instance: str
+    mean_gap: float
+    worst_gap: float
+    at_optimum: int
+    proved: int
+    against_optimum: int
+    wins: int
+    seconds: float
+
+
+def summarise(comparisons: Sequence[Comparison], methods: Sequence[Method]) -> list[Summary]:
+    """Return one summary a method that has figures, orders first, best first within a kind."""
+    least = [_least_by_kind(c) for c in comparisons]
+    found = []
+    for method in methods:
+        rows = [(c.row(method.name), best) for c, best in zip(comparisons, least, strict=True)]
+        own = [(row, best[row.kind]) for row, best in rows if row is not None]
+        if own:
+            found.append(_summary(method, own, len(comparisons) - len(own)))
+    kinds = list(Kind)
+    return sorted(found, key=lambda s: (kinds.index(s.kind), s.missing, s.mean, s.worst))
+
+
+def profile(
+    comparisons: Sequence[Comparison], methods: Sequence[Method], taus: Sequence[float] = TAUS
+) -> dict[str, tuple[float, ...]]:
+    """Return for each method the share of graphs on which its ratio is at most each factor.
+
+    A graph without figures counts as one on which the method is out of reach. The least value is
+    the best known, not the best of the methods shown, so a curve does not move when a method is
+    left out that never was best.
+
+    Parameters
+    ----------
+    comparisons
+        Graphs.
+    methods
+        Those of interest.
+    taus
+        Factors of at least 1.
+
+    References
+    ----------
+    Dolan, Moré: Benchmarking optimization software with performance profiles, 2002.
+    """
+    found = {}
+    for method in methods:
+        rows = [row for c in comparisons if (row := c.row(method.name)) is not None]
+        if rows:
+            # A ratio of 1.1 must count at the factor 1.1, whatever the division rounded to.
+            ratios = [1 + row.excess for row in rows]
+            found[method.name] = tuple(
+                sum(r <= tau * (1 + 1e-12) for r in ratios) / len(comparisons) for tau in taus
+            )
+    return found
+
+
+def rows_against_optimum(comparisons: Sequence[Comparison]) -> tuple[int, int]:
+    """Return how many rows are measured against a proved optimum, and how many there are."""
+    rows = [row for c in comparisons for row in c.rows]
+    missing = sum(len(c.failed) for c in comparisons)
+    return sum(row.against_optimum for row in rows), len(rows) + missing
+
+
+def _least_by_kind(comparison: Comparison) -> dict[Kind, int]:
+    least: dict[Kind, int] = {}
+    for row in comparison.rows:
+        value = _value(row)
+        least[row.kind] = min(least.get(row.kind, value), value)
+    return least
+
+
+def _value(row: Row) -> int:
+    return row.peak if row.kind is Kind.ORDER else row.slab
+
+
+def _summary(method: Method, own: Sequence[tuple[Row, int]], missing: int) -> Summary:
+    rows = [row for row, _ in own]
+    worst = max(rows, key=lambda row: row.excess)
+    return Summary(
+        method=method.name,
+        kind=rows[0].kind,
+        measured=len(rows),
+        missing=missing,
+        mean=math.exp(math.fsum(math.log1p(row.excess) for row in rows) / len(rows)),
+        worst=1 + worst.excess,
+        worst_instance=worst.instance if worst.excess else "",
+        mean_gap=math.fsum(row.gap for row in rows) / len(rows),
+        worst_gap=max(row.gap for row in rows),
+        at_optimum=sum(row.status is Status.OPTIMAL for row in rows),
+        proved=sum(row.proof not in (None, Proof.CLAIMED) for row in rows),
+        against_optimum=sum(row.against_optimum for row in rows),
+        wins=sum(_value(row) == least for row, least in own),
+        seconds=math.fsum(row.runtime for row in rows),
+    )
