@@ -26,6 +26,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--capacity", metavar="BYTES", help="ask only whether it fits in BYTES")
     parser.add_argument("--warm-start", metavar="PLAN", help="start from this plan")
     parser.add_argument("--certificate", metavar="FILE", help="write why no order has less peak")
+    parser.add_argument(
+        "--keep-trace", action="store_true", help="keep in the plan how best and bound moved"
+    )
     add_engine(parser)
     add_limits(parser)
     add_input_bytes(parser)
@@ -36,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     """Do what the arguments ask for; return the exit code."""
     from optsched.formats import read_plan, write_plan
     from optsched.pipeline import solve
-    from optsched.report.record import solve_record
+    from optsched.report.record import solve_record, trace_rows
     from optsched.report.table import result_text
 
     graph = read_graph(args, args.graph)
@@ -54,6 +57,8 @@ def run(args: argparse.Namespace) -> int:
             on_event=show,
         )
     record = solve_record(graph, result)
+    if args.keep_trace:
+        record["trace"] = trace_rows(result.trace)
     if args.output and result.plan is not None:
         write_plan(args.output, graph, result.plan, record)
     text = result_text(graph, result)

@@ -30,7 +30,13 @@ _GRAPH_KEYS = {"format", "name", "memory_model", "ops", "buffers", "inplace"}
 _OP_KEYS = {"name", "kind", "reads", "uses", "writes", "control", "workspace"}
 _BUFFER_KEYS = {field.name for field in fields(Buffer)}
 _INPLACE_KEYS = {"op", "output", "input"}
-_PLAN_KEYS = {"format", "graph", "order", "offsets", "slabs", "versions", *NUMBERS, *BOUNDS, *NOTES}
+_PLAN_KEYS = {
+    *("format", "graph", "order", "offsets", "slabs", "versions", "trace"),
+    *NUMBERS,
+    *BOUNDS,
+    *NOTES,
+}
+_EVENT_KEYS = {"microseconds", "incumbent", "bound", "source"}
 
 _Policy = TypeVar("_Policy", bound=StrEnum)
 
@@ -235,13 +241,13 @@ def plan_document(
         What was planned. Only buffers have offsets in the document; views share theirs. Where
         there are several pools, the slab of each is written too.
     claims
-        What else is known: the keys in :data:`BOUNDS` and :data:`NOTES` and `versions` are
+        What else is known: the keys in :data:`BOUNDS`, :data:`NOTES`, `versions` and `trace` are
         written where they are not None, all others ignored. Peak and slab are the plan's own.
     """
     known = {**(claims or {}), "peak": plan.peak(graph), "slab": plan.slab(graph)}
     known.setdefault("memory_model", graph.memory_model)
     document: dict[str, Any] = {"format": PLAN_FORMAT, "graph": graph.name}
-    for key in (*NUMBERS, *BOUNDS, *NOTES, "versions"):
+    for key in (*NUMBERS, *BOUNDS, *NOTES, "versions", "trace"):
         if known.get(key) is not None:
             document[key] = known[key]
     slabs = plan.slabs(graph)
@@ -286,8 +292,18 @@ def read_plan_document(graph: Graph, document: object) -> tuple[Plan, dict[str, 
     if "versions" in top.value:
         versions = Record(top.mapping("versions"), "versions")
         claims["versions"] = {key: versions.text(key) for key in versions.value}
+    if "trace" in top.value:
+        claims["trace"] = [_read_event(i, x) for i, x in enumerate(top.items("trace"))]
     order = tuple(_planned_id(graph, graph.op_ids, x, "op") for x in top.texts("order"))
     return Plan(order, _read_offsets(graph, Record(top.mapping("offsets"), "offsets"))), claims
+
+
+def _read_event(number: int, value: object) -> dict[str, Any]:
+    record = Record(value, f"trace event number {number}")
+    record.refuse_unknown(_EVENT_KEYS)
+    found: dict[str, Any] = {key: record.count(key) for key in ("microseconds", "bound")}
+    found["incumbent"] = record.count("incumbent") if record.has("incumbent") else None
+    return {**found, "source": record.text("source")}
 
 
 def _read_offsets(graph: Graph, record: Record) -> tuple[int | None, ...]:

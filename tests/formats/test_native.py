@@ -329,3 +329,18 @@ def test_random_edits_never_crash_the_reader() -> None:
         with suppress(FormatError, GraphError):
             read_graph_document(document)
             GRAPH_SCHEMA.validate(document)
+
+
+def test_a_plan_keeps_how_best_and_bound_moved() -> None:
+    graph = random_graph(np.random.default_rng(1))
+    trace: list[dict[str, Any]] = [
+        {"microseconds": 7, "incumbent": None, "bound": 0, "source": "simple bound"},
+        {"microseconds": 90, "incumbent": 18, "bound": 18, "source": "order search"},
+    ]
+    document = plan_document(graph, stacked_plan(graph), {"trace": trace})
+    assert not list(PLAN_SCHEMA.iter_errors(document))
+    assert read_plan_document(graph, document)[1]["trace"] == trace
+    trace[0]["microseconds"] = -1
+    assert list(PLAN_SCHEMA.iter_errors(document))
+    with pytest.raises(FormatError, match="trace event number 0: microseconds"):
+        read_plan_document(graph, document)
