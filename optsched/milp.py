@@ -112,7 +112,7 @@ def solve_order_milp(
     value: int | None = None
     bound, finished = peak_bound, False
     if left is None or left > 0:
-        units, finished = _RUNS[chosen](model.problem, pulp, left, limits.workers)
+        units, finished = RUNS[chosen](model.problem, pulp, left, limits.workers)
         order = model.read_order()
         if isfinite(units):
             bound = max(bound, _safe_units(units) * model.unit)
@@ -285,4 +285,6 @@ def _run_cbc(problem: Any, pulp: Any, seconds: float | None, workers: int) -> tu
     return (float(pulp.value(problem.objective)) if finished else -inf), finished
 
 
-_RUNS = {MilpSolver.HIGHS: _run_highs, MilpSolver.CBC: _run_cbc}
+RUNS = {MilpSolver.HIGHS: _run_highs, MilpSolver.CBC: _run_cbc}
+"""How each program solves a model of PuLP: called with the model, the module `pulp`, seconds and
+threads, it returns the claimed bound and whether the search is complete."""

@@ -1,0 +1,1 @@
+"""Published results done again: SERENITY's cells, MODeL's AlexNet, their solvers beside ours."""
