@@ -1,77 +1,192 @@
-"""Compare methods with the proven bound, graph by graph."""
+"""Compare methods with the proven bound, on one graph or many."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Sequence
+import tempfile
+from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optsched.cli import exits
-from optsched.cli.inputs import graph_files, limits, read_graph
-from optsched.cli.options import add_engine, add_inplace, add_input_bytes, add_limits
-from optsched.cli.output import print_json, progress
+from optsched.cli.inputs import graph_files, limits, protect
+from optsched.cli.options import (
+    add_engine,
+    add_inplace,
+    add_input_bytes,
+    add_limits,
+    natural,
+    positive,
+)
+from optsched.cli.output import print_json
+from optsched.errors import UsageError
 
 if TYPE_CHECKING:
-    from optsched.compare import Comparison
+    from optsched.compare import Study
 
 HELP = "gap of each method to the proven bound"
+
+_METHODS = """\
+comma-separated; all orderings, packings and our own plan by default. An ordering (lpmf), a packing
+(greedy_by_size: of the best order), both (lpmf+greedy_by_size), the order a framework recorded in
+the file (recorded, recorded:bfs), a solver with its seconds (optsched:60, cpsat:10, milp:10,
+heuristics), a plan from a file (plan:PATH); patterns ('lpmf+*', 'xla_*'); groups: all,
+all-orderings, all-packings, all-pairs, all-recorded, all-solvers. Repeatable"""
+_NON_TTY_WIDTH = 120
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument("graph", nargs="+", help="graph files, or folders of them")
-    parser.add_argument("--methods", help="comma-separated; all by default")
-    parser.add_argument("--report", metavar="FILE", help="write an HTML report here")
+    parser.add_argument("--methods", action="append", metavar="LIST", help=_METHODS)
+    parser.add_argument(
+        "--plan",
+        action="append",
+        default=[],
+        metavar="NAME=PATH",
+        help="a plan from a file, or from a folder in which each graph has one; repeatable",
+    )
     add_engine(parser)
     add_limits(parser)
+    parser.add_argument("--jobs", type=positive, default=1, metavar="N", help="processes")
+    parser.add_argument(
+        "--resume",
+        metavar="FILE",
+        help="keep what is finished in this journal, and skip what is finished in it",
+    )
+    parser.add_argument(
+        "--retry-failed", action="store_true", help="with --resume: try again what failed"
+    )
+    parser.add_argument(
+        "--top",
+        type=natural,
+        default=10,
+        metavar="N",
+        help="print the N graphs of largest loss, 10 by default; 0 prints all in their order",
+    )
+    parser.add_argument("--columns", metavar="LIST", help="methods of the printed gap table")
+    for name, what in (
+        ("csv", "every figure of every row"),
+        ("markdown", "methods, performance profile, graphs"),
+        ("report", "an HTML report"),
+    ):
+        parser.add_argument(f"--{name}", metavar="FILE", help=f"write {what} here")
     add_input_bytes(parser)
     add_inplace(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Do what the arguments ask for; return the exit code."""
-    from optsched.compare import compare_methods
-    from optsched.report.record import comparison_record, versions
+    from optsched.compare import Journal, Setup, compare_files, parse_methods
+    from optsched.pipeline import Engine
+    from optsched.report.progress import StudyProgress
 
-    paths = graph_files(args.graph)
-    methods = args.methods.split(",") if args.methods else None
-    done: list[Comparison] = []
-    interrupted = False
-    for number, path in enumerate(paths, start=1):
-        with progress(f"[{number}/{len(paths)}] {path.name}  ") as show:
-            graph = read_graph(args, path)
-            comparison = compare_methods(
-                graph,
-                methods=methods,
-                engine=args.engine,
-                limits=limits(args),
-                on_event=show,
-            )
-        done.append(comparison)
-        if comparison.result.stop_reason == "interrupted":
-            interrupted = True
-            break
-    if args.json:
-        records = [comparison_record(c) for c in done]
-        rows = [row for record in records for row in record.pop("rows")]
-        print_json({"rows": rows, "instances": records, "versions": versions()})
-    else:
-        _print_comparisons(done)
-    if args.report:
+    files = [(str(p), named) for path in args.graph for p, named in _files(path)]
+    _check_outputs(args, [path for path, _ in files])
+    lists = args.methods or (["all"] if not args.plan else [])
+    names = [name for text in lists for name in text.split(",")] + args.plan
+    if args.retry_failed and not args.resume:
+        raise UsageError("--retry-failed goes with --resume")
+    setup = Setup(
+        parse_methods(names),
+        limits(args),
+        Engine(args.engine),
+        args.input_bytes,
+        args.inplace,
+        args.jobs,
+    )
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Journal(args.resume, retry=args.retry_failed) if args.resume else nullcontext() as journal,
+        StudyProgress() as progress,
+    ):
+        study = compare_files(
+            [_stdin_copy(folder) if path == "-" else path for path, _ in files],
+            setup,
+            named=[named for _, named in files],
+            journal=journal,
+            on_progress=progress,
+        )
+    _write(args, study)
+    _say(args, study, damaged=0 if journal is None else journal.damaged)
+    return _exit_code(study)
+
+
+def _files(path: str) -> list[tuple[Path, bool]]:
+    """Return the files that a path stands for, and whether it names them."""
+    return [(file, not Path(path).is_dir()) for file in graph_files([path])]
+
+
+def _stdin_copy(folder: str) -> str:
+    """Put standard input where other processes can read it."""
+    copy = Path(folder) / "stdin"
+    copy.write_bytes(sys.stdin.buffer.read())
+    return str(copy)
+
+
+def _check_outputs(args: argparse.Namespace, inputs: list[str]) -> None:
+    """Refuse outputs that would overwrite something or have no folder, before hours of work."""
+    outputs = [x for x in (args.csv, args.markdown, args.report, args.resume) if x]
+    for number, output in enumerate(outputs):
+        protect(output, *inputs, *outputs[:number])
+        if output in outputs[:number]:
+            raise UsageError(f"{output}: two outputs have this name")
+        if output != "-" and not Path(output).absolute().parent.is_dir():
+            raise UsageError(f"{output}: there is no such folder")
+
+
+def _write(args: argparse.Namespace, study: Study) -> None:
+    from optsched.formats import write_bytes
+    from optsched.report.gaps.markdown import study_markdown
+    from optsched.report.gaps.rows_csv import study_csv
+
+    if args.csv:
+        write_bytes(args.csv, study_csv(study).encode())
+    if args.markdown:
+        write_bytes(args.markdown, study_markdown(study).encode())
+    if args.report and study.comparisons:
         from optsched.report.html import write_report
 
-        write_report(args.report, done)
-        print(f"report: {args.report}", file=sys.stderr if args.json else sys.stdout)
-    return exits.INTERRUPTED if interrupted else exits.OK
+        write_report(args.report, study.comparisons)
 
 
-def _print_comparisons(done: Sequence[Comparison]) -> None:
+def _say(args: argparse.Namespace, study: Study, *, damaged: int) -> None:
     from rich.console import Console
 
-    from optsched.report.table import gap_summary, gap_table
+    from optsched.report.gaps.record import study_record
+    from optsched.report.gaps.terminal import print_study
 
-    # A pipe has no width: there the table takes what it needs.
-    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
-    console.print(gap_table(done, console))
-    console.print(gap_summary(done))
+    if args.json:
+        print_json(study_record(study))
+    else:
+        # A pipe has no width of its own.
+        known = sys.stdout.isatty() or "COLUMNS" in os.environ
+        console = Console(width=None if known else _NON_TTY_WIDTH, highlight=False)
+        shown = args.columns.split(",") if args.columns else None
+        print_study(study, console, top=args.top, shown=shown)
+    notes = sys.stderr if args.json else sys.stdout
+    if args.resume:
+        lost = f"; {damaged} damaged lines passed over" if damaged else ""
+        print(f"journal: {args.resume}, {study.reused:,} rows were there{lost}", file=notes)
+    for name, path in (("csv", args.csv), ("markdown", args.markdown), ("report", args.report)):
+        if path:
+            print(f"{name}: {path}", file=notes)
+    for skipped in study.skipped:
+        level = "error: " if skipped.bad else "passed over: "
+        print(f"optsched: {level}{skipped.reason}", file=sys.stderr)
+    if study.interrupted:
+        again = "; the same command goes on from here" if args.resume else ""
+        print(f"optsched: interrupted{again}", file=sys.stderr)
+
+
+def _exit_code(study: Study) -> int:
+    from optsched.compare import Trouble
+
+    if study.interrupted:
+        return exits.INTERRUPTED
+    if any(skipped.bad for skipped in study.skipped):
+        return exits.BAD_INPUT
+    refused = any(f.trouble is Trouble.REFUSED for c in study.comparisons for f in c.failed)
+    return exits.CHECK_FAILED if refused else exits.OK

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from optsched.graph import Graph
 from optsched.packer import PackingResult
 from optsched.problem import PackingProblem
 from optsched.report.capacity import Refusal, packing_refusal, refusal
 from optsched.result import Event, Objective, Result
-
 
 _PACKAGES = ("optsched", "numpy", "numba", "ortools", "pulp", "highspy")
 

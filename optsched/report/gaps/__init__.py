@@ -1,0 +1,1 @@
+"""Comparisons in print: terminal, Markdown, CSV, JSON."""

@@ -1,0 +1,234 @@
+"""A comparison on a terminal: a line a method, a line a graph, and what is worth saying beside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from optsched.compare import (
+    Comparison,
+    Kind,
+    Study,
+    Summary,
+    profile,
+    rows_against_optimum,
+    summarise,
+)
+from optsched.report.bytes import format_bytes
+from optsched.report.gaps.choice import (
+    by_loss,
+    cell,
+    columns,
+    heading,
+    percent,
+    proofs,
+    troubles,
+)
+from optsched.result import Proof
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+KINDS = {
+    Kind.ORDER: "orders, by peak",
+    Kind.PACKING: "packers of the best order, by slab",
+    Kind.PLAN: "order and offsets, by slab",
+}
+"""What the methods of a kind are judged by."""
+EXPENDABLE = ("first_fit_area", "program", "bfs", "dfs", "lpmf", "greedy_by_size")
+"""Columns to leave out, in this sequence, where the console is too narrow; then the last ones."""
+MOST_METHODS = 16
+"""Lines of one kind of method; of more, the best are shown."""
+MOST_TROUBLES = 8
+"""Lines about methods that failed."""
+
+
+def print_study(
+    study: Study, console: Console, *, top: int, shown: Sequence[str] | None = None
+) -> None:
+    """Print a study.
+
+    Parameters
+    ----------
+    study
+        What to print.
+    console
+        Where to; tables keep to its width.
+    top
+        How many graphs to show, those of largest loss; 0 for all, in their own order.
+    shown
+        Methods with a column in the table of graphs; chosen by what ran if None.
+    """
+    if not study.comparisons:
+        return
+    some = bool(top) and len(study.comparisons) > top
+    if len(study.comparisons) > 1:
+        console.print(method_table(study, console))
+    console.print(graph_table(study, console, top if some else 0, shown))
+    for line in _remarks(study, top if some else 0):
+        console.print(line, soft_wrap=True)
+
+
+def method_table(study: Study, console: Console) -> Table:
+    """Return one line a method, by kind, best first; fewer columns on a narrow console."""
+    lines = summarise(study.comparisons, study.methods)
+    near = profile(study.comparisons, study.methods, (1.01, 1.1))
+    tables = [_method_table(study, lines, near, wide) for wide in (4, 3, 2, 1)]
+    return _first_that_fits(tables, console)
+
+
+def _method_table(
+    study: Study, lines: Sequence[Summary], near: dict[str, tuple[float, ...]], wide: int
+) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    count = len(study.comparisons)
+    table = Table(
+        title=f"{count} graphs: value / least known, geometric mean and worst; share of graphs",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        title_justify="left",
+        title_style="",
+    )
+    table.add_column("method", no_wrap=True, overflow="ellipsis")
+    for name in ("mean", "worst"):
+        table.add_column(name, justify="right", no_wrap=True)
+    if wide >= 2:
+        table.add_column("on", no_wrap=True, overflow="ellipsis", max_width=30)
+    table.add_column("optimal", justify="right", no_wrap=True)
+    if wide >= 3:
+        for name in ("in 1 %", "in 10 %"):
+            table.add_column(name, justify="right", no_wrap=True)
+    if wide >= 4:
+        for name in ("best", "s"):
+            table.add_column(name, justify="right", no_wrap=True)
+    for kind, title in KINDS.items():
+        own = [line for line in lines if line.kind is kind]
+        if own:
+            hidden = len(own) - MOST_METHODS
+            more = f" ({hidden} more)" if hidden > 0 else ""
+            table.add_row(f"[dim]{title}{more}[/dim]")
+            for line in own[:MOST_METHODS]:
+                table.add_row(*_method_cells(line, near[line.method], count, wide))
+    return table
+
+
+def _method_cells(line: Summary, near: tuple[float, ...], count: int, wide: int) -> list[str]:
+    missing = f" (on {line.measured})" if line.missing else ""
+    cells = [f"  {line.method}{missing}", f"{line.mean:.3f}", f"{line.worst:.2f}"]
+    if wide >= 2:
+        cells.append(line.worst_instance)
+    cells.append(_share(line.at_optimum / count))
+    if wide >= 3:
+        cells += map(_share, near)
+    if wide >= 4:
+        cells += [_share(line.wins / count), f"{line.seconds:.1f}"]
+    return cells
+
+
+def _share(share: float) -> str:
+    # All and none are said only where they are true.
+    whole = round(100 * share)
+    if (whole == 100 and share < 1) or (whole == 0 and share > 0):
+        return f"{100 * share:.1f} %"
+    return f"{whole} %"
+
+
+def graph_table(
+    study: Study, console: Console, top: int = 0, shown: Sequence[str] | None = None
+) -> Table:
+    """Return one line a graph: gaps of methods, then our slab and its proof.
+
+    Parameters
+    ----------
+    study
+        What to show.
+    console
+        How wide it may be; columns that do not fit are left out.
+    top
+        How many graphs, those of largest loss first; 0 for all.
+    shown
+        Methods with a column; chosen by what ran if None.
+    """
+    shown = columns(study) if shown is None else shown
+    graphs = by_loss(study.comparisons, shown)[:top] if top else list(study.comparisons)
+    narrower = [list(shown)]
+    for method in (*EXPENDABLE, *reversed(shown)):
+        left = [name for name in narrower[-1] if name != method]
+        if left and left != narrower[-1]:
+            narrower.append(left)
+    tables = [_graph_table(study, graphs, left, top) for left in narrower]
+    return _first_that_fits(tables, console)
+
+
+def _graph_table(
+    study: Study, graphs: Sequence[Comparison], shown: Sequence[str], top: int
+) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    which = f"The {top} graphs of largest loss: gap" if top else "Gap"
+    table = Table(
+        title=f"{which} to the proven bound in % (peak of orders, slab of packers and plans)",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        title_justify="left",
+        title_style="",
+        show_footer=len(study.comparisons) > 1,
+    )
+    table.add_column("graph", no_wrap=True, footer="worst of all" if top else "worst")
+    table.add_column("ops", justify="right", no_wrap=True)
+    for method in shown:
+        rows = [row for c in study.comparisons if (row := c.row(method)) is not None]
+        worst = max((row.gap for row in rows), default=0.0)
+        table.add_column(heading(method), justify="right", no_wrap=True, footer=percent(worst))
+    for name in ("least slab", "proof", "s"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for c in graphs:
+        table.add_row(
+            c.graph.name,
+            str(len(c.graph.ops)),
+            *(cell(c, method) for method in shown),
+            format_bytes(c.best_slab),
+            proofs(c),
+            f"{c.result.runtime:.2f}",
+        )
+    return table
+
+
+def _first_that_fits(tables: Sequence[Table], console: Console) -> Table:
+    anyhow = console.options.update(max_width=1000)
+    fits = (t for t in tables if console.measure(t, options=anyhow).maximum <= console.width)
+    return next(fits, tables[-1])
+
+
+def _remarks(study: Study, top: int) -> list[str]:
+    found = [gap_summary(study.comparisons)]
+    against, rows = rows_against_optimum(study.comparisons)
+    found.append(f"{against:,} of {rows:,} rows measured against a proved optimum")
+    if top:
+        found[-1] += f"; {len(study.comparisons) - top} more graphs: --top 0 prints them"
+    ran = {row.method for c in study.comparisons for row in c.rows}
+    none = [m.name for m in study.methods if m.name not in ran]
+    if none:
+        found.append(f"no figures on any graph: {', '.join(none)}")
+    failed = troubles(study)
+    found += [f"{name}  {f.method}: {f.trouble}: {f.reason}" for name, f in failed[:MOST_TROUBLES]]
+    if len(failed) > MOST_TROUBLES:
+        found.append(f"{len(failed) - MOST_TROUBLES} more methods failed: --csv has the reasons")
+    return found
+
+
+def gap_summary(comparisons: Sequence[Comparison]) -> str:
+    """Return one sentence over all graphs: on how many peak and slab are proved least."""
+    slabs = sum(c.best_slab == c.slab_bound for c in comparisons)
+    peaks = sum(c.best_peak == c.peak_bound for c in comparisons)
+    equal = sum(c.result.slab_proof is Proof.JOINT for c in comparisons)
+    return (
+        f"{len(comparisons)} graphs: least slab proved on {slabs}, on {equal} of them equal to the "
+        f"least peak; least peak proved on {peaks}"
+    )
