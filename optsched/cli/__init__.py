@@ -9,7 +9,19 @@ import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
 
-from optsched.cli import check, compare, convert, exits, explain, info, pack, solve, warmup
+from optsched.cli import (
+    check,
+    compare,
+    convert,
+    exits,
+    explain,
+    hunt,
+    info,
+    pack,
+    report,
+    solve,
+    warmup,
+)
 from optsched.errors import OptschedError
 
 COMMANDS: dict[str, ModuleType] = {
@@ -17,6 +29,8 @@ COMMANDS: dict[str, ModuleType] = {
     "compare": compare,
     "check": check,
     "explain": explain,
+    "hunt": hunt,
+    "report": report,
     "info": info,
     "convert": convert,
     "pack": pack,
