@@ -1,0 +1,128 @@
+"""Hunt for small instances on which a method is as bad as possible."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from optsched.cli import exits
+from optsched.cli.inputs import protect
+from optsched.cli.options import add_input_bytes, natural, positive, seconds
+from optsched.cli.output import print_result, progress
+from optsched.errors import UsageError
+
+if TYPE_CHECKING:
+    from optsched.graph import Graph
+    from optsched.hunt import Progress, Quarry
+    from optsched.problem import PackingProblem
+    from optsched.report.progress import ProgressLine
+
+HELP = "find small instances on which a method is as bad as possible"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("--method", required=True, help="an ordering, a packer, or ordering+packer")
+    parser.add_argument("--versus", metavar="METHOD", help="a method of the same kind to lose to")
+    parser.add_argument("--objective", choices=("ratio", "difference"), default="ratio")
+    parser.add_argument(
+        "--max-ops", type=positive, default=10, metavar="N", help="or buffers; 10 by default"
+    )
+    parser.add_argument(
+        "--max-bytes", type=positive, default=100, metavar="N", help="of a buffer; 100 by default"
+    )
+    parser.add_argument(
+        "--from", dest="source", metavar="FILE", help="shrink this graph or packing instead"
+    )
+    parser.add_argument(
+        "--at-least", metavar="X", help="with --from: the loss that is kept; its own by default"
+    )
+    parser.add_argument("-o", "--output", required=True, help="file of the instance; plans beside")
+    parser.add_argument(
+        "--time-limit", type=seconds, default=60.0, metavar="S", help="60 by default; inf for none"
+    )
+    parser.add_argument(
+        "--max-tries",
+        type=positive,
+        metavar="N",
+        help="instances to try; where it ends the hunt, a seed gives one answer",
+    )
+    parser.add_argument("--seed", type=natural, default=0, metavar="N")
+    add_input_bytes(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what the arguments ask for; return the exit code."""
+    from optsched.hunt import hunt, hunt_from
+    from optsched.report.hunt import hunt_record, hunt_text, write_find
+
+    quarry = _quarry(args)
+    if os.path.isdir(args.output) or not Path(args.output).parent.is_dir():
+        raise UsageError(f"{args.output}: this is no file in a folder that exists")
+    protect(args.output, args.source)
+    source = None if args.source is None else _read(args)
+    with progress(f"{args.method}  ") as line:
+        show = _shower(line)
+        if source is None:
+            done = hunt(quarry, name=_stem(args.output), on_progress=show)
+        else:
+            done = hunt_from(source, quarry, on_progress=show)
+    files = {} if done.find is None else write_find(Path(args.output), done.find)
+    print_result(args, hunt_record(quarry, done, files), hunt_text(quarry, done, files))
+    if done.interrupted:
+        return exits.INTERRUPTED
+    if done.find is None:
+        return exits.NOTHING_FOUND
+    return exits.OK if done.find.optimum.proved else exits.UNPROVED
+
+
+def _quarry(args: argparse.Namespace) -> Quarry:
+    from optsched.hunt import Objective, Quarry
+
+    if args.at_least is not None and args.source is None:
+        raise UsageError("--at-least goes with --from")
+    limit = None if args.time_limit == float("inf") else args.time_limit
+    if limit is None and args.max_tries is None and args.source is None:
+        raise UsageError("a hunt without --time-limit needs --max-tries: it has no end of its own")
+    return Quarry(
+        method=args.method,
+        versus=args.versus,
+        objective=Objective(args.objective),
+        max_ops=args.max_ops,
+        max_bytes=args.max_bytes,
+        seconds=limit,
+        tries=args.max_tries,
+        seed=args.seed,
+        at_least=None if args.at_least is None else _number(args.at_least),
+    )
+
+
+def _number(text: str) -> Fraction:
+    try:
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise UsageError(f"--at-least wants a number such as 1.2, got {text!r}") from None
+
+
+def _read(args: argparse.Namespace) -> Graph | PackingProblem:
+    from optsched.formats import FORMATS, read_graph, read_packing, sniff_file
+
+    if FORMATS[sniff_file(args.source)] == "a packing":
+        return read_packing(args.source).problem
+    return read_graph(args.source, input_bytes=args.input_bytes)
+
+
+def _stem(path: str) -> str:
+    return Path(path).name.split(".")[0] or "found"
+
+
+def _shower(line: ProgressLine) -> Callable[[Progress], None]:
+    def show(at: Progress) -> None:
+        best = "nothing yet" if at.best is None else f"{at.best.objective} {at.best.score:.4g}"
+        line.say(f"{at.seconds:6.1f} s  {best}  {at.tried:,} tried  {at.phase}")
+
+    return show

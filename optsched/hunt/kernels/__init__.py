@@ -1,0 +1,1 @@
+"""Compiled exhaustion of tiny graphs and packings."""

@@ -1,0 +1,54 @@
+"""How bad a method is on one instance, compared exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Objective(StrEnum):
+    """What a hunt makes as large as it can."""
+
+    RATIO = "ratio"
+    """The method's bytes over the rival's."""
+    DIFFERENCE = "difference"
+    """The method's bytes less the rival's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A method's bytes beside its rival's: the optimum, or another method.
+
+    Parameters
+    ----------
+    value, rival
+        Bytes.
+    objective
+        How two losses are compared.
+    """
+
+    value: int
+    rival: int
+    objective: Objective = Objective.RATIO
+
+    @property
+    def score(self) -> float:
+        """The objective, for people and for a search; 1 or 0 where nothing is lost."""
+        if self.objective is Objective.DIFFERENCE:
+            return float(self.value - self.rival)
+        return self.value / self.rival if self.rival else 1.0
+
+    @property
+    def loses(self) -> bool:
+        """Whether the method is worse at all."""
+        return self.value > self.rival
+
+    def reaches(self, other: Loss) -> bool:
+        """Whether this loss is at least the other, which is one, in exact integers."""
+        return self.rival <= other.most_rival(self.value)
+
+    def most_rival(self, value: int) -> int:
+        """Bytes that a rival of a method with `value` may need at most, for as bad a loss."""
+        if self.objective is Objective.DIFFERENCE:
+            return value - (self.value - self.rival)
+        return value * self.rival // self.value if self.value else value
