@@ -147,6 +147,89 @@ def test_compare_takes_folders_and_methods(
     }
 
 
+def test_compare_writes_csv_and_markdown(graph: str, tmp_path: Path) -> None:
+    table, text = tmp_path / "rows.csv", tmp_path / "rows.md"
+    argv = ["compare", graph, "--methods", "lpmf+skyline,recorded", "--csv", str(table)]
+    assert main([*argv, "--markdown", str(text)]) == 0
+    assert [line.split(",")[4] for line in table.read_text().splitlines()] == [
+        "method",
+        "lpmf+skyline",
+        "recorded",
+        "optsched",
+    ]
+    assert "## Performance profile" in text.read_text()
+
+
+def test_compare_goes_on_past_bad_files(
+    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["solve", graph, "-o", str(tmp_path / "plan.json")]) == 0
+    capsys.readouterr()
+    argv = ["compare", str(tmp_path), "--methods", "lpmf", "--json"]
+    # A plan beside graphs is no fault; a broken file is one, and so is a plan asked for by name.
+    assert main(argv) == 0
+    printed = capsys.readouterr()
+    assert "passed over: " in printed.err
+    assert [s["bad"] for s in json.loads(printed.out)["skipped"]] == [False]
+    (tmp_path / "broken.json").write_text('{"format": "optsched-graph/1", "ops": 3}')
+    assert main(argv) == 2
+    printed = capsys.readouterr()
+    assert "error: " in printed.err
+    assert {row["instance"] for row in json.loads(printed.out)["rows"]} == {"diamond"}
+    assert main(["compare", str(tmp_path / "plan.json")]) == 2
+
+
+def test_compare_refuses_a_plan_that_breaks_a_rule(
+    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "plans" / "diamond.json"
+    plan.parent.mkdir()
+    assert main(["solve", graph, "-o", str(plan)]) == 0
+    capsys.readouterr()
+    argv = ["compare", graph, "--plan", f"mine={plan.parent}", "--json"]
+    assert main(argv) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(r["method"], r["slab"]) for r in rows] == [("mine", 18), ("optsched", 18)]
+    record = json.loads(plan.read_text())
+    record["offsets"]["a"] = record["offsets"]["b"]
+    plan.write_text(json.dumps(record))
+    assert main(argv) == 1
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [r["trouble"] for r in rows] == [None, "refused"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal to a child process")
+def test_an_interrupted_comparison_is_taken_up_again(tmp_path: Path) -> None:
+    graphs, journal = tmp_path / "graphs", tmp_path / "journal"
+    graphs.mkdir()
+    write_graph(graphs / "a.json", diamond())
+    write_graph(graphs / "b.json", _hard_graph())
+    argv = ["compare", str(graphs), "--methods", "lpmf,cpsat:600", "--time-limit", "1"]
+    command = [sys.executable, "-m", "optsched", *argv, "--resume", str(journal), "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        until = time.monotonic() + 60
+        # All of the first graph, our own method and LPMF on the second; then CP-SAT runs for long.
+        while not journal.exists() or journal.read_bytes().count(b"\n") < 6:
+            assert process.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    record = json.loads(out)
+    assert record["interrupted"]
+    assert b"the same command goes on from here" in err
+    rows = {(r["instance"], r["method"]): r for r in record["rows"]}
+    assert len(rows) == 6
+    last = rows["random", "cpsat:600"]
+    assert "interrupted" in (last["stop_reason"], last["trouble"])
+    argv[-3] = "lpmf"
+    again = subprocess.run([*command[:3], *argv, *command[-3:]], capture_output=True)
+    assert again.returncode == 0, again.stderr
+    assert b"4 rows were there" in again.stderr
+
+
 def test_info_and_convert(graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "copy.json.gz"
     assert main(["convert", graph, "-o", str(other)]) == 0
@@ -177,6 +260,12 @@ BAD = {
     "bad capacity": (["solve", "GRAPH", "--capacity", "lots"], "'lots' is no number of bytes"),
     "unknown method": (["compare", "GRAPH", "--methods", "magic"], "unknown method 'magic'"),
     "empty folder": (["compare", "EMPTY"], "no .json"),
+    "compare overwrites": (["compare", "GRAPH", "--csv", "GRAPH"], "would overwrite an input"),
+    "no journal": (["compare", "GRAPH", "--resume", "EMPTY/../journal.txt"], "no journal"),
+    "no folder": (["compare", "GRAPH", "--csv", "nowhere/rows.csv"], "no such folder"),
+    "retry what": (["compare", "GRAPH", "--retry-failed"], "goes with --resume"),
+    "one name twice": (["compare", "GRAPH", "--csv", "x", "--markdown", "x"], "two outputs"),
+    "no such plan": (["compare", "GRAPH", "--plan", "mine=nowhere"], "no such plan"),
     "overwrite": (["convert", "GRAPH", "-o", "GRAPH"], "would overwrite an input"),
     "check without plan": (["check", "GRAPH"], "check needs a graph and a plan"),
 }
@@ -187,6 +276,7 @@ def test_bad_usage_is_one_line_and_code_two(
     case: str, graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty").mkdir()
+    (tmp_path / "journal.txt").write_text("something else")
     argv, message = BAD[case]
     argv = [a.replace("GRAPH", graph).replace("EMPTY", str(tmp_path / "empty")) for a in argv]
     before = Path(graph).read_bytes()

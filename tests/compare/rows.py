@@ -1,0 +1,15 @@
+"""What two runs of a study have in common."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from optsched.compare import Failed, Row, Study
+
+
+def rows_without_times(study: Study) -> list[Row | Failed]:
+    """Return all rows of a study, its failures last, with no seconds."""
+    rows: list[Row | Failed] = [
+        replace(row, runtime=0.0) for c in study.comparisons for row in c.rows
+    ]
+    return rows + [replace(f, runtime=0.0) for c in study.comparisons for f in c.failed]

@@ -1,0 +1,120 @@
+"""The journal: what is in it is not done again, and nothing in it is believed that is damaged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from experiments.small_graphs.graphs import aligned, chain, diamond
+from optsched.compare import Journal, Setup, Study, compare_files, parse_methods
+from optsched.compare.journal import keys_of
+from optsched.compare.methods import with_reference
+from optsched.compare.rows import Failed, Measured, Trouble
+from optsched.compare.task import Task
+from optsched.errors import UsageError
+from optsched.formats import write_graph
+from optsched.result import Limits
+from tests.compare.rows import rows_without_times
+
+SETUP = Setup(parse_methods(["bfs", "naive", "skyline"]), Limits(seconds=10.0), jobs=0)
+METHODS = 4
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> list[str]:
+    for graph in (chain(), diamond(), aligned()):
+        write_graph(tmp_path / f"{graph.name}.json", graph)
+    return sorted(str(path) for path in tmp_path.glob("*.json"))
+
+
+def study(paths: list[str], journal: Path, setup: Setup = SETUP) -> tuple[Study, Journal]:
+    with Journal(journal) as kept:
+        return compare_files(paths, setup, journal=kept), kept
+
+
+def test_a_rerun_measures_nothing_again(paths: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    first, _ = study(paths, path)
+    size = path.stat().st_size
+    again, _ = study(paths, path)
+    assert (first.reused, again.reused) == (0, METHODS * 3)
+    assert path.stat().st_size == size
+    # Even the seconds are those of the first run, and our own results whole, with plan and trace.
+    assert again.comparisons == first.comparisons
+
+
+def test_it_goes_on_after_a_line_that_was_cut_off(paths: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    first, _ = study(paths, path)
+    whole = path.read_bytes()
+    last = len(whole) - whole.rindex(b"\n", 0, -1) - 1
+    for cut in (1, 40, last - 1):
+        path.write_bytes(whole[:-cut])
+        again, kept = study(paths, path)
+        lost = 0 if cut == 1 else 1
+        assert (again.reused, kept.damaged) == (METHODS * 3 - lost, lost)
+        assert rows_without_times(again) == rows_without_times(first)
+        # What was cut off stays as it is, what was done again stands on a line of its own.
+        assert path.read_bytes().startswith(whole[:-cut] + b"\n")
+        assert study(paths, path)[0].reused == METHODS * 3
+
+
+def test_a_changed_number_is_noticed(paths: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    first, _ = study(paths, path)
+    lines = path.read_text().splitlines()
+    record = json.loads(lines[2])
+    record["slab"] -= 1
+    path.write_text("\n".join([*lines[:2], json.dumps(record), *lines[3:]]) + "\n")
+    again, kept = study(paths, path)
+    assert kept.damaged == 1
+    assert rows_without_times(again) == rows_without_times(first)
+
+
+def test_packings_go_with_the_order_they_were_given(paths: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    study(paths, path)
+    lines = path.read_text().splitlines()
+    kept = [line for line in lines if '"method":"optsched"' not in line]
+    path.write_text("\n".join(kept) + "\n")
+    # Without our own result two packings a graph are measured again with it.
+    assert study(paths, path)[0].reused == 3
+
+
+def test_keys_tell_apart_what_may_differ(paths: list[str]) -> None:
+    methods, reference = with_reference(SETUP.methods)
+    base = Task(0, paths[0], methods, reference, Limits(seconds=1.0))
+    tasks = [
+        base,
+        Task(0, paths[1], methods, reference, Limits(seconds=1.0)),
+        Task(0, paths[0], methods, reference, Limits(seconds=2.0)),
+        Task(0, paths[0], methods, reference, Limits(seconds=1.0, seed=1)),
+        Task(0, paths[0], methods, reference, Limits(seconds=1.0), in_place=True),
+        Task(0, paths[0], methods, reference, Limits(seconds=1.0), input_bytes="true"),
+    ]
+    keys = [key for task in tasks for key in keys_of(task).values()]
+    assert len(set(keys)) == len(tasks) * METHODS
+    assert keys_of(base) == keys_of(Task(9, paths[0], methods, reference, Limits(seconds=1.0)))
+
+
+def test_another_file_is_left_as_it_is(paths: list[str]) -> None:
+    before = Path(paths[0]).read_bytes()
+    with pytest.raises(UsageError, match="no journal"):
+        Journal(paths[0])
+    assert Path(paths[0]).read_bytes() == before
+
+
+def test_failures_are_kept_unless_they_are_to_be_tried_again(tmp_path: Path) -> None:
+    path, kind = tmp_path / "journal", SETUP.methods[0].kind
+    lost = Failed("bfs", kind, Trouble.DIED, "gone", 1.5)
+    cut = Failed("dfs", kind, Trouble.INTERRUPTED, "cut")
+    fine = Measured("lpmf", kind, 3, 4, 0.5)
+    with Journal(path) as journal:
+        for key, outcome in (("a", lost), ("b", cut), ("c", fine)):
+            journal.put(key, "g.json", outcome)
+    with Journal(path) as journal:
+        assert [journal.get(key) for key in "abc"] == [lost, None, fine]
+    with Journal(path, retry=True) as journal:
+        assert [journal.get(key) for key in "abc"] == [None, None, fine]

@@ -1,0 +1,146 @@
+"""One graph: figures by hand, and methods that fail are rows."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+import heuristics
+from experiments.small_graphs.graphs import chain, diamond, two_towers
+from heuristics import ORDERINGS
+from optsched.check import check_plan
+from optsched.compare import Comparison, Kind, Trouble, compare_methods
+from optsched.compare.measure import Bench
+from optsched.compare.methods import parse_methods
+from optsched.errors import UsageError
+from optsched.formats import read_graph, write_plan
+from optsched.graph import Graph
+from optsched.pipeline import solve
+from optsched.result import Limits, Proof, Status
+
+ROOT = Path(__file__).resolve().parents[2]
+FAST = Limits(seconds=10.0)
+
+
+def figures(comparison: Comparison, method: str) -> tuple[int, int, float, float]:
+    row = comparison.row(method)
+    assert row is not None
+    return row.peak, row.slab, row.gap, row.excess
+
+
+def test_figures_of_a_graph_solved_by_hand() -> None:
+    # Orders of the diamond: left first has 20 live bytes, right first 18, the least.
+    found = compare_methods(diamond(), methods=["program", "naive", "program+naive"], limits=FAST)
+    assert figures(found, "program") == (20, 20, 2 / 20, 20 / 18 - 1)
+    assert figures(found, "naive")[0] == 18
+    row = found.row("program+naive")
+    assert row is not None
+    assert (row.kind, row.peak, row.fragmentation) == (Kind.PLAN, 20, row.slab - 20)
+    assert row.excess == row.slab / 18 - 1
+    ours = found.row("optsched")
+    assert ours is not None
+    assert (ours.status, ours.proof, ours.gap) == (Status.OPTIMAL, Proof.JOINT, 0)
+    assert all(row.against_optimum for row in found.rows)
+    assert (found.peak_bound, found.slab_bound, found.best_peak, found.best_slab) == (18,) * 4
+
+
+def test_rows_keep_the_order_asked_for() -> None:
+    asked = ["optsched", "naive", "bfs", "cpsat:5"]
+    found = compare_methods(two_towers(), methods=asked, limits=FAST)
+    assert [row.method for row in found.rows] == asked
+
+
+def test_a_crash_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(graph: Graph, seed: int) -> None:
+        raise ZeroDivisionError("three\nlines\nlong")
+
+    monkeypatch.setitem(heuristics.ORDERINGS, "bfs", crash)  # type: ignore[arg-type]
+    found = compare_methods(chain(), methods=["bfs", "bfs+naive", "lpmf"], limits=FAST)
+    assert [row.method for row in found.rows] == ["lpmf", "optsched"]
+    assert [f.method for f in found.failed] == ["bfs", "bfs+naive"]
+    assert {f.trouble for f in found.failed} == {Trouble.FAILED}
+    assert found.failed[0].reason == "ZeroDivisionError: three lines long"
+
+
+def test_an_order_that_breaks_a_rule_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    backwards = lambda graph, seed: ORDERINGS["program"](graph, seed)[::-1]  # noqa: E731
+    monkeypatch.setitem(heuristics.ORDERINGS, "dfs", backwards)
+    found = compare_methods(chain(), methods=["dfs"], limits=FAST)
+    assert [(f.method, f.trouble) for f in found.failed] == [("dfs", Trouble.REFUSED)]
+
+
+def test_where_our_own_method_fails_others_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(*args: object, **options: object) -> None:
+        raise RuntimeError("lost")
+
+    monkeypatch.setattr("optsched.compare.measure.solve", crash)
+    found = compare_methods(chain(), methods=["lpmf", "naive"], limits=FAST)
+    assert [row.method for row in found.rows] == ["lpmf"]
+    troubles = {f.method: f.trouble for f in found.failed}
+    assert troubles == {"naive": Trouble.ABSENT, "optsched": Trouble.FAILED}
+    assert not any(row.against_optimum for row in found.rows)
+    with pytest.raises(UsageError, match=r"no method made a plan of chain: .*RuntimeError: lost"):
+        compare_methods(chain(), methods=["optsched"], limits=FAST)
+
+
+def test_plans_from_files_and_folders(tmp_path: Path) -> None:
+    graph, other = diamond(), chain()
+    plan = solve(graph, limits=FAST).plan
+    assert plan is not None
+    write_plan(tmp_path / "diamond.json", graph, plan)
+    bench = Bench(graph, FAST)
+    for path in (tmp_path / "diamond.json", tmp_path):
+        (method,) = parse_methods([f"mine={path}"])
+        found = bench.measure(method)
+        checked = check_plan(graph, plan)
+        assert (found.peak, found.slab) == (checked.peak, checked.slab)  # type: ignore[union-attr]
+    lost = Bench(other, FAST).measure(method)
+    assert lost.trouble is Trouble.ABSENT  # type: ignore[union-attr]
+
+
+def test_a_tampered_plan_is_refused(tmp_path: Path) -> None:
+    graph, path = diamond(), tmp_path / "p.json"
+    plan = solve(graph, limits=FAST).plan
+    assert plan is not None
+    write_plan(path, graph, plan)
+    record = json.loads(path.read_text())
+    record["offsets"]["a"] = record["offsets"]["b"]
+    path.write_text(json.dumps(record))
+    found = compare_methods(graph, methods=[f"mine={path}"], limits=FAST)
+    assert found.failed[0].trouble is Trouble.REFUSED
+    assert "overlap" in found.failed[0].reason
+
+
+def test_recorded_orders_have_the_peaks_that_inductor_wrote_down() -> None:
+    path = ROOT / "instances" / "inductor" / "alexnet_bs128.bwd.json.gz"
+    recorded = json.loads(gzip.decompress(path.read_bytes()))["extra"]
+    bench = Bench(read_graph(path), FAST, path=str(path))
+    for method in parse_methods(["all-recorded"]):
+        name = method.name.partition(":")[2] or recorded["chosen"]
+        found = bench.measure(method)
+        assert found.peak == recorded["peaks"][name], method.name  # type: ignore[union-attr]
+
+
+def test_orders_by_name_are_read_and_wrong_ones_refused(tmp_path: Path) -> None:
+    nodes = [{"name": n, "buffer_names": [n]} for n in "ab"]
+    buffers = [
+        {
+            "name": name,
+            "size_alloc": 4,
+            "size_free": 4,
+            "is_input": False,
+            "is_output": name == "b",
+            "deps": deps,
+        }
+        for name, deps in (("a", []), ("b", ["a"]))
+    ]
+    path = tmp_path / "g.json"
+    (method,) = parse_methods(["recorded"])
+    for order, wanted in ((["a", "b"], None), (["b", "a"], "refused"), (["a", "c"], "failed")):
+        document = {"nodes": nodes, "buffers": buffers, "extra": {"reference_order": order}}
+        path.write_text(json.dumps(document))
+        found = Bench(read_graph(path), FAST, path=str(path)).measure(method)
+        assert getattr(found, "trouble", None) == wanted

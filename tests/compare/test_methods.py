@@ -1,0 +1,83 @@
+"""Names of methods: groups, patterns, pairs, solvers with seconds, plans; help for unknown ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from heuristics import ORDERINGS, PACKINGS
+from optsched.compare.methods import (
+    OUR_METHOD,
+    Exact,
+    Heuristic,
+    Kind,
+    PlanFile,
+    parse_methods,
+    with_reference,
+)
+from optsched.errors import UsageError
+from optsched.pipeline import Engine
+
+
+def names(*given: str) -> list[str]:
+    return [method.name for method in parse_methods(given)]
+
+
+def test_by_default_everything_is_compared() -> None:
+    assert names() == [*ORDERINGS, *PACKINGS, OUR_METHOD]
+
+
+def test_kinds() -> None:
+    order, packing, pair = parse_methods(["lpmf", "naive", "lpmf+naive"])
+    assert [m.kind for m in (order, packing, pair)] == [Kind.ORDER, Kind.PACKING, Kind.PLAN]
+    assert pair == Heuristic("lpmf+naive", "lpmf", "naive")
+
+
+def test_groups_and_patterns() -> None:
+    assert names("all-orderings") == list(ORDERINGS)
+    assert len(names("all-pairs")) == len(ORDERINGS) * len(PACKINGS)
+    assert names("lpmf+*") == [f"lpmf+{p}" for p in PACKINGS]
+    assert names("xla_*") == [o for o in ORDERINGS if o.startswith("xla_")]
+    assert names("recorded+sky*") == ["recorded+skyline"]
+    assert names("bfs", "?fs") == ["bfs", "dfs"]
+
+
+def test_solvers_have_their_own_limits() -> None:
+    ours, cpsat, milp = parse_methods(["optsched:60", "cpsat:0.5", "milp"])
+    assert ours == Exact("optsched:60", None, 60.0)
+    assert cpsat == Exact("cpsat:0.5", Engine.CPSAT, 0.5)
+    assert milp == Exact("milp", Engine.MILP, None)
+
+
+def test_the_bound_comes_from_our_longest_run() -> None:
+    methods, best = with_reference(parse_methods(["optsched:1", "optsched:9", "lpmf"]))
+    assert (len(methods), best.name) == (3, "optsched:9")
+    methods, best = with_reference(parse_methods(["lpmf", "cpsat"]))
+    assert ([m.name for m in methods], best.name) == (["lpmf", "cpsat", "optsched"], "optsched")
+
+
+def test_plans_from_files(tmp_path: Path) -> None:
+    path = str(tmp_path)
+    assert parse_methods([f"mine={path}"]) == (PlanFile("mine", path),)
+    assert parse_methods([f"plan:{path}"]) == (PlanFile(f"plan:{path}", path),)
+
+
+UNKNOWN = {
+    "lpfm": "unknown method 'lpfm'; nearest are: lpmf",
+    "lpfm+naive": "unknown ordering 'lpfm' in .*; nearest are: lpmf",
+    "lpmf+first_fit": "unknown packing 'first_fit' in .*; nearest are: first_fit_",
+    "zz*": "no method matches 'zz\\*'",
+    "cpsat:soon": "'soon' is no number of seconds",
+    "milp:0": "'0' is no number of seconds",
+    "optsched:nan": "'nan' is no number of seconds",
+    "mine=nowhere.json": "nowhere.json: no such plan",
+    "=x": "plan:PATH or NAME=PATH",
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_is_unknown_is_said_in_one_line(name: str) -> None:
+    with pytest.raises(UsageError, match=UNKNOWN[name]) as raised:
+        parse_methods([name])
+    assert "\n" not in str(raised.value)

@@ -1,0 +1,114 @@
+"""Processes that die or hang: a row says so, the rest goes on; their number changes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from experiments.small_graphs.graphs import chain, diamond, two_towers
+from optsched.compare import Failed, Setup, Study, Trouble, compare_files, parse_methods
+from optsched.compare.methods import with_reference
+from optsched.compare.rows import Measured, Outcome
+from optsched.compare.task import Message, Opened, Task, Unreadable
+from optsched.compare.workers import run_tasks
+from optsched.formats import write_graph
+from optsched.result import Limits, StopReason
+from tests.compare import acts
+from tests.compare.rows import rows_without_times
+
+posix = pytest.mark.skipif(os.name != "posix", reason="a process kills itself by a POSIX signal")
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> list[str]:
+    for graph in (chain(), diamond(), two_towers()):
+        write_graph(tmp_path / f"{graph.name}.json", graph)
+    return sorted(str(path) for path in tmp_path.glob("*.json"))
+
+
+def run(
+    paths: list[str],
+    work: Callable[[Task, Callable[[Message], None]], None],
+    *,
+    seconds: float = 10.0,
+    grace: float = 30.0,
+    jobs: int = 1,
+) -> list[tuple[int, Message]]:
+    methods, reference = with_reference(parse_methods(["lpmf", "bfs", "naive"]))
+    tasks = [Task(i, p, methods, reference, Limits(seconds)) for i, p in enumerate(paths)]
+    told: list[tuple[int, Message]] = []
+    assert run_tasks(
+        tasks, lambda t, m: told.append((t.number, m)), jobs=jobs, grace=grace, work=work
+    )
+    return told
+
+
+def outcomes(told: list[tuple[int, Message]], number: int) -> dict[str, Outcome]:
+    return {m.method: m for i, m in told if i == number and isinstance(m, Measured | Failed)}
+
+
+@posix
+def test_a_process_that_is_killed_is_a_row(paths: list[str]) -> None:
+    told = run(paths[:2], acts.dying)
+    for number in (0, 1):
+        found = outcomes(told, number)
+        assert set(found) == {"lpmf", "bfs", "naive", "optsched"}
+        lost = found["bfs"]
+        assert isinstance(lost, Failed)
+        assert lost.trouble is Trouble.DIED
+        assert "SIGKILL" in lost.reason
+        # Packings are given the order that our own method found before the process died.
+        assert all(isinstance(found[name], Measured) for name in ("lpmf", "naive", "optsched"))
+
+
+def test_a_method_that_hangs_is_ended(paths: list[str]) -> None:
+    found = outcomes(run(paths[:1], acts.hanging, seconds=0.5, grace=1.0), 0)
+    lost = found["bfs"]
+    assert isinstance(lost, Failed)
+    assert lost.trouble is Trouble.TIMED_OUT
+    assert lost.reason == "not done long after its limit of 0.5 s"
+    assert lost.runtime >= 1.5
+    assert all(isinstance(found[name], Measured) for name in ("lpmf", "naive", "optsched"))
+
+
+def test_a_process_that_ends_while_it_reads_costs_one_graph(paths: list[str]) -> None:
+    told = run(paths[:2], acts.exiting)
+    assert [number for number, _ in told] == [0, 1]
+    for _, message in told:
+        assert isinstance(message, Unreadable)
+        assert message.bad
+        assert "exit code 7 while it read the graph" in message.reason
+
+
+def test_the_number_of_processes_changes_nothing(paths: list[str]) -> None:
+    def study(jobs: int) -> Study:
+        methods = parse_methods(["bfs", "naive", "lpmf+naive", "recorded"])
+        return compare_files(paths, Setup(methods, Limits(seconds=10.0), jobs=jobs))
+
+    here, one, two = (study(jobs) for jobs in (0, 1, 2))
+    assert rows_without_times(here) == rows_without_times(one) == rows_without_times(two)
+    assert [c.path for c in two.comparisons] == paths
+    assert [c.graph for c in two.comparisons] == [c.graph for c in here.comparisons]
+
+
+def test_ctrl_c_keeps_what_is_there(paths: list[str]) -> None:
+    methods, reference = with_reference(parse_methods(["lpmf"]))
+    tasks = [Task(i, p, methods, reference, Limits(10.0)) for i, p in enumerate(paths)]
+    told: list[Message] = []
+
+    def handle(task: Task, message: Message) -> None:
+        told.append(message)
+        if isinstance(message, Measured):
+            raise KeyboardInterrupt
+
+    for jobs in (0, 2):
+        told.clear()
+        assert not run_tasks(tasks, handle, jobs=jobs)
+        first = next(m for m in told if isinstance(m, Measured))
+        assert first.method == "optsched"
+        assert first.result is not None
+        assert first.result.stop_reason is StopReason.PROVED
+        assert isinstance(told[0], Opened)
