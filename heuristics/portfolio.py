@@ -25,6 +25,15 @@ PROMISING_PACKINGS = (
     "linear_scan",
 )
 """Tried in this sequence; the other packings seldom win and cost more."""
+MANY_BUFFERS = 20_000
+"""From so many buffers on the packings of :data:`DOMINATED` are left out."""
+DOMINATED = {
+    "hill_climb": "with so many buffers it is first fit by size",
+    "best_fit_area": "never the best on large traces, and the slowest",
+    "greedy_by_breadth": "never better than first fit by breadth on large traces, and slower",
+    "naive": "no packing is larger",
+}
+"""Packings that bring nothing new where buffers are many, and why."""
 RANDOM_RUNS = 20
 """Randomised LPMF runs, half of them backwards."""
 RANDOM_WORK = 200_000
@@ -59,6 +68,24 @@ def candidate_orders(
         name, order = _random_order(graph, seed, run, best or 0)
         best = min(best or 0, peak_memory(graph, order))
         yield name, order
+
+
+def packing_turn(buffers: int) -> list[str]:
+    """Return the names of all packings that are worth their time for so many buffers.
+
+    Promising ones come first, the baseline and the slowest last; see :data:`DOMINATED` for what is
+    left out.
+    """
+    last = ("naive", "hill_climb")
+    rest = [name for name in PACKINGS if name not in (*PROMISING_PACKINGS, *last)]
+    turn = (*PROMISING_PACKINGS, *rest, *last)
+    left_out = packings_left_out(buffers)
+    return [name for name in turn if name not in left_out]
+
+
+def packings_left_out(buffers: int) -> dict[str, str]:
+    """Return the packings that are not worth their time for so many buffers, and why."""
+    return DOMINATED if buffers >= MANY_BUFFERS else {}
 
 
 def candidate_offsets(

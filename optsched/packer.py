@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from heuristics import PACKINGS
+from heuristics.portfolio import packing_turn, packings_left_out
 from optsched.arrays import IntArray
 from optsched.check import check_packing
 from optsched.problem import PackingProblem
@@ -35,6 +36,8 @@ class PackingResult:
         What stands behind the slab when it meets the bound, `claimed`, or None.
     stop_reason, capacity, runtime
         As in :class:`optsched.result.Result`.
+    left_out
+        Heuristic packers that were not tried since there are many buffers, and why not.
     """
 
     offsets: IntArray | None
@@ -44,6 +47,7 @@ class PackingResult:
     stop_reason: StopReason
     capacity: int | None = None
     runtime: float = 0.0
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def status(self) -> Status:
@@ -155,16 +159,18 @@ class _Search:
             self.on_event(Event(elapsed, value, self.bound, source))
 
     def run_heuristics(self) -> None:
-        """Try the heuristic packers, the best one first."""
-        names = sorted(PACKINGS, key=lambda name: name != "skyline")
-        for name in names:
-            if self.done():
+        """Try the heuristic packers, the best one first; that one whatever the time."""
+        for name in packing_turn(len(self.problem)):
+            late = self.offsets is not None and self.limits_left().seconds == 0
+            if self.done() or late:
                 return
             if name != "hill_climb":
                 self.offer(PACKINGS[name](self.problem), name)
 
     def run_hill_climb(self) -> None:
         """Try the one packer that is slower than a search that succeeds."""
+        if "hill_climb" not in packing_turn(len(self.problem)) or self.limits_left().seconds == 0:
+            return
         self.offer(PACKINGS["hill_climb"](self.problem), "hill_climb")
 
     def run_engine(self) -> None:
@@ -240,6 +246,7 @@ class _Search:
             stop_reason=self._reason(),
             capacity=self.capacity,
             runtime=time.perf_counter() - self.started,
+            left_out={} if self.done() else packings_left_out(len(self.problem)),
         )
 
     def _reason(self) -> StopReason:

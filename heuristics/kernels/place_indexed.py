@@ -112,31 +112,50 @@ def find_hole(
 ) -> int:
     """Return the offset of the lowest or tightest hole between the ranges of several lists.
 
-    List `l` is `lows[at[l]:end[l]]` with its `highs`, not empty; `at`, `keys` and `items` are
-    overwritten.
+    List `l` is `lows[at[l]:end[l]]` with its `highs`, not empty; `at`, `end`, `keys` and `items`
+    are overwritten. The longest list is walked through, the others are merged by a heap.
     """
+    longest = 0
+    for q in range(1, lists):
+        if end[q] - at[q] > end[longest] - at[longest]:
+            longest = q
+    p, past = 0, 0
+    if lists > 0:
+        p, past, lists = at[longest], end[longest], lists - 1
+        at[longest], end[longest] = at[lists], end[lists]
     for q in range(lists):
         keys[q], items[q] = lows[at[q]], q
     for q in range(lists // 2 - 1, -1, -1):
         sink(keys, items, q, lists)
     low, best, spare = 0, -1, 2**62
-    while lists > 0:
+    while p < past or lists > 0:
+        walks = p < past and (lists == 0 or lows[p] <= keys[0])
+        room = (lows[p] if walks else keys[0]) - low
         # Division is slow, so first what holds for any padding below `alignment`.
-        if size <= keys[0] - low < spare + alignment:
+        if size <= room < spare + alignment:
             found = align(low, alignment)
-            if size <= keys[0] - found < spare:
-                best, spare = found, keys[0] - found
+            if size <= low + room - found < spare:
+                best, spare = found, low + room - found
                 if not tightest or spare == size:
                     return best
-        q = items[0]
-        p, past = at[q], end[q]
-        low = max(low, highs[p])
-        p += 1
-        while p < past and highs[p] <= low:
+        if walks:
+            low = max(low, highs[p])
             p += 1
-        at[q] = p
-        if p < past:
-            keys[0] = lows[p]
+            # What leaves too little room below it, whatever the other lists say, is passed at once.
+            while p < past and lows[p] - low < size:
+                low = max(low, highs[p])
+                p += 1
+            continue
+        q = items[0]
+        r = at[q]
+        low = max(low, highs[r])
+        r += 1
+        while r < end[q] and lows[r] - low < size:
+            low = max(low, highs[r])
+            r += 1
+        at[q] = r
+        if r < end[q]:
+            keys[0] = lows[r]
         else:
             lists -= 1
             keys[0], items[0] = keys[lists], items[lists]

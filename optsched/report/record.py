@@ -85,6 +85,7 @@ def pack_record(problem: PackingProblem, result: PackingResult) -> dict[str, Any
         "slab_proof": result.slab_proof,
         "runtime": round(result.runtime, 6),
         **_refused(packing_refusal(problem, result)),
+        **({"left_out": dict(result.left_out)} if result.left_out else {}),
         "offsets": None
         if result.offsets is None
         else dict(zip(problem.names, result.offsets.tolist(), strict=True)),

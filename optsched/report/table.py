@@ -69,5 +69,6 @@ def packing_text(problem: PackingProblem, result: PackingResult) -> str:
     ]
     if result.capacity is not None:
         lines.append(f"  {_capacity_line(result, packing_refusal(problem, result))}")
+    lines += [f"  not tried: {name}, {why}" for name, why in result.left_out.items()]
     lines.append(f"  {result.status} ({result.stop_reason}) after {result.runtime:.2f} s")
     return "\n".join(lines)
