@@ -32,7 +32,8 @@ class Slab:
     buffers
         Ids.
     start, end
-        Half-open steps in which each needs bytes that no other has.
+        Half-open steps in which each needs bytes that no other has; a buffer that is written in
+        place and gone in the same step has none, and is not here.
     offset, bytes
         First byte and size of each.
     """
@@ -119,7 +120,8 @@ def _slabs(graph: Graph, plan: Plan, ranges: IntArray) -> tuple[Slab, ...]:
     pools: dict[str, list[tuple[int, int, int, int, int]]] = {}
     for b, span in spans.items():
         buffer, offset = graph.buffers[b], plan.offsets[b]
-        pools.setdefault(buffer.pool, []).append((offset or 0, b, *span, buffer.size))
+        if span[0] < span[1]:
+            pools.setdefault(buffer.pool, []).append((offset or 0, b, *span, buffer.size))
     slabs = []
     for pool in sorted(pools):
         offset, ids, start, end, size = np.array(sorted(pools[pool]), np.int64).T
