@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import torch
 
 from experiments.capture_inductor.models import MODELS
+from experiments.capture_inductor.names import variant_name
 from optsched.plugins.inductor_capture import CapturedGraph, Observe, Phase, capture
 
 THREADS = 2
@@ -20,8 +23,9 @@ def capture_model(
     budget: float | None = None,
     fake_cuda: bool = False,
     observe: Observe | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> list[CapturedGraph]:
-    """Capture a model of the study; budget and device become part of its name."""
+    """Capture a model of the study; budget and device become part of its name, settings do not."""
     torch.set_num_threads(THREADS)
     graphs = capture(
         MODELS[name],
@@ -30,6 +34,7 @@ def capture_model(
         fake_cuda=fake_cuda,
         model=variant_name(name, budget, fake_cuda),
         observe=observe,
+        settings=settings,
     )
     for graph in graphs:
         graph.document["extra"].update(
@@ -38,12 +43,6 @@ def capture_model(
             transformers=_version("transformers"),
         )
     return graphs
-
-
-def variant_name(name: str, budget: float | None, fake_cuda: bool) -> str:
-    """Return the name of a model lowered with a budget, for the imagined GPU or not."""
-    suffix = "" if budget is None else f"_ac{budget}"
-    return name + suffix + ("_cuda" if fake_cuda else "")
 
 
 def _version(package: str) -> str | None:

@@ -1,0 +1,1 @@
+"""Study: what fusion does to the least peak."""

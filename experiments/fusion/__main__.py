@@ -1,0 +1,46 @@
+"""Peaks with and without fusion: `python -m experiments.fusion STUDY... [--write]`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from experiments.fusion import tables
+from experiments.fusion.measure import Row, built_rows, captured_rows, model_rows
+from experiments.tables import replace_table, write_rows
+
+HERE = Path(__file__).parent
+STUDIES = ("smallest", "built", "captured", "models")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m experiments.fusion")
+    parser.add_argument("studies", nargs="*", choices=STUDIES, default=STUDIES, metavar="STUDY")
+    parser.add_argument("--folder", type=Path, default=Path("out"), help="captures of the models")
+    parser.add_argument("--write", action="store_true", help="replace the README's tables, and CSV")
+    options = parser.parse_args(arguments)
+    for study in options.studies:
+        table = _make(study, options.folder, options.write)
+        print(f"{study}\n\n{table}", flush=True)
+        if options.write:
+            replace_table(HERE / "README.md", study, table)
+
+
+def _make(study: str, folder: Path, write: bool) -> str:
+    if study == "smallest":
+        return tables.smallest_graphs()
+    makers: dict[str, tuple[Callable[[], Iterable[Row]], Callable[[Sequence[Row]], str]]] = {
+        "built": (built_rows, tables.built),
+        "captured": (captured_rows, tables.captured),
+        "models": (lambda: model_rows(folder), tables.models),
+    }
+    measure, show = makers[study]
+    rows = list(measure())
+    if write:
+        write_rows(HERE / f"{study}.csv", rows)
+    return show(rows)
+
+
+if __name__ == "__main__":
+    main()
