@@ -117,7 +117,7 @@ def _read(args: argparse.Namespace) -> Graph | PackingProblem:
 
 
 def _stem(path: str) -> str:
-    return Path(path).name.split(".")[0] or "found"
+    return Path(Path(path).name.removesuffix(".gz")).stem
 
 
 def _shower(line: ProgressLine) -> Callable[[Progress], None]:

@@ -30,8 +30,6 @@ P = TypeVar("P")
 
 TABLED_OPS = 12
 """Up to this many ops the table over all sets of finished ops is quicker than a search."""
-QUESTION_SECONDS = 10.0
-"""Time for one question of a shrinking; what is open then counts as no."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +63,11 @@ class Judge(Protocol[T, P]):
     def plan(self, item: T, method: str) -> tuple[int, P]:
         """Return the checked value and plan of a method."""
 
-    def reaches(self, item: T, target: Loss) -> bool:
-        """Whether the loss on this is surely as bad as the target."""
+    def best(self, item: T, seconds: float) -> int:
+        """Return the bytes of the best plan that is found in a while, proved or not."""
+
+    def reaches(self, item: T, target: Loss, seconds: float) -> bool:
+        """Whether the loss on this is surely as bad as the target; what stays open is not."""
 
     def optimum(self, item: T, seconds: float) -> Optimum[P]:
         """Return the optimum."""
@@ -89,7 +90,14 @@ class OrderJudge:
         order = ORDERINGS[method](item, 0)
         return check_order(item, order.tolist()), prove.packed(item, order)
 
-    def reaches(self, item: Graph, target: Loss) -> bool:
+    def best(self, item: Graph, seconds: float) -> int:
+        """Return the least peak that the exact search knows."""
+        best = min(
+            (peak_memory(item, order), order.tolist()) for _, order in candidate_orders(item)
+        )
+        return solve_order(item, limits=Limits(seconds=seconds), warm_start=best[1]).peak
+
+    def reaches(self, item: Graph, target: Loss, seconds: float) -> bool:
         """Whether some order has so little that the method's peak is as bad as the target."""
         value = peak_memory(item, ORDERINGS[self.method](item, 0))
         most = target.most_rival(value)
@@ -97,9 +105,9 @@ class OrderJudge:
             return False
         if self.versus is not None:
             return peak_memory(item, ORDERINGS[self.versus](item, 0)) <= most
-        return self._has_order(item, most)
+        return self._has_order(item, most, seconds)
 
-    def _has_order(self, item: Graph, most: int) -> bool:
+    def _has_order(self, item: Graph, most: int, seconds: float) -> bool:
         if len(item.ops) <= TABLED_OPS:
             return least_and_most.compiled(*masks_of(item))[0] <= most
         best: tuple[int, Order] | None = None
@@ -119,7 +127,7 @@ class OrderJudge:
             if event.bound > most:
                 raise _EnoughError
 
-        limits = Limits(seconds=QUESTION_SECONDS)
+        limits = Limits(seconds=seconds)
         start = [int(v) for v in best[1]]
         try:
             outcome = solve_order(item, limits=limits, warm_start=start, on_event=listen)
@@ -150,7 +158,11 @@ class PairJudge:
         plan = make_plan(item, order, PACKINGS[packing](packing_problem(item, order)[0]))
         return check_plan(item, plan).slab, plan
 
-    def reaches(self, item: Graph, target: Loss) -> bool:
+    def best(self, item: Graph, seconds: float) -> int:
+        """Return the least slab that the pipeline knows."""
+        return self.optimum(item, seconds).value
+
+    def reaches(self, item: Graph, target: Loss, seconds: float) -> bool:
         """Whether some plan has so little that the pair's slab is as bad as the target."""
         value, _ = self.plan(item, self.method)
         most = target.most_rival(value)
@@ -162,7 +174,7 @@ class PairJudge:
             return False
         if any(slab <= most for slab in self._quick_slabs(item)):
             return True
-        result = solve(item, capacity=most, limits=Limits(seconds=QUESTION_SECONDS))
+        result = solve(item, capacity=most, limits=Limits(seconds=seconds))
         self.undecided += result.status is Status.UNKNOWN
         return result.slab is not None and result.slab <= most
 
@@ -190,7 +202,11 @@ class PackingJudge:
         offsets = PACKINGS[method](item)
         return check_packing(item, offsets.tolist()), offsets
 
-    def reaches(self, item: PackingProblem, target: Loss) -> bool:
+    def best(self, item: PackingProblem, seconds: float) -> int:
+        """Return the least slab that the exact engine knows."""
+        return self.optimum(item, seconds).value
+
+    def reaches(self, item: PackingProblem, target: Loss, seconds: float) -> bool:
         """Whether some packing has so little that the packer's slab is as bad as the target."""
         value = item.slab_size(PACKINGS[self.method](item)) if len(item) else 0
         most = target.most_rival(value)
@@ -200,7 +216,7 @@ class PackingJudge:
             return item.slab_size(PACKINGS[self.versus](item)) <= most
         if any(item.slab_size(offsets) <= most for _, offsets in candidate_offsets(item)):
             return True
-        limits = Limits(seconds=QUESTION_SECONDS)
+        limits = Limits(seconds=seconds)
         outcome = solve_packing(item, limits=limits, capacity=most)
         fits = outcome.offsets is not None and item.slab_size(outcome.offsets) <= most
         self.undecided += not fits and outcome.bound <= most

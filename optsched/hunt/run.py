@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from random import Random
 from typing import Any, Generic, TypeVar
@@ -27,8 +27,12 @@ P = TypeVar("P")
 
 SEARCH_SHARE = 0.85
 """Of the time, for the search; the rest is for shrinking."""
+QUESTION_SECONDS = 10.0
+"""At most, for one question of a shrinking; what is open then counts as no."""
 PROOF_SECONDS = 30.0
 """At least, for the proof of the find."""
+HURRIED_SECONDS = 5.0
+"""The same after an interrupt."""
 OPTIMUM = "optimum"
 """Names the plan that is best, among the plans of methods."""
 
@@ -129,6 +133,8 @@ class Hunt:
         The worst instance, or None where the method never lost.
     exhausted
         What was enumerated to the end, in words.
+    scope
+        What holds of all of it.
     tried
         Instances judged, those of the shrinking left out.
     seconds
@@ -139,6 +145,7 @@ class Hunt:
 
     find: AnyFind | None
     exhausted: tuple[str, ...]
+    scope: str
     tried: int
     seconds: float
     interrupted: bool
@@ -184,7 +191,9 @@ def hunt(quarry: Quarry, *, name: str = "found", on_progress: OnProgress | None 
         item = _named(search.best, name)
         find, again = _close_in(quarry, judge, item, search.loss, clock, interrupted, on_progress)
         interrupted = interrupted or again
-    return Hunt(find, tuple(search.exhausted), search.tried, clock.elapsed(), interrupted)
+    return Hunt(
+        find, tuple(search.exhausted), space.scope, search.tried, clock.elapsed(), interrupted
+    )
 
 
 def hunt_from(
@@ -216,9 +225,9 @@ def hunt_from(
             )
         loss = wanted_loss
     if not loss.loses:
-        return Hunt(None, (), 0, clock.elapsed(), False)
-    find, interrupted = _close_in(quarry, judge, item, loss, clock, False, on_progress)
-    return Hunt(find, (), 0, clock.elapsed(), interrupted)
+        return Hunt(None, (), "", 0, clock.elapsed(), False)
+    find, interrupted = _close_in(quarry, judge, item, loss, clock, False, on_progress, True)
+    return Hunt(find, (), "", 0, clock.elapsed(), interrupted)
 
 
 def _compile(space: Space[Any], on_progress: OnProgress | None) -> None:
@@ -252,14 +261,16 @@ def _close_in(
     clock: Clock,
     interrupted: bool,
     on_progress: OnProgress | None,
+    given: bool = False,
 ) -> tuple[Any, bool]:
-    """Shrink what has a loss, and prove it."""
+    """Shrink what has a loss, and prove it; what was given by a user keeps its names."""
 
     def keeps(smaller: T) -> bool:
         if on_progress is not None:
             parts = sum(1 for _ in judge.ways.parts(shrinker.item))
             on_progress(Progress(clock.elapsed(), parts, "shrinking, parts left", target))
-        return judge.reaches(smaller, target)
+        seconds = QUESTION_SECONDS if quarry.seconds is None else quarry.seconds - clock.elapsed()
+        return judge.reaches(smaller, target, min(QUESTION_SECONDS, max(0.0, seconds)))
 
     shrinker = Shrinker(item, judge.ways, keeps, lambda: clock.is_over(0))
     if not interrupted:
@@ -267,8 +278,8 @@ def _close_in(
             shrinker.run()
         except KeyboardInterrupt:
             interrupted = True
-    core = shrinker.item
-    optimum = judge.optimum(core, _seconds(quarry, clock))
+    core: Any = shrinker.item if given else _relettered(shrinker.item)
+    optimum = judge.optimum(core, HURRIED_SECONDS if interrupted else _seconds(quarry, clock))
     names = [quarry.method] if quarry.versus is None else [quarry.method, quarry.versus]
     made = {name: judge.plan(core, name) for name in names}
     rival = optimum.value if quarry.versus is None else made[quarry.versus][0]
@@ -282,7 +293,7 @@ def _close_in(
 def _loss_of(quarry: Quarry, judge: Judge[T, P], item: T, seconds: float) -> Loss:
     value, _ = judge.plan(item, quarry.method)
     if quarry.versus is None:
-        return Loss(value, judge.optimum(item, seconds).value, quarry.objective)
+        return Loss(value, judge.best(item, seconds), quarry.objective)
     return Loss(value, judge.plan(item, quarry.versus)[0], quarry.objective)
 
 
@@ -291,6 +302,18 @@ def _at_least(quarry: Quarry) -> Loss:
     if quarry.objective is Objective.DIFFERENCE:
         return Loss(-(-wanted.numerator // wanted.denominator), 0, quarry.objective)
     return Loss(wanted.numerator, wanted.denominator, quarry.objective)
+
+
+def _relettered(item: Any) -> Any:
+    """Return the same with buffers, and ops, called a, b, c, ... in the order of their letters."""
+    if isinstance(item, PackingProblem):
+        return replace(item, names=tuple(chr(ord("a") + i) for i in range(len(item))))
+    names = {op.name: chr(ord("a") + v) for v, op in enumerate(item.ops)}
+    return replace(
+        item,
+        ops=tuple(replace(op, name=names[op.name]) for op in item.ops),
+        buffers=tuple(replace(buffer, name=names[buffer.name]) for buffer in item.buffers),
+    )
 
 
 def _named(item: Any, name: str) -> Graph | PackingProblem:

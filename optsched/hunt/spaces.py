@@ -34,6 +34,9 @@ EXHAUSTED_BUFFERS, EXHAUSTED_STEPS = 3, 4
 class Space(Protocol[T]):
     """Instances of one kind, and a method that is to lose on them."""
 
+    scope: str
+    """What is enumerated, in words."""
+
     def stages(self, best: Best) -> Iterator[tuple[str, Iterator[T]]]:
         """Yield what is enumerated, in words, and its instances that may be worse than `best`."""
 
@@ -68,28 +71,26 @@ class Wirings:
     ) -> None:
         self.method, self.versus, self.objective = method, versus, objective
         self.max_ops, self.max_bytes = max_ops, max_bytes
+        self.largest = min(EXHAUSTED_BYTES, max_bytes)
+        self.scope = (
+            f"up to isomorphism, one buffer of 1 to {self.largest} bytes an op, in every listing"
+        )
 
     def stages(self, best: Best) -> Iterator[tuple[str, Iterator[Wiring]]]:
         """All wirings of few ops, up to isomorphism, in every listing."""
-        largest = min(EXHAUSTED_BYTES, self.max_bytes)
         for ops in range(1, min(EXHAUSTED_OPS, self.max_ops) + 1):
             graphs = every.dags(ops)
-            words = (
-                f"{len(graphs):,} graphs of {ops} op{'s' * (ops > 1)} up to isomorphism, buffers "
-                f"of 1 to {largest} bytes, in every listing"
-            )
-            yield words, self._wirings(graphs, largest, best)
+            words = f"{len(graphs):,} graph{'s' * (ops > 1)} of {ops} op{'s' * (ops > 1)}"
+            yield words, self._wirings(graphs, best)
 
-    def _wirings(
-        self, graphs: tuple[every.Masks, ...], largest: int, best: Best
-    ) -> Iterator[Wiring]:
+    def _wirings(self, graphs: tuple[every.Masks, ...], best: Best) -> Iterator[Wiring]:
         for before in graphs:
             n = len(before)
             known = best() or Loss(1, 1, self.objective)
-            sizes = np.empty((largest**n, n), np.int64)
+            sizes = np.empty((self.largest**n, n), np.int64)
             count = sized_above.compiled(
                 np.array(before, np.int64),
-                largest,
+                self.largest,
                 known.value,
                 known.rival,
                 self.objective is Objective.RATIO,
@@ -190,16 +191,17 @@ class LiveRanges:
         self.method, self.versus, self.objective = method, versus, objective
         self.max_buffers, self.max_bytes = max_ops, max_bytes
         self.steps = max(4, max_ops)
+        self.largest = min(EXHAUSTED_BYTES, max_bytes)
+        self.scope = (
+            f"up to isomorphism, 1 to {self.largest} bytes a buffer, {EXHAUSTED_STEPS} steps, "
+            "in every listing"
+        )
 
     def stages(self, best: Best) -> Iterator[tuple[str, Iterator[every.Rows]]]:
         """All packings of few buffers up to isomorphism, in every listing."""
-        largest = min(EXHAUSTED_BYTES, self.max_bytes)
         for count in range(1, min(EXHAUSTED_BUFFERS, self.max_buffers) + 1):
-            words = (
-                f"packings of {count} buffer{'s' * (count > 1)} of 1 to {largest} bytes in "
-                f"{EXHAUSTED_STEPS} steps up to isomorphism, in every listing"
-            )
-            rows = every.packings(count, EXHAUSTED_STEPS, largest)
+            words = f"packings of {count} buffer{'s' * (count > 1)}"
+            rows = every.packings(count, EXHAUSTED_STEPS, self.largest)
             yield words, (listed for row in rows for listed in sorted(set(permutations(row))))
 
     def random(self, rng: Random) -> every.Rows:

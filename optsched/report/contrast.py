@@ -52,7 +52,9 @@ def order_panel(title: str, graph: Graph, plan: Plan) -> Panel:
     blocks = []
     for step in range(len(graph.ops)):
         low = 0
-        for i in np.flatnonzero((problem.start <= step) & (step < problem.end)):
+        for i in np.argsort(problem.start, kind="stable"):
+            if not problem.start[i] <= step < problem.end[i]:
+                continue
             high = low + int(problem.size[i])
             blocks.append(Block(problem.names[i], int(ids[i]), step, step + 1, low, high))
             low = high

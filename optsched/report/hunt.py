@@ -54,6 +54,7 @@ def hunt_record(quarry: Quarry, hunt: Hunt, files: dict[str, str]) -> dict[str, 
         "seed": quarry.seed,
         "found": hunt.find is not None,
         "exhausted": list(hunt.exhausted),
+        "exhausted_scope": hunt.scope,
         "tried": hunt.tried,
         "seconds": round(hunt.seconds, 3),
         "interrupted": hunt.interrupted,
@@ -113,7 +114,7 @@ def hunt_text(quarry: Quarry, hunt: Hunt, files: dict[str, str]) -> str:
         lines.append(f"  {paragraph(find)}")
         lines += [f"  {what}: {path}" for what, path in files.items()]
     if hunt.exhausted:
-        lines.append(f"  exhausted: {'; '.join(hunt.exhausted)}")
+        lines.append(f"  all were tried, {hunt.scope}: {', '.join(hunt.exhausted)}")
     lines.append(f"  {hunt.tried:,} instances tried in {hunt.seconds:.1f} s")
     return "\n".join(lines)
 
@@ -124,7 +125,7 @@ def write_find(path: Path, find: AnyFind) -> dict[str, str]:
     Files stand beside `path` and begin like it: `core.json` goes with `core.lpmf.plan.json`,
     `core.optimum.plan.json`, `core.svg` and `core.txt`.
     """
-    stem = path.name.removesuffix(".gz").removesuffix(path.suffixes[0] if path.suffixes else "")
+    stem = Path(path.name.removesuffix(".gz")).stem
     if isinstance(find, PackingFind):
         files = {"packing": path}
         write_packing(path, packing_of(find.item))
