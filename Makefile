@@ -6,6 +6,7 @@ VENV   ?= .venv
 EXTRAS ?= test,lint
 OUT    ?= out
 GRAPHS ?= instances/inductor
+METHODS ?= program,lpmf,bfs,dfs,inductor,xla_default,greedy_by_size
 
 comma := ,
 bin   := $(VENV)/bin
@@ -21,7 +22,7 @@ help:
 demo: $(VENV)/.warm
 	@echo "== Planning $(words $(wildcard $(GRAPHS)/*.json.gz)) real graphs of $(GRAPHS)"
 	@mkdir -p $(OUT)
-	@$(bin)/optsched compare $(GRAPHS) --time-limit 60 --report $(OUT)/report.html
+	@$(bin)/optsched compare $(GRAPHS) --jobs 2 --methods $(METHODS) --top 5 --report $(OUT)/report.html
 
 test: $(ready) lint
 	@echo "== Tests"

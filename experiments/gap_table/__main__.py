@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from optsched.compare import Comparison, compare_methods
-from optsched.formats import read_graph
-from optsched.report.bytes import format_bytes
+from optsched.compare import Setup, Study, compare_files, parse_methods
+from optsched.report.gaps.markdown import graph_table, study_markdown
 from optsched.report.svg import slab_picture
-from optsched.result import Limits, optimality_gap
+from optsched.result import Limits
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
@@ -28,51 +28,41 @@ SHOWN = (
     "mobilebert_qa_bs128_ac0.5.bwd",
     "mobilebert_qa_bs128.infer",
 )
-METHODS = ("program", "lpmf", "bfs", "dfs", "inductor", "xla_default")
-PACKER = "greedy_by_size"
+COLUMNS = ("program", "lpmf", "bfs", "dfs", "inductor", "xla_default", "greedy_by_size")
+README = ROOT / "README.md"
+BEGIN, END = "<!-- gap table: begin -->", "<!-- gap table: end -->"
 PICTURE = "alexnet_bs128.bwd"
-
-
-def main(names: Sequence[str]) -> None:
-    found = []
-    for name in names:
-        graph = read_graph(ROOT / "instances" / "inductor" / f"{name}.json.gz")
-        found.append(compare_methods(graph, limits=Limits(seconds=60.0)))
-        print(f"{name} done", file=sys.stderr)
-        plan = found[-1].result.plan
-        if name == PICTURE and plan is not None:
-            svg = slab_picture(graph, plan).replace("<svg ", _SVG_HEAD, 1)
-            (HERE / "packed_slab.svg").write_text(svg)
-    table = markdown(found)
-    (HERE / "table.md").write_text(table)
-    print(table, end="")
-
-
 _SVG_HEAD = '<svg xmlns="http://www.w3.org/2000/svg" width="960" height="360" '
 
 
-def markdown(found: Sequence[Comparison]) -> str:
-    """One line a graph: what each order has above the proven least peak, in percent of it."""
-    heads = ["graph", "ops", *METHODS, "greedy packer", "least peak = slab", "proof", "seconds"]
-    lines = ["| " + " | ".join(heads) + " |", "|---" + "|---:" * (len(heads) - 1) + "|"]
-    for c in found:
-        rows = {row.method: row for row in c.rows}
-        result = c.result
-        cells = [c.graph.name, str(len(c.graph.ops))]
-        cells += [_percent(rows[m].peak_gap) for m in METHODS]
-        cells.append(_percent(rows[PACKER].slab_gap))
-        cells.append(format_bytes(result.slab) if result.slab == result.peak else "-")
-        gap = optimality_gap(result.slab or 0, result.slab_bound)
-        proof = f"{result.peak_proof} {result.slab_proof}"
-        cells.append(proof if gap == 0 else f"gap {_percent(gap)}")
-        cells.append(f"{result.runtime:.2f}")
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+def main() -> None:
+    os.chdir(ROOT)
+    paths = [str(path) for path in sorted(Path("instances/inductor").glob("*.json.gz"))]
+    setup = Setup(parse_methods(["all", "recorded"]), Limits(seconds=60.0))
+    study = compare_files(paths, setup)
+    by_name = {c.graph.name: c for c in study.comparisons}
+    write_picture(study)
+    shown = replace(study, comparisons=tuple(by_name[name] for name in SHOWN))
+    table = graph_table(shown, COLUMNS) + "\n"
+    (HERE / "all_graphs.md").write_text(study_markdown(study))
+    write_table(table)
+    print(table, end="")
+    sys.exit(1 if study.skipped else 0)
 
 
-def _percent(gap: float) -> str:
-    return "0" if gap == 0 else f"{100 * gap:.1f}" if gap >= 0.0005 else "<0.1"
+def write_table(table: str) -> None:
+    """Put the table where the project's README shows it."""
+    text = README.read_text()
+    before, rest = text.split(BEGIN)
+    README.write_text(f"{before}{BEGIN}\n{table}{END}{rest.split(END)[1]}")
+
+
+def write_picture(study: Study) -> None:
+    for c in study.comparisons:
+        if c.graph.name == PICTURE and c.result.plan is not None:
+            svg = slab_picture(c.graph, c.result.plan).replace("<svg ", _SVG_HEAD, 1)
+            (HERE / "packed_slab.svg").write_text(svg)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or SHOWN)
+    main()

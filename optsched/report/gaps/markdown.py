@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from optsched.compare import TAUS, Study, profile, rows_against_optimum, summarise
@@ -91,4 +92,5 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _escape(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;")
+    """Keep a name from ending a cell or starting a tag."""
+    return re.sub("<(?=[A-Za-z/!])", "&lt;", text.replace("|", "\\|"))

@@ -65,7 +65,9 @@ def print_study(
     some = bool(top) and len(study.comparisons) > top
     if len(study.comparisons) > 1:
         console.print(method_table(study, console))
+        console.print()
     console.print(graph_table(study, console, top if some else 0, shown))
+    console.print()
     for line in _remarks(study, top if some else 0):
         console.print(line, soft_wrap=True)
 
@@ -90,6 +92,7 @@ def _method_table(
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
         pad_edge=False,
+        show_edge=False,
         title_justify="left",
         title_style="",
     )
@@ -176,16 +179,14 @@ def _graph_table(
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
         pad_edge=False,
+        show_edge=False,
         title_justify="left",
         title_style="",
-        show_footer=len(study.comparisons) > 1,
     )
-    table.add_column("graph", no_wrap=True, footer="worst of all" if top else "worst")
+    table.add_column("graph", no_wrap=True)
     table.add_column("ops", justify="right", no_wrap=True)
     for method in shown:
-        rows = [row for c in study.comparisons if (row := c.row(method)) is not None]
-        worst = max((row.gap for row in rows), default=0.0)
-        table.add_column(heading(method), justify="right", no_wrap=True, footer=percent(worst))
+        table.add_column(heading(method), justify="right", no_wrap=True)
     for name in ("least slab", "proof", "s"):
         table.add_column(name, justify="right", no_wrap=True)
     for c in graphs:
@@ -197,7 +198,15 @@ def _graph_table(
             proofs(c),
             f"{c.result.runtime:.2f}",
         )
+    if len(study.comparisons) > 1:
+        worst = [_worst_gap(study, method) for method in shown]
+        table.add_row(f"[dim]worst of {len(study.comparisons)}[/dim]", "", *worst)
     return table
+
+
+def _worst_gap(study: Study, method: str) -> str:
+    rows = [row for c in study.comparisons if (row := c.row(method)) is not None]
+    return percent(max((row.gap for row in rows), default=0.0))
 
 
 def _first_that_fits(tables: Sequence[Table], console: Console) -> Table:
