@@ -104,7 +104,7 @@ def candidate_offsets(
     best: list[IntArray | None] = [None] * len(rows)
     for name in PROMISING_PACKINGS:
         offsets = pack_apart(problem, rows, PACKINGS[name])
-        for number, row in enumerate(rows):
+        for number, row in enumerate(rows if len(rows) > 1 else ()):
             part, known = select(problem, row), best[number]
             if known is None or part.slab_size(offsets[row]) < part.slab_size(known):
                 best[number] = offsets[row]

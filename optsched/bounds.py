@@ -19,7 +19,11 @@ import numpy.typing as npt
 from optsched.arrays import GraphArrays, IntArray, Rows
 from optsched.graph import Graph
 from optsched.inplace import heaviest_matching
+from optsched.jit import kernel
 from optsched.liveness import Order, timeline
+
+FOLLOWED = 32
+"""Edges that Python follows in the time of one element of work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +124,24 @@ def _running_by_op(graph: Graph, order: Order) -> IntArray:
 
 def _reachable(rows: Rows, start: int) -> npt.NDArray[np.bool_]:
     """Flag what can be reached from `start` along `rows`, itself left out."""
-    seen = np.zeros(len(rows.ptr) - 1, np.bool_)
-    stack = [start]
-    while stack:
-        for u in rows.row(stack.pop()).tolist():
+    # Asked for many ops of a graph, so what counts is the number of ops as well as of edges.
+    work = (len(rows.ptr) - 1) * len(rows.idx) // FOLLOWED
+    return run_reachable.for_work(work)(rows.ptr, rows.idx, start)
+
+
+@kernel
+def run_reachable(ptr: IntArray, idx: IntArray, start: int) -> npt.NDArray[np.bool_]:
+    """Return what rows lead to from `start`, shape `(rows,)`."""
+    seen = np.zeros(len(ptr) - 1, np.bool_)
+    stack, count = np.empty(len(ptr) + 1, np.int64), 1
+    stack[0] = start
+    while count > 0:
+        count -= 1
+        v = stack[count]
+        for k in range(ptr[v], ptr[v + 1]):
+            u = idx[k]
             if not seen[u]:
                 seen[u] = True
-                stack.append(u)
+                stack[count] = u
+                count += 1
     return seen

@@ -36,6 +36,11 @@ MANY_BUFFERS = 20_000
 """Beyond this many only the best order is packed."""
 CLOSURE_ORDERS = 8
 """Orders that spare the closure bound its flows; more of them hardly spare more."""
+HEURISTICS_SHARE = 0.3
+"""Part of the whole time after which no further heuristic order begins."""
+CLOSURE_SHARE, ORDER_SHARE = 0.3, 0.85
+"""Parts of the time left that the closure bound and the search for an order may take: the order
+that is best then is still to be packed."""
 POOL_SHARE = 0.3
 """Part of the time left that the pools of a graph may take, each by itself."""
 FIRST_PACK_SHARE, OTHER_SHARE, WINDOW_SHARE = 0.3, 0.5, 0.5
@@ -134,7 +139,7 @@ def _heuristics(run: Run) -> None:
         if len(run.candidates) == 1:
             bound = peak_lower_bound(run.graph, [order])
             run.raise_bound(bound.value, Proof.BOUND, "simple bound")
-        if run.order_done() or run.seconds_left() == 0:
+        if run.order_done() or run.share_spent(HEURISTICS_SHARE):
             return
 
 
@@ -144,7 +149,7 @@ def _closure_bound(run: Run) -> None:
     from optsched.ordering import closure_bound
 
     left = run.seconds_left()
-    deadline = None if left is None else time.monotonic() + left
+    deadline = None if left is None else time.monotonic() + left * CLOSURE_SHARE
     orders = [order for _, order in run.best_orders(CLOSURE_ORDERS)]
     found = closure_bound(run.graph, orders, deadline=deadline)
     run.raise_bound(found.value, Proof.BOUND, "closure bound")
@@ -181,7 +186,7 @@ def _order_search(run: Run) -> None:
 
     outcome = solve_order(
         run.graph,
-        limits=run.limits_left(),
+        limits=run.limits_left(ORDER_SHARE),
         warm_start=run.best_orders(1)[0][1].tolist(),
         bound=run.bound,
         on_event=run.relay("order search"),

@@ -18,7 +18,14 @@ from optsched.pairing import pair_choices
 from optsched.plan import Plan, make_plan
 from optsched.problem import packing_problem
 from optsched.result import Event, Limits, Objective, OnEvent, Proof, Result, StopReason
-from optsched.slabs import pinned_bytes, pins_clash, pool_graph, pool_rows, pools_of
+from optsched.slabs import (
+    pinned_bytes,
+    pins_clash,
+    pool_graph,
+    pool_rows,
+    pools_of,
+    sum_of_slabs,
+)
 
 
 class Candidate(NamedTuple):
@@ -65,12 +72,14 @@ class Run:
     def offer(self, plan: Plan, source: str) -> None:
         """Check a plan and keep it if it is better."""
         checked = check_plan(self.graph, plan)
-        if self.plan is not None and self._key(checked.peak, checked.slab) >= self._key(
-            self.peak, self.slab
-        ):
+        if not self.is_better(checked.peak, checked.slab):
             return
         self.plan, self.peak, self.slab = plan, checked.peak, checked.slab
         self.report(source)
+
+    def is_better(self, peak: int, slab: int) -> bool:
+        """Whether a plan with these numbers is better than the best so far."""
+        return self.plan is None or self._key(peak, slab) < self._key(self.peak, self.slab)
 
     def offer_order(self, order: Order, source: str) -> None:
         """Remember an order; pack it at once if there is no plan yet."""
@@ -84,14 +93,16 @@ class Run:
 
     def pack(self, order: IntArray, source: str, packings: int | None = None) -> None:
         """Offer the plans that the heuristic packers make of an order, until the slab is least."""
+        peak = peak_memory(self.graph, order)
         for taken in islice(pair_choices(self.graph, order, self.bound, tries=0), packings):
             problem, ids = packing_problem(self.graph, order, taken)
             if pins_clash(self.graph, problem, ids):
                 continue
             rows = pool_rows(self.graph, ids)
             for name, offsets in islice(candidate_offsets(problem, rows), packings):
-                plan = make_plan(self.graph, order, offsets, taken)
-                self.offer(plan, f"{source} + {name}")
+                # Making and checking a plan takes longer than most packings.
+                if self.is_better(peak, sum_of_slabs(problem, rows, offsets)):
+                    self.offer(make_plan(self.graph, order, offsets, taken), f"{source} + {name}")
                 if self.done():
                     return
 
@@ -142,6 +153,11 @@ class Run:
         if self.limits.seconds is None:
             return None
         return max(0.0, self.limits.seconds - (time.perf_counter() - self.started))
+
+    def share_spent(self, share: float) -> bool:
+        """Whether this share of the whole time is over."""
+        left, seconds = self.seconds_left(), self.limits.seconds
+        return left is not None and seconds is not None and left <= seconds * (1 - share)
 
     def limits_left(self, share: float = 1.0) -> Limits:
         """The limits of a stage that may use this share of the time left."""

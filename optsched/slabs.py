@@ -9,6 +9,7 @@ peak, since at each step the live bytes of each pool lie in its slab.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -43,6 +44,13 @@ def pool_rows(graph: Graph, ids: IntArray) -> list[IntArray]:
         np.array([i for i, name in enumerate(pools) if name == pool], np.int64)
         for pool in sorted(set(pools))
     ]
+
+
+def sum_of_slabs(problem: PackingProblem, rows: Sequence[IntArray], offsets: IntArray) -> int:
+    """Return the bytes of all slabs, those of the pools whose buffers are at `rows`."""
+    if len(rows) < 2:
+        return problem.slab_size(offsets)
+    return sum(select(problem, row).slab_size(offsets[row]) for row in rows)
 
 
 def pinned_bytes(graph: Graph) -> int:
