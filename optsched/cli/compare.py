@@ -149,7 +149,7 @@ def _write(args: argparse.Namespace, study: Study) -> None:
     if args.report and study.comparisons:
         from optsched.report.html import write_report
 
-        write_report(args.report, study.comparisons)
+        write_report(args.report, study)
 
 
 def _say(args: argparse.Namespace, study: Study, *, damaged: int) -> None:

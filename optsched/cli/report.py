@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from optsched.cli import exits
@@ -132,7 +133,9 @@ def _solve(
             comparison = compare_methods(
                 graph, methods=names, engine=args.engine, limits=limits(args), on_event=show
             )
-        return comparison.result, comparison
+        # Another solver of the list may have proved more than ours.
+        peak, slab = comparison.peak_bound, comparison.slab_bound
+        return replace(comparison.result, peak_bound=peak, slab_bound=slab), comparison
     from optsched.pipeline import solve
 
     with progress() as show:

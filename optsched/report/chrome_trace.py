@@ -20,9 +20,8 @@ import numpy as np
 from optsched.formats import write_bytes
 from optsched.graph import Graph
 from optsched.report.bytes import format_bytes
-from optsched.report.figures import lifetime, maker
 from optsched.report.record import versions
-from optsched.report.view import Slab, View, kind_of, readable
+from optsched.report.view import Slab, View, kind_of, lifetime, maker, readable
 
 STEP = 1000
 """Microseconds of a step."""

@@ -15,9 +15,19 @@ import numpy as np
 
 from optsched.errors import MissingDependencyError
 from optsched.graph import Graph
-from optsched.report.bytes import format_bytes, unit_of
+from optsched.report.bytes import unit_of
 from optsched.report.colours import BOUND, INK, LIVE, PEAK, by_kind, by_size, least_shade
-from optsched.report.view import Slab, View, bars, kind_of, readable, thinned
+from optsched.report.view import (
+    Slab,
+    View,
+    bars,
+    both,
+    kind_of,
+    lifetime,
+    maker,
+    readable,
+    thinned,
+)
 from optsched.result import Event
 
 if TYPE_CHECKING:
@@ -181,27 +191,6 @@ def _rectangles(paint: Painting, view: View, slab: Slab) -> Any:
             ],
         }
     )
-
-
-def both(count: int) -> str:
-    """Return a byte count in human units and exactly."""
-    return f"{count:,} B" if count < 1024 else f"{format_bytes(count)} ({count:,} B)"
-
-
-def maker(graph: Graph, buffer: int) -> str:
-    """Return the op that makes a buffer, and its type."""
-    producer = graph.producers[buffer]
-    if producer is None:
-        return "graph input"
-    op = graph.ops[producer]
-    return readable(op.name) + (f", {readable(op.kind)}" if op.kind else "")
-
-
-def lifetime(graph: Graph, view: View, buffer: int) -> str:
-    """Return the steps of a buffer's live range, first and last."""
-    start, end = (int(x) for x in view.ranges[buffer])
-    kept = ", to the end" if graph.is_kept(buffer) else ""
-    return (f"steps {start:,} to {end - 1:,}" if end - 1 > start else f"step {start:,}") + kept
 
 
 def _live_bytes(

@@ -1,95 +1,131 @@
-"""One self-contained HTML file: the gap table and a picture of every packed slab."""
+"""A comparison as one self-contained HTML file that needs no extra: tables, and every packed slab.
+
+Zooming and pointing at single buffers is for `optsched report`, a graph at a time; here a browser's
+own tooltips do, and the file stays as small as the tables and rectangles are.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 
-from optsched.compare import OUR_METHOD, Comparison
+from optsched.compare import TAUS, Comparison, Study, profile, rows_against_optimum, summarise
 from optsched.formats import write_bytes
 from optsched.report.bytes import format_bytes
-from optsched.report.record import versions
+from optsched.report.gaps.choice import cell, columns, percent, proofs, troubles
+from optsched.report.gaps.terminal import KINDS, gap_summary
+from optsched.report.sections import document, gap_section, origin, table, text
 from optsched.report.svg import slab_picture
-from optsched.result import optimality_gap
+from optsched.report.words import verdicts
 
-_STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem;
-       color: #1c1e21; background: #fff; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid #ddd; }
-th:first-child, td:first-child { text-align: left; }
-tr.ours { font-weight: 600; background: #eef6ee; }
-svg { width: 100%; height: auto; border: 1px solid #ccc; background: #fafafa; }
-section { margin-top: 2.5rem; } .note { color: #555; }
-"""
+_DARKEST = 0.5
+"""The gap from which on a cell is not coloured any deeper."""
 
 
-def write_report(path: str | Path, comparisons: Sequence[Comparison]) -> None:
+def write_report(path: str | Path, study: Study) -> None:
     """Write the report of a comparison; it loads nothing from anywhere."""
-    write_bytes(path, report_html(comparisons).encode())
+    write_bytes(path, study_html(study).encode())
 
 
-def report_html(comparisons: Sequence[Comparison]) -> str:
+def study_html(study: Study) -> str:
     """Return the report as a string."""
-    used = ", ".join(f"{name} {number}" for name, number in versions().items())
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>optsched report</title><style>{_STYLE}</style></head><body>"
-        "<h1>How far each method is from the proven bound</h1>"
-        "<p>gap = (value - bound) / value; excess = value / best known - 1. "
-        "L2: an op forces the bound in every order. L3: all orders below were searched. "
-        "L5: the slab equals a proved bound on the peak of every order.</p>"
-        + "".join(_section(c) for c in comparisons)
-        + f'<p class="note">Made with {escape(used)}.</p></body></html>'
-    )
+    against, rows = rows_against_optimum(study.comparisons)
+    numbered = list(enumerate(study.comparisons))
+    body = [
+        "<h1>How far each method is from the proven bound</h1>",
+        f"<p class=lead>{text(gap_summary(study.comparisons), 1000)}; {against:,} of {rows:,} rows "
+        "measured against a proved optimum.</p>",
+        "<h2>Methods</h2><p>Ratios are value / least known. At the optimum: graphs on which the "
+        "value is proved least. Best: graphs on which none of its kind is better.</p>",
+        _method_table(study),
+        "<h2>Performance profile</h2><p>Share of graphs on which a method is within a factor of "
+        "the least known.</p>",
+        _profile_table(study),
+        "<h2>Graphs</h2><p>Gap to the proven bound in percent: of the peak for orders, of the slab "
+        "for packers. The proofs are those of peak and slab.</p>",
+        _graph_table(study, numbered),
+        _without_figures(study),
+        *(_graph(number, comparison) for number, comparison in numbered),
+        f"<footer>{origin()}</footer>",
+    ]
+    return document("optsched: how far from the bound", "".join(body))
 
 
-def _section(comparison: Comparison) -> str:
-    graph, result = comparison.graph, comparison.result
-    rows = "".join(
-        f"<tr{' class=ours' if row.method == OUR_METHOD else ''}>"
-        + "".join(
-            f"<td>{escape(cell)}</td>"
-            for cell in (
-                row.method,
-                row.kind,
-                f"{row.peak:,}",
-                _percent(row.peak_gap),
-                f"{row.slab:,}",
-                _percent(row.slab_gap),
-                _percent(row.excess),
-                f"{row.runtime:.4f}",
-            )
+def _method_table(study: Study) -> str:
+    rows = [
+        (
+            text(s.method),
+            text(KINDS[s.kind]),
+            f"{s.measured:,}",
+            f"{s.mean:.3f}",
+            f"{s.worst:.3f}",
+            text(s.worst_instance),
+            _heat(s.mean_gap),
+            _heat(s.worst_gap),
+            f"{s.at_optimum:,}",
+            f"{s.wins:,}",
+            f"{s.seconds:.2f}",
         )
-        + "</tr>"
-        for row in comparison.rows
-    )
-    heads = ("method", "kind", "peak", "gap", "slab", "gap", "excess", "seconds")
-    picture = "" if result.plan is None else slab_picture(graph, result.plan)
+        for s in summarise(study.comparisons, study.methods)
+    ]
+    heads = ("method", "judged", "graphs", "mean", "worst", "on", "mean gap %", "worst gap %")
+    return table((*heads, "at the optimum", "best", "seconds"), "stnnntnnnnn", rows)
+
+
+def _profile_table(study: Study) -> str:
+    curves = profile(study.comparisons, study.methods)
+    rows = [
+        (text(name), *(f"{100 * share:.0f} %" for share in shares))
+        for name, shares in curves.items()
+    ]
+    return table(("method", *(f"{tau:g}" for tau in TAUS)), "s" + "n" * len(TAUS), rows)
+
+
+def _graph_table(study: Study, numbered: Sequence[tuple[int, Comparison]]) -> str:
+    shown = columns(study)
+    rows = [
+        (
+            f'<a href="#graph-{number}">{text(c.graph.name)}</a>',
+            f"{len(c.graph.ops):,}",
+            *(_gap(c, method) for method in shown),
+            format_bytes(c.best_peak),
+            format_bytes(c.best_slab),
+            text(proofs(c)),
+            f"{c.result.runtime:.2f}",
+        )
+        for number, c in numbered
+    ]
+    heads = ("graph", "ops", *shown, "least peak", "least slab", "proofs", "seconds")
+    return table(heads, "sn" + "n" * len(shown) + "nnnn", rows)
+
+
+def _gap(comparison: Comparison, method: str) -> str:
+    row = comparison.row(method)
+    return text(cell(comparison, method)) if row is None else _heat(row.gap)
+
+
+def _heat(gap: float) -> str:
+    """Return a gap in percent, on a ground that is the deeper the larger it is."""
+    depth = min(gap, _DARKEST) / _DARKEST
+    return f'<span class=heat style="--heat:{0.75 * depth:.2f}">{text(percent(gap))}</span>'
+
+
+def _without_figures(study: Study) -> str:
+    lines = [f"{name}, {f.method}: {f.trouble}: {f.reason}" for name, f in troubles(study)]
+    lines += [f"{s.path}: skipped: {s.reason}" for s in study.skipped]
+    if not lines:
+        return ""
+    items = "".join(f"<li>{text(line, 1000)}</li>" for line in lines)
+    return f"<h2>Without figures</h2><ul>{items}</ul>"
+
+
+def _graph(number: int, comparison: Comparison) -> str:
+    graph, result = comparison.graph, comparison.result
+    picture = "" if result.plan is None else f"<figure>{slab_picture(graph, result.plan)}</figure>"
+    known = verdicts(result, comparison.best_peak, comparison.best_slab)
     return (
-        f"<section><h2>{escape(graph.name)}</h2><p>{len(graph.ops):,} ops, "
-        f"{len(graph.buffers):,} buffers; memory model: {escape(graph.memory_model)}.<br>"
-        f"{escape(_verdict(comparison))}</p>{picture}<table><thead><tr>"
-        + "".join(f"<th>{head}</th>" for head in heads)
-        + f"</tr></thead><tbody>{rows}</tbody></table></section>"
+        f"<section class=graph id=graph-{number}><h2>{text(graph.name)}</h2>"
+        f"<p>{len(graph.ops):,} ops, {len(graph.buffers):,} buffers; memory model: "
+        f"{text(graph.memory_model)}. {text(' '.join(known), 2000)}</p>{picture}"
+        f"<details><summary>All methods</summary>{gap_section(comparison)}</details></section>"
     )
-
-
-def _verdict(comparison: Comparison) -> str:
-    result = comparison.result
-    parts = []
-    for what, value, bound, proof in (
-        ("peak", result.peak, result.peak_bound, result.peak_proof),
-        ("slab", result.slab, result.slab_bound, result.slab_proof),
-    ):
-        if value is None:
-            continue
-        state = f"proof {proof}" if proof else f"gap {_percent(optimality_gap(value, bound))}"
-        parts.append(f"Least {what} found {format_bytes(value)} ({value:,} bytes), {state}.")
-    return " ".join(parts)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2f} %"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +30,6 @@ if TYPE_CHECKING:
 
 MANY_OPS = 20_000
 """Beyond this many ops the one that forces the bound is not looked for: it would take minutes."""
-
-# The browser itself refuses whatever is not in the file.
-_POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
-    "img-src data:; font-src data:"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,17 +130,16 @@ def report_page(report: Report) -> str:
         f"{sections.trace_table(trace)}"
         for (name, trace), fig in zip(traces.items(), moved, strict=True)
     )
-    body += f"<h2>Memory model and versions</h2>{sections.origin_section(report.graph)}"
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<link rel="icon" href="data:,"><title>{text(report.graph.name)}: memory plan</title>'
-        f"<style>{_asset('page.css')}</style></head><body>{body}"
-        f"{library}{script}<script>{_asset('page.js')}</script></body></html>"
-    )
+    model = text(report.graph.memory_model, 1000)
+    body += f"<h2>Memory model and versions</h2><p>Memory model: {model}.</p>{sections.origin()}"
+    script += f"<script>{sections.asset('page.js')}</script>"
+    return sections.document(f"{report.graph.name}: memory plan", body + library + script)
 
 
+_NOT_LOOKED_FOR = (
+    f"Which op forces the bound is not looked for in graphs of more than {MANY_OPS:,} ops; "
+    "`optsched explain` does."
+)
 _TRACE_SAYS = "Best plan (line) and proven bound (dashes) over the seconds of the search."
 
 
@@ -230,7 +222,3 @@ def _figure(fig: figure, places: Mapping[str, str], says: str) -> str:
         f'<figure><div role="img" aria-label="{label}">{places[fig.id]}</div>'
         f"<figcaption>{label}</figcaption></figure>"
     )
-
-
-def _asset(name: str) -> str:
-    return files("optsched.report").joinpath("assets", name).read_text("utf-8")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from importlib.resources import files
 from typing import Any
 
 from optsched.compare import OUR_METHOD, Comparison
 from optsched.graph import Graph
 from optsched.report.bytes import format_bytes
 from optsched.report.colours import BOUND, LIVE, OTHER, PEAK, VIRIDIS
-from optsched.report.figures import Painting, both, lifetime, maker
+from optsched.report.figures import Painting
 from optsched.report.record import versions
-from optsched.report.view import View, readable, thinned
+from optsched.report.view import LONGEST, View, both, lifetime, maker, readable, thinned
 from optsched.report.words import bottleneck, percent, verdicts
 from optsched.result import Event, Result, optimality_gap
 
@@ -20,9 +21,32 @@ AT_ONCE, AT_MOST = 12, 300
 """Rows of a table that are open to begin with, and those it has at all."""
 
 
-def text(words: str) -> str:
+# The browser itself refuses whatever is not in the file.
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "img-src data:; font-src data:"
+)
+
+
+def text(words: str, longest: int = LONGEST) -> str:
     """Return words from outside, safe and fit to be shown."""
-    return escape(readable(words))
+    return escape(readable(words, longest))
+
+
+def asset(name: str) -> str:
+    """Return a file of the folder `assets`."""
+    return files("optsched.report").joinpath("assets", name).read_text("utf-8")
+
+
+def document(title: str, body: str) -> str:
+    """Return a page that may load nothing from anywhere."""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<link rel="icon" href="data:,"><title>{text(title)}</title>'
+        f"<style>{asset('page.css')}</style></head><body>{body}</body></html>"
+    )
 
 
 def table(heads: Sequence[str], classes: str, rows: Iterable[Sequence[str]], says: str = "") -> str:
@@ -216,7 +240,10 @@ def proof_section(
     result: Result, views: Sequence[View], explained: Mapping[str, Any] | None
 ) -> str:
     """Return why no plan needs less: the verdicts, the op, and the buffers that it holds live."""
-    parts = [f"<p>{escape(line)}</p>" for line in verdicts(result, views)]
+    peaks = [x for x in (result.peak, *(view.peak for view in views)) if x is not None]
+    slabs = [x for x in (result.slab, *(view.slab for view in views)) if x is not None]
+    lines = verdicts(result, min(peaks), min(slabs))
+    parts = [f"<p>{escape(line)}</p>" for line in lines]
     if explained is None:
         return "".join(parts)
     named = {**explained, "op": explained["op"] and readable(explained["op"])}
@@ -267,7 +294,7 @@ def trace_table(trace: Sequence[Event]) -> str:
     return f"<details><summary>{len(trace):,} events</summary>{inside}</details>"
 
 
-def origin_section(graph: Graph) -> str:
-    """Return the memory model and the versions."""
+def origin() -> str:
+    """Return the versions."""
     used = ", ".join(f"{name} {number}" for name, number in versions().items())
-    return f"<p>Memory model: {text(graph.memory_model)}.</p><p>Made with {escape(used)}.</p>"
+    return f"<p>Made with {escape(used)}.</p>"

@@ -9,6 +9,7 @@ from optsched.graph import Graph
 from optsched.liveness import live_ranges, timeline
 from optsched.plan import Plan
 from optsched.report.bytes import format_bytes
+from optsched.report.view import readable
 
 _WIDTH, _HEIGHT = 960, 360
 
@@ -29,7 +30,7 @@ def slab_picture(graph: Graph, plan: Plan) -> str:
             continue
         start, end = (int(x) for x in ranges[b])
         title = (
-            f"{buffer.name}: {buffer.size:,} B ({format_bytes(buffer.size)}), "
+            f"{readable(buffer.name)}: {buffer.size:,} B ({format_bytes(buffer.size)}), "
             f"steps {start} to {end - 1}, offset {offset:,}"
         )
         shapes.append(
@@ -46,7 +47,7 @@ def slab_picture(graph: Graph, plan: Plan) -> str:
     )
     return (
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
-        f'aria-label="packed slab of {escape(graph.name)}">'
+        f'aria-label="packed slab of {escape(readable(graph.name))}">'
         f'<g stroke="#0003" stroke-width=".4">{"".join(shapes)}</g>'
         f'<polyline points="{points}" fill="none" stroke="#000" stroke-width="1.2"/></svg>'
     )

@@ -12,6 +12,7 @@ from optsched.check_inplace import shared_spans
 from optsched.graph import Graph
 from optsched.liveness import live_ranges, steps_of, timeline
 from optsched.plan import Plan
+from optsched.report.bytes import format_bytes
 
 DRAWN = 5_000
 """Rectangles in a picture at most: a browser pans and zooms this many without a stutter."""
@@ -172,3 +173,24 @@ def readable(name: str, longest: int = LONGEST) -> str:
         c if c.isprintable() else c.encode("unicode_escape").decode() for c in name[: longest + 1]
     )
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+
+
+def both(count: int) -> str:
+    """Return a byte count in human units and exactly."""
+    return f"{count:,} B" if count < 1024 else f"{format_bytes(count)} ({count:,} B)"
+
+
+def maker(graph: Graph, buffer: int) -> str:
+    """Return the op that makes a buffer, and its type."""
+    producer = graph.producers[buffer]
+    if producer is None:
+        return "graph input"
+    op = graph.ops[producer]
+    return readable(op.name) + (f", {readable(op.kind)}" if op.kind else "")
+
+
+def lifetime(graph: Graph, view: View, buffer: int) -> str:
+    """Return the steps of a buffer's live range, first and last."""
+    start, end = (int(x) for x in view.ranges[buffer])
+    kept = ", to the end" if graph.is_kept(buffer) else ""
+    return (f"steps {start:,} to {end - 1:,}" if end - 1 > start else f"step {start:,}") + kept

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from optsched.graph import Graph
@@ -41,16 +40,22 @@ def summary(graph: Graph, result: Result, shown: View) -> str:
     )
 
 
-def verdicts(result: Result, views: Sequence[View]) -> list[str]:
-    """Return one sentence on the peak and one on the slab: the bound, and what proves it."""
-    peaks, slabs = [view.peak for view in views], [view.slab for view in views]
+def verdicts(result: Result, best_peak: int, best_slab: int) -> list[str]:
+    """Return one sentence on the peak and one on the slab: the bound, and what proves it.
+
+    Parameters
+    ----------
+    result
+        Of our own solver.
+    best_peak, best_slab
+        The least bytes known, whoever found them.
+    """
     lines = []
-    for what, found, known, bound, proof in (
-        ("peak", result.peak, peaks, result.peak_bound, result.peak_proof),
-        ("slab", result.slab, slabs, result.slab_bound, result.slab_proof),
+    for what, found, value, bound, proof in (
+        ("peak", result.peak, best_peak, result.peak_bound, result.peak_proof),
+        ("slab", result.slab, best_slab, result.slab_bound, result.slab_proof),
     ):
         least = f"{format_bytes(bound)} ({bound:,} bytes)"
-        value = min([*known, *([] if found is None else [found])])
         if value > bound:
             gap = percent(optimality_gap(value, bound))
             lines.append(
