@@ -167,6 +167,10 @@ class Comparison:
         """Return the row of a method, if it has one."""
         return next((row for row in self.rows if row.method == method), None)
 
+    def failure(self, method: str) -> Failed | None:
+        """Return why a method has no row, if it has none."""
+        return next((failed for failed in self.failed if failed.method == method), None)
+
 
 def judge(
     graph: Graph,

@@ -155,7 +155,7 @@ class _Run:
         self.methods, self.reference = with_reference(setup.methods)
         by_name = named or [True] * len(paths)
         self.slots = [_Slot(p, n) for p, n in zip(paths, by_name, strict=True)]
-        self.done = 0
+        self.done: set[int] = set()
         self.reused = 0
 
     def study(self) -> Study:
@@ -220,8 +220,11 @@ class _Run:
             case Event():
                 event = message
         if self.on_progress is not None:
-            done = sum(self._is_done(s) for s in self.slots)
-            self.on_progress(Standing(done, len(self.slots), slot.path, slot.running, event))
+            if self._is_done(slot):
+                self.done.add(task.number)
+            self.on_progress(
+                Standing(len(self.done), len(self.slots), slot.path, slot.running, event)
+            )
 
     def _is_done(self, slot: _Slot) -> bool:
         return slot.problem is not None or (

@@ -22,8 +22,9 @@ class Summary:
     ----------
     method, kind
         Its name, and what it chooses.
-    measured, missing
-        Graphs with and without figures.
+    measured, asked
+        Graphs with figures, and those that should have some: a file that records no such order is
+        none of either.
     mean
         Geometric mean of the ratios.
     worst, worst_instance
@@ -45,7 +46,7 @@ class Summary:
     method: str
     kind: Kind
     measured: int
-    missing: int
+    asked: int
     mean: float
     worst: float
     worst_instance: str
@@ -66,9 +67,9 @@ def summarise(comparisons: Sequence[Comparison], methods: Sequence[Method]) -> l
         rows = [(c.row(method.name), best) for c, best in zip(comparisons, least, strict=True)]
         own = [(row, best[row.kind]) for row, best in rows if row is not None]
         if own:
-            found.append(_summary(method, own, len(comparisons) - len(own)))
+            found.append(_summary(method, own, len(_asked(comparisons, method))))
     kinds = list(Kind)
-    return sorted(found, key=lambda s: (kinds.index(s.kind), s.missing, s.mean, s.worst))
+    return sorted(found, key=lambda s: (kinds.index(s.kind), s.asked - s.measured, s.mean, s.worst))
 
 
 def profile(
@@ -76,8 +77,8 @@ def profile(
 ) -> dict[str, tuple[float, ...]]:
     """Return for each method the share of graphs on which its ratio is at most each factor.
 
-    A graph without figures counts as one on which the method is out of reach. The least value is
-    the best known, not the best of the methods shown, so a curve does not move when a method is
+    A graph on which the method failed counts as one on which it is out of reach. The least value
+    is the best known, not the best of the methods shown, so a curve does not move when a method is
     left out that never was best.
 
     Parameters
@@ -95,12 +96,12 @@ def profile(
     """
     found = {}
     for method in methods:
-        rows = [row for c in comparisons if (row := c.row(method.name)) is not None]
-        if rows:
+        asked = _asked(comparisons, method)
+        ratios = [1 + row.excess for c in asked if (row := c.row(method.name)) is not None]
+        if ratios:
             # A ratio of 1.1 must count at the factor 1.1, whatever the division rounded to.
-            ratios = [1 + row.excess for row in rows]
             found[method.name] = tuple(
-                sum(r <= tau * (1 + 1e-12) for r in ratios) / len(comparisons) for tau in taus
+                sum(r <= tau * (1 + 1e-12) for r in ratios) / len(asked) for tau in taus
             )
     return found
 
@@ -115,6 +116,15 @@ def rows_against_optimum(comparisons: Sequence[Comparison]) -> tuple[int, int]:
     return sum(row.against_optimum for row in rows), len(rows) + missing
 
 
+def _asked(comparisons: Sequence[Comparison], method: Method) -> list[Comparison]:
+    """Return the graphs on which there is something to measure."""
+    return [
+        c
+        for c in comparisons
+        if (failed := c.failure(method.name)) is None or failed.trouble is not Trouble.ABSENT
+    ]
+
+
 def _least_by_kind(comparison: Comparison) -> dict[Kind, int]:
     least: dict[Kind, int] = {}
     for row in comparison.rows:
@@ -127,14 +137,14 @@ def _value(row: Row) -> int:
     return row.peak if row.kind is Kind.ORDER else row.slab
 
 
-def _summary(method: Method, own: Sequence[tuple[Row, int]], missing: int) -> Summary:
+def _summary(method: Method, own: Sequence[tuple[Row, int]], asked: int) -> Summary:
     rows = [row for row, _ in own]
     worst = max(rows, key=lambda row: row.excess)
     return Summary(
         method=method.name,
         kind=rows[0].kind,
         measured=len(rows),
-        missing=missing,
+        asked=asked,
         mean=math.exp(math.fsum(math.log1p(row.excess) for row in rows) / len(rows)),
         worst=1 + worst.excess,
         worst_instance=worst.instance if worst.excess else "",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from experiments.small_graphs.graphs import chain
@@ -51,7 +53,7 @@ def test_one_line_a_method() -> None:
     assert lpmf.mean == pytest.approx(6 ** (1 / 3))
     assert bfs.mean == pytest.approx(2**0.5)
     assert (lpmf.worst, lpmf.worst_gap, lpmf.seconds) == (4.0, 0.75, 1.5)
-    assert (bfs.measured, bfs.missing, bfs.wins, bfs.at_optimum) == (2, 1, 1, 1)
+    assert (bfs.measured, bfs.asked, bfs.wins, bfs.at_optimum) == (2, 3, 1, 1)
     assert (lpmf.wins, lpmf.at_optimum, lpmf.proved) == (2, 1, 0)
     # A claim is at the optimum that we prove, but proves nothing itself.
     assert (cpsat.at_optimum, cpsat.proved, ours.at_optimum, ours.proved) == (3, 0, 3, 3)
@@ -69,6 +71,15 @@ def test_profile_counts_graphs_within_each_factor() -> None:
     # A graph without figures is out of reach, however large the factor.
     assert curves["bfs"] == pytest.approx((1 / 3, 1 / 3, 2 / 3, 2 / 3))
     assert curves["optsched"] == (1.0,) * 4
+
+
+def test_a_file_without_the_order_counts_for_nothing() -> None:
+    absent = Failed("bfs", Kind.ORDER, Trouble.ABSENT, "the file records no order")
+    last = replace(THREE[2], failed=(absent,))
+    assert profile([*THREE[:2], last], METHODS, taus=(2.0,))["bfs"] == (1.0,)
+    (line,) = (s for s in summarise([*THREE[:2], last], METHODS) if s.method == "bfs")
+    assert (line.measured, line.asked) == (2, 2)
+    assert rows_against_optimum([last]) == (3, 3)
 
 
 def test_rows_against_an_optimum() -> None:

@@ -95,8 +95,8 @@ def test_print_says_what_is_left_out(study: Study) -> None:
     # The largest loss comes first.
     assert text.index("two_towers    ") < text.index("chain  ")
     assert "diamond  " not in text
-    assert "1 more graphs: --top 0 prints them" in text
-    assert "two_towers  milp: failed: engine milp takes up to 60 ops" in text
+    assert "1 graph more: --top 0 prints them" in text
+    assert "milp failed on 1 graph, first two_towers: engine milp takes up to 60 ops" in text
     print_study(study, console, top=0, shown=["bfs"])
     assert "diamond  " in console.export_text()
 

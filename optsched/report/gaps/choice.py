@@ -58,7 +58,7 @@ def cell(comparison: Comparison, method: str) -> str:
     row = comparison.row(method)
     if row is not None:
         return percent(row.gap)
-    failed = next((f for f in comparison.failed if f.method == method), None)
+    failed = comparison.failure(method)
     return "-" if failed is None else _MARKS.get(failed.trouble, "fail")
 
 
@@ -78,6 +78,11 @@ def troubles(study: Study) -> list[tuple[str, Failed]]:
         for failed in c.failed
         if failed.trouble not in quiet
     ]
+
+
+def graphs(count: int) -> str:
+    """Write a number of graphs."""
+    return f"{count:,} graph" if count == 1 else f"{count:,} graphs"
 
 
 def percent(share: float) -> str:

@@ -19,6 +19,7 @@ from optsched.report.gaps.choice import (
     by_loss,
     cell,
     columns,
+    graphs,
     heading,
     percent,
     proofs,
@@ -41,7 +42,7 @@ EXPENDABLE = ("first_fit_area", "program", "bfs", "dfs", "lpmf", "greedy_by_size
 MOST_METHODS = 16
 """Lines of one kind of method; of more, the best are shown."""
 MOST_TROUBLES = 8
-"""Lines about methods that failed."""
+"""Lines about methods that had trouble."""
 
 
 def print_study(
@@ -64,12 +65,24 @@ def print_study(
         return
     some = bool(top) and len(study.comparisons) > top
     if len(study.comparisons) > 1:
+        count = graphs(len(study.comparisons))
+        _print_line(
+            console,
+            f"{count}: value / least known, geometric mean and worst; share of the graphs",
+        )
         console.print(method_table(study, console))
         console.print()
+    which = f"The {graphs(top)} of largest loss: gap" if some else "Gap"
+    _print_line(console, f"{which} to the proven bound in % (orders: peak; others: slab)")
     console.print(graph_table(study, console, top if some else 0, shown))
     console.print()
     for line in _remarks(study, top if some else 0):
-        console.print(line, soft_wrap=True)
+        _print_line(console, line)
+
+
+def _print_line(console: Console, line: str) -> None:
+    # As it is: names may hold brackets, and whoever copies a line wants it whole.
+    console.print(line, soft_wrap=True, markup=False)
 
 
 def method_table(study: Study, console: Console) -> Table:
@@ -87,15 +100,7 @@ def _method_table(
     from rich.table import Table
 
     count = len(study.comparisons)
-    table = Table(
-        title=f"{count} graphs: value / least known, geometric mean and worst; share of graphs",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-        show_edge=False,
-        title_justify="left",
-        title_style="",
-    )
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     table.add_column("method", no_wrap=True, overflow="ellipsis")
     for name in ("mean", "worst"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -120,15 +125,15 @@ def _method_table(
 
 
 def _method_cells(line: Summary, near: tuple[float, ...], count: int, wide: int) -> list[str]:
-    missing = f" (on {line.measured})" if line.missing else ""
+    missing = f" (on {line.measured})" if line.measured < count else ""
     cells = [f"  {line.method}{missing}", f"{line.mean:.3f}", f"{line.worst:.2f}"]
     if wide >= 2:
         cells.append(line.worst_instance)
-    cells.append(_share(line.at_optimum / count))
+    cells.append(_share(line.at_optimum / line.asked))
     if wide >= 3:
         cells += map(_share, near)
     if wide >= 4:
-        cells += [_share(line.wins / count), f"{line.seconds:.1f}"]
+        cells += [_share(line.wins / line.asked), f"{line.seconds:.1f}"]
     return cells
 
 
@@ -157,39 +162,28 @@ def graph_table(
         Methods with a column; chosen by what ran if None.
     """
     shown = columns(study) if shown is None else shown
-    graphs = by_loss(study.comparisons, shown)[:top] if top else list(study.comparisons)
+    lines = by_loss(study.comparisons, shown)[:top] if top else list(study.comparisons)
     narrower = [list(shown)]
     for method in (*EXPENDABLE, *reversed(shown)):
         left = [name for name in narrower[-1] if name != method]
         if left and left != narrower[-1]:
             narrower.append(left)
-    tables = [_graph_table(study, graphs, left, top) for left in narrower]
+    tables = [_graph_table(study, lines, left) for left in narrower]
     return _first_that_fits(tables, console)
 
 
-def _graph_table(
-    study: Study, graphs: Sequence[Comparison], shown: Sequence[str], top: int
-) -> Table:
+def _graph_table(study: Study, lines: Sequence[Comparison], shown: Sequence[str]) -> Table:
     from rich import box
     from rich.table import Table
 
-    which = f"The {top} graphs of largest loss: gap" if top else "Gap"
-    table = Table(
-        title=f"{which} to the proven bound in % (peak of orders, slab of packers and plans)",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-        show_edge=False,
-        title_justify="left",
-        title_style="",
-    )
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     table.add_column("graph", no_wrap=True)
     table.add_column("ops", justify="right", no_wrap=True)
     for method in shown:
         table.add_column(heading(method), justify="right", no_wrap=True)
     for name in ("least slab", "proof", "s"):
         table.add_column(name, justify="right", no_wrap=True)
-    for c in graphs:
+    for c in lines:
         table.add_row(
             c.graph.name,
             str(len(c.graph.ops)),
@@ -220,16 +214,26 @@ def _remarks(study: Study, top: int) -> list[str]:
     against, rows = rows_against_optimum(study.comparisons)
     found.append(f"{against:,} of {rows:,} rows measured against a proved optimum")
     if top:
-        found[-1] += f"; {len(study.comparisons) - top} more graphs: --top 0 prints them"
+        found[-1] += f"; {graphs(len(study.comparisons) - top)} more: --top 0 prints them"
     ran = {row.method for c in study.comparisons for row in c.rows}
     none = [m.name for m in study.methods if m.name not in ran]
     if none:
         found.append(f"no figures on any graph: {', '.join(none)}")
-    failed = troubles(study)
-    found += [f"{name}  {f.method}: {f.trouble}: {f.reason}" for name, f in failed[:MOST_TROUBLES]]
-    if len(failed) > MOST_TROUBLES:
-        found.append(f"{len(failed) - MOST_TROUBLES} more methods failed: --csv has the reasons")
-    return found
+    return found + _trouble_lines(study)
+
+
+def _trouble_lines(study: Study) -> list[str]:
+    """Return one line for each method and kind of trouble: on how many graphs, the first reason."""
+    met: dict[tuple[str, str], list[str]] = {}
+    for name, failed in troubles(study):
+        met.setdefault((failed.method, failed.trouble), []).append(f"{name}: {failed.reason}")
+    lines = [
+        f"{method} {trouble} on {graphs(len(reasons))}, first {reasons[0]}"
+        for (method, trouble), reasons in met.items()
+    ]
+    more = len(lines) - MOST_TROUBLES
+    rest = [f"{more} more methods had trouble: --csv has the reasons"] if more > 0 else []
+    return lines[:MOST_TROUBLES] + rest
 
 
 def gap_summary(comparisons: Sequence[Comparison]) -> str:
@@ -238,6 +242,6 @@ def gap_summary(comparisons: Sequence[Comparison]) -> str:
     peaks = sum(c.best_peak == c.peak_bound for c in comparisons)
     equal = sum(c.result.slab_proof is Proof.JOINT for c in comparisons)
     return (
-        f"{len(comparisons)} graphs: least slab proved on {slabs}, on {equal} of them equal to the "
-        f"least peak; least peak proved on {peaks}"
+        f"{graphs(len(comparisons))}: least slab proved on {slabs}, on {equal} of them equal to "
+        f"the least peak; least peak proved on {peaks}"
     )
