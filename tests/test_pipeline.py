@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.counterexamples.exhaust import least_peak
 from experiments.small_graphs.graphs import SMALL_GRAPHS
 from heuristics import ORDERINGS
 from optsched import pipeline
 from optsched.check import check_plan
 from optsched.errors import PlanError
 from optsched.graph import Graph
+from optsched.hunt.exhaust import least_peak
 from optsched.liveness import peak_memory
 from optsched.pipeline import Engine, solve
 from optsched.plan import Plan

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from experiments.counterexamples.change import losing_changes
-from experiments.counterexamples.exhaust import least_peak
 from experiments.counterexamples.graphs import (
     XLA_EDGES,
     XLA_SIZES,
@@ -33,6 +32,7 @@ from experiments.counterexamples.search import (
 from heuristics import ORDERINGS, PACKINGS
 from optsched.formats import packing_of, write_graph, write_packing
 from optsched.graph import Graph
+from optsched.hunt.exhaust import least_peak
 from optsched.liveness import Order, peak_memory
 
 SEQUENCES = {

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
-from experiments.counterexamples.exhaust import least_peak
 from experiments.counterexamples.graphs import XLA_EDGES, XLA_SIZES, one_buffer_per_op
 from heuristics import ORDERINGS
 from optsched.graph import Graph
+from optsched.hunt.exhaust import least_peak
 from optsched.liveness import peak_memory
 
 Sizes = dict[str, int]

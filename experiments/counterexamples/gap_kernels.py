@@ -4,71 +4,20 @@ from __future__ import annotations
 
 from functools import cache
 
-import numba
 import numpy as np
 
 from optsched.arrays import IntArray
+from optsched.hunt.kernels.slabs import fits, fullest_step
+from optsched.jit import kernel
 
 MOST = 4096
 """Seeds that a search returns at most."""
 
 
-@numba.njit(cache=True)
-def fits(start, end, size, capacity):  # type: ignore[no-untyped-def]
-    """Whether buffers pack into a capacity: by trying all sequences of ascending offsets.
-
-    Each buffer is put as low as it goes above those before it; some packing of least slab is met
-    that way. Equal offsets come by index.
-    """
-    n = len(start)
-    placed, offset = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    used = np.zeros(n, np.bool_)
-    choice = np.full(n + 1, -1, np.int64)
-    depth = 0
-    while depth >= 0:
-        if depth == n:
-            return True
-        if choice[depth] >= 0:
-            used[choice[depth]] = False
-        last = placed[depth - 1] if depth else -1
-        floor = offset[last] if depth else -1
-        i, low = choice[depth] + 1, 0
-        while i < n:
-            if not used[i]:
-                low = 0
-                for k in range(depth):
-                    j = placed[k]
-                    if start[j] < end[i] and start[i] < end[j]:
-                        low = max(low, offset[j] + size[j])
-                if low + size[i] <= capacity and (low > floor or (low == floor and i > last)):
-                    break
-            i += 1
-        choice[depth] = i if i < n else -1
-        if i < n:
-            used[i], placed[depth], offset[i] = True, i, low
-            depth += 1
-            if depth < n:
-                choice[depth] = -1
-        else:
-            depth -= 1
-    return False
-
-
-@numba.njit(cache=True)
-def fullest_step(start, end, size):  # type: ignore[no-untyped-def]
-    """Bytes live at the fullest step."""
-    most = 0
-    for t in start:
-        load = 0
-        for i in range(len(start)):
-            if start[i] <= t < end[i]:
-                load += size[i]
-        most = max(most, load)
-    return most
-
-
-@numba.njit(cache=True)
-def _first_fit(start, end, size, order, capacity):  # type: ignore[no-untyped-def]
+@kernel
+def _first_fit(
+    start: IntArray, end: IntArray, size: IntArray, order: IntArray, capacity: int
+) -> bool:
     offset = np.zeros(len(start), np.int64)
     for a in range(len(order)):
         i, moved = order[a], True
@@ -85,8 +34,8 @@ def _first_fit(start, end, size, order, capacity):  # type: ignore[no-untyped-de
     return True
 
 
-@numba.njit(cache=True)
-def has_gap(start, end, size):  # type: ignore[no-untyped-def]
+@kernel
+def has_gap(start: IntArray, end: IntArray, size: IntArray) -> bool:
     """Whether no packing has the bytes of the fullest step; first fit answers most."""
     load, span = fullest_step(start, end, size), end - start
     for key in (span * 1000 + size, span * size, size * 1000 + span):
@@ -95,8 +44,8 @@ def has_gap(start, end, size):  # type: ignore[no-untyped-def]
     return not fits(start, end, size, load)
 
 
-@numba.njit(cache=True)
-def _every(n, largest, ends, sizes):  # type: ignore[no-untyped-def]
+@kernel
+def _every(n: int, largest: int, ends: IntArray, sizes: IntArray) -> int:
     start, size, found = np.arange(n), np.ones(n, np.int64), 0
     end = start + 1
     while True:
@@ -122,8 +71,8 @@ def _every(n, largest, ends, sizes):  # type: ignore[no-untyped-def]
         end[i] += 1
 
 
-@numba.njit(cache=True)
-def _random(n, largest, tries, seed, ends, sizes):  # type: ignore[no-untyped-def]
+@kernel
+def _random(n: int, largest: int, tries: int, seed: int, ends: IntArray, sizes: IntArray) -> int:
     np.random.seed(seed)
     start, size, found = np.arange(n), np.ones(n, np.int64), 0
     end = start + 1
@@ -139,8 +88,8 @@ def _random(n, largest, tries, seed, ends, sizes):  # type: ignore[no-untyped-de
     return found
 
 
-@numba.njit(cache=True)
-def _random_chain(steps, n, largest, tries, seed, rows):  # type: ignore[no-untyped-def]
+@kernel
+def _random_chain(steps: int, n: int, largest: int, tries: int, seed: int, rows: IntArray) -> bool:
     np.random.seed(seed)
     for _ in range(tries):
         for i in range(n):
@@ -156,7 +105,7 @@ def _random_chain(steps, n, largest, tries, seed, rows):  # type: ignore[no-unty
 def every_gap(ops: int, largest: int) -> tuple[IntArray, IntArray]:
     """Return the ends and sizes of all gaps with a buffer born at each step, sizes from 1."""
     ends, sizes = np.zeros((MOST, ops), np.int64), np.zeros((MOST, ops), np.int64)
-    found = _every(ops, largest, ends, sizes)
+    found = _every.compiled(ops, largest, ends, sizes)
     if found == MOST:
         raise RuntimeError("more gaps than there is room for")
     return ends[:found], sizes[:found]
@@ -165,7 +114,7 @@ def every_gap(ops: int, largest: int) -> tuple[IntArray, IntArray]:
 def random_gaps(ops: int, largest: int, *, tries: int, seed: int) -> tuple[IntArray, IntArray]:
     """Return ends and sizes of gaps among so many random live ranges."""
     ends, sizes = np.zeros((MOST, ops), np.int64), np.zeros((MOST, ops), np.int64)
-    found = _random(ops, largest, tries, seed, ends, sizes)
+    found = _random.compiled(ops, largest, tries, seed, ends, sizes)
     return ends[:found], sizes[:found]
 
 
@@ -174,6 +123,6 @@ def random_chain_gap(
 ) -> list[tuple[int, int, int]]:
     """Return the first gap among random live ranges in so few steps; empty if there is none."""
     rows = np.zeros((3, buffers), np.int64)
-    if not _random_chain(steps, buffers, largest, tries, seed, rows):
+    if not _random_chain.compiled(steps, buffers, largest, tries, seed, rows):
         return []
     return [(int(s), int(e), int(z)) for s, e, z in rows.T]

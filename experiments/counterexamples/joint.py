@@ -12,19 +12,13 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from experiments.counterexamples.gap_kernels import (
-    every_gap,
-    fits,
-    fullest_step,
-    random_chain_gap,
-    random_gaps,
-)
+from experiments.counterexamples.gap_kernels import every_gap, random_chain_gap, random_gaps
+from experiments.counterexamples.search import shrink_rows
 from optsched.arrays import IntArray
 from optsched.builder import GraphBuilder
 from optsched.graph import Graph
-from optsched.problem import packing_problem
+from optsched.hunt.kernels.slabs import fits
+from optsched.problem import PackingProblem, packing_problem
 
 Edge = tuple[int, int]
 Range = tuple[int, int, int]
@@ -77,7 +71,7 @@ def _least_slab(rows: Sequence[Row], slab: int) -> tuple[int, tuple[int, ...]]:
     """Least slab of some orders, from a lower bound upwards, and an order that has it."""
     while True:
         for load, start, end, size, order in rows:
-            if load <= slab and fits(start, end, size, slab):
+            if load <= slab and fits.compiled(start, end, size, slab):
                 return slab, order
         slab += 1
 
@@ -200,7 +194,7 @@ def peak_given_up(tries: int = 4_000) -> Graph:
 def shortest_chain() -> Graph:
     """Return a chain of 5 ops with several outputs each: its only order does not pack."""
     rows = random_chain_gap(5, 8, 4, tries=20_000_000, seed=1)
-    return chain("joint_gap_chain", _shrink(rows))
+    return chain("joint_gap_chain", shrink_rows(rows, _has_gap))
 
 
 def chain(name: str, rows: Sequence[Range]) -> Graph:
@@ -222,24 +216,6 @@ def chain(name: str, rows: Sequence[Range]) -> Graph:
     return build.build()
 
 
-def _shrink(rows: list[Range]) -> list[Range]:
-    """Drop buffers, bytes and steps while the gap stays."""
-
-    def loses(candidate: list[Range]) -> bool:
-        table = np.array(candidate, np.int64).reshape(-1, 3)
-        start, end, size = (np.ascontiguousarray(column) for column in table.T)
-        return not fits(start, end, size, fullest_step(start, end, size))
-
-    def smaller() -> Iterator[list[Range]]:
-        for i, (start, end, size) in enumerate(rows):
-            rest = rows[:i], rows[i + 1 :]
-            yield [*rest[0], *rest[1]]
-            if size > 1:
-                yield [*rest[0], (start, end, size - 1), *rest[1]]
-            if end - start > 1:
-                yield [*rest[0], (start + 1, end, size), *rest[1]]
-                yield [*rest[0], (start, end - 1, size), *rest[1]]
-
-    while (better := next((r for r in smaller() if r and loses(r)), None)) is not None:
-        rows = better
-    return rows
+def _has_gap(problem: PackingProblem) -> bool:
+    columns = problem.start, problem.end, problem.size
+    return len(problem) > 0 and not fits.compiled(*columns, problem.max_load)

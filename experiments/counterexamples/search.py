@@ -7,17 +7,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 
-import numpy as np
-
-from experiments.counterexamples.exhaust import least_peak, least_slab
 from experiments.counterexamples.graphs import one_buffer_per_op
 from optsched.arrays import IntArray
 from optsched.graph import Graph
+from optsched.hunt.exhaust import least_peak, least_slab
+from optsched.hunt.shrink import PackingWays, Shrinker
+from optsched.hunt.spaces import make_problem
 from optsched.liveness import peak_memory
 from optsched.problem import PackingProblem
 
 Ordering = Callable[[Graph, int], IntArray]
 Packing = Callable[[PackingProblem], IntArray]
+Row = tuple[int, int, int]
 Wiring = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
 """Bytes of each op's buffer, and edges from lower to higher op."""
 
@@ -91,21 +92,6 @@ def smallest_graphs(
     return found
 
 
-def make_problem(rows: Sequence[tuple[int, int, int]], name: str = "packing") -> PackingProblem:
-    """Make a packing problem of `(start, end, size)` rows; buffers are called a, b, c, ..."""
-    table = np.array(rows, np.int64).reshape(-1, 3)
-    ones = np.ones(len(rows), np.int64)
-    return PackingProblem(
-        names=tuple(chr(ord("a") + i) for i in range(len(rows))),
-        start=table[:, 0].copy(),
-        end=table[:, 1].copy(),
-        size=table[:, 2].copy(),
-        alignment=ones,
-        pin=-ones,
-        name=name,
-    )
-
-
 def smallest_packings(
     packings: dict[str, Packing], *, most: int, steps: int, largest: int, tries: int, seed: int
 ) -> dict[str, tuple[PackingProblem, Loss]]:
@@ -136,44 +122,40 @@ def smallest_packings(
 
 def _try_packings(
     packings: dict[str, Packing],
-    rows: list[tuple[int, int, int]],
+    rows: list[Row],
     examined: int,
     exhaustive: bool,
     found: dict[str, tuple[PackingProblem, Loss]],
 ) -> None:
     optimum: int | None = None
-    problem = make_problem(rows)
+    problem = make_problem(tuple(rows))
     for name in [name for name in packings if name not in found]:
         value = problem.slab_size(packings[name](problem))
         if value == problem.max_load:
             continue
         optimum = least_slab(problem)[0] if optimum is None else optimum
         if value > optimum:
-            kept = rows if exhaustive else _shrink_packing(packings[name], rows)
-            small = make_problem(kept)
+            kept = rows if exhaustive else shrink_rows(rows, _loser(packings[name]))
+            small = make_problem(tuple(kept))
             loss = Loss(
                 small.slab_size(packings[name](small)), least_slab(small)[0], examined, exhaustive
             )
             found[name] = (small, loss)
 
 
-def _shrink_packing(
-    packing: Packing, rows: list[tuple[int, int, int]]
-) -> list[tuple[int, int, int]]:
-    def loses(candidate: list[tuple[int, int, int]]) -> bool:
-        problem = make_problem(candidate)
+def _loser(packing: Packing) -> Callable[[PackingProblem], bool]:
+    def loses(problem: PackingProblem) -> bool:
+        if len(problem) == 0:
+            return False
         return problem.slab_size(packing(problem)) > least_slab(problem)[0]
 
-    def smaller() -> Iterator[list[tuple[int, int, int]]]:
-        for i, (start, end, size) in enumerate(rows):
-            rest = rows[:i], rows[i + 1 :]
-            yield [*rest[0], *rest[1]]
-            if size > 1:
-                yield [*rest[0], (start, end, size - 1), *rest[1]]
-            if end - start > 1:
-                yield [*rest[0], (start + 1, end, size), *rest[1]]
-                yield [*rest[0], (start, end - 1, size), *rest[1]]
+    return loses
 
-    while (better := next((r for r in smaller() if loses(r)), None)) is not None:
-        rows = better
-    return rows
+
+def shrink_rows(rows: Sequence[Row], loses: Callable[[PackingProblem], bool]) -> list[Row]:
+    """Drop buffers, steps and bytes while the loss stays."""
+    shrinker = Shrinker(make_problem(tuple(rows)), PackingWays(), loses, lambda: False)
+    shrinker.run()
+    problem = shrinker.item
+    columns = problem.start.tolist(), problem.end.tolist(), problem.size.tolist()
+    return list(zip(*columns, strict=True))

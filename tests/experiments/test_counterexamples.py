@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from experiments.counterexamples.change import losing_changes
-from experiments.counterexamples.exhaust import least_peak, least_slab
 from experiments.counterexamples.gap_kernels import every_gap, random_gaps
 from experiments.counterexamples.joint import thin_out
 from experiments.counterexamples.search import is_connected, smallest_graphs
 from heuristics import ORDERINGS, PACKINGS
 from optsched.formats import read_graph, read_packing
+from optsched.hunt.exhaust import least_peak, least_slab
 from optsched.liveness import peak_memory
 from optsched.packer import pack
 from optsched.pipeline import solve
