@@ -18,6 +18,10 @@ PROOFS = {
     "smaller than the peak",
 }
 """What each kind of proof says; a solver's claim is none."""
+_POOLS = (
+    "L5: the slabs together equal a proved bound on the sum of the pools' own peaks, in every order"
+)
+"""What a joint proof says where the sum of several slabs is above the peak of all pools."""
 
 
 def percent(share: float) -> str:
@@ -30,7 +34,9 @@ def percent(share: float) -> str:
 def summary(graph: Graph, result: Result, shown: View) -> str:
     """Return one sentence: what a plan needs, and how far that is from the least."""
     ops = f"{len(graph.ops):,} ops and {len(graph.buffers):,} buffers"
-    size = f"in a slab of {format_bytes(shown.slab)}"
+    pools = len(shown.slabs)
+    where = "in a slab of" if pools < 2 else f"in {pools} slabs, together"
+    size = f"{where} {format_bytes(shown.slab)}"
     gap = optimality_gap(shown.slab, result.slab_bound)
     if gap == 0:
         return f"{ops} {size}: no plan needs less, and that is proved."
@@ -63,7 +69,8 @@ def verdicts(result: Result, best_peak: int, best_slab: int) -> list[str]:
                 f"{format_bytes(value)}, so {gap} of it is open."
             )
         elif found == value and proof is not None and proof in PROOFS:
-            lines.append(f"The least {what} is {least}. {PROOFS[proof]}.")
+            pooled = proof is Proof.JOINT and bound > result.peak_bound
+            lines.append(f"The least {what} is {least}. {_POOLS if pooled else PROOFS[proof]}.")
         else:
             lines.append(f"The least {what} is {least}: a plan meets the proven bound.")
     if result.claimed_bound is not None:
@@ -81,4 +88,4 @@ def bottleneck(explained: dict[str, Any], bound: int) -> str:
     text = f"At least {format_bytes(found)} ({found:,} bytes) are live {where}, in every order"
     if found < bound:
         return f"{text}. The other {bound - found:,} bytes are what searching the orders adds."
-    return f"{text}; that is the bound."
+    return f"{text}; that is the bound on the peak."

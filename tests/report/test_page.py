@@ -98,6 +98,21 @@ def test_a_files_plan_at_the_bound_is_least_even_if_the_search_found_none(
     assert lines[1] == "The least slab is 18 B (18 bytes): a plan meets the proven bound."
 
 
+def test_pools_have_a_picture_each() -> None:
+    build = GraphBuilder("pools")
+    build.op("a", writes={"fast": 8})
+    build.op("b", reads=["fast"], writes={"slow": 16})
+    build.op("c", reads=["slow"], writes={"y": 8})
+    build.output("y")
+    graph = build.build()
+    buffers = [replace(x, pool="s" if x.name == "slow" else "f") for x in graph.buffers]
+    report = solved(replace(graph, buffers=tuple(buffers)))
+    assert [(slab.pool, slab.size) for slab in report.views[0].slabs] == [("f", 8), ("s", 16)]
+    text = Reader(report_page(report)).text
+    assert "in 2 slabs, together 24 B: no plan needs less" in text
+    assert "Packed slab in pool s of 16 B" in text
+
+
 def test_what_is_not_drawn_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     build = GraphBuilder("many")
     for number in range(60):
