@@ -253,7 +253,9 @@ def _pack_choice(run: Run, order: IntArray, taken: Pairs, share: float) -> None:
 
 def _all_orders(run: Run) -> None:
     """Each order of a small graph, packed or refuted: a proof where the slab exceeds the peak."""
-    if not run.asks_for_slab() or len(run.graph.ops) > JOINT_OPS:
+    if len(run.graph.ops) > JOINT_OPS or run.graph.in_place:
+        return
+    if run.plan is not None and not run.asks_for_slab():
         return
     from optsched.joint import exhaust
 

@@ -231,8 +231,18 @@ def least_slab_by_offsets(problem: PackingProblem) -> int | None:
         for i in range(len(problem))
     ]
     live = [i for i in range(len(problem)) if problem.end[i] > problem.start[i]]
-    live.sort(key=lambda i: -int(problem.size[i]))
     size, step, pin = problem.size.tolist(), problem.alignment.tolist(), problem.pin.tolist()
+    return _least_by_offsets([(rows[i], size[i], step[i], pin[i]) for i in live])
+
+
+Rectangles = list[tuple[int, int, int, int]]
+"""Start, end, low, high: what a thing that has one offset occupies."""
+
+
+def _least_by_offsets(things: Sequence[tuple[Rectangles, int, int, int]]) -> int | None:
+    """Try every offset of things, each with its rectangles, size, alignment and pin or -1."""
+    things = sorted(things, key=lambda thing: -thing[1])
+    rows, size, step, pin = ([thing[k] for thing in things] for k in range(4))
 
     def clash(i: int, x: int, j: int, y: int) -> bool:
         return any(
@@ -242,19 +252,18 @@ def least_slab_by_offsets(problem: PackingProblem) -> int | None:
         )
 
     def fits(slab: int, at: int, placed: tuple[tuple[int, int], ...]) -> bool:
-        if at == len(live):
+        if at == len(things):
             return True
-        i = live[at]
-        choices = [pin[i]] if pin[i] >= 0 else range(0, slab - size[i] + 1, step[i])
+        choices = [pin[at]] if pin[at] >= 0 else range(0, slab - size[at] + 1, step[at])
         return any(
-            fits(slab, at + 1, (*placed, (i, x)))
+            fits(slab, at + 1, (*placed, (at, x)))
             for x in choices
-            if x + size[i] <= slab and not any(clash(i, x, j, y) for j, y in placed)
+            if x + size[at] <= slab and not any(clash(at, x, j, y) for j, y in placed)
         )
 
     # Above this each buffer has room of its own beside the pins.
     most = max(pin, default=0) + sum(s + a for s, a in zip(size, step, strict=True)) + 1
-    least = max([0, *(size[i] + max(0, pin[i]) for i in live)])
+    least = max([0, *(size[i] + max(0, pin[i]) for i in range(len(things)))])
     return next((slab for slab in range(least, most + 1) if fits(slab, 0, ())), None)
 
 
@@ -306,3 +315,68 @@ def least_joint(graph: Graph) -> tuple[int, int] | None:
             found = (sum(known), peak)
             best = found if best is None else min(best, found)
     return best
+
+
+def least_joint_inplace(graph: Graph) -> int | None:
+    """Least slab, or sum of the pools' slabs, where ops may write into dying inputs.
+
+    Over all orders, all choices of pairs and all offsets; up to about 5 ops and 6 small buffers.
+    What is written in place has its input's offset, and bytes of its own from the next step on.
+    """
+    best: int | None = None
+    known: dict[str, int | None] = {}
+    for order in orders(graph):
+        spans = spans_of(graph, order)
+        step = {v: at for at, v in enumerate(order)}
+        for choice in inplace_choices(graph, order):
+            owner = {b: b for b in spans}
+            rows: dict[int, Rectangles] = {b: [] for b in spans}
+            later = {output: step[v] + 1 for v, output, _ in choice}
+            for _, output, root in choice:
+                owner[output] = owner[root]
+            for b, (born, end) in spans.items():
+                start = later.get(b, born)
+                if start < end:
+                    rows[owner[b]].append((start, end, 0, graph.buffers[b].size))
+            total = 0
+            for pool in sorted({graph.buffers[b].pool for b in spans}):
+                things = [
+                    (
+                        rows[b],
+                        buffer.size,
+                        buffer.alignment,
+                        -1 if buffer.pin is None else buffer.pin,
+                    )
+                    for b in spans
+                    if owner[b] == b and (buffer := graph.buffers[b]).pool == pool
+                ]
+                key = repr(things)
+                if key not in known:
+                    known[key] = _least_by_offsets(things)
+                slab = known[key]
+                if slab is None:
+                    break
+                total += slab
+            else:
+                best = total if best is None else min(best, total)
+    return best
+
+
+def spans_of(graph: Graph, order: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """Half-open live range, by buffer, of all that counts and has bytes."""
+    step = {v: at for at, v in enumerate(order)}
+    found = {}
+    for b, buffer in enumerate(graph.buffers):
+        if buffer.alias_of is not None or buffer.external or not buffer.size:
+            continue
+        maker = graph.producers[b] if buffer.birth is None else buffer.birth
+        users = [
+            step[v]
+            for v, op in enumerate(graph.ops)
+            if any(graph.roots[x] == b for x in (*op.reads, *op.uses, *op.writes))
+        ]
+        end = max(1, len(order)) if graph.is_kept(b) else 1 + max(users, default=-1)
+        start = 0 if maker is None else step[maker]
+        if start < end:
+            found[b] = (start, end)
+    return found

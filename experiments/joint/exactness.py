@@ -1,0 +1,157 @@
+"""Exactness of solve() on random small graphs: `python -m experiments.joint.exactness`.
+
+Question: are slab and peak of `solve` what exhaustion over all orders and offsets says, and is
+nothing called optimal that is not? Graphs of up to six ops have all that a graph can have; each
+kind adds places: alignments, pins, pools, and ops that write in place. The oracle
+(`tests/brute.py`) shares no code with the solver. Pins that clash in every order must be refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from optsched.check import check_plan
+from optsched.errors import GraphError
+from optsched.graph import Graph
+from optsched.pipeline import solve
+from optsched.result import Limits, Objective, Result, Status
+from tests import brute
+from tests.generators import PLANNABLE, random_graph
+
+PLAIN = PLANNABLE - {"alignment"}
+KINDS = {
+    "no places": PLAIN,
+    "alignment": PLANNABLE,
+    "pins": PLAIN | {"pins"},
+    "alignment and pins": PLANNABLE | {"pins"},
+    "pools": PLANNABLE | {"pools"},
+    "pools and pins": PLANNABLE | {"pools", "pins"},
+    "in-place": PLANNABLE,
+    "in-place and pools": PLANNABLE | {"pools"},
+}
+"""Kinds of graphs by name, and the features they are made of."""
+BUFFERS = 7
+"""Buffers with bytes that the oracle for offsets takes."""
+
+
+@dataclass
+class Row:
+    """What came of one kind and objective."""
+
+    kind: str
+    objective: Objective
+    graphs: int = 0
+    refused: int = 0
+    above: int = 0
+    proved: int = 0
+    reached: int = 0
+    wrong: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.joint.exactness", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("--graphs", type=int, default=300, help="per kind and objective")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--time-limit", type=float, default=30.0)
+    args = parser.parse_args(argv)
+    rows = [
+        run_kind(kind, objective, args.graphs, args.seed, args.time_limit)
+        for objective in Objective
+        for kind in KINDS
+    ]
+    print(table(rows), end="")
+    return 1 if any(row.wrong for row in rows) else 0
+
+
+def run_kind(kind: str, objective: Objective, graphs: int, seed: int, seconds: float) -> Row:
+    """Compare solve with the oracle on so many graphs of a kind."""
+    rng = np.random.default_rng([seed, list(KINDS).index(kind), list(Objective).index(objective)])
+    row = Row(kind, objective)
+    started = time.perf_counter()
+    inplace = kind.startswith("in-place")
+    while row.graphs < graphs:
+        most, size = (5, 4) if inplace else (6, 8)
+        graph = random_graph(
+            rng, int(rng.integers(1, most + 1)), max_size=size, features=KINDS[kind]
+        )
+        if np.count_nonzero(graph.arrays.size) > BUFFERS:
+            continue
+        compare(row, graph.with_inplace() if inplace else graph, seconds)
+        row.graphs += 1
+    row.seconds = time.perf_counter() - started
+    print(f"{row.kind}, {row.objective}: {len(row.wrong)} wrong", file=sys.stderr, flush=True)
+    return row
+
+
+def compare(row: Row, graph: Graph, seconds: float) -> None:
+    """Solve a graph, and note what is not as the oracle says."""
+    peak, slab = brute.least_peak(graph), least_slab(graph)
+    try:
+        result = solve(graph, objective=row.objective, limits=Limits(seconds=seconds))
+    except GraphError:
+        row.refused += 1
+        if slab is not None:
+            row.wrong.append(f"refused, but {slab} bytes do: {graph}")
+        return
+    if slab is None:
+        row.wrong.append(f"a plan where pins clash in every order: {graph}")
+        return
+    wrong = contradiction(graph, result, peak, slab)
+    if wrong is not None:
+        row.wrong.append(f"{wrong}: peak {peak}, slab {slab}, {result}, {graph}")
+        print(row.wrong[-1], file=sys.stderr)
+    least = slab if row.objective is Objective.SLAB else peak
+    row.above += slab > peak
+    row.proved += result.status is Status.OPTIMAL
+    row.reached += (result.slab if row.objective is Objective.SLAB else result.peak) == least
+
+
+def least_slab(graph: Graph) -> int | None:
+    """Least slab over all orders and offsets; None where pins clash in every order."""
+    if graph.in_place:
+        return brute.least_joint_inplace(graph)
+    joint = brute.least_joint(graph)
+    return None if joint is None else joint[0]
+
+
+def contradiction(graph: Graph, result: Result, peak: int, slab: int) -> str | None:
+    """What of a result the oracle contradicts, if anything."""
+    if result.plan is None or result.peak is None or result.slab is None:
+        return "no plan"
+    check_plan(graph, result.plan, peak=result.peak, slab=result.slab)
+    if not result.peak_bound <= peak <= result.peak:
+        return "peak"
+    if not result.slab_bound <= slab <= result.slab:
+        return "slab"
+    if result.status is Status.OPTIMAL:
+        least = slab if result.objective is Objective.SLAB else peak
+        value = result.slab if result.objective is Objective.SLAB else result.peak
+        return None if value == least else "called optimal"
+    return None
+
+
+def table(rows: Sequence[Row]) -> str:
+    """One line a kind and objective."""
+    heads = ["objective", "kind", "graphs", "pins clash", "slab above peak"]
+    heads += ["least reached", "proved", "wrong", "s"]
+    lines = ["| " + " | ".join(heads) + " |", "|---|---" + "|---:" * (len(heads) - 2) + "|"]
+    for row in rows:
+        numbers = [row.graphs, row.refused, row.above, row.reached, row.proved, len(row.wrong)]
+        cells = [row.objective, row.kind, *(str(x) for x in numbers), f"{row.seconds:.0f}"]
+        lines.append("| " + " | ".join(cells) + " |")
+    wrong = sum(len(row.wrong) for row in rows)
+    lines += ["", f"{sum(row.graphs for row in rows)} graphs, {wrong} wrong."]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
