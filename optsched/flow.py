@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from optsched.arrays import IntArray
-from optsched.jit import kernel
+from optsched.jit import inner, kernel
 
 Int: TypeAlias = Any
 """A whole number in a kernel, Python's or numpy's. Constants and 32-bit numbers are passed as
@@ -49,7 +49,7 @@ class Arcs(NamedTuple):
     room: IntArray
 
 
-@kernel
+@inner
 def empty_arcs(nodes: Int, pairs: Int) -> Arcs:
     """Return a network of `nodes` nodes with place for `pairs` arcs and their reverses."""
     return Arcs(
@@ -60,7 +60,7 @@ def empty_arcs(nodes: Int, pairs: Int) -> Arcs:
     )
 
 
-@kernel
+@inner
 def add_arc(arcs: Arcs, e: Int, tail: Int, head: Int, capacity: Int) -> Int:
     """Write an arc and its reverse at `e`, `e + 1`; return the next free place."""
     arcs.head[e] = head
@@ -74,7 +74,7 @@ def add_arc(arcs: Arcs, e: Int, tail: Int, head: Int, capacity: Int) -> Int:
     return e + 2
 
 
-@kernel
+@inner
 def find_distances(arcs: Arcs, distance: IntArray, queue: IntArray, source: Int, sink: Int) -> bool:
     """Fill in the residual distances to the sink; stop at the source. False if it has no path."""
     distance[:] = -1
@@ -97,7 +97,7 @@ def find_distances(arcs: Arcs, distance: IntArray, queue: IntArray, source: Int,
     return False
 
 
-@kernel
+@inner
 def push_blocking(
     arcs: Arcs, distance: IntArray, current: IntArray, path: IntArray, source: Int, sink: Int
 ) -> Int:

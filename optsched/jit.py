@@ -14,6 +14,8 @@ from functools import cache, cached_property, update_wrapper
 from types import CodeType, FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
+from optsched.jit_compile import compiler
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -29,6 +31,8 @@ class Kernel(Generic[P, R]):
 
     It may call other kernels by their global name; the compiled form calls their compiled forms.
     """
+
+    part = False
 
     def __init__(self, function: Callable[P, R]) -> None:
         self.function = function
@@ -55,7 +59,9 @@ class Kernel(Generic[P, R]):
         # of the cache's key, so let it say what the code is made of.
         copy.__qualname__ = f"{source.__qualname__}_{self.fingerprint[:16]}"
         copy.__module__ = source.__module__
-        dispatcher = numba.njit(cache=True, nogil=True)(copy)
+        dispatcher = numba.njit(cache=True, nogil=True, pipeline_class=compiler(part=self.part))(
+            copy
+        )
         dispatcher._cache = _lean_cache()(copy)
         return cast("Callable[P, R]", dispatcher)
 
@@ -87,6 +93,8 @@ class InnerKernel(Kernel[P, R]):
 
     Compiled, it becomes part of the kernels that call it; Python runs its plain form.
     """
+
+    part = True
 
     @cached_property
     def compiled(self) -> Callable[P, R]:

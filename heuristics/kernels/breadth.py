@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from optsched.arrays import IntArray
-from optsched.jit import kernel
+from optsched.jit import inner, kernel
 
 
-@kernel
+@inner
 def is_earlier(a: int, b: int, ptr: IntArray, steps: IntArray) -> bool:
     """Compare the rows of `steps` of two ops as words in a dictionary; then compare the ops."""
     i, j = ptr[a], ptr[b]
@@ -22,7 +22,7 @@ def is_earlier(a: int, b: int, ptr: IntArray, steps: IntArray) -> bool:
     return bool(j < ptr[b + 1])
 
 
-@kernel
+@inner
 def push(heap: IntArray, count: int, v: int, ptr: IntArray, steps: IntArray) -> None:
     """Add an op to a binary heap of `count` ops."""
     at = count
@@ -35,7 +35,7 @@ def push(heap: IntArray, count: int, v: int, ptr: IntArray, steps: IntArray) -> 
     heap[at] = v
 
 
-@kernel
+@inner
 def pop(heap: IntArray, count: int, ptr: IntArray, steps: IntArray) -> int:
     """Take the earliest op out of a binary heap of `count` ops."""
     top, v = heap[0], heap[count - 1]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from optsched.arrays import IntArray
-from optsched.jit import kernel
+from optsched.jit import inner, kernel
 
 
-@kernel
+@inner
 def align(offset: int, alignment: int) -> int:
     """Return the least multiple of `alignment` that is not below `offset`."""
     return -(-offset // alignment) * alignment

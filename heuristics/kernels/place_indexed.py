@@ -6,10 +6,10 @@ import numpy as np
 
 from heuristics.kernels.place import align
 from optsched.arrays import IntArray
-from optsched.jit import kernel
+from optsched.jit import inner, kernel
 
 
-@kernel
+@inner
 def nodes_of(first: int, last: int, leaves: int, whole: IntArray, part: IntArray) -> int:
     """Find the tree nodes that matter to the sections `[first, last)`.
 
@@ -52,7 +52,7 @@ def nodes_of(first: int, last: int, leaves: int, whole: IntArray, part: IntArray
     return wholes + 1000 * parts
 
 
-@kernel
+@inner
 def add_bytes(lows: IntArray, highs: IntArray, begin: int, length: int, low: int, high: int) -> int:
     """Unite `[low, high)` with the ascending byte ranges of a list; return its new length."""
     at, end = begin, begin + length
@@ -97,7 +97,7 @@ def sink(keys: IntArray, items: IntArray, at: int, count: int) -> None:
     keys[at], items[at] = key, item
 
 
-@kernel
+@inner
 def find_hole(
     lows: IntArray,
     highs: IntArray,

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from optsched.arrays import IntArray
-from optsched.jit import kernel
+from optsched.jit import inner
 
 LEFT, RIGHT, UP, BEST = 0, 1, 2, 3
 
@@ -23,19 +23,19 @@ NEVER = 2**63 - 1
 """The `net` of no op."""
 
 
-@kernel
+@inner
 def make_tree(count: int) -> IntArray:
     """Return an empty tree for ops `0 .. count - 1`."""
     return np.full((count + 1, 4), count, np.int64)
 
 
-@kernel
+@inner
 def goes_first(a: int, b: int, net: IntArray, tie: IntArray) -> bool:
     """Whether op `a` is better than op `b`."""
     return bool(net[a] < net[b] or (net[a] == net[b] and tie[a] < tie[b]))
 
 
-@kernel
+@inner
 def update_node(tree: IntArray, v: int, net: IntArray, tie: IntArray) -> None:
     """Find the best op of a subtree whose children know theirs."""
     best = v
@@ -46,7 +46,7 @@ def update_node(tree: IntArray, v: int, net: IntArray, tie: IntArray) -> None:
     tree[v, BEST] = best
 
 
-@kernel
+@inner
 def update_path(tree: IntArray, v: int, net: IntArray, tie: IntArray) -> None:
     """Tell all ancestors that the op's `net` has changed."""
     nobody = len(tree) - 1
@@ -55,7 +55,7 @@ def update_path(tree: IntArray, v: int, net: IntArray, tie: IntArray) -> None:
         v = tree[v, UP]
 
 
-@kernel
+@inner
 def rotate_up(tree: IntArray, v: int) -> None:
     r"""Let an op and its parent change places; the order by size stays.
 
@@ -79,7 +79,7 @@ def rotate_up(tree: IntArray, v: int) -> None:
     tree[v, UP] = above
 
 
-@kernel
+@inner
 def insert(
     tree: IntArray, v: int, size: IntArray, net: IntArray, tie: IntArray, weight: IntArray
 ) -> None:
@@ -100,7 +100,7 @@ def insert(
     update_path(tree, v, net, tie)
 
 
-@kernel
+@inner
 def remove(tree: IntArray, v: int, net: IntArray, tie: IntArray, weight: IntArray) -> None:
     """Take an op out."""
     nobody = len(tree) - 1
@@ -117,7 +117,7 @@ def remove(tree: IntArray, v: int, net: IntArray, tie: IntArray, weight: IntArra
     update_path(tree, parent, net, tie)
 
 
-@kernel
+@inner
 def least_size(tree: IntArray, size: IntArray) -> int:
     """Return the least size in a tree that is not empty."""
     nobody = len(tree) - 1
@@ -127,7 +127,7 @@ def least_size(tree: IntArray, size: IntArray) -> int:
     return int(size[at])
 
 
-@kernel
+@inner
 def best_within(tree: IntArray, limit: int, size: IntArray, net: IntArray, tie: IntArray) -> int:
     """Return the best op of `size <= limit`, or the number of ops if there is none."""
     nobody = len(tree) - 1
@@ -143,7 +143,7 @@ def best_within(tree: IntArray, limit: int, size: IntArray, net: IntArray, tie: 
     return int(best)
 
 
-@kernel
+@inner
 def best_of_all(tree: IntArray) -> int:
     """Return the best op whatever its size, or the number of ops if there is none."""
     nobody = len(tree) - 1

@@ -7,10 +7,10 @@ import numpy as np
 from heuristics.kernels.place import align
 from heuristics.kernels.place_indexed import sink
 from optsched.arrays import IntArray
-from optsched.jit import kernel
+from optsched.jit import inner, kernel
 
 
-@kernel
+@inner
 def push(keys: IntArray, items: IntArray, count: int, key: int, item: int) -> int:
     """Add an entry to a heap, least key first; return its new length."""
     at = count
@@ -21,7 +21,7 @@ def push(keys: IntArray, items: IntArray, count: int, key: int, item: int) -> in
     return count + 1
 
 
-@kernel
+@inner
 def least_rank(tree: IntArray, base: int, leaves: int, count: int) -> int:
     """Return the least of the first `count` leaves of the tree at `tree[base:]`."""
     least = 2**62

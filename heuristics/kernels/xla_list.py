@@ -6,12 +6,12 @@ import numpy as np
 
 from heuristics.kernels.ready import NEVER, best_of_all, insert, make_tree, remove
 from optsched.arrays import IntArray
-from optsched.jit import kernel
+from optsched.jit import inner, kernel
 
 WAITING, READY, DONE = 0, 1, 2
 
 
-@kernel
+@inner
 def has(ptr: IntArray, idx: IntArray, row: int, entry: int) -> bool:
     """Whether an ascending row holds an entry."""
     low, high = ptr[row], ptr[row + 1]
@@ -24,7 +24,7 @@ def has(ptr: IntArray, idx: IntArray, row: int, entry: int) -> bool:
     return bool(low < ptr[row + 1] and idx[low] == entry)
 
 
-@kernel
+@inner
 def first_shared(
     v: int,
     u: int,
