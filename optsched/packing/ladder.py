@@ -24,21 +24,22 @@ FIRST_NODES = 60_000
 BEAM_BUFFERS = 64
 """From this many buffers on, beams are tried: below, branch and bound is quicker."""
 
-NARROW = (40, branch.FEWEST_THEN_LOWEST, 0.004, 0.015, 2)
+BEAM_WIDTHS = (100, 100, 200, 100, 100, 400)
+"""Success is a matter of luck: several narrow beams beat a wide one, up to a point."""
 
-BEAMS: tuple[tuple[int, int, float, float, int], ...] = (
-    *(NARROW, NARROW, (100, branch.LOWEST, 0.015, 0.03, 6)),
-    *(NARROW, NARROW, (60, branch.FEWEST_THEN_LOWEST, 0.004, 0.015, 6)),
-    *(NARROW, NARROW, (100, branch.LOWEST_THEN_TIGHT, 0.015, 0.03, 6)),
-)
-"""Width, section rule, least and greatest softness, skips in a row.
+BEAM_SOFTNESS = (0.012, 0.03)
+"""Least and greatest."""
 
-Success is a matter of luck: many narrow beams of slightly different ratings beat few wide ones.
-"""
+BEAM_NOISE = 0.05
 
-BEAM_NOISE = 0.002
+BEAM_SKIPS = 1
+"""More let states put off what is hard, and these look better than those that have done it."""
 
-BEAMS_PER_TURN = 5
+BEAM_SHARE = 3
+"""Children that beams make, for each node of the branch and bound."""
+
+BEAMS_LOW = 8
+"""Turns in which all beams aim at the bound."""
 
 PATIENCE = 4
 """Turns before beams, where a capacity is asked for: restarts mostly do."""
@@ -153,24 +154,23 @@ class Ladder:
             self.raise_bound(capacity)
         return answer in (SOLVED, EXHAUSTED)
 
-    def run_beams(self, capacity: int, turn: int) -> None:
-        """Try beams of several shapes, wider ones in later turns."""
-        for _ in range(BEAMS_PER_TURN):
-            if not self.clock.in_time():
-                return
-            width, rule, low, high, skips = BEAMS[self.beams % len(BEAMS)]
-            self.beams += 1
+    def run_beams(self, capacity: int, nodes: int) -> None:
+        """Try beams until one succeeds or that many children have been made."""
+        until = self.engine.nodes + nodes
+        low, high = BEAM_SOFTNESS
+        while self.engine.nodes < until and self.clock.in_time():
             answer = search_beam(
                 self.engine,
                 capacity,
-                width=width << min(turn // 8, 5),
-                rule=rule,
+                width=BEAM_WIDTHS[self.beams % len(BEAM_WIDTHS)],
+                rule=branch.FEWEST_THEN_LOWEST,
                 softness=low * float(high / low) ** self.random.random(),
                 noise=BEAM_NOISE,
-                skips=skips,
+                skips=BEAM_SKIPS,
                 random=self.random,
                 in_time=self.clock.in_time,
             )
+            self.beams += 1
             if answer == SOLVED:
                 self.offer(self.engine.offsets(), "beam search")
                 return
@@ -188,6 +188,8 @@ class Ladder:
             if middle > target and turn % 2 == 0 and not self.deciding:
                 self.search(middle, nodes)
             if turn >= (PATIENCE if self.deciding else 1) and not few and not self.done():
-                self.run_beams(max(self.bound, min(self.enough, self.slab - 1)), turn)
+                # The target may be out of reach: later turns take the middle by turns.
+                low = turn < BEAMS_LOW or turn % 2 == 1 or self.deciding
+                self.run_beams(target if low else max(middle, target), BEAM_SHARE * nodes)
             nodes += nodes // (2 if few else 8)
             turn += 1

@@ -13,22 +13,19 @@ from optsched.packing.kernels.search import LIMIT
 
 ARMS: tuple[tuple[str, int], ...] = (
     ("TWA", branch.FEWEST_THEN_TIGHT),
-    ("WAT", branch.EXTRA_PER_FAILURE),
-    ("ZAT", branch.TIGHTEST),
-    ("CAT", branch.EXTRA_PER_FAILURE),
+    ("ZWT", branch.TIGHTEST),
     ("TWA", branch.EXTRA_PER_FAILURE),
-    ("AWT", branch.FEWEST_THEN_TIGHT),
-    ("WAT", branch.FEWEST_PER_FAILURE),
-    ("ZWT", branch.LOWEST),
-    ("TAW", branch.FEWEST),
-    ("CAT", branch.FEWEST),
+    ("ZAT", branch.TIGHTEST),
+    ("TAW", branch.FEWEST_THEN_LOWEST),
+    ("WAT", branch.EXTRA_PER_FAILURE),
 )
 """Value order and section rule."""
 
-NOISE = (0.03, 0.05, 0.02, 0.1, 0.2)
+NOISE = (0.03, 0.1, 0.05)
 """Standard deviation of a buffer's place in the order, by round, as a share of all places."""
 
-NODES_PER_BUFFER = 3
+NODES_PER_BUFFER = 2
+"""A search that succeeds needs hardly more nodes than buffers; most others go on for very long."""
 
 LONG_BUFFERS = 128
 """Up to this many buffers a capacity may be refuted: half of the nodes go to long searches."""

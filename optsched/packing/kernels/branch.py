@@ -210,6 +210,8 @@ def floor_after_skip(board: Board, t: int, floor: int, begin: int, end: int, far
     """
     buffers = board.buffers
     least = NEVER
+    # From the first to the last section of those that lie on the floor.
+    first, last = board.sections.shape[1], 0
     for k in range(board.cover_start[t], board.cover_start[t + 1]):
         i = board.cover[k]
         if not buffers[PLACED, i]:
@@ -218,6 +220,9 @@ def floor_after_skip(board: Board, t: int, floor: int, begin: int, end: int, far
                 start = admissible(board, i, floor + 1)
             if start > floor:
                 least = start if start < least else least
+            else:
+                first = buffers[FIRST, i] if buffers[FIRST, i] < first else first
+                last = buffers[LAST, i] if buffers[LAST, i] > last else last
     if not far:
         return least
     gapped, plain = board.counters[GAPPED] != 0, board.counters[PLAIN] != 0
@@ -225,7 +230,13 @@ def floor_after_skip(board: Board, t: int, floor: int, begin: int, end: int, far
         top = buffers[LEAST, j] + buffers[SIZE, j]
         if buffers[PLACED, j] or top >= least:
             continue
+        if buffers[FIRST, j] >= last or buffers[LAST, j] <= first:
+            continue
         if buffers[FIRST, j] <= t < buffers[LAST, j] and (not gapped or covers(board, j, t)):
+            continue
+        if plain and not gapped:
+            # It lies on one side of this section, which all of them cover: it meets one of them.
+            least = top
             continue
         for k in range(board.cover_start[t], board.cover_start[t + 1]):
             i = board.cover[k]
@@ -233,8 +244,6 @@ def floor_after_skip(board: Board, t: int, floor: int, begin: int, end: int, far
                 continue
             start = top if plain else admissible(board, i, top)
             least = start if start < least else least
-            if plain:
-                break
     return least
 
 
