@@ -2,7 +2,8 @@
 
 Each line has a key, made of everything that an outcome depends on: the bytes of the graph's file,
 the memory model, the method with its options, and the code. A rerun looks its keys up and skips
-what is there. A line that was cut off or damaged is passed over; its work is done again.
+what is there. A line that was cut off or damaged is passed over; its work is done again. (The sum
+in each line finds damage, not forgery: a journal is to be believed as far as its owner is.)
 """
 
 from __future__ import annotations

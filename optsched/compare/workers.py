@@ -7,14 +7,16 @@ standard library give up all tasks when one process dies, and do not know which 
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import connection, get_context
+from multiprocessing import connection, get_context, parent_process
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from types import FrameType
@@ -295,8 +297,17 @@ class _Voice:
             raise KeyboardInterrupt
 
 
+def _end_with_parent() -> None:
+    """End this process when its parent is gone, so that no solver runs on for nobody."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
 def _serve(pipe: Connection, work: Work) -> None:
     """Body of a worker: tasks in, messages out, until the pipe is closed."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     voice = _Voice(pipe)
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, voice.stop)

@@ -6,8 +6,12 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+from optsched.compare.methods import parse_methods, with_reference
 from optsched.compare.task import Message, Started, Task, work_on
+from optsched.compare.workers import run_tasks
+from optsched.result import Limits
 
 CULPRIT = "bfs"
 
@@ -25,6 +29,19 @@ def hanging(task: Task, tell: Callable[[Message], None]) -> None:
 def exiting(task: Task, tell: Callable[[Message], None]) -> None:
     """End before the graph is read."""
     os._exit(7)
+
+
+def sleeping(task: Task, tell: Callable[[Message], None]) -> None:
+    """Write the process's id into the task's file, and hang."""
+    Path(task.path).write_text(f"{os.getpid()} ")
+    time.sleep(600)
+
+
+def sleep_in_worker(path: str) -> None:
+    """Have a worker do that."""
+    methods, reference = with_reference(parse_methods(["lpmf"]))
+    task = Task(0, path, methods, reference, Limits(None))
+    run_tasks([task], lambda task, message: None, work=sleeping)
 
 
 def _die() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +22,7 @@ from optsched.result import Limits, StopReason
 from tests.compare import acts
 from tests.compare.rows import rows_without_times
 
+ROOT = Path(__file__).resolve().parents[2]
 posix = pytest.mark.skipif(os.name != "posix", reason="a process kills itself by a POSIX signal")
 
 
@@ -81,6 +85,25 @@ def test_a_process_that_ends_while_it_reads_costs_one_graph(paths: list[str]) ->
         assert isinstance(message, Unreadable)
         assert message.bad
         assert "exit code 7 while it read the graph" in message.reason
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for a process in /proc")
+def test_no_worker_outlives_the_command(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    code = f"from tests.compare.acts import sleep_in_worker; sleep_in_worker({str(note)!r})"
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT) as process:
+        _wait(lambda: note.exists() and note.read_text().endswith(" "))
+        process.kill()
+    stat = Path("/proc") / note.read_text().strip() / "stat"
+    # Where nobody reaps orphans it stays as a zombie.
+    _wait(lambda: not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z")
+
+
+def _wait(done: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def test_the_number_of_processes_changes_nothing(paths: list[str]) -> None:
