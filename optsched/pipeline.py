@@ -300,6 +300,21 @@ def _other_orders(run: Run) -> None:
                 run.offer(plan, "other order")
 
 
+def _pooled_orders(run: Run) -> None:
+    """Orders by the sum of the pools' peaks, of which the search for the least knows nothing."""
+    if not run.pool_graphs or not run.asks_for_slab() or not run.candidates:
+        return
+    from heuristics.orderings.pooled import pooled_orders
+
+    started, left = time.perf_counter(), run.seconds_left()
+    for order in pooled_orders(run.graph, run.best_orders(1)[0][1], seed=run.limits.seed):
+        run.offer_order(order, "pooled order")
+        run.pack(order, "pooled order")
+        late = left is not None and time.perf_counter() - started > OTHER_SHARE * left
+        if run.done() or late:
+            return
+
+
 def _joint_windows(run: Run) -> None:
     """Order and offsets inside stretches of steps, by CP-SAT, where the whole is too large."""
     few = len(run.graph.ops) <= JOINT_OPS
@@ -371,6 +386,7 @@ _STAGES: dict[Engine, Sequence[Stage]] = {
         _pools_apart,
         _order_search,
         _first_packing,
+        _pooled_orders,
         _all_orders,
         _other_orders,
         _joint_if_small,

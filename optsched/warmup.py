@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from heuristics import ORDERINGS, PACKINGS
+from heuristics.orderings.pooled import pooled_orders
 from optsched.bounds import peak_lower_bound
 from optsched.builder import GraphBuilder
 from optsched.graph import Graph
@@ -22,6 +23,8 @@ from optsched.packing import solve_packing
 from optsched.problem import PackingProblem, packing_problem
 from optsched.result import Limits
 
+WALK = 100_000
+"""Work of a walk over orders: enough that it is compiled."""
 SECONDS = 20.0
 """More than the searches below need, compilation included; a guard, not a budget."""
 
@@ -63,6 +66,7 @@ def warm_packings() -> None:
     graph = training_graph(700)
     for name in ORDERINGS.keys() - OTHERS:
         order = ORDERINGS[name](graph, 0)
+    next(pooled_orders(graph, order, work=WALK))
     problem, _ = packing_problem(graph, order)
     for packing in PACKINGS.values():
         packing(problem)
