@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ from optsched.cli.output import print_json
 from optsched.errors import UsageError
 
 if TYPE_CHECKING:
-    from optsched.compare import Study
+    from optsched.compare import Method, Study
 
 HELP = "gap of each method to the proven bound"
 
@@ -97,6 +98,7 @@ def run(args: argparse.Namespace) -> int:
         args.inplace,
         args.jobs,
     )
+    shown = _columns(args, setup.methods)
     with (
         tempfile.TemporaryDirectory() as folder,
         Journal(args.resume, retry=args.retry_failed) if args.resume else nullcontext() as journal,
@@ -110,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
             on_progress=progress,
         )
     _write(args, study)
-    _say(args, study, damaged=0 if journal is None else journal.damaged)
+    _say(args, study, shown, damaged=0 if journal is None else journal.damaged)
     return _exit_code(study)
 
 
@@ -152,7 +154,19 @@ def _write(args: argparse.Namespace, study: Study) -> None:
         write_report(args.report, study)
 
 
-def _say(args: argparse.Namespace, study: Study, *, damaged: int) -> None:
+def _columns(args: argparse.Namespace, methods: Sequence[Method]) -> list[str] | None:
+    """Return the columns asked for, if any were."""
+    if args.columns is None:
+        return None
+    shown = [name.strip() for name in args.columns.split(",")]
+    known = [method.name for method in methods]
+    for name in shown:
+        if name not in known:
+            raise UsageError(f"--columns: {name!r} is none of the methods: {', '.join(known)}")
+    return shown
+
+
+def _say(args: argparse.Namespace, study: Study, shown: list[str] | None, *, damaged: int) -> None:
     from rich.console import Console
 
     from optsched.report.gaps.record import study_record
@@ -164,7 +178,6 @@ def _say(args: argparse.Namespace, study: Study, *, damaged: int) -> None:
         # A pipe has no width of its own.
         known = sys.stdout.isatty() or "COLUMNS" in os.environ
         console = Console(width=None if known else _NON_TTY_WIDTH, highlight=False)
-        shown = args.columns.split(",") if args.columns else None
         print_study(study, console, top=args.top, shown=shown)
     notes = sys.stderr if args.json else sys.stdout
     if args.resume:
