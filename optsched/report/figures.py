@@ -163,7 +163,7 @@ def _packing(
 _TOOLTIP_STYLE = "max-width:26rem;overflow-wrap:anywhere;font:13px/1.4 system-ui,sans-serif"
 _BUFFER_TOOLTIP = (
     f'<div style="{_TOOLTIP_STYLE}"><b>@name</b> &nbsp;@bytes<br>'
-    "@producer<br>live at @lives<br>@place</div>"
+    "from @producer<br>live at @lives<br>at @place</div>"
 )
 _STEP_TOOLTIP = f'<div style="{_TOOLTIP_STYLE}"><b>@live</b><br>@at</div>'
 

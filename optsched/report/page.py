@@ -187,10 +187,9 @@ def _lead(report: Report) -> str:
     change = last.slab - first.slab
     how = "larger" if change > 0 else "smaller"
     much = f"{format_bytes(abs(change))} ({percent(abs(change) / max(1, first.slab))}) {how} than"
-    return (
-        f"The slab of {text(last.name)} is {much if change else 'as large as'} that of "
-        f"{text(first.name)}. {text(last.name)}: {words}"
-    )
+    before, after = (f"\u201c{text(shown.name)}\u201d" for shown in (first, last))
+    than = f"{much} that of" if change else "as large as that of"
+    return f"The slab of {after} is {than} {before}. {after}: {words}"
 
 
 _CONTROLS = """<div class=controls><fieldset><legend>Colour by</legend>

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from experiments.report_browser.browser import PATIENCE, Browser, find_browser
 from optsched.cli import main
 from optsched.pipeline import solve
 from optsched.report.page import Report, make_report, write_page
-from tests.report.browser import PATIENCE, Browser, find_browser
 from tests.report.hostile import NAMES, hostile_graph
 
 pytest.importorskip("bokeh", reason="needs the extra `report`")

@@ -36,7 +36,7 @@ def test_every_part_is_there(two_plans: Report) -> None:
     page = Reader(report_page(report))
     for words in (
         "diamond",
-        "The slab of after is 6 B (25.0 %) smaller than that of before",
+        "The slab of “after” is 6 B (25.0 %) smaller than that of “before”",
         "Who is live at the peak",
         "18 bytes",
         "proven bound on the peak 18 B",
