@@ -159,6 +159,7 @@ class _Crew:
         self.queue = deque(tasks)
         self.handle, self.count, self.grace, self.work = handle, count, grace, work
         self.workers: list[_Worker] = []
+        self.stopping = False
 
     def run(self) -> None:
         """Work until nothing is left."""
@@ -175,6 +176,7 @@ class _Crew:
 
     def interrupt(self) -> None:
         """Ask for last words, listen for a short while, drop what is left."""
+        self.stopping = True
         self.queue.clear()
         with suppress(KeyboardInterrupt):
             for worker in self.busy():
@@ -222,7 +224,8 @@ class _Crew:
         self.workers.remove(worker)
         task, running = worker.task, worker.running
         code = worker.end(patience=1.0 if trouble is Trouble.DIED else 0.0)
-        if task is None:
+        if task is None or self.stopping:
+            # What ends because it was told to has not failed.
             return
         reason = _reason(trouble, running, code)
         if running is None and task.methods:

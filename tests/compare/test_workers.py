@@ -15,7 +15,7 @@ from experiments.small_graphs.graphs import chain, diamond, two_towers
 from optsched.compare import Failed, Setup, Study, Trouble, compare_files, parse_methods
 from optsched.compare.methods import with_reference
 from optsched.compare.rows import Measured, Outcome
-from optsched.compare.task import Message, Opened, Task, Unreadable
+from optsched.compare.task import Message, Opened, Started, Task, Unreadable
 from optsched.compare.workers import run_tasks
 from optsched.formats import write_graph
 from optsched.result import Limits, StopReason
@@ -122,6 +122,21 @@ def test_the_number_of_processes_changes_nothing(paths: list[str]) -> None:
     assert rows_without_times(here) == rows_without_times(one) == rows_without_times(two)
     assert [c.path for c in two.comparisons] == paths
     assert [c.graph for c in two.comparisons] == [c.graph for c in here.comparisons]
+
+
+@posix
+def test_what_is_interrupted_has_not_failed(paths: list[str]) -> None:
+    methods, reference = with_reference(parse_methods(["lpmf", "bfs"]))
+    task = Task(0, paths[0], methods, reference, Limits(10.0))
+    told: list[Message] = []
+
+    def handle(task: Task, message: Message) -> None:
+        told.append(message)
+        if isinstance(message, Started) and message.method.name == "bfs":
+            raise KeyboardInterrupt
+
+    assert not run_tasks([task], handle, work=acts.hanging)
+    assert not any(isinstance(message, Failed | Unreadable) for message in told)
 
 
 def test_ctrl_c_keeps_what_is_there(paths: list[str]) -> None:
