@@ -10,7 +10,7 @@ import pytest
 
 from experiments.counterexamples.joint import make_graph
 from heuristics import PACKINGS
-from optsched import pipeline
+from optsched import pipeline, stages
 from optsched.builder import GraphBuilder
 from optsched.check import check_plan
 from optsched.graph import Graph
@@ -187,9 +187,9 @@ def test_interrupts_keep_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(run: object) -> None:
         raise KeyboardInterrupt
 
-    stages = list(pipeline._STAGES[Engine.AUTO])
-    stages[stages.index(pipeline._all_orders)] = interrupted
-    monkeypatch.setitem(pipeline._STAGES, Engine.AUTO, tuple(stages))
+    turn = list(pipeline._STAGES[Engine.AUTO])
+    turn[turn.index(stages.all_orders)] = interrupted
+    monkeypatch.setitem(pipeline._STAGES, Engine.AUTO, tuple(turn))
     result = solve(GAP)
     assert result.stop_reason is StopReason.INTERRUPTED
     assert result.status is Status.FEASIBLE

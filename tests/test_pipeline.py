@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from experiments.small_graphs.graphs import SMALL_GRAPHS
 from heuristics import ORDERINGS
-from optsched import pipeline
+from optsched import pipeline, stages
 from optsched.check import check_plan
 from optsched.errors import PlanError
 from optsched.graph import Graph
@@ -135,3 +136,33 @@ def test_plan_objects_report_their_own_bytes() -> None:
     plan = solve(graph).plan
     assert isinstance(plan, Plan)
     assert (plan.peak(graph), plan.slab(graph)) == (12, 12)
+
+
+def test_a_search_for_orders_that_runs_out_leaves_time_to_pack(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from optsched import ordering, packing
+
+    given: list[tuple[str, float]] = []
+    solved = ordering.solve_order
+    graph = random_graph(np.random.default_rng(4), ops=30, features=PLANNABLE - {"alignment"})
+
+    def runs_out(graph: Graph, **options: Any) -> ordering.OrderOutcome:
+        given.append(("orders", options["limits"].seconds))
+        found = solved(graph, **{**options, "limits": Limits(seconds=0)})
+        return replace(found, bound=0, proof=None, stop_reason=StopReason.TIME_LIMIT)
+
+    def packs(problem: Any, **options: Any) -> packing.PackingOutcome:
+        given.append(("packing", options["limits"].seconds))
+        return packed(problem, **options)
+
+    packed = packing.solve_packing
+    monkeypatch.setattr(ordering, "solve_order", runs_out)
+    monkeypatch.setattr(packing, "solve_packing", packs)
+    result = solve(graph, limits=Limits(seconds=20))
+    best = min(peak_memory(graph, make(graph, 0)) for make in ORDERINGS.values())
+    assert result.peak is not None
+    assert result.peak <= best
+    assert [what for what, _ in given[:2]] == ["orders", "packing"]
+    assert given[0][1] <= 20 * stages.ORDER_SHARE
+    assert given[1][1] > 0
