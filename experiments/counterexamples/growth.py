@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from heuristics import PACKINGS
+from experiments.tables import markdown, replace_table
+from heuristics import ORDERINGS, PACKINGS
 from optsched.builder import GraphBuilder
+from optsched.check import check_order, check_packing
+from optsched.formats import packing_of, write_graph, write_packing
 from optsched.graph import Graph
 from optsched.hunt.spaces import make_problem
+from optsched.packer import pack
+from optsched.pipeline import solve
 from optsched.problem import PackingProblem
+from optsched.result import Limits, Objective, Proof
 
 BIG = 1000
 """Bytes of what is large; links have 1."""
@@ -88,7 +96,7 @@ def halving(doublings: int, packing: str) -> PackingProblem:
         _free(rows, 2 * width, clock, packing)
         clock += 1
     closed = tuple((start, clock if end < 0 else end, size) for start, end, size in rows)
-    return make_problem(closed, f"growth_{packing}{doublings}")
+    return make_problem(closed, f"growth_halving{doublings}")
 
 
 def _free(rows: list[list[int]], window: int, clock: int, packing: str) -> None:
@@ -107,3 +115,72 @@ def _free(rows: list[list[int]], window: int, clock: int, packing: str) -> None:
 
 GRAPHS: dict[str, Callable[[int], Graph]] = {"ladder": ladder, "mirror": mirror, "both": both}
 """By name, with the number of rungs as parameter."""
+
+
+RUNGS = (2, 4, 8, 16, 32, 64)
+DOUBLINGS = (2, 3, 4, 5, 6, 7)
+KEPT_RUNGS, KEPT_DOUBLINGS = 4, 4
+"""The members that are kept among the instances."""
+SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A method on a member of a family, and the optimum with its proof."""
+
+    instance: str
+    method: str
+    value: int
+    optimum: int
+    proof: str
+    order: str = ""
+
+
+def measure_growth(folder: Path) -> Iterator[Member]:
+    """Measure all families, make the tables, and write and yield one member of each."""
+    readme = Path(__file__).parent / "README.md"
+    graphs = {(name, k): make(k) for name, make in GRAPHS.items() for k in RUNGS}
+    members = {key: list(_measure_graph(graph)) for key, graph in graphs.items()}
+    head = ("family", "k", "ops", "optimum", "proof", *ORDERINGS)
+    lines = [
+        (name, str(k), str(len(graphs[name, k].ops)), *_cells(row))
+        for (name, k), row in members.items()
+    ]
+    replace_table(readme, "growth", markdown(head, lines))
+    for name in GRAPHS:
+        write_graph(folder / f"growth_{name}{KEPT_RUNGS}.json", graphs[name, KEPT_RUNGS])
+        yield from members[name, KEPT_RUNGS]
+
+    packings = [halving(d, "linear_scan") for d in DOUBLINGS]
+    packings += [strangers(count) for count in RUNGS]
+    rows = [list(_measure_packing(problem)) for problem in packings]
+    head = ("instance", "buffers", "optimum", "proof", *PACKINGS)
+    table = [(p.name, str(len(p)), *_cells(row)) for p, row in zip(packings, rows, strict=True)]
+    replace_table(readme, "robson", markdown(head, table))
+    kept = DOUBLINGS.index(KEPT_DOUBLINGS)
+    write_packing(folder / f"{packings[kept].name}.csv", packing_of(packings[kept]))
+    yield from rows[kept]
+
+
+def _measure_graph(graph: Graph) -> Iterator[Member]:
+    result = solve(graph, objective=Objective.PEAK, limits=Limits(seconds=SECONDS))
+    if result.peak is None or result.peak_proof not in (Proof.BOUND, Proof.SEARCH):
+        raise RuntimeError(f"{graph.name} is not proved")
+    for method, ordering in ORDERINGS.items():
+        order = ordering(graph, 0)
+        names = " ".join(graph.ops[v].name for v in order.tolist())
+        peak = check_order(graph, order.tolist())
+        yield Member(graph.name, method, peak, result.peak, str(result.peak_proof), names)
+
+
+def _measure_packing(problem: PackingProblem) -> Iterator[Member]:
+    result = pack(problem, limits=Limits(seconds=SECONDS))
+    if result.slab is None or result.slab_proof is not Proof.PACKING:
+        raise RuntimeError(f"{problem.name} is not proved")
+    for method, packing in PACKINGS.items():
+        slab = check_packing(problem, packing(problem).tolist())
+        yield Member(problem.name, method, slab, result.slab, str(result.slab_proof))
+
+
+def _cells(row: Sequence[Member]) -> tuple[str, ...]:
+    return (str(row[0].optimum), row[0].proof, *(f"{m.value / m.optimum:.2f}" for m in row))

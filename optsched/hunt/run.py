@@ -9,6 +9,9 @@ from random import Random
 from typing import Any, Generic, TypeVar
 
 from heuristics import ORDERINGS, PACKINGS
+from heuristics.kernels.place import run_place
+from heuristics.kernels.skyline import run_skyline
+from heuristics.kernels.sweep import run_sweep
 from optsched.arrays import IntArray
 from optsched.errors import UsageError
 from optsched.graph import Graph
@@ -231,9 +234,14 @@ def hunt_from(
 
 
 def _compile(space: Space[Any], on_progress: OnProgress | None) -> None:
-    """Use every kernel once, so that compiling them takes no time of the hunt."""
+    """Use every kernel once, so that compiling them takes no time of the hunt.
+
+    Once they are there, packers and orderings prefer compiled kernels to their twins.
+    """
     if on_progress is not None:
         on_progress(Progress(0.0, 0, "compiling (once)", None))
+    for kernel in (run_place, run_sweep, run_skyline):
+        assert kernel.compiled
     rng = Random(0)
     space.loss(space.change(space.random(rng), rng), 0.0)
     for _, items in space.stages(lambda: None):

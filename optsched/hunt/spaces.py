@@ -205,11 +205,12 @@ class LiveRanges:
             yield words, (listed for row in rows for listed in sorted(set(permutations(row))))
 
     def random(self, rng: Random) -> every.Rows:
-        """Return random live ranges."""
+        """Return random live ranges, of few different sizes or many."""
         rows = []
+        largest = min(self.max_bytes, rng.choice((4, 16, self.max_bytes)))
         for _ in range(rng.randint(min(3, self.max_buffers), self.max_buffers)):
             start, end = sorted(rng.sample(range(self.steps + 1), 2))
-            rows.append((start, end, rng.randint(1, self.max_bytes)))
+            rows.append((start, end, rng.randint(1, largest)))
         return tuple(rows)
 
     def change(self, item: every.Rows, rng: Random) -> every.Rows:

@@ -10,11 +10,12 @@ import numpy as np
 
 from optsched.arrays import IntArray
 from optsched.graph import Graph
-from optsched.liveness import live_ranges
+from optsched.liveness import live_ranges, timeline
 from optsched.plan import Plan
 from optsched.problem import PackingProblem, packing_problem
 
 _WIDTH, _HEIGHT, _TOP, _LEFT, _BOTTOM = 440, 300, 44, 48, 40
+_MOST_BLOCKS = 4_000
 _MOST_LABELS = 40
 """Steps that still have room for their ops' names."""
 
@@ -47,8 +48,16 @@ class Panel:
 
 
 def order_panel(title: str, graph: Graph, plan: Plan) -> Panel:
-    """Return the live bytes of an order: the buffers of each step on top of each other."""
+    """Return the live bytes of an order: the buffers of each step on top of each other.
+
+    Where that makes too many of them, each step is one block.
+    """
     problem, ids = packing_problem(graph, plan.order)
+    labels = tuple(graph.ops[v].name for v in plan.order)
+    if int((problem.end - problem.start).sum()) > _MOST_BLOCKS:
+        running = timeline(graph, plan.order).running.tolist()
+        whole = [Block("live bytes", 0, at, at + 1, 0, live) for at, live in enumerate(running)]
+        return Panel(title, tuple(whole), len(graph.ops), labels)
     blocks = []
     for step in range(len(graph.ops)):
         low = 0
@@ -58,7 +67,6 @@ def order_panel(title: str, graph: Graph, plan: Plan) -> Panel:
             high = low + int(problem.size[i])
             blocks.append(Block(problem.names[i], int(ids[i]), step, step + 1, low, high))
             low = high
-    labels = tuple(graph.ops[v].name for v in plan.order)
     return Panel(title, tuple(blocks), len(graph.ops), labels)
 
 
