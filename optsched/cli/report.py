@@ -128,7 +128,7 @@ def _solve(
     if args.methods:
         from optsched.compare import compare_methods
 
-        names = None if args.methods == "all" else args.methods.split(",")
+        names = args.methods.split(",")
         with progress() as show:
             comparison = compare_methods(
                 graph, methods=names, engine=args.engine, limits=limits(args), on_event=show

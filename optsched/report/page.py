@@ -133,7 +133,9 @@ def report_page(report: Report) -> str:
     model = text(report.graph.memory_model, 1000)
     body += f"<h2>Memory model and versions</h2><p>Memory model: {model}.</p>{sections.origin()}"
     script += f"<script>{sections.asset('page.js')}</script>"
-    return sections.document(f"{report.graph.name}: memory plan", body + library + script)
+    return sections.document(
+        f"{report.graph.name}: memory plan", f"<main>{body}</main>{library}{script}"
+    )
 
 
 _NOT_LOOKED_FOR = (
@@ -156,7 +158,7 @@ def _body(
     graph, result, first = report.graph, report.result, report.views[0]
     several = len(report.views) > 1
     parts = [
-        f"<main><h1>{text(graph.name)}</h1><p class=lead>{_lead(report)}</p>",
+        f"<h1>{text(graph.name)}</h1><p class=lead>{_lead(report)}</p>",
         "<noscript><p>The pictures need JavaScript; the tables do not.</p></noscript>",
         sections.facts(graph, result, first) if not several else "",
         sections.plan_table(result, report.views) if several else "",
@@ -176,7 +178,7 @@ def _body(
         "<h2>Why no plan needs less</h2>"
         + sections.proof_section(result, report.views, report.explained)
     )
-    return "".join(parts) + "</main>"
+    return "".join(parts)
 
 
 def _lead(report: Report) -> str:

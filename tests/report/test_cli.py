@@ -97,10 +97,10 @@ def test_a_missing_package_names_the_extra(
 def _hide(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
     real = builtins.__import__
 
-    def without(name: str, *args: Any) -> Any:
+    def without(name: str, *args: Any, **options: Any) -> Any:
         if name.split(".", maxsplit=1)[0] in packages:
             raise ImportError(name)
-        return real(name, *args)
+        return real(name, *args, **options)
 
     monkeypatch.setattr(builtins, "__import__", without)
 
