@@ -73,8 +73,12 @@ def make_tables(found: Sequence[Found]) -> dict[str, str]:
     said = f"{len(found) - len(left)} of {len(found)} graphs are measured against a proved optimum"
     return {
         "graphs": f"{said}{': not ' + ', '.join(left) if left else ''}.\n",
-        "sorters": markdown(["sorter", *names, *LAST], tables.by_family(tables.SORTERS, found)),
-        "packers": markdown(["packer", *names, *LAST], tables.by_family(tables.PACKERS, found)),
+        "sorters": markdown(
+            ["sorter", *names, *LAST], tables.by_family(tables.sorters(found), found)
+        ),
+        "packers": markdown(
+            ["packer", *names, *LAST], tables.by_family(tables.packers(found), found)
+        ),
         "pairs": markdown(["pair", *LAST], tables.best_pairs(found)),
         "winners": markdown(
             ["family", "graphs", "best sorter", "best packer", "best pair"], tables.winners(found)

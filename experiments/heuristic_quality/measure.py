@@ -88,17 +88,20 @@ def write_found(path: Path, found: Sequence[Found]) -> None:
     """Write a row for each graph and sorter, with a column for each packer."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([*HEAD, *PACKINGS])
+        packers = [p for s, p in found[0].slabs if s == OUR_METHOD]
+        writer.writerow([*HEAD, *packers])
         for x in found:
             for sorter, peak in x.peaks.items():
                 head = (x.instance, x.family, x.ops, x.least_peak, x.least_slab, int(x.proved))
-                writer.writerow([*head, sorter, peak, *(x.slabs[sorter, p] for p in PACKINGS)])
+                writer.writerow([*head, sorter, peak, *(x.slabs[sorter, p] for p in packers)])
 
 
 def read_found(path: Path) -> Iterator[Found]:
     """Read what :func:`write_found` wrote."""
     with path.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+        reader = csv.DictReader(file)
+        rows = list(reader)
+        packers = [name for name in reader.fieldnames or () if name not in HEAD]
     for name in dict.fromkeys((row["instance"], row["family"]) for row in rows):
         own = [row for row in rows if (row["instance"], row["family"]) == name]
         yield Found(
@@ -108,5 +111,5 @@ def read_found(path: Path) -> Iterator[Found]:
             int(own[0]["least_slab"]),
             own[0]["proved"] == "1",
             {row["sorter"]: int(row["peak"]) for row in own},
-            {(row["sorter"], packer): int(row[packer]) for row in own for packer in PACKINGS},
+            {(row["sorter"], p): int(row[p]) for row in own for p in packers},
         )

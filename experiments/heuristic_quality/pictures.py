@@ -10,9 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments.heuristic_quality.measure import Found, mean_excess
-from experiments.heuristic_quality.tables import PACKERS, SORTERS, Value, fair, families, slab_of
-from heuristics import ORDERINGS, PACKINGS
-from optsched.compare import OUR_METHOD
+from experiments.heuristic_quality.tables import Value, fair, families, packers, slab_of, sorters
 
 MOST = 0.6
 """The excess at which the colours of a heat map end."""
@@ -29,15 +27,15 @@ LINES = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e37
 def draw(folder: Path, found: Sequence[Found]) -> None:
     """Write all pictures: sorters and packers by family, pairs, profiles."""
     groups = families(found)
-    for name, methods in (("sorters", SORTERS), ("packers", PACKERS)):
+    for name, methods in (("sorters", sorters(found)), ("packers", packers(found))):
         cells = [[_mean(v, group) for group in groups.values()] for v in methods.values()]
         _write(folder / f"{name}_by_family.svg", heat_map(cells, list(methods), list(groups)))
-    rows = [*ORDERINGS, OUR_METHOD]
-    cells = [[_mean(slab_of(s, p), fair(found)) for p in PACKINGS] for s in rows]
-    _write(folder / "pairs.svg", heat_map(cells, rows, list(PACKINGS)))
+    rows, columns = list(found[0].peaks), list(packers(found))
+    cells = [[_mean(slab_of(s, p), fair(found)) for p in columns] for s in rows]
+    _write(folder / "pairs.svg", heat_map(cells, rows, columns))
     both = [
         profile(methods, fair(found), what, 30 + side * (WIDE + 200))
-        for side, (methods, what) in enumerate(((SORTERS, "peak"), (PACKERS, "slab")))
+        for side, (methods, what) in enumerate(((sorters(found), "peak"), (packers(found), "slab")))
     ]
     _write(folder / "profiles.svg", _svg(2 * (WIDE + 200), TALL + 50, "".join(both)))
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from experiments.heuristic_quality.families import MADE_TO_FAIL
 from experiments.heuristic_quality.measure import Found, excess, mean_excess
-from heuristics import ORDERINGS, PACKINGS
 from optsched.compare import OUR_METHOD
 
 Value = Callable[[Found], float]
@@ -23,14 +22,19 @@ def slab_of(sorter: str, packer: str) -> Value:
     return lambda found: excess(found.slabs[sorter, packer], found.least_slab)
 
 
-SORTERS: dict[str, Value] = {name: peak_of(name) for name in ORDERINGS}
-"""Sorters by the peak of their order."""
-PACKERS: dict[str, Value] = {name: slab_of(OUR_METHOD, name) for name in PACKINGS}
-"""Packers by their slab for the order of our plan."""
-PAIRS: dict[str, Value] = {
-    f"{sorter}+{packer}": slab_of(sorter, packer) for sorter in ORDERINGS for packer in PACKINGS
-}
-"""Sorters with packers, by their slab."""
+def sorters(found: Sequence[Found]) -> dict[str, Value]:
+    """Return the sorters that were measured, by the peak of their order."""
+    return {name: peak_of(name) for name in found[0].peaks if name != OUR_METHOD}
+
+
+def packers(found: Sequence[Found]) -> dict[str, Value]:
+    """Return the packers, by their slab for the order of our plan."""
+    return {p: slab_of(s, p) for s, p in found[0].slabs if s == OUR_METHOD}
+
+
+def pairs(found: Sequence[Found]) -> dict[str, Value]:
+    """Return sorters with packers, by their slab."""
+    return {f"{s}+{p}": slab_of(s, p) for s, p in found[0].slabs if s != OUR_METHOD}
 
 
 def families(found: Sequence[Found]) -> dict[str, list[Found]]:
@@ -69,9 +73,9 @@ def summary(value: Value, found: Sequence[Found]) -> list[str]:
 
 def best_pairs(found: Sequence[Found], count: int = 10) -> list[list[str]]:
     """Lines of the pairs of least mean excess over all fair graphs."""
-    graphs = fair(found)
-    ranked = sorted(PAIRS, key=lambda name: mean_excess([PAIRS[name](x) for x in graphs]))
-    return [[name, *summary(PAIRS[name], graphs)] for name in ranked[:count]]
+    graphs, values = fair(found), pairs(found)
+    ranked = sorted(values, key=lambda name: mean_excess([values[name](x) for x in graphs]))
+    return [[name, *summary(values[name], graphs)] for name in ranked[:count]]
 
 
 def winners(found: Sequence[Found]) -> list[list[str]]:
@@ -79,7 +83,7 @@ def winners(found: Sequence[Found]) -> list[list[str]]:
     lines = []
     for family, group in families(found).items():
         line = [family, str(len(group))]
-        for methods in (SORTERS, PACKERS, PAIRS):
+        for methods in (sorters(found), packers(found), pairs(found)):
             means = {name: mean_excess([v(x) for x in group]) for name, v in methods.items()}
             least = min(means.values())
             names = [name for name, mean in means.items() if mean <= least + 1e-12]

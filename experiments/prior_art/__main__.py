@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import astuple, fields
+from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.prior_art import alexnet, cells
 from experiments.prior_art.race import (
     FAMILIES,
     METHODS,
-    RIVAL_THREADS,
     Row,
     contradictions,
     race,
 )
+from experiments.tables import markdown, replace_table, write_rows
 
 HERE = Path(__file__).parent
 
@@ -30,29 +28,31 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--swiftnet", type=Path, help="the published file of SwiftNet")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
     parser.add_argument("--families", nargs="+", default=list(FAMILIES), choices=FAMILIES)
-    parser.add_argument("--write", action="store_true", help="write the table beside this file")
+    parser.add_argument("--write", action="store_true", help="into the README")
     args = parser.parse_args(argv)
-    name = args.part
     if args.part == "cells":
-        text = markdown(
-            cells.HEAD, (cells.row(g, args.seconds) for g in cells.cells(args.swiftnet))
-        )
-    elif args.part == "alexnet":
-        text = markdown(alexnet.HEAD, alexnet.rows(args.seconds))
-    else:
-        rows = run_race(args.families, args.methods, args.seconds)
-        wrong = contradictions(rows)
-        name = f"race_{args.seconds:g}s"
-        text = report(rows, args.methods, args.seconds)
-        if args.write:
-            write_rows(HERE / f"{name}.csv", rows)
-        for line in wrong:
-            print(f"CONTRADICTION {line}", file=sys.stderr)
-        if wrong:
-            return 1
-    print(text, end="")
+        rows = [list(map(str, cells.row(g, args.seconds))) for g in cells.cells(args.swiftnet)]
+        return show("cells", markdown(cells.HEAD, rows), args.write)
+    if args.part == "alexnet":
+        rows = [list(map(str, row)) for row in alexnet.rows(args.seconds)]
+        return show("alexnet", markdown(alexnet.HEAD, rows), args.write)
+    found = run_race(args.families, args.methods, args.seconds)
+    for line in contradictions(found):
+        print(f"CONTRADICTION {line}", file=sys.stderr)
+    name = f"race_{args.seconds:g}s"
     if args.write:
-        (HERE / f"{name}.md").write_text(text, encoding="utf-8")
+        write_rows(HERE / f"{name}.csv", found)
+        (HERE / f"{name}.md").write_text(times(found, args.methods), encoding="utf-8")
+    print(times(found, args.methods))
+    show(name, largest(found, args.methods), args.write)
+    return int(bool(contradictions(found)))
+
+
+def show(name: str, table: str, write: bool) -> int:
+    """Print a table, and put it into the README if asked to."""
+    print(table, end="")
+    if write:
+        replace_table(HERE / "README.md", name, table)
     return 0
 
 
@@ -66,55 +66,35 @@ def run_race(families: Sequence[str], methods: Sequence[str], seconds: float) ->
     return rows
 
 
-def report(rows: Sequence[Row], methods: Sequence[str], seconds: float) -> str:
-    """Two tables: the largest graph each method proved by family, and time to proof by graph."""
-    families = list(dict.fromkeys(row.family for row in rows))
-    largest = []
-    for family in families:
-        line: list[object] = [family]
+def largest(rows: Sequence[Row], methods: Sequence[str]) -> str:
+    """Table: the largest number of ops that each method proved, by family."""
+    lines = []
+    for family in dict.fromkeys(row.family for row in rows):
+        line = [family]
         for method in methods:
             mine = [row for row in rows if row.family == family and row.method == method]
             proved = max((row.ops for row in mine if row.proved), default=0)
-            whole = all(row.proved for row in mine)
+            whole = bool(mine) and all(row.proved for row in mine)
             line.append(f"{proved:,}{' (all)' if whole else ''}")
-        largest.append(line)
-    times = []
+        lines.append(line)
+    return markdown(["family", *methods], lines)
+
+
+def times(rows: Sequence[Row], methods: Sequence[str]) -> str:
+    """Table: seconds to proof by graph; a blank was not tried after a failure on a smaller one."""
+    lines = []
     for graph in dict.fromkeys(row.graph for row in rows):
         by_method = {row.method: row for row in rows if row.graph == graph}
         ops = next(iter(by_method.values())).ops
-        peak = next((row.peak for row in by_method.values() if row.proved), "open")
-        times.append([graph, ops, peak, *(_cell(by_method.get(method)) for method in methods)])
-    return (
-        f"Largest number of ops proved within {seconds:g} s, by family:\n\n"
-        + markdown(["family", *methods], largest)
-        + f"\nSeconds to proof. Ours has one thread, the others {RIVAL_THREADS}; a blank was not "
-        "tried, since the method had failed on a smaller graph of the family:\n\n"
-        + markdown(["graph", "ops", "least peak", *methods], times)
-    )
+        peak = next((str(row.peak) for row in by_method.values() if row.proved), "open")
+        lines.append([graph, str(ops), peak, *(_cell(by_method.get(m)) for m in methods)])
+    return markdown(["graph", "ops", "least peak", *methods], lines)
 
 
 def _cell(row: Row | None) -> str:
     if row is None:
         return ""
     return f"{row.seconds:.2f}" if row.proved else row.why
-
-
-def markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table."""
-    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-    lines += ["| " + " | ".join(map(str, row)) + " |" for row in rows]
-    return "\n".join(lines) + "\n"
-
-
-def write_rows(path: Path, rows: Sequence[Row]) -> None:
-    """Write one row per method and graph."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([field.name for field in fields(Row)])
-        writer.writerows(
-            [round(value, 3) if isinstance(value, float) else value for value in astuple(row)]
-            for row in rows
-        )
 
 
 if __name__ == "__main__":

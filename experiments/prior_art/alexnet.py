@@ -30,16 +30,14 @@ GIB = 2**30
 def trace(batch: int = 32) -> Any:
     """Trace forward, loss, backward and a step of SGD into one graph of ATen ops.
 
-    Needs torch. The seed does not matter: only shapes are kept.
+    Needs torch. Tensors have shapes and no bytes.
     """
     import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.func import functional_call
     from torch.fx.experimental.proxy_tensor import make_fx
 
     from experiments.capture_inductor.convolutional import alexnet
-
-    model = alexnet()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
     # The trace names its inputs after these arguments: that is how weights are known.
     def step(args: Any, params: Any, buffers: Any) -> Any:
@@ -51,9 +49,12 @@ def trace(batch: int = 32) -> Any:
         return list(params.values())
 
     keep = {torch.ops.aten.detach.default: lambda x: x}
-    images = torch.zeros(batch, 3, 224, 224)
-    weights, buffers = dict(model.named_parameters()), dict(model.named_buffers())
-    return make_fx(step, decomposition_table=keep)((images,), weights, buffers).graph
+    with FakeTensorMode():
+        model = alexnet()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        images = torch.empty(batch, 3, 224, 224)
+        weights, buffers = dict(model.named_parameters()), dict(model.named_buffers())
+        return make_fx(step, decomposition_table=keep)((images,), weights, buffers).graph
 
 
 def read_trace(graph: Any) -> Dataflow:

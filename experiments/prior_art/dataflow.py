@@ -98,8 +98,7 @@ class Dataflow:
         held = [tensor for tensor in self.reads(op) if tensor.source in self.weights]
         if len(held) < 2:
             return
-        # MODeL lists what an op reads in the order of the trace; views come after direct readers.
-        first, *others = sorted(held, key=lambda tensor: tensor.sinks.index(op) > 0)
+        first, *others = held
         known = list(first.sinks)
         for other in others:
             first.size += other.size

@@ -26,6 +26,7 @@ MEMORY = 6 * 2**30
 """Bytes that a process may take."""
 RIVAL_THREADS = 2
 """Ours uses one."""
+OVERDUE = "did not stop in time"
 INDUCTOR = Path(__file__).parents[2] / "instances" / "inductor"
 CAPTURED = (
     *("alexnet_bs128.infer", "alexnet_bs128.bwd", "vgg16_bs64.bwd", "unet_bs4.bwd"),
@@ -160,7 +161,7 @@ class Runner:
         pipe = self.start()
         started = time.perf_counter()
         pipe.send((family, step, seconds))
-        answer: object = "too slow to be stopped in time"
+        answer: object = OVERDUE
         if pipe.poll(1.25 * seconds + 5):
             try:
                 answer = pipe.recv()
@@ -169,7 +170,7 @@ class Runner:
         took = time.perf_counter() - started
         head = (family, graph.name, len(graph.ops), self.method)
         if not isinstance(answer, tuple):
-            if not isinstance(answer, str) or answer in {"died", "too slow to be stopped in time"}:
+            if not isinstance(answer, str) or answer in {"died", OVERDUE}:
                 self.stop()
             return Row(*head, None, took, False, str(answer))
         claim, took = answer
@@ -188,7 +189,7 @@ class Runner:
 
 def _serve(pipe: Connection, name: str) -> None:
     """Answer steps of ladders until the other side is gone."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     method = METHODS[name]
     for graph in (random_wiring(24, 1), checkpointed(2), training(100, 0)):
         method(graph, 2.0)

@@ -79,7 +79,7 @@ class Operator:
 def read_cells(path: Path, prefix: str = "swiftnet_") -> Iterator[tuple[str, Graph]]:
     """Yield the name and graph of each cell: the operators whose first output is named so.
 
-    The whole network comes first, as `all`.
+    The whole network comes first, under that name.
     """
     data = path.read_bytes()
     if data[4:8] != b"TFL3":
@@ -97,7 +97,7 @@ def read_cells(path: Path, prefix: str = "swiftnet_") -> Iterator[tuple[str, Gra
         sizes = [prod(t.numbers(0)) * ITEM_BYTES[t.number(1, "<b")] for t in tensors]
     except (struct.error, IndexError, KeyError, ValueError) as error:
         raise FormatError(f"{path}: a damaged TensorFlow Lite file") from error
-    yield "all", _graph("all", operators, operators, sizes)
+    yield "whole network", _graph("whole network", operators, operators, sizes)
     names = [op.name.split("/")[0] for op in operators if op.name.startswith(prefix)]
     for name in dict.fromkeys(names):
         chosen = [op for op in operators if op.name.split("/")[0] == name]
