@@ -198,6 +198,16 @@ def test_compare_refuses_a_plan_that_breaks_a_rule(
     assert [r["trouble"] for r in rows] == [None, "refused"]
 
 
+def test_compare_says_so_where_our_own_method_fails(
+    graph: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # CP-SAT's model knows nothing of in-place.
+    assert main(["compare", graph, "--inplace", "--engine", "cpsat", "--methods", "lpmf"]) == 5
+    out = capsys.readouterr().out
+    assert "optsched failed on 1 graph, first diamond: " in out
+    assert "0 of 2 rows measured against a proved optimum" in out
+
+
 @pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal to a child process")
 def test_an_interrupted_comparison_is_taken_up_again(tmp_path: Path) -> None:
     graphs, journal = tmp_path / "graphs", tmp_path / "journal"

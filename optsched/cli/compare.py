@@ -202,4 +202,8 @@ def _exit_code(study: Study) -> int:
     if any(skipped.bad for skipped in study.skipped):
         return exits.BAD_INPUT
     refused = any(f.trouble is Trouble.REFUSED for c in study.comparisons for f in c.failed)
-    return exits.CHECK_FAILED if refused else exits.OK
+    if refused:
+        return exits.CHECK_FAILED
+    # Without our own plan there is no bound worth the name.
+    ours = all(c.result.plan is not None for c in study.comparisons)
+    return exits.OK if ours else exits.NOTHING_FOUND
