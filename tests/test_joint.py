@@ -27,6 +27,7 @@ from optsched.report.capacity import packing_refusal, refusal
 from optsched.report.record import pack_record, solve_record
 from optsched.report.table import packing_text, result_text
 from optsched.result import Limits, Proof, Status, StopReason
+from optsched.slabs import pins_clash
 from tests import brute
 from tests.generators import PLAIN, PLANNABLE, random_graph
 
@@ -181,6 +182,23 @@ def test_windows_lower_a_poor_packing_and_each_plan_is_valid() -> None:
         assert all(check_plan(graph, p).slab <= plan.slab(graph) for p in found)
         better += bool(found) and found[-1].slab(graph) < plan.slab(graph)
     assert better >= 2
+
+
+def test_windows_keep_pins_births_and_views() -> None:
+    rng = np.random.default_rng(5)
+    plans = 0
+    for seed in range(12):
+        graph = random_graph(rng, ops=12, max_size=6, features=PLANNABLE | {"pins"})
+        order = random_order(rng, graph)
+        problem, ids = packing_problem(graph, order)
+        if pins_clash(graph, problem, ids):
+            continue
+        plan = make_plan(graph, order, PACKINGS["naive"](problem))
+        target = peak_memory(graph, order)
+        for found in window_plans(graph, plan, target, limits=Limits(2, seed=seed), windows=2):
+            check_plan(graph, found)
+            plans += 1
+    assert plans > 4
 
 
 def test_interrupts_keep_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from optsched.builder import GraphBuilder
+from optsched.check import check_plan
 from optsched.errors import GraphError
+from optsched.plan import make_plan
 from optsched.problem import Gap, PackingProblem, packing_problem
 
 
@@ -47,6 +49,40 @@ def test_only_counted_live_roots_are_packed() -> None:
     assert packed.names == ("x",)
     assert ids.tolist() == [2]
     assert (packed.start[0], packed.end[0]) == (0, 2)
+
+
+def test_births_views_and_chains_are_one_rectangle_each() -> None:
+    build = GraphBuilder()
+    build.op("parent", writes={"x": 4})
+    build.op("child", reads=["x"], writes={"y": 6})
+    build.op("view", reads=["y"], views={"v": "y"})
+    build.op("again", reads=["v"], views={"w": "v"})
+    build.op("relu", reads=["x"], writes={"r": 4})
+    build.op("last", reads=["w", "r"], writes={"z": 4})
+    build.output("z")
+    build.place("y", birth="parent")
+    build.inplace("relu", "r", "x")
+    build.inplace("last", "z", "r")
+    graph = build.build()
+    order = range(6)
+    packed, _ = packing_problem(graph, order)
+    # `y` is there from its parent on, and until the last reader of a view of a view of it.
+    assert ranges(packed) == {"x": (0, 5), "y": (0, 6), "r": (4, 6), "z": (5, 6)}
+    assert not packed.gaps
+    ids_of = graph.buffer_ids
+    chain = ((ids_of["r"], ids_of["x"]), (ids_of["z"], ids_of["r"]))
+    merged, _ = packing_problem(graph.with_inplace(), order, chain)
+    assert ranges(merged) == {"x": (0, 6), "y": (0, 6)}
+    assert len(merged.parts.owner) == 2
+    plan = make_plan(graph.with_inplace(), order, np.array([6, 0]), chain)
+    assert check_plan(graph.with_inplace(), plan).slab == 10
+    placed = {graph.buffers[b].name: offset for b, offset in enumerate(plan.offsets)}
+    assert placed == {"x": 6, "y": 0, "v": 0, "w": 0, "r": 6, "z": 6}
+
+
+def ranges(problem: PackingProblem) -> dict[str, tuple[int, int]]:
+    rows = zip(problem.names, problem.start.tolist(), problem.end.tolist(), strict=True)
+    return {name: (start, end) for name, start, end in rows}
 
 
 @pytest.mark.parametrize(
