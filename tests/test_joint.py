@@ -189,7 +189,7 @@ def test_windows_keep_pins_births_and_views() -> None:
     plans = 0
     for seed in range(12):
         graph = random_graph(rng, ops=12, max_size=6, features=PLANNABLE | {"pins"})
-        order = random_order(rng, graph)
+        order = random_order(graph, rng)
         problem, ids = packing_problem(graph, order)
         if pins_clash(graph, problem, ids):
             continue
