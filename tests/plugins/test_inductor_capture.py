@@ -286,3 +286,22 @@ def test_settings_reach_the_scheduler_and_observers_are_heard() -> None:
         assert document["extra"]["node_count"] == len(document["nodes"])
     assert len(fused["nodes"]) < len(apart["nodes"])
     assert set(apart["extra"]["n_inner"]) == {1}
+
+
+def test_scatters_of_views_on_the_imagined_gpu() -> None:
+    class Shifted(torch.nn.Module):  # type: ignore[misc]
+        """The gradient of the slices is scattered into the tensor they were cut from."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.score = torch.nn.Linear(8, 8)
+
+        def forward(self, x: Any) -> Any:
+            scores = self.score(x)
+            wide = torch.cat([scores[:, 1:], scores[:, :-1]], dim=2)
+            return wide.exp().sum()
+
+    graphs = capture(
+        lambda: (Shifted(), (torch.randn(4, 6, 8),), {}), phase="train", fake_cuda=True
+    )
+    assert [graph.phase for graph in graphs] == ["fwd", "bwd"]
