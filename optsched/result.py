@@ -49,7 +49,8 @@ class Proof(StrEnum):
     PACKING_SEARCH = "L4"
     """The packings of this order below the slab were searched exhaustively."""
     JOINT = "L5"
-    """The slab equals a proved bound on the peak of every order."""
+    """The slab equals a proved bound on the peak of every order, or all slabs together one on the
+    peaks of the pools, each by itself."""
     CLAIMED = "claimed"
     """Only a solver's word."""
 
@@ -112,7 +113,7 @@ class Result:
     plan
         The best plan found, checked; or None.
     peak, slab
-        Bytes of that plan; None without one.
+        Bytes of that plan, of all pools together; None without one.
     peak_bound, slab_bound
         No plan at all has a smaller peak or slab.
     peak_proof, slab_proof

@@ -179,7 +179,9 @@ def test_plan_names_each_slab_and_a_wrong_one_is_refused(
     assert main(["check", str(path), str(out)]) == 0
     assert f"'slow' {plan.slabs(graph)['slow']}" in capsys.readouterr().out
     assert main(["solve", str(path)]) == 0
-    assert "2 pools together" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "2 pools together" in said
+    assert ("of each pool by itself" in said) == (record["slab"] > record["peak_bound"])
     document["slabs"]["slow"] += 1
     out.write_text(json.dumps(document))
     assert main(["check", str(path), str(out)]) == 1

@@ -30,6 +30,8 @@ def result_text(graph: Graph, result: Result) -> str:
         ("slab", result.slab, result.slab_bound, result.slab_proof),
     ):
         every = " in every order" if proof is Proof.PACKING_SEARCH else ""
+        if what == "slab" and proof is Proof.JOINT and (value or 0) > result.peak_bound:
+            every = " of each pool by itself, added up"
         lines.append(f"  {what}  {_value_line(value, bound, proof)}{every}")
     slabs = {} if result.plan is None else result.plan.slabs(graph)
     if len(slabs) > 1:
