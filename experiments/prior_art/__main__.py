@@ -16,6 +16,7 @@ from experiments.prior_art.race import (
     race,
 )
 from experiments.tables import markdown, replace_table, write_rows
+from optsched.errors import OptschedError
 
 HERE = Path(__file__).parent
 
@@ -30,6 +31,15 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--families", nargs="+", default=list(FAMILIES), choices=FAMILIES)
     parser.add_argument("--write", action="store_true", help="into the README")
     args = parser.parse_args(argv)
+    try:
+        return run(args)
+    except (OptschedError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run what was asked for."""
     if args.part == "cells":
         rows = [list(map(str, cells.row(g, args.seconds))) for g in cells.cells(args.swiftnet)]
         return show("cells", markdown(cells.HEAD, rows), args.write)

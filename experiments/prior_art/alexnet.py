@@ -7,6 +7,7 @@ from typing import Any
 
 from experiments.prior_art.dataflow import Dataflow, Tensor, program_order
 from experiments.prior_art.model_milp import solve_model
+from optsched.errors import MissingDependencyError
 from optsched.graph import Graph
 from optsched.liveness import peak_memory
 from optsched.milp import MilpSolver
@@ -32,7 +33,10 @@ def trace(batch: int = 32) -> Any:
 
     Needs torch. Tensors have shapes and no bytes.
     """
-    import torch
+    try:
+        import torch
+    except ImportError:
+        raise MissingDependencyError("torch", "torch") from None
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.func import functional_call
     from torch.fx.experimental.proxy_tensor import make_fx

@@ -249,3 +249,10 @@ def test_cells_are_proved(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 9
     assert all("| L5 |" in line for line in lines[2:])
+
+
+def test_a_missing_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "net").write_bytes(b"nothing")
+    for name in ("net", "absent"):
+        assert main(["cells", "--swiftnet", str(tmp_path / name)]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
