@@ -29,8 +29,11 @@ from optsched.arrays import IntArray, build_rows
 from optsched.ordering.model import Net, make_net
 from optsched.ordering.ways import Way, Ways, pack_ways, unpack_ways
 
-TOO_MANY = 20_000
-"""Above this many ops ancestor sets take too much memory, and nothing is contracted."""
+TOO_MANY = 300_000
+"""Above this many ops ancestor sets take too much time, and nothing is contracted."""
+
+BLOCK = 8_192
+"""Ops of which it is known at a time what they come before: a bit each for every op."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,26 +109,14 @@ class _Work:
 
     def drop_implied(self) -> None:
         """Drop implied edges and users; fold in buffers with one user, join those with the same."""
-        above = [0] * len(self.pred)
-        for v in self.topological():
-            reach = 0
-            for u in self.pred[v]:
-                reach |= above[u]
-            for u in [u for u in self.pred[v] if reach >> u & 1]:
-                self.pred[v].discard(u)
-                self.succ[u].discard(v)
-            for u in self.pred[v]:
-                reach |= 1 << u
-            above[v] = reach
+        order = self.topological()
+        for start in range(0, len(order), BLOCK):
+            self.drop_implied_by(order, start)
         first: dict[frozenset[int], int] = {}
         instead: dict[int, int] = {}
         shared = []
         for b in self.shared:
-            reach = 0
-            for v in self.users[b]:
-                reach |= above[v]
-            last = frozenset(v for v in self.users[b] if not reach >> v & 1)
-            self.users[b] = set(last)
+            last = frozenset(self.users[b])
             if len(last) == 1:
                 self.net[min(last)] -= self.size[b]
             elif last in first:
@@ -137,6 +128,28 @@ class _Work:
         self.shared = shared
         for v in list(self.ways):
             self.review_ways(v, instead)
+
+    def drop_implied_by(self, order: list[int], start: int) -> None:
+        """Drop the implied edges from, and uses by, a block of ops: each has its bit in a mask."""
+        bit = {v: 1 << i for i, v in enumerate(order[start : start + BLOCK])}
+        above: dict[int, int] = {}
+        for v in order[start:]:
+            reach = direct = 0
+            for u in self.pred[v]:
+                reach |= above.get(u, 0)
+                direct |= bit.get(u, 0)
+            if reach & direct:
+                for u in [u for u in self.pred[v] if reach & bit.get(u, 0)]:
+                    self.pred[v].discard(u)
+                    self.succ[u].discard(v)
+            if reach | direct:
+                above[v] = reach | direct
+        for b in self.shared:
+            reach = 0
+            for v in self.users[b]:
+                reach |= above.get(v, 0)
+            if reach:
+                self.users[b] = {v for v in self.users[b] if not reach & bit.get(v, 0)}
 
     def review_ways(self, v: int, instead: dict[int, int]) -> None:
         """Keep what is still open of an op's ways."""

@@ -9,11 +9,18 @@ import numpy as np
 from optsched.ordering.kernels import arena as arenas
 from optsched.ordering.kernels import explore
 from optsched.ordering.kernels.children import Task
+from optsched.ordering.kernels.commit import move_root
 from optsched.ordering.kernels.cut import Flags
+from optsched.ordering.kernels.foresee import FIRST_LOOK, PERIOD, SELDOM, WAIT
+from optsched.ordering.kernels.state import LIVE
 from optsched.ordering.problem import Problem
 
 FIRST_ROOM = 1_024
 """States that a search has room for at first; doubled as needed."""
+
+OPS_PER_STATE, OPS_PER_PERIOD = 32, 512
+"""A search stores a state for so many ops before it first looks ahead; at first it then looks again
+after one for so many."""
 
 SLICE_SECONDS = 0.05
 """How long compiled code may run before the deadline and interrupts are looked at."""
@@ -43,7 +50,7 @@ class Search:
         self.task = Task(
             forward, ceiling, problem.base, rules.close, commit, probe, rules.lift, rules.foresee
         )
-        self.begin = (low if forward else high, within)
+        self.begin = ((low if forward else high).copy(), within)
         self.budget = budget
         self.path = np.empty(len(low) + 1, np.int32)
         self.slice = 64
@@ -56,6 +63,26 @@ class Search:
         self.state, self.arena, self.scratch = problem.pick(explore.start_search)(
             problem.net, problem.base, done, within, self.task.forward, FIRST_ROOM, problem.critics
         )
+        self.delay_foresight()
+
+    def delay_foresight(self) -> None:
+        """Let a search of many ops be longer before it looks ahead: that takes as many steps."""
+        gauge = self.scratch.gauge
+        gauge[WAIT] = max(FIRST_LOOK, self.problem.ops // OPS_PER_STATE)
+        gauge[PERIOD] = min(SELDOM, self.problem.ops // OPS_PER_PERIOD)
+
+    def commit(self, moves: list[int]) -> int:
+        """Go on from the state that moves lead to, short of the goal; return its live bytes."""
+        problem = self.problem
+        placed = np.array(moves, np.int32)
+        self.arena = problem.pick(move_root)(
+            problem.net, self.state, self.arena, self.task.forward, placed, FIRST_ROOM
+        )
+        # The state shares the second array, and may place no op outside it: so only now.
+        self.begin[0][placed] = self.task.forward
+        self.begin[1][placed] = False
+        self.delay_foresight()
+        return int(self.state.tally[LIVE])
 
     @property
     def states(self) -> int:
@@ -177,13 +204,15 @@ class Interval:
     def accept(self, moves: list[int], *, forward: bool) -> None:
         """Place moves for good."""
         self.problem.statistics.commits += 1
+        search = self.searches[forward]
+        if len(moves) < search.arena.left[0]:
+            live = search.commit(moves)
+            self.ends = (live, self.ends[1]) if forward else (self.ends[0], live)
+        self.searches = {forward: search}
         if forward:
             self.low[moves] = True
             self.head += moves
-            self.ends = (self.problem.live(self.low), self.ends[1])
         else:
             self.high[moves] = False
             self.tail += moves
-            self.ends = (self.ends[0], self.problem.live(self.high))
-        self.searches = {}
         self.turn = FIRST_TURN
