@@ -133,7 +133,8 @@ def test_compare_writes_a_report_without_network(graph: str, tmp_path: Path) -> 
     assert main(["compare", graph, "--report", str(report)]) == 0
     text = report.read_text()
     assert "<svg" in text
-    assert "http" not in text.replace("http://www.w3.org", "")
+    assert "http:" not in text.replace("http://www.w3.org", "")
+    assert "https:" not in text
 
 
 def test_compare_takes_folders_and_methods(
