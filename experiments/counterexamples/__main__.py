@@ -1,10 +1,9 @@
-"""Write the counterexamples and their tables: `python -m experiments.counterexamples [FOLDER]`."""
+"""Write the counterexamples and their tables: `python -m experiments.counterexamples [PART...]`."""
 
 from __future__ import annotations
 
-import csv
-import sys
-from collections.abc import Iterable, Sequence
+import argparse
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +15,8 @@ from experiments.counterexamples.graphs import (
     one_buffer_per_edge,
     one_buffer_per_op,
 )
+from experiments.counterexamples.growth import measure_growth
+from experiments.counterexamples.hunted import hunt_all
 from experiments.counterexamples.joint import (
     freest_of_eight,
     least_joint,
@@ -29,6 +30,8 @@ from experiments.counterexamples.search import (
     smallest_graphs,
     smallest_packings,
 )
+from experiments.counterexamples.versus import versus_table
+from experiments.tables import read_rows, write_rows
 from heuristics import ORDERINGS, PACKINGS
 from optsched.formats import packing_of, write_graph, write_packing
 from optsched.graph import Graph
@@ -54,20 +57,15 @@ class Entry:
     order: str = ""
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, parts: Sequence[str]) -> None:
+    """Make some parts, or all; lines of the others stay as they are."""
     folder.mkdir(parents=True, exist_ok=True)
-    entries = [
-        *_comment(folder),
-        *_fusion(folder),
-        *_orderings(folder),
-        *_packings(folder),
-        *_joint(folder),
-    ]
-    with (folder / "best_known.csv").open("w", newline="") as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow(["instance", "method", "value", "optimum", "proof", "order"])
-        for e in entries:
-            table.writerow([e.instance, e.method, e.value, e.optimum, e.proof, e.order])
+    entries = [entry for part in parts or PARTS for entry in PARTS[part](folder)]
+    made = {entry.instance for entry in entries}
+    path = folder / "best_known.csv"
+    old = read_rows(path, Entry) if path.exists() else []
+    entries = [*(entry for entry in old if entry.instance not in made), *entries]
+    write_rows(path, entries)
     _print(
         ("instance", "method", "value", "optimum", "proof", "order"),
         [(e.instance, e.method, e.value, e.optimum, e.proof, e.order) for e in entries],
@@ -143,6 +141,25 @@ def _joint(folder: Path) -> Iterable[Entry]:
         yield Entry(graph.name, "joint", found.slab, found.peak, proof, order)
 
 
+def _hunted(folder: Path) -> Iterable[Entry]:
+    """The worst instances of up to ten ops or buffers."""
+    for h in hunt_all(folder):
+        yield Entry(h.name, h.method, h.value, h.optimum, h.proof, h.order)
+
+
+def _versus(folder: Path) -> Iterable[Entry]:
+    """A table only: nothing is kept among the instances."""
+    del folder
+    versus_table()
+    return ()
+
+
+def _growth(folder: Path) -> Iterable[Entry]:
+    """Families in which losses grow; one member of each is kept."""
+    for m in measure_growth(folder):
+        yield Entry(m.instance, m.method, m.value, m.optimum, m.proof, m.order)
+
+
 def _entry(name: str, method: str, loss: Loss, order: str = "") -> Entry:
     proof = "exhaustion; nothing smaller loses" if loss.exhaustive else "exhaustion; shrunk"
     return Entry(name, method, loss.value, loss.optimum, proof, order)
@@ -159,5 +176,22 @@ def _print(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
 
 
+PARTS: dict[str, Callable[[Path], Iterable[Entry]]] = {
+    "comment": _comment,
+    "fusion": _fusion,
+    "orderings": _orderings,
+    "packings": _packings,
+    "joint": _joint,
+    "hunted": _hunted,
+    "growth": _growth,
+    "versus": _versus,
+}
+"""What can be made by itself."""
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "instances/counterexamples"))
+    parser = argparse.ArgumentParser(prog="python -m experiments.counterexamples")
+    parser.add_argument("part", nargs="*", choices=(*PARTS, []), help="all of them by default")
+    parser.add_argument("--folder", type=Path, default=Path("instances/counterexamples"))
+    args = parser.parse_args()
+    main(args.folder, args.part)

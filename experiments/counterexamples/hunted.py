@@ -2,74 +2,132 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from experiments.tables import markdown, read_rows, replace_table, write_rows
 from heuristics import ORDERINGS, PACKINGS
 from optsched.formats import packing_of, write_graph, write_packing
-from optsched.hunt import GraphFind, Hunt, Quarry, hunt
+from optsched.hunt import AnyFind, GraphFind, Objective, Quarry, hunt
+from optsched.hunt.search import Clock, Search
+from optsched.hunt.spaces import LiveRanges, Wirings
 from optsched.report.hunt import paragraph
 from optsched.report.record import order_names
 
-TRIES = {"ordering": 100_000, "packing": 40_000}
-"""Instances per method: what a minute of one core does twice over, hill climbing excepted."""
+HERE = Path(__file__).parent
+TABLE = HERE / "hunted.csv"
+ORDERING_TRIES, PACKING_TRIES = 60_000, 25_000
+"""Instances per hunt."""
+BYTES = {"ordering": (100,), "packing": (12, 100)}
+"""Most bytes of a buffer; one hunt each, the worse find counts."""
 MAX_OPS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Hunted:
-    """A find, the name of its file, and the seconds of the search."""
+    """A find, what it was found with, and the worst of all tiny instances."""
 
     name: str
     method: str
     value: int
     optimum: int
-    proof: str
-    order: str
     size: int
     edges: int
-    minimal: bool
-    story: str
+    minimal: int
     tried: int
     seconds: float
+    tiny_value: int
+    tiny_optimum: int
+    proof: str
+    order: str
+    story: str
+
+    @property
+    def ratio(self) -> float:
+        """The loss."""
+        return self.value / self.optimum
 
 
-def hunt_all(folder: Path, methods: Iterable[str] = (*ORDERINGS, *PACKINGS)) -> Iterator[Hunted]:
-    """Hunt for each method, write what is found, and yield it."""
-    for method in methods:
-        tries = TRIES["ordering" if method in ORDERINGS else "packing"]
-        started = time.perf_counter()
-        name = f"hunted_{method}"
-        quarry = Quarry(method, max_ops=MAX_OPS, seconds=None, tries=tries)
-        found = _keep(folder, name, hunt(quarry, name=name), time.perf_counter() - started)
-        if found is not None:
-            yield found
+def hunt_all(folder: Path) -> Iterator[Hunted]:
+    """Hunt for each method, write what is found, yield it, and make the tables."""
+    rows = []
+    for method in (*ORDERINGS, *PACKINGS):
+        found = _hunt(folder, method)
+        rows.append(found)
+        print(f"{method}: {found.ratio:.3f} in {found.seconds:.1f} s", file=sys.stderr)
+        yield found
+    write_rows(TABLE, rows)
+    write_tables()
 
 
-def _keep(folder: Path, name: str, done: Hunt, seconds: float) -> Hunted | None:
-    find = done.find
-    if find is None or not find.optimum.proved:
-        return None
+def _hunt(folder: Path, method: str) -> Hunted:
+    name, started = f"hunted_{method}", time.perf_counter()
+    kind = "ordering" if method in ORDERINGS else "packing"
+    tries = ORDERING_TRIES if kind == "ordering" else PACKING_TRIES
+    done = [
+        hunt(Quarry(method, max_ops=MAX_OPS, max_bytes=most, seconds=None, tries=tries), name=name)
+        for most in BYTES[kind]
+    ]
+    find: AnyFind = max((d.find for d in done if d.find), key=lambda find: find.loss.score)
+    seconds = time.perf_counter() - started
+    if not find.optimum.proved:
+        raise RuntimeError(f"{name}: {find.optimum.proof}")
     if isinstance(find, GraphFind):
         write_graph(folder / f"{name}.json", find.item)
-        order = " ".join(order_names(find.item, find.plans[find.quarry.method].order))
+        order = " ".join(order_names(find.item, find.plans[method].order))
         size, edges = len(find.item.ops), sum(len(op.reads) for op in find.item.ops)
     else:
         write_packing(folder / f"{name}.csv", packing_of(find.item))
         order, size, edges = "", len(find.item), 0
     return Hunted(
         name,
-        find.quarry.method,
+        method,
         find.loss.value,
-        find.optimum.value,
-        f"hunted; {find.optimum.proof}",
-        order,
+        find.loss.rival,
         size,
         edges,
-        find.minimal,
+        int(find.minimal),
+        sum(d.tried for d in done),
+        round(seconds, 1),
+        *tiny_worst(method),
+        f"hunted; {find.optimum.proof}",
+        order,
         paragraph(find),
-        done.tried,
-        seconds,
+    )
+
+
+def tiny_worst(method: str) -> tuple[int, int]:
+    """Return the worst value and optimum of all that a hunt enumerates; 0, 0 without a loss."""
+    space = Wirings if method in ORDERINGS else LiveRanges
+    search = Search(space(method, None, Objective.RATIO, 5, 3), Clock(None, None))
+    search.enumerate()
+    return (search.loss.value, search.loss.rival) if search.loss else (0, 0)
+
+
+def write_tables() -> None:
+    """Make the tables of the README from the stored results."""
+    rows = read_rows(TABLE, Hunted)
+    head = ("method", "ratio", "bytes", "optimum", "ops", "edges", "tiny", "tried", "seconds")
+    for name, methods in (("orderings", ORDERINGS), ("packings", PACKINGS)):
+        lines = [_line(row) for row in rows if row.method in methods]
+        replace_table(HERE / "README.md", name, markdown(head, lines))
+    told = "".join(f"- **{r.method}**, {r.value} and not {r.optimum}: {r.story}\n" for r in rows)
+    replace_table(HERE / "README.md", "stories", told)
+
+
+def _line(row: Hunted) -> tuple[str, ...]:
+    tiny = f"{row.tiny_value / row.tiny_optimum:.2f}" if row.tiny_optimum else "never"
+    return (
+        row.method,
+        f"{row.ratio:.2f}",
+        str(row.value),
+        str(row.optimum),
+        str(row.size),
+        str(row.edges) if row.edges else "",
+        tiny,
+        f"{row.tried:,}",
+        f"{row.seconds:.0f}",
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from optsched.formats import packing_of, write_bytes, write_graph, write_packing, write_plan
 from optsched.graph import Graph
-from optsched.hunt import AnyFind, Hunt, PackingFind, Quarry
+from optsched.hunt import AnyFind, Hunt, Objective, PackingFind, Quarry
 from optsched.hunt.run import kind_of
 from optsched.problem import PackingProblem
 from optsched.report.blame import blame_order, blame_packing
@@ -99,10 +99,12 @@ def hunt_text(quarry: Quarry, hunt: Hunt, files: dict[str, str]) -> str:
         lines.append(f"{quarry.method} was never found {rival}")
     else:
         find = hunt.find
+        is_ratio = quarry.objective is Objective.RATIO
+        score = f"{find.loss.score:,.4g}" if is_ratio else f"{find.loss.score:,.0f}"
         counts = ", ".join(f"{n} {what}" for what, n in _counts(find.item).items())
         lines.append(
             f"{quarry.method} {find.loss.value:,} bytes, {find.rival} {find.loss.rival:,}: "
-            f"{quarry.objective} {find.loss.score:,.4g} on {counts}"
+            f"{quarry.objective} {score} on {counts}"
         )
         proved = "proved" if find.optimum.proved else "not proved"
         lines.append(f"  optimum {find.optimum.value:,} bytes, {proved}: {find.optimum.proof}")

@@ -10,15 +10,21 @@ import pytest
 
 from experiments.counterexamples.change import losing_changes
 from experiments.counterexamples.gap_kernels import every_gap, random_gaps
+from experiments.counterexamples.growth import GRAPHS, halving, strangers
 from experiments.counterexamples.joint import thin_out
 from experiments.counterexamples.search import is_connected, smallest_graphs
 from heuristics import ORDERINGS, PACKINGS
 from optsched.formats import read_graph, read_packing
 from optsched.hunt.exhaust import least_peak, least_slab
+from optsched.hunt.judges import OrderJudge, PackingJudge
+from optsched.hunt.kernels.slabs import fits
+from optsched.hunt.loss import Loss, Objective
+from optsched.hunt.reduce import parts, without
+from optsched.hunt.reduce_packing import without_buffers
 from optsched.liveness import peak_memory
 from optsched.packer import pack
 from optsched.pipeline import solve
-from optsched.problem import packing_problem
+from optsched.problem import PackingProblem, packing_problem
 from optsched.result import Proof, Status
 from tests import brute
 
@@ -30,13 +36,22 @@ RECORDED = [row for row in ROWS if row["method"] != "joint"]
 JOINT = [row for row in ROWS if row["method"] == "joint"]
 
 
+def is_least_slab(problem: PackingProblem, slab: int) -> bool:
+    """By the bytes of a step, or by exhaustion: of all sequences where they are few."""
+    if slab == problem.max_load:
+        return True
+    if len(problem) <= 7:
+        return bool(least_slab(problem)[0] == slab)
+    return not fits.compiled(problem.start, problem.end, problem.size, slab - 1)
+
+
 @pytest.mark.parametrize("row", RECORDED, ids=lambda r: f"{r['instance']}-{r['method']}")
 def test_recorded_values_are_true(row: dict[str, str]) -> None:
     value, optimum = int(row["value"]), int(row["optimum"])
     if row["method"] in PACKINGS:
         problem = read_packing(FOLDER / f"{row['instance']}.csv").problem
         assert problem.slab_size(PACKINGS[row["method"]](problem)) == value
-        assert least_slab(problem)[0] == optimum
+        assert is_least_slab(problem, optimum)
         assert pack(problem).slab == optimum
         return
     graph = read_graph(FOLDER / f"{row['instance']}.json")
@@ -121,3 +136,62 @@ def test_search_finds_the_committed_graph_again() -> None:
 def test_connected_means_one_piece() -> None:
     assert is_connected(3, [(0, 2), (1, 2)])
     assert not is_connected(3, [(0, 1)])
+
+
+HUNTED = [row for row in ROWS if row["instance"].startswith("hunted_")]
+
+
+def test_every_method_was_hunted_and_the_floor_is_passed() -> None:
+    ratio = {row["method"]: int(row["value"]) / int(row["optimum"]) for row in HUNTED}
+    assert set(ratio) == set(ORDERINGS) | set(PACKINGS)
+    floor = ("lpmf", "bfs", "dfs", "xla_list", "xla_dfs", "xla_post_order", "greedy_by_size")
+    assert all(ratio[method] >= 1.2 for method in floor)
+
+
+@pytest.mark.parametrize("row", HUNTED, ids=lambda r: str(r["method"]))
+def test_nothing_can_be_taken_from_what_was_hunted(row: dict[str, str]) -> None:
+    target = Loss(int(row["value"]), int(row["optimum"]))
+    method = row["method"]
+    if method in PACKINGS:
+        problem = read_packing(FOLDER / f"{row['instance']}.csv").problem
+        assert len(problem) <= 10
+        judge = PackingJudge(method, None, Objective.RATIO)
+        smaller = [without_buffers(problem, {name}) for name in problem.names]
+        assert not any(judge.reaches(p, target, 10.0) for p in smaller)
+        return
+    graph = read_graph(FOLDER / f"{row['instance']}.json")
+    assert len(graph.ops) <= 10
+    found = [without(graph, part) for part in parts(graph)]
+    orders = OrderJudge(method, None, Objective.RATIO)
+    assert not any(g is not None and orders.reaches(g, target, 10.0) for g in found)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_losses_grow_with_the_family(name: str) -> None:
+    best = []
+    for rungs in (2, 4, 8):
+        graph = GRAPHS[name](rungs)
+        least = solve(graph, objective="peak")
+        assert least.peak_proof in (Proof.BOUND, Proof.SEARCH)
+        assert least.peak is not None
+        peaks = {m: peak_memory(graph, make(graph, 0)) for m, make in ORDERINGS.items()}
+        worst = max(peaks, key=peaks.__getitem__)
+        best.append(peaks["lpmf" if name == "ladder" else "lpmf_backward"] / least.peak)
+        assert peaks[worst] > (rungs - 0.1) * least.peak
+        if name == "both":
+            # Not even the best of all orderings gets through.
+            assert min(peaks.values()) > (rungs - 1.1) * least.peak
+    assert best[0] < best[1] < best[2]
+
+
+def test_first_fit_in_time_loses_more_on_a_larger_slab() -> None:
+    ratios = []
+    for doublings in (2, 4, 6):
+        problem = halving(doublings, "linear_scan")
+        offsets = pack(problem)
+        assert offsets.slab == problem.max_load == 2**doublings
+        slab = problem.slab_size(PACKINGS["linear_scan"](problem))
+        ratios.append(slab / problem.max_load)
+    assert ratios[0] < ratios[1] < ratios[2]
+    apart = strangers(9)
+    assert apart.slab_size(PACKINGS["naive"](apart)) == 9 * apart.max_load

@@ -1,0 +1,26 @@
+"""Where one ordering loses to another: the worst ratio that a short hunt finds for each pair."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from experiments.tables import markdown, replace_table
+from optsched.hunt import Quarry, hunt
+
+METHODS = ("lpmf", "bfs", "dfs", "xla_list", "xla_dfs", "xla_post_order", "lpmf_backward")
+TRIES = 8_000
+
+
+def versus_table() -> None:
+    """Hunt for every pair and make the table of the README."""
+    lines = []
+    for method in METHODS:
+        cells = []
+        for rival in METHODS:
+            find = None
+            if rival != method:
+                find = hunt(Quarry(method, rival, seconds=None, tries=TRIES)).find
+            cells.append(f"{find.loss.score:.2f}" if find else "")
+        lines.append((method, *cells))
+    readme = Path(__file__).parent / "README.md"
+    replace_table(readme, "versus", markdown(("loses to", *METHODS), lines))
