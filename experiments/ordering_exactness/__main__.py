@@ -6,24 +6,33 @@ Each random graph (up to 12 ops; births at other ops, unread products, kept and 
 mutation, control edges, zero sizes, workspace, several outputs) is solved with all rules and with
 random subsets of them, from random warm starts, by the Python twins and by the compiled kernels,
 with the usual effort in the first round and with next to none, so that the later stages come in.
+Half of the graphs are in-place, with most pairs of an output and an input as candidates. A third
+have all sizes multiplied, so that peaks lie on plateaus. Of each graph a certificate of its optimum
+is written and checked, and the same certificate with a higher bound must be refused.
 A line is printed for each difference; the last line counts the runs.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 
+from optsched.certificate import certify_peak
 from optsched.check import check_order
+from optsched.check_certificate import check_certificate
+from optsched.errors import PlanError
 from optsched.graph import Graph
 from optsched.ordering import ALL_RULES, Rules, engine, problem, solve_order
+from tests.brute import least_peak
 from tests.generators import PLANNABLE, random_graph, random_order
-from tests.ordering.oracle import Oracle
+from tests.test_inplace import more_candidates
 
 NAMES = [field.name for field in fields(Rules)]
 SIZES = (2, 4, 16, 1000, 2**40, 2**55)
+FACTORS = (4096, 1_000_003, 2**40)
+"""All sizes are multiplied by one of them; not those that are large already."""
 
 
 def main() -> int:
@@ -34,15 +43,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     rng = np.random.default_rng(args.seed)
-    runs = searched = relations = windows = wrong = 0
+    runs = searched = relations = windows = wrong = in_place = scaled = certified = 0
     for number in range(args.graphs):
-        graph = random_graph(
-            rng,
-            int(rng.integers(0, args.ops + 1)),
-            max_size=int(rng.choice(SIZES)),
-            features=PLANNABLE | {"shuffled"},
-        )
-        optimum = Oracle(graph).least_peak()
+        graph = some_graph(rng, args.ops, number)
+        in_place += graph.in_place
+        scaled += graph.name == "scaled"
+        optimum = least_peak(graph)
         subsets = [
             Rules(**{name: bool(rng.integers(2)) for name in NAMES}) for _ in range(args.subsets)
         ]
@@ -55,11 +61,42 @@ def main() -> int:
             relations += outcome.statistics.relations
             windows += outcome.statistics.improved
             wrong += differs(graph, outcome, optimum, number, rules)
+        kept = certificate_holds(graph, outcome.order, optimum)
+        certified += kept
+        if not kept:
+            print(f"graph {number}: certificate of {optimum} is wrong or missing")
     print(
-        f"{args.graphs} graphs, {runs} runs, {searched} of them searched, {relations} implied "
-        f"precedences, {windows} windows improved: {wrong} wrong"
+        f"{args.graphs} graphs ({in_place} in-place, {scaled} with factors), {runs} runs, "
+        f"{searched} of them searched, {relations} implied precedences, "
+        f"{windows} windows improved: {wrong} wrong; {certified} certificates hold"
     )
-    return 1 if wrong else 0
+    return 1 if wrong or certified < args.graphs else 0
+
+
+def some_graph(rng: np.random.Generator, ops: int, number: int) -> Graph:
+    """A random graph; every second one is in-place, every third one has multiplied sizes."""
+    size = int(rng.choice(SIZES))
+    features = PLANNABLE | {"shuffled"}
+    graph = random_graph(rng, int(rng.integers(0, ops + 1)), max_size=size, features=features)
+    if number % 2:
+        graph = more_candidates(rng, graph).with_inplace()
+    if number % 3 == 0 and size <= 1000:
+        factor = int(rng.choice(FACTORS))
+        buffers = (replace(buffer, size=factor * buffer.size) for buffer in graph.buffers)
+        graph = replace(graph, name="scaled", buffers=tuple(buffers))
+    return graph
+
+
+def certificate_holds(graph: Graph, order: tuple[int, ...], optimum: int) -> bool:
+    """Whether a certificate of the optimum is found and accepted, and none of more is."""
+    written = certify_peak(graph, order, optimum)
+    check_certificate(graph, written.certificate)
+    higher = replace(written.certificate, bound=optimum + 1)
+    try:
+        check_certificate(graph, higher)
+    except PlanError:
+        return written.certificate.bound == optimum
+    return False
 
 
 def differs(

@@ -1,0 +1,122 @@
+"""Certificates of real graphs: how many proofs can be written down, how large, how long to check.
+
+    python -m experiments.certificates DIR... [--inplace] [--seconds 60] [--csv FILE]
+
+Reads every graph file of the directories, solves it from the best heuristic order and writes the
+certificate of the bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from heuristics import ORDERINGS
+from optsched.certificate import Written, certify_peak
+from optsched.check_certificate import check_certificate
+from optsched.errors import OptschedError
+from optsched.formats import read_graph
+from optsched.formats.certificate import read_certificate, write_certificate
+from optsched.graph import Graph
+from optsched.liveness import peak_memory
+from optsched.ordering import solve_order
+from optsched.proof import StatesStep
+from optsched.result import Limits
+
+HEAD = ("instance", "ops", "optimum", "proof", "rung", "steps", "states", "bytes", "ms", "missing")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR")
+    parser.add_argument("--inplace", action="store_true", help="in the in-place memory model")
+    parser.add_argument("--seconds", type=float, default=60.0, help="to solve, and to certify")
+    parser.add_argument("--csv", type=Path, help="write the rows to this file as well")
+    args = parser.parse_args()
+    rows = []
+    print(line(HEAD), flush=True)
+    for graph in read_all(args.folders):
+        rows.append(certify(graph.with_inplace() if args.inplace else graph, args.seconds))
+        print(line(rows[-1]), flush=True)
+    if not rows:
+        print("no graph files found", file=sys.stderr)
+        return 1
+    proved = [row for row in rows if row[3] != "-"]
+    written = sum(not row[9] for row in proved)
+    longest = max(float(str(row[8])) for row in rows)
+    print(
+        f"{len(proved)} of {len(rows)} proved, {written} of these with a certificate of the "
+        f"optimum; checked in at most {longest:.0f} ms"
+    )
+    if args.csv:
+        with args.csv.open("w", newline="") as file:
+            csv.writer(file).writerows([HEAD, *rows])
+    return 0 if written == len(proved) else 1
+
+
+def read_all(folders: Sequence[Path]) -> Iterator[Graph]:
+    """The graphs of all files, by name; of files with the same name the first."""
+    seen = set()
+    for folder in folders:
+        for path in sorted(p for p in folder.iterdir() if ".json" in p.suffixes):
+            if path.name not in seen:
+                seen.add(path.name)
+                try:
+                    yield read_graph(path)
+                except OptschedError as error:
+                    print(f"{path.name}: {error}", file=sys.stderr)
+
+
+def certify(graph: Graph, seconds: float) -> tuple[object, ...]:
+    """Solve a graph, write the certificate to a file, read it back and check it."""
+    orders = [make(graph, 0) for make in ORDERINGS.values()]
+    best = min(orders, key=lambda order: peak_memory(graph, order))
+    limits = Limits(seconds=seconds)
+    outcome = solve_order(graph, warm_start=best.tolist(), limits=limits)
+    written = certify_peak(graph, outcome.order, outcome.bound, seconds=seconds)
+    size, milliseconds = check(graph, written)
+    steps = written.certificate.steps
+    states = sum(len(step.states) + 1 for step in steps if isinstance(step, StatesStep))
+    return (
+        graph.name,
+        len(graph.ops),
+        outcome.peak,
+        outcome.proof or "-",
+        written.rung,
+        len(steps),
+        states,
+        size,
+        round(milliseconds, 1),
+        written.missing or "",
+    )
+
+
+def check(graph: Graph, written: Written) -> tuple[int, float]:
+    """Return the bytes of the certificate, compressed, and the milliseconds to read and check."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "certificate.json.gz"
+        write_certificate(path, graph, written.certificate)
+        started = time.perf_counter()
+        rung = check_certificate(graph, read_certificate(path, graph))
+        assert rung == written.rung
+        return path.stat().st_size, 1000 * (time.perf_counter() - started)
+
+
+def line(row: Sequence[object]) -> str:
+    """One line of the table."""
+    widths = (36, 6, 15, 6, 6, 6, 8, 8, 8)
+    cells = [str(cell) for cell in row]
+    return (
+        cells[0].ljust(widths[0])
+        + "".join(cell.rjust(width) for cell, width in zip(cells[1:-1], widths[1:], strict=True))
+        + f"  {cells[-1]}"
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
