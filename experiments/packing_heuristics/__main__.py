@@ -15,6 +15,7 @@ from pathlib import Path
 
 from experiments.packing_heuristics.traces import training_trace
 from heuristics import ORDERINGS, PACKINGS
+from heuristics.portfolio import packing_turn
 from optsched.check import check_packing
 from optsched.formats.inductor import read_inductor
 from optsched.graph import Graph
@@ -139,6 +140,13 @@ def trace_table(traces: dict[str, list[Row]]) -> str:
         for rows in traces.values()
     ]
     lines.append("| the best; all together | " + " | ".join(cells) + " |")
+    cells = []
+    for rows, trace in zip(traces.values(), traces, strict=True):
+        turn = packing_turn(int(trace.rpartition("_")[2]))
+        chosen = [row for row in rows if row.packer in turn]
+        seconds = 1000 * sum(row.seconds for row in chosen)
+        cells.append(f"{100 * min(row.excess for row in chosen):.3f} ({seconds:,.0f})")
+    lines.append("| the best; the portfolio | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
