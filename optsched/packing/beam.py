@@ -16,7 +16,6 @@ from optsched.packing.kernels.beam import (
     PARENT,
     advance,
     expand,
-    first_state,
 )
 from optsched.packing.kernels.board import CAP
 from optsched.packing.kernels.search import LIMIT, SOLVED
@@ -77,7 +76,8 @@ def search_beam(
     children = np.zeros((room, CHILD_COLUMNS), np.int64)
     scores = np.zeros(room)
     layers: list[IntArray] = []
-    if not first_state.compiled(board, states):
+    empty = np.full((1, CHILD_COLUMNS), -1)
+    if not advance.compiled(board, following, empty, rule, states):
         return LIMIT
     count = 1
     for _ in range(n):

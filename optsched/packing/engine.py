@@ -82,18 +82,19 @@ class Engine:
         sections[rows.WEIGHT] = 1
         sections[rows.ENTRY, : m + 1] = np.searchsorted(piece.sections.first, np.arange(m + 1))
         sections[rows.ENTRY, m + 1] = n
+        sections[rows.COVER, : m + 1] = cover_start
         zone_start, zones = self._zones()
+        self.buffers[rows.ZONE], self.buffers[rows.ZONE_END] = zone_start[:-1], zone_start[1:]
         counters = np.zeros(rows.COUNTERS, np.int64)
         plain = piece.is_plain and not (self.pin >= 0).any()
         counters[rows.PLAIN] = plain
         counters[rows.GAPPED] = piece.sections.masks.shape[1] > 0
+        counters[rows.FAR] = rules.far_skip
         trail = np.zeros((2, 6 * piece.covered + 60 * (n + m) + 65536), np.int64)
         board = Board(
             self.buffers,
             sections,
-            cover_start,
             cover,
-            zone_start,
             zones,
             np.ascontiguousarray(piece.sections.masks),
             trail,
@@ -113,7 +114,7 @@ class Engine:
             np.zeros(words, np.int64),
             np.zeros(1, np.int64),
         )
-        switches = np.array([rules.decompose, rules.far_skip, rules.forced, remember], np.int64)
+        switches = np.array([rules.decompose, rules.forced, remember], np.int64)
         return board, frames, failures, switches
 
     def _zones(self) -> tuple[IntArray, IntArray]:

@@ -61,7 +61,7 @@ def test_plain_form_answers_as_the_compiled_one(monkeypatch: pytest.MonkeyPatch)
     seen = []
     for plain in (False, True):
         if plain:
-            for name in ("expand", "advance", "first_state"):
+            for name in ("expand", "advance"):
                 function = getattr(module, name)
                 assert isinstance(function, Kernel)
                 monkeypatch.setitem(function.__dict__, "compiled", function.function)

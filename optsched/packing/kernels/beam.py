@@ -14,6 +14,8 @@ from optsched.arrays import IntArray
 from optsched.jit import inner, kernel
 from optsched.packing.kernels.board import (
     CAP,
+    COVER,
+    ENTRY,
     FIRST,
     FLOOR,
     GAPPED,
@@ -160,15 +162,7 @@ def skip_section(board: Board, t: int) -> bool:
     floor = sections[FLOOR, t]
     if floor + sections[REST, t] >= sections[CAP, t]:
         return False
-    return skip(board, t, floor_after_skip(board, t, floor, 0, n, True))
-
-
-@kernel
-def first_state(board: Board, states: IntArray) -> bool:
-    """Store the empty board; False if nothing can be packed."""
-    fits = start_board(board)
-    save_state(board, states[0])
-    return fits
+    return skip(board, t, floor_after_skip(board, t, floor, sections[ENTRY, 0], n))
 
 
 @kernel
@@ -208,11 +202,13 @@ def expand(
     """
     buffers, sections, counters = board.buffers, board.sections, board.counters
     n, m = buffers.shape[1], sections.shape[1] - 2
+    # Read, not written as 0: for numba a literal is a type of its own, and calls for new code.
+    zero = sections[ENTRY, 0]
     count = 0
     for parent in range(begin, end):
         load_state(board, states[parent])
         for skipped in range(skips + 1):
-            t = choose_section(board, 0, m, 0, n, rule)
+            t = choose_section(board, zero, m, zero, n, rule)
             if t < 0:
                 break
             for s in range(m):
@@ -221,13 +217,13 @@ def expand(
             forced = must_start(board, t, floor)
             total = sum_weights(board, shift, weights)
             mark = counters[TRAILED]
-            for k in range(board.cover_start[t], board.cover_start[t + 1]):
+            for k in range(board.sections[COVER, t], board.sections[COVER, t + 1]):
                 i = board.cover[k]
                 if buffers[PLACED, i] or buffers[LEAST, i] != floor or not may_start(board, i):
                     continue
                 if (forced >= 0 and i != forced) or count == len(scores):
                     continue
-                if place(board, i, floor, 0, n):
+                if place(board, i, floor, zero, n):
                     children[count, PARENT] = parent
                     children[count, BUFFER] = i
                     children[count, SKIPS] = skipped
@@ -235,7 +231,7 @@ def expand(
                     children[count, LEVEL] = floor
                     scores[count] = total + change_of_weights(board, mark, i, shift, weights)
                     count += 1
-                undo(board, mark, 0)
+                undo(board, mark, zero)
             if forced >= 0 or skipped == skips or not skip_section(board, t):
                 break
     return count
@@ -244,12 +240,21 @@ def expand(
 @kernel
 def advance(
     board: Board, states: IntArray, children: IntArray, rule: int, following: IntArray
-) -> None:
-    """Store the chosen children of the states, one row each."""
+) -> bool:
+    """Store the chosen children of the states, one row each; False if nothing can be packed.
+
+    A child with PARENT -1 is the empty board.
+    """
     n, m = board.buffers.shape[1], board.sections.shape[1] - 2
+    zero = board.sections[ENTRY, 0]
     for c in range(len(children)):
-        load_state(board, states[children[c, PARENT]])
-        for _ in range(children[c, SKIPS]):
-            skip_section(board, choose_section(board, 0, m, 0, n, rule))
-        place(board, children[c, BUFFER], children[c, LEVEL], 0, n)
+        if children[c, PARENT] < 0:
+            if not start_board(board):
+                return False
+        else:
+            load_state(board, states[children[c, PARENT]])
+            for _ in range(children[c, SKIPS]):
+                skip_section(board, choose_section(board, zero, m, zero, n, rule))
+            place(board, children[c, BUFFER], children[c, LEVEL], zero, n)
         save_state(board, following[c])
+    return True

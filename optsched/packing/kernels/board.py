@@ -29,18 +29,19 @@ NEVER = 1 << 60
 
 # Rows of `Board.buffers`: given.
 FIRST, LAST, SIZE, ALIGNMENT, TWIN, RELEASE, LATEST, RANK = 0, 1, 2, 3, 4, 5, 6, 7
+ZONE, ZONE_END = 8, 9
 # Rows of `Board.buffers`: state.
-LEAST, PLACED, WATCHES, OFFSET, STACK = 8, 9, 10, 11, 12
-BUFFER_ROWS = 13
+LEAST, PLACED, WATCHES, OFFSET, STACK = 10, 11, 12, 13, 14
+BUFFER_ROWS = 15
 
 # Rows of `Board.sections`.
 FLOOR, REST, CAP, WATCHED, AFTER, BEFORE = 0, 1, 2, 3, 4, 5
-RUN, TALLY, QUEUE, QUEUED, WEIGHT, ENTRY = 6, 7, 8, 9, 10, 11
-SECTION_ROWS = 12
+RUN, TALLY, QUEUE, QUEUED, WEIGHT, ENTRY, COVER = 6, 7, 8, 9, 10, 11, 12
+SECTION_ROWS = 13
 
 # Entries of `Board.counters`.
-NODES, TRAILED, STACKED, WAITING, PLAIN, GAPPED, REFUTED, SPLITS, DEPTH = 0, 1, 2, 3, 4, 5, 6, 7, 8
-COUNTERS = 9
+NODES, TRAILED, STACKED, WAITING, REFUTED, SPLITS, DEPTH, PLAIN, GAPPED, FAR = range(10)
+COUNTERS = 10
 
 
 class Board(NamedTuple):
@@ -52,17 +53,18 @@ class Board(NamedTuple):
         Shape `(BUFFER_ROWS, n)`. FIRST, LAST: half-open range of sections. TWIN: the identical
         buffer that must be placed before, or -1. RELEASE, LATEST: least and greatest offset.
         RANK: place in the order of trial. WATCHES: a section watched by the buffer, or -1.
-        STACK: buffers in the order they were placed.
+        STACK: buffers in the order they were placed. ZONE, ZONE_END: its range of zones.
     sections
         Shape `(SECTION_ROWS, m + 2)`. CAP: no buffer that covers the section may end above.
         WATCHED: the unplaced buffer whose least start is the floor. AFTER, BEFORE: sections
         watched by the same buffer. RUN: end of the run of equal floors. QUEUE: sections whose
         floor must be looked at. WEIGHT: failures met. ENTRY: first buffer from there on.
-    cover_start, cover
-        Buffers of each section, in rows.
-    zone_start, zones
-        Per buffer, ascending and disjoint: starts strictly between `zones[0]` and `zones[1]`
-        would meet a pinned buffer.
+        COVER: where its buffers begin in `cover`.
+    cover
+        Buffers of each section, one section after another.
+    zones
+        Shape `(2, z)`. Per buffer, ascending and disjoint: starts strictly between `zones[0]` and
+        `zones[1]` would meet a pinned buffer.
     masks
         Shape `(n, words)`: sections that each buffer covers, 60 a word; no words if each covers
         all sections from FIRST to LAST.
@@ -70,14 +72,12 @@ class Board(NamedTuple):
         Shape `(2, t)`: what changed, and what it was.
     counters
         DEPTH: the frame to resume with, one up, or 0. PLAIN: neither alignment nor release nor
-        zones. GAPPED: `masks` has words.
+        zones. GAPPED: `masks` has words. FAR: whether a skip goes to the next top.
     """
 
     buffers: IntArray
     sections: IntArray
-    cover_start: IntArray
     cover: IntArray
-    zone_start: IntArray
     zones: IntArray
     masks: IntArray
     trail: IntArray
@@ -93,7 +93,7 @@ def admissible(board: Board, i: int, offset: int) -> int:
     step = buffers[ALIGNMENT, i]
     if step > 1:
         offset += -offset % step
-    for k in range(board.zone_start[i], board.zone_start[i + 1]):
+    for k in range(buffers[ZONE, i], buffers[ZONE_END, i]):
         if offset <= zones[0, k]:
             break
         if offset < zones[1, k]:

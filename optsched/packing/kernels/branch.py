@@ -6,6 +6,8 @@ from optsched.arrays import IntArray
 from optsched.jit import inner
 from optsched.packing.kernels.board import (
     CAP,
+    COVER,
+    FAR,
     FIRST,
     FLOOR,
     GAPPED,
@@ -161,7 +163,7 @@ def choose_lowest(board: Board, low: int, high: int, rule: int) -> int:
             continue
         slack = sections[CAP, t] - lowest - sections[REST, t]
         children = 1 if slack > 0 else 0
-        for k in range(board.cover_start[t], board.cover_start[t + 1]):
+        for k in range(board.sections[COVER, t], board.sections[COVER, t + 1]):
             i = board.cover[k]
             if not buffers[PLACED, i] and buffers[LEAST, i] == lowest and may_start(board, i):
                 children += 1
@@ -178,7 +180,7 @@ def choose_lowest(board: Board, low: int, high: int, rule: int) -> int:
 def must_start(board: Board, t: int, floor: int) -> int:
     """Return a buffer of the section that has to start at the floor, or -1."""
     buffers = board.buffers
-    for k in range(board.cover_start[t], board.cover_start[t + 1]):
+    for k in range(board.sections[COVER, t], board.sections[COVER, t + 1]):
         i = board.cover[k]
         if not buffers[PLACED, i] and buffers[LEAST, i] == floor and buffers[LATEST, i] == floor:
             return int(i)
@@ -191,7 +193,7 @@ def next_child(board: Board, t: int, floor: int, rank: int) -> int:
     buffers = board.buffers
     best = NEVER
     child = -1
-    for k in range(board.cover_start[t], board.cover_start[t + 1]):
+    for k in range(board.sections[COVER, t], board.sections[COVER, t + 1]):
         i = board.cover[k]
         if buffers[PLACED, i] or buffers[LEAST, i] != floor or not may_start(board, i):
             continue
@@ -202,17 +204,17 @@ def next_child(board: Board, t: int, floor: int, rank: int) -> int:
 
 
 @inner
-def floor_after_skip(board: Board, t: int, floor: int, begin: int, end: int, far: bool) -> int:
+def floor_after_skip(board: Board, t: int, floor: int, begin: int, end: int) -> int:
     """Return the least start in a section in which nobody starts at its floor.
 
     The lowest buffer there either has a higher least start, or rests on the top of an unplaced
-    buffer that shares a section with it but does not cover this one. Not `far`: the next offset.
+    buffer that shares a section with it but does not cover this one. Not FAR: the next offset.
     """
-    buffers = board.buffers
+    buffers, far = board.buffers, board.counters[FAR] != 0
     least = NEVER
     # From the first to the last section of those that lie on the floor.
     first, last = board.sections.shape[1], 0
-    for k in range(board.cover_start[t], board.cover_start[t + 1]):
+    for k in range(board.sections[COVER, t], board.sections[COVER, t + 1]):
         i = board.cover[k]
         if not buffers[PLACED, i]:
             start = buffers[LEAST, i]
@@ -238,7 +240,7 @@ def floor_after_skip(board: Board, t: int, floor: int, begin: int, end: int, far
             # It lies on one side of this section, which all of them cover: it meets one of them.
             least = top
             continue
-        for k in range(board.cover_start[t], board.cover_start[t + 1]):
+        for k in range(board.sections[COVER, t], board.sections[COVER, t + 1]):
             i = board.cover[k]
             if buffers[PLACED, i] or buffers[LEAST, i] != floor or not share_section(board, i, j):
                 continue
@@ -256,7 +258,7 @@ def skip(board: Board, t: int, floor: int) -> bool:
         return False
     note(board, t, sections[FLOOR, t])
     sections[FLOOR, t] = floor
-    for k in range(board.cover_start[t], board.cover_start[t + 1]):
+    for k in range(board.sections[COVER, t], board.sections[COVER, t + 1]):
         i = board.cover[k]
         if not buffers[PLACED, i] and buffers[LEAST, i] < floor:
             start = admissible(board, i, floor)

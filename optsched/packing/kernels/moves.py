@@ -7,6 +7,7 @@ from optsched.packing.kernels.board import (
     AFTER,
     BEFORE,
     CAP,
+    COVER,
     ENTRY,
     FIRST,
     FLOOR,
@@ -20,6 +21,7 @@ from optsched.packing.kernels.board import (
     PLAIN,
     QUEUE,
     QUEUED,
+    RELEASE,
     REST,
     SIZE,
     STACK,
@@ -130,7 +132,7 @@ def settle(board: Board) -> bool:
         floor = sections[FLOOR, t]
         least = NEVER
         supporter = -1
-        for k in range(board.cover_start[t], board.cover_start[t + 1]):
+        for k in range(board.sections[COVER, t], board.sections[COVER, t + 1]):
             j = board.cover[k]
             if buffers[PLACED, j] == 0 and buffers[LEAST, j] < least:
                 least = buffers[LEAST, j]
@@ -229,20 +231,17 @@ def start_board(board: Board) -> bool:
     """Take every buffer off the board and settle the floors; False if nothing can follow."""
     buffers, sections, counters = board.buffers, board.sections, board.counters
     n, m = buffers.shape[1], sections.shape[1] - 2
-    plain, gaps = counters[PLAIN], counters[GAPPED]
-    gapped = gaps != 0
+    gapped = counters[GAPPED] != 0
     for t in range(m + 1):
         sections[FLOOR, t] = 0
         sections[REST, t] = 0
         sections[WATCHED, t] = -1
         sections[QUEUED, t] = 0
-    for k in range(len(counters)):
+    for k in range(PLAIN):
         counters[k] = 0
-    counters[PLAIN] = plain
-    counters[GAPPED] = gaps
     fits = True
     for i in range(n):
-        buffers[LEAST, i] = admissible(board, i, 0)
+        buffers[LEAST, i] = admissible(board, i, buffers[RELEASE, i])
         buffers[PLACED, i] = 0
         buffers[WATCHES, i] = -1
         if buffers[LEAST, i] > buffers[LATEST, i]:

@@ -48,7 +48,7 @@ ENTERED, TRAIL, STACK, SECTION, LEVEL, LAST_RANK = 6, 7, 8, 9, 10, 11
 FRAME_COLUMNS = 12
 
 # Entries of `switches`.
-DECOMPOSE, FAR_SKIP, FORCED, REMEMBER = 0, 1, 2, 3
+DECOMPOSE, FORCED, REMEMBER = 0, 1, 2
 
 ENTER, NEXT, SUCCEED, FAIL = 0, 1, 2, 3
 
@@ -85,7 +85,7 @@ def search(
     failures
         States known to fail at this capacity or a larger one.
     switches
-        Shape `(4,)`: which pruning rules are on.
+        Shape `(3,)`: which pruning rules are on.
     rule
         How to choose the section to branch on.
     limit
@@ -176,7 +176,7 @@ def search(
                 continue
             moved = False
             if forced < 0 and level + sections[REST, section] < sections[CAP, section]:
-                floor = floor_after_skip(board, section, level, begin, end, switches[FAR_SKIP] != 0)
+                floor = floor_after_skip(board, section, level, begin, end)
                 moved = skip(board, section, floor)
             if moved:
                 # The frame goes on with another section; its children undo to here.
