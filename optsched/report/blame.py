@@ -125,23 +125,43 @@ def blame_packing(
     loads = [int(problem.size[_at(problem, step)].sum()) for step in steps]
     step = steps[int(np.argmax(loads))]
     here = _at(problem, step)
-    spans = sorted((int(offsets[i]), int(tops[i])) for i in here)
-    holes, floor = [], 0
-    for low, high in spans:
-        if low > floor:
-            holes.append(f"[{floor:,}, {low:,})")
-        floor = max(floor, high)
+    holes = _holes(problem, offsets, here)
     moved = [i for i in here if offsets[i] != better[i]]
     places = _join([f"{problem.names[i]} at {int(better[i]):,}" for i in moved[:_MOST]], len(moved))
-    free = f"{_join(holes[:_MOST], len(holes))} lie free" if holes else "nothing lies free"
+    told = [_kept_out(problem, offsets, top, low, high) for low, high in holes]
+    free = f"{_join(told[:_MOST], len(told))}" if told else "nothing"
     return (
         f"{method} {rule_of(method) or 'goes its own way'}. {problem.names[top]!r} "
         f"({int(problem.size[top]):,} bytes, steps {steps[0]} to {steps[-1]}) comes to lie at "
         f"{int(offsets[top]):,} and makes the slab {slab:,} bytes high. At step {step}, the "
-        f"fullest of its life, {max(loads):,} bytes are live and {free} beneath it: in pieces, "
-        f"or blocked at other steps. The {_noun(rival)} puts {places or 'all as here'}, and needs "
+        f"fullest of its life, {max(loads):,} bytes are live; free beneath it: {free}. "
+        f"The {_noun(rival)} puts {places or 'all as here'}, and needs "
         f"{problem.slab_size(better):,}."
     )
+
+
+def _holes(problem: PackingProblem, offsets: IntArray, here: IntArray) -> list[tuple[int, int]]:
+    """Bytes `[low, high)` that some buffers leave free below the highest of them."""
+    holes, floor = [], 0
+    for low, size in sorted((int(offsets[i]), int(problem.size[i])) for i in here):
+        if low > floor:
+            holes.append((floor, low))
+        floor = max(floor, low + size)
+    return holes
+
+
+def _kept_out(problem: PackingProblem, offsets: IntArray, top: int, low: int, high: int) -> str:
+    """Say why a buffer does not lie in a hole: its size, or who lies there at another step."""
+    text = f"[{low:,}, {high:,})"
+    if high - low < problem.size[top]:
+        return f"{text} (too small)"
+    meets = (problem.start < problem.end[top]) & (problem.start[top] < problem.end)
+    inside = (offsets < high) & (offsets + problem.size > low)
+    rivals = [problem.names[i] for i in np.flatnonzero(meets & inside) if i != top]
+    if not rivals:
+        return text
+    lie = "lies" if len(rivals) == 1 else "lie"
+    return f"{text} ({_join(rivals[:_MOST], len(rivals))} {lie} there at another step)"
 
 
 def _at(problem: PackingProblem, step: int) -> IntArray:

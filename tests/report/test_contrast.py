@@ -70,5 +70,15 @@ def test_a_paragraph_names_the_buffer_on_top() -> None:
     assert panel.height == 10
     text = blame_packing(problem, "first_fit_size", worse, "optimum", better)
     assert "'c' (4 bytes, steps 1 to 2) comes to lie at 6 and makes the slab 10 bytes" in text
-    assert "At step 1, the fullest of its life, 8 bytes are live and [4, 6) lie free" in text
+    assert (
+        "At step 1, the fullest of its life, 8 bytes are live; free beneath it: [4, 6) (too small)."
+        in text
+    )
     assert text.endswith("The optimum puts c at 4, and needs 8.")
+
+
+def test_a_paragraph_names_who_blocks_a_hole() -> None:
+    problem = make_problem(((0, 2, 1), (0, 1, 2), (1, 2, 1)))
+    text = blame_packing(problem, "x", np.array([3, 1, 0]), "bfs", np.array([0, 1, 1]))
+    assert "free beneath it: [0, 1) (c lies there at another step)." in text
+    assert text.endswith("The order of bfs puts a at 0, and needs 3.")
