@@ -9,11 +9,17 @@ import numpy as np
 import pytest
 
 from heuristics import ORDERINGS, PACKINGS, portfolio
-from heuristics.portfolio import candidate_offsets, candidate_orders
+from heuristics.portfolio import (
+    candidate_offsets,
+    candidate_orders,
+    packing_turn,
+    packings_left_out,
+)
 from optsched.check import check_order, check_packing
 from optsched.graph import Graph
 from optsched.liveness import peak_memory
-from optsched.problem import packing_problem
+from optsched.problem import packing_problem, select
+from optsched.slabs import pool_rows
 from tests.generators import FEATURES, random_graph
 
 
@@ -86,3 +92,33 @@ def test_small_graphs_need_no_compiler() -> None:
         "assert 'numba' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_many_buffers_leave_the_slow_and_the_dominated_out_and_say_why() -> None:
+    few, many = packing_turn(100), packing_turn(portfolio.MANY_BUFFERS)
+    assert sorted(few) == sorted(PACKINGS)
+    assert few[0] == many[0] == "skyline"
+    assert packings_left_out(100) == {}
+    left_out = packings_left_out(portfolio.MANY_BUFFERS)
+    assert set(many) | set(left_out) == set(PACKINGS)
+    assert not set(many) & set(left_out)
+    assert all(left_out.values())
+
+
+def test_each_pool_keeps_its_best_packing() -> None:
+    rng = np.random.default_rng(6)
+    for _ in range(20):
+        graph = random_graph(rng, 14, features=FEATURES - {"pins"})
+        order = next(iter(candidate_orders(graph)))[1]
+        problem, ids = packing_problem(graph, order)
+        rows = pool_rows(graph, ids)
+        sums = []
+        for _, offsets in candidate_offsets(problem, rows):
+            parts = [select(problem, row) for row in rows]
+            sums.append(
+                sum(
+                    check_packing(part, offsets[row].tolist())
+                    for part, row in zip(parts, rows, strict=True)
+                )
+            )
+        assert len(rows) < 2 or sums == sorted(sums, reverse=True)
