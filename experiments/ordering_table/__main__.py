@@ -1,9 +1,12 @@
 """Table of proven least peaks: instance, ops, best heuristic, bound, optimum, proof, time, states.
 
     python -m experiments.ordering_table DIR... [--seconds 60]
+    python -m experiments.ordering_table DIR... --ablation [--seconds 20]
 
 Reads every simulator file (`*.json`, `*.json.gz`) of the directories. Kernels are compiled before
 the clock starts; the time of a row is that of the exact part, from the heuristics' best order on.
+`KiB` is the room for states at its most. With `--ablation` a table of states stored follows, per
+graph with all rules and without each of them; `>` marks what was not proved in time.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 from experiments.ordering_families.generate import checkpointed, random_wiring
@@ -28,7 +31,20 @@ from optsched.ordering import Rules, closure_bound, solve_order
 from optsched.result import Limits
 
 RULES = [field.name for field in fields(Rules)]
-HEAD = ("instance", "ops", "heuristic", "bound", "optimum", "gain %", "proof", "ms", "states")
+HEAD = (
+    "instance",
+    "ops",
+    "heuristic",
+    "bound",
+    "optimum",
+    "gain %",
+    "proof",
+    "ms",
+    "states",
+    "KiB",
+)
+FEW = 300
+"""Graphs on which all rules together store fewer states tell little of any one rule."""
 
 
 def main() -> int:
@@ -38,7 +54,10 @@ def main() -> int:
     parser.add_argument("--match", default="", help="only files with this in their name")
     parser.add_argument("--without", action="append", default=[], choices=RULES, metavar="RULE")
     parser.add_argument("--csv", type=Path, help="write the rows to this file as well")
+    parser.add_argument("--ablation", action="store_true", help="states without each rule")
     args = parser.parse_args()
+    if args.ablation:
+        return ablation(read_all(args.folders, args.match), args.seconds, args.csv)
     rules = Rules(**{name: name not in args.without for name in RULES})
     warm_up()
     rows = []
@@ -103,12 +122,36 @@ def solve_row(graph: Graph, rules: Rules, seconds: float) -> tuple[object, ...]:
         outcome.proof or "-",
         round(milliseconds, 1),
         outcome.statistics.stored,
+        outcome.statistics.table_bytes // 1024,
     )
+
+
+def ablation(graphs: Iterator[Graph], seconds: float, path: Path | None) -> int:
+    """Print the states stored with all rules and without each of them."""
+    warm_up()
+    head = ("instance", "all", *RULES)
+    rows: list[tuple[object, ...]] = []
+    print(*head, sep=",", flush=True)
+    for graph in graphs:
+        usual = solve_row(graph, Rules(), seconds)
+        if int(str(usual[8])) < FEW:
+            continue
+        found = [usual]
+        for name in RULES:
+            found.append(solve_row(graph, replace(Rules(), **{name: False}), seconds))
+            if found[-1][6] != "-" and found[-1][4] != usual[4]:
+                raise RuntimeError(f"{graph.name}: another optimum without {name}")
+        rows.append((graph.name, *(f"{'>' if row[6] == '-' else ''}{row[8]}" for row in found)))
+        print(*rows[-1], sep=",", flush=True)
+    if path:
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows([head, *rows])
+    return 0
 
 
 def line(row: Sequence[object]) -> str:
     """One line of the table."""
-    widths = (36, 6, 15, 15, 15, 7, 6, 10, 9)
+    widths = (36, 6, 15, 15, 15, 7, 6, 10, 9, 9)
     cells = [str(cell) for cell in row]
     return cells[0].ljust(widths[0]) + "".join(
         cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)

@@ -89,6 +89,11 @@ class Search:
         """States stored."""
         return int(self.arena.fill[arenas.STATES])
 
+    @property
+    def table_bytes(self) -> int:
+        """Bytes of the states that there is room for."""
+        return len(self.arena.parent) * arenas.STATE_BYTES
+
     def run(self, states: int) -> tuple[int, list[int]]:
         """Go on until `states` states are stored or it ends; return how, and the moves found."""
         problem = self.problem
@@ -175,6 +180,7 @@ class Interval:
                 search = self.search(forward=forward)
                 search.budget = max(search.budget, self.budget)
                 how, moves = search.run(min(self.turn, states))
+                self.note_bytes()
                 self.budget = max(self.budget, search.budget)
                 if how == explore.EXHAUSTED:
                     return how
@@ -184,6 +190,12 @@ class Interval:
             if self.turn >= states:
                 return explore.FULL
             self.turn *= TURN_GROWTH
+
+    def note_bytes(self) -> None:
+        """Keep account of how large the tables of states get."""
+        total = sum(search.table_bytes for search in self.searches.values())
+        stats = self.problem.statistics
+        stats.table_bytes = max(stats.table_bytes, total)
 
     def search(self, *, forward: bool) -> Search:
         """The search from one end, started when it is first wanted."""

@@ -82,6 +82,8 @@ class Statistics:
         Precedences implied by a budget.
     windows, improved
         Windows searched, and how many of them gave a better order.
+    table_bytes
+        The most that states of one interval, from both ends, had room for at a time.
     """
 
     ops: int = 0
@@ -99,3 +101,4 @@ class Statistics:
     relations: int = 0
     windows: int = 0
     improved: int = 0
+    table_bytes: int = 0

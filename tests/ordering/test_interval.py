@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optsched.ordering.interval import Search
+from optsched.ordering.engine import solve_order
+from optsched.ordering.interval import FIRST_ROOM, Search
+from optsched.ordering.kernels.arena import STATE_BYTES, make_arena
 from optsched.ordering.kernels.state import READY
 from optsched.ordering.model import build_net
 from optsched.ordering.problem import Problem
+from optsched.ordering.rules import Rules
 from tests.generators import random_graph, random_order
 
 
@@ -58,3 +61,14 @@ def test_going_on_after_a_commit_is_beginning_there(forward: bool, in_place: boo
             assert (search.state.done == expected.done).all()
             assert (search.state.within == expected.within).all()
             first = end
+
+
+def test_states_take_the_bytes_that_are_counted() -> None:
+    room = 1_024
+    arena = make_arena(2 * room, 10, np.int64(10), np.int64(0))
+    smaller = make_arena(room, 10, np.int64(10), np.int64(0))
+    taken = sum(a.nbytes - b.nbytes for a, b in zip(arena, smaller, strict=True))
+    assert taken == room * STATE_BYTES
+    graph = random_graph(np.random.default_rng(1), ops=10)
+    statistics = solve_order(graph, rules=Rules(contract=False)).statistics
+    assert (statistics.table_bytes >= FIRST_ROOM * STATE_BYTES) == (statistics.stored > 0)
