@@ -164,7 +164,7 @@ def test_written_results_are_whole_and_proved_numbers_consistent(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     rows = read_rows(RESULTS, Row)
-    assert {r.graph for r in rows} <= {
+    assert {r.graph for r in rows} == {
         name.removesuffix(".json.gz") for setup in all_setups() for name in setup.files
     }
     assert {r.model for r in rows} == set(PUBLISHED)
