@@ -1,0 +1,63 @@
+"""Agreement with a plain search of all states, no rule and no bound, on graphs it can finish.
+
+python -m experiments.ordering_exactness.plain DIR... [--seconds 10] [--inplace]
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import fields
+from pathlib import Path
+
+from experiments.certificates.__main__ import read_all
+from heuristics import ORDERINGS
+from optsched.graph import Graph
+from optsched.ordering import ClosureBound, Rules, engine, solve_order
+from optsched.result import Limits
+
+PLAIN = Rules(**{field.name: field.name == "lift" for field in fields(Rules)})
+"""The budget still rises to the next that opens a move: else one budget would be all."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR")
+    parser.add_argument("--inplace", action="store_true", help="in the in-place memory model")
+    parser.add_argument("--seconds", type=float, default=10.0, help="limit of each plain search")
+    args = parser.parse_args()
+    usual = engine.closure_bound
+    graphs = finished = wrong = 0
+    for plain in read_all(args.folders):
+        graph = plain.with_inplace() if args.inplace else plain
+        start = ORDERINGS["program"](graph, 0).tolist()
+        engine.closure_bound = nothing_known
+        searched = solve_order(
+            graph, rules=PLAIN, warm_start=start, limits=Limits(seconds=args.seconds)
+        )
+        engine.closure_bound = usual
+        graphs += 1
+        if searched.proof is None:
+            continue
+        finished += 1
+        found = solve_order(graph, warm_start=start)
+        agree = found.proof is not None and found.peak == searched.peak
+        wrong += not agree
+        print(
+            f"{graph.name}: {len(graph.ops)} ops, {searched.statistics.stored} states, peak "
+            f"{searched.peak}{'' if agree else f', but {found.peak} with all rules: WRONG'}",
+            flush=True,
+        )
+    print(f"{graphs} graphs, {finished} finished by plain search, {wrong} wrong")
+    return 1 if wrong else 0
+
+
+def nothing_known(
+    graph: Graph, orders: object = (), *, deadline: float | None = None
+) -> ClosureBound:
+    """A bound that leaves all work to the search."""
+    del orders, deadline
+    return ClosureBound(graph.arrays.initial, None, 0, complete=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
