@@ -24,11 +24,8 @@ FIRST_NODES = 60_000
 BEAM_BUFFERS = 64
 """From this many buffers on, beams are tried: below, branch and bound is quicker."""
 
-BEAM_WIDTHS = (100, 100, 200, 100, 100, 400)
-"""Success is a matter of luck: several narrow beams beat a wide one, up to a point."""
-
-BEAM_SOFTNESS = (0.012, 0.03)
-"""Least and greatest."""
+BEAMS = ((60, 0.02), (100, 0.03), (100, 0.015), (200, 0.03), (60, 0.02), (400, 0.02))
+"""Width and softness. Success is luck: several narrow beams beat a wide one, up to a point."""
 
 BEAM_NOISE = 0.05
 
@@ -157,14 +154,14 @@ class Ladder:
     def run_beams(self, capacity: int, nodes: int) -> None:
         """Try beams until one succeeds or that many children have been made."""
         until = self.engine.nodes + nodes
-        low, high = BEAM_SOFTNESS
         while self.engine.nodes < until and self.clock.in_time():
+            width, softness = BEAMS[self.beams % len(BEAMS)]
             answer = search_beam(
                 self.engine,
                 capacity,
-                width=BEAM_WIDTHS[self.beams % len(BEAM_WIDTHS)],
+                width=width,
                 rule=branch.FEWEST_THEN_LOWEST,
-                softness=low * float(high / low) ** self.random.random(),
+                softness=softness,
                 noise=BEAM_NOISE,
                 skips=BEAM_SKIPS,
                 random=self.random,
