@@ -100,18 +100,24 @@ class Piece:
     def bound(self) -> int:
         """Bytes that no packing goes below, by one section or one buffer.
 
-        In a section the units add up, except that the topmost buffer may fill its last in part.
+        In a section all starts are multiples of a common step: from the start of a buffer to the
+        next one above there is room for its size rounded up to the step. Only the topmost buffer
+        needs no more than its bytes.
         """
-        waste = self.size * self.unit - self.bytes
-        ends = np.where(self.pin >= 0, self.pin * self.unit, 0) + self.bytes
-        least = int(ends.max(initial=0))
         if not len(self):
             return 0
-        if not waste.any():
-            return max(least, int(self.load.max()) * self.unit)
+        waste = self.size * self.unit - self.bytes
+        ends = np.where(self.pin >= 0, self.pin * self.unit, 0) + self.bytes
+        least = int(ends.max())
+        if self.covered > MAX_COVER or (self.is_plain and not waste.any()):
+            return max(least, int(self.load.max()) * self.unit - int(waste.max()))
         starts, rows = self.cover
-        most = np.maximum.reduceat(waste[rows], starts[:-1])
-        return max(least, int((self.load * self.unit - most).max()))
+        multiple = np.where(self.pin >= 0, np.gcd(self.alignment, self.pin), self.alignment)
+        common = np.gcd.reduceat(multiple[rows], starts[:-1]) * self.unit
+        step = np.repeat(common, np.diff(starts))
+        room = -(-self.bytes[rows] // step) * step
+        most = np.maximum.reduceat(room - self.bytes[rows], starts[:-1])
+        return max(least, int((np.add.reduceat(room, starts[:-1]) - most).max()))
 
     def slab(self, offsets: IntArray) -> int:
         """Bytes of a packing given in units."""

@@ -52,6 +52,16 @@ def test_unit_is_what_starts_are_multiples_of() -> None:
     assert [piece.height_after(x) for x in (41, 42, 43, 44)] == [42, 44, 44, 46]
 
 
+def test_bound_rounds_up_to_the_steps_of_a_section() -> None:
+    # The last two never meet the buffer without alignment: one of them lies at 8 or above.
+    problem = problem_of([(0, 2, 3), (2, 4, 5), (2, 4, 6)], alignment=[1, 8, 8])
+    (piece,) = make_pieces(problem, Rules(pieces=False))
+    assert (piece.unit, problem.max_load, piece.bound) == (1, 11, 13)
+    # A pin is a multiple of its own: here of 4 bytes, and five bytes take two of these.
+    problem = problem_of([(2, 4, 5), (2, 4, 6)], alignment=[8, 4], pins={1: 4})
+    assert [piece.bound for piece in make_pieces(problem, Rules())] == [13]
+
+
 def test_heights_are_sums_of_sizes() -> None:
     (piece,) = make_pieces(problem_of([(0, 2, 3), (0, 2, 5), (0, 2, 9)]), Rules(units=False))
     heights = Heights(piece, 17)
