@@ -17,6 +17,13 @@ from optsched.ordering.kernels.imply import Matrix
 from optsched.ordering.problem import Problem
 from optsched.ordering.relations import Relations
 from optsched.ordering.sets import set_bound
+from optsched.ordering.split import MOST_OPS, Splitter
+
+STATES_A_BRANCH = 32
+"""A node of the tree of assumed precedences takes about as long as so many states."""
+
+BRANCH_STATES = 512
+"""States that each direction may store for one branch."""
 
 OnBound = Callable[[int], None]
 """Told of a bound on the peak of every order."""
@@ -95,6 +102,7 @@ class Decider:
         self.above = above
         self.during = during
         self.known: dict[int, tuple[Problem, Contracted] | None] = {}
+        self.trees: dict[int, Splitter] = {}
 
     def refutes(self, budget: int) -> bool:
         """Whether the precedences that a budget implies, or a set bound with them, refute it."""
@@ -107,6 +115,8 @@ class Decider:
         relations = Relations(self.problem, self.above.copy())
         if relations.refute(budget, self.during):
             return None
+        if self.problem.rules.split and self.problem.ops <= MOST_OPS:
+            self.trees[budget] = Splitter(self.problem, relations.above, budget, self.during)
         strong = replace(self.problem, net=relations.strengthened(), priority=self.during)
         if self.problem.rules.sets and set_bound(strong, relations.above, budget) > budget:
             return None
@@ -120,9 +130,29 @@ class Decider:
             return Answer(refuted=True)
         strong = self.known[budget]
         assert strong is not None
+        answer = self.split(budget, states // STATES_A_BRANCH)
+        if answer is not UNKNOWN:
+            return answer
         problem, small = strong
         answer = search_all(problem, bound, budget + 1, states, on_bound)
         problem.collect()
         if answer.order is None:
             return answer
         return Answer(refuted=False, order=small.expand(answer.order))
+
+    def split(self, budget: int, nodes: int) -> Answer:
+        """Go on with the tree of assumed precedences for a budget."""
+        if budget not in self.trees:
+            return UNKNOWN
+
+        def search(strong: Problem) -> list[int] | bool:
+            small = contract(strong.net, merge=strong.rules.contract)
+            part = replace(strong, net=small.net, priority=small.gather(self.during))
+            found = search_all(part, 0, budget + 1, BRANCH_STATES, lambda _: None)
+            part.collect()
+            return found.refuted if found.order is None else small.expand(found.order)
+
+        found = self.trees[budget].run(nodes, search)
+        if isinstance(found, list):
+            return Answer(refuted=False, order=found)
+        return Answer(refuted=True) if found else UNKNOWN

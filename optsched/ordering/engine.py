@@ -28,6 +28,9 @@ FIRST_EFFORT, EFFORT_GROWTH = 2_048, 4
 WINDOW_STATES, WINDOW_TRIES = 8_192, 16
 """States per direction in a window; windows in a row that may fail."""
 
+EIGHTHS = (4, 8, 1)
+"""Where between the bound and the peak, in this order, budgets are decided in a round."""
+
 HALVINGS = 8
 """Budgets that are refuted or not between the bound and the peak, in a round."""
 
@@ -175,18 +178,19 @@ class _Run:
         self.search(effort)
         if self.bound < self.peak:
             self.prepare()
-        effort *= EFFORT_GROWTH
-        self.search(effort)
+        if self.decider is None:
+            effort *= EFFORT_GROWTH
+            self.search(effort)
+        self.improve(effort // 8)
+        self.narrow()
         while self.bound < self.peak and effort < MOST_STATES:
             self.improve(max(effort // 8, 64))
-            self.narrow()
-            effort *= EFFORT_GROWTH
-            if self.decider is not None:
-                self.decide(self.bound, effort)
-                self.decide((self.bound + self.peak) // 2, effort)
-                self.decide(self.peak - 1, effort)
-            else:
+            if self.decider is None:
+                effort *= EFFORT_GROWTH
                 self.search(effort)
+            else:
+                self.settle(effort)
+                effort *= EFFORT_GROWTH
         return StopReason.PROVED if self.bound >= self.peak else StopReason.EXHAUSTED
 
     def prepare(self) -> None:
@@ -212,11 +216,25 @@ class _Run:
             answer = search_all(self.problem, self.bound, self.peak, states, self.searched, order)
             self.take_answer(answer, self.peak - 1, "search")
 
+    def settle(self, states: int) -> None:
+        """Decide budgets between the bound and the peak, as long as that brings them together."""
+        tried: set[int] = set()
+        turn = 0
+        while self.bound < self.peak and turn < len(EIGHTHS):
+            budget = self.bound + (self.peak - 1 - self.bound) * EIGHTHS[turn] // 8
+            turn += 1
+            if budget not in tried:
+                tried.add(budget)
+                known = self.bound, self.peak
+                self.decide(budget, states)
+                if known != (self.bound, self.peak):
+                    turn = 0
+
     def decide(self, budget: int, states: int) -> None:
         """Look for an order within a budget below the peak."""
-        if self.decider is not None and self.bound <= budget < self.peak:
-            answer = self.decider.decide(budget, self.bound, states, self.searched)
-            self.take_answer(answer, budget, "search")
+        assert self.decider is not None
+        answer = self.decider.decide(budget, self.bound, states, self.searched)
+        self.take_answer(answer, budget, "search")
 
     def take_answer(self, answer: Answer, budget: int, source: str) -> None:
         if answer.refuted:
@@ -248,7 +266,7 @@ class _Run:
             return
         low, high = self.bound - 1, self.peak - 1
         for _ in range(HALVINGS):
-            middle = self.bound if low < self.bound else (low + high) // 2
+            middle = (low + high) // 2
             if not low < middle < high:
                 break
             if self.decider.refutes(middle):

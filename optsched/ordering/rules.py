@@ -39,6 +39,9 @@ class Rules:
         is: the least such bound over the set holds for every order.
     implied
         If `v` after `u` (or before it) costs more than the budget, only the other way is left.
+    split
+        Orders in which `u` runs before `v` and those in which it does not are refuted, or found,
+        one after the other, with all that the budget then implies.
     windows
         Stretches of a known order around its peak are searched for a better way, all else fixed.
     """
@@ -53,6 +56,7 @@ class Rules:
     foresee: bool = True
     sets: bool = True
     implied: bool = True
+    split: bool = True
     windows: bool = True
 
 
@@ -80,6 +84,8 @@ class Statistics:
         States put off because an op still to come passes the budget.
     relations
         Precedences implied by a budget.
+    branches
+        Nodes of the trees of assumed precedences.
     windows, improved
         Windows searched, and how many of them gave a better order.
     table_bytes
@@ -99,6 +105,7 @@ class Statistics:
     lifts: int = 0
     foreseen: int = 0
     relations: int = 0
+    branches: int = 0
     windows: int = 0
     improved: int = 0
     table_bytes: int = 0

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from optsched.check import check_order
+from optsched.graph import Graph
+from optsched.ordering import problem as problem_module
+from optsched.ordering import split
+from optsched.ordering.model import build_net
+from optsched.ordering.problem import Problem
+from optsched.ordering.relations import related
+from optsched.ordering.split import Splitter
+from tests.generators import PLANNABLE, random_graph
+from tests.ordering.oracle import Oracle
+
+ENOUGH = 100_000
+
+
+def make_tree(graph: Graph, budget: int) -> Splitter:
+    problem = Problem(build_net(graph.arrays), graph.arrays.initial)
+    return Splitter(problem, related(problem.net), budget, problem.net.hill)
+
+
+def no_search(_: Problem) -> bool:
+    return False
+
+
+def some_graphs(seed: int, count: int) -> list[tuple[Graph, int]]:
+    rng = np.random.default_rng(seed)
+    graphs = [
+        random_graph(
+            rng, int(rng.integers(1, 11)), max_size=int(rng.choice([2, 9, 2**40])),
+            features=PLANNABLE,
+        )
+        for _ in range(count)
+    ]  # fmt: skip
+    return [(graph, Oracle(graph).least_peak()) for graph in graphs]
+
+
+def assert_decided(graph: Graph, optimum: int) -> None:
+    # Below the optimum there is nothing; at it, and somewhat above, there is an order.
+    assert make_tree(graph, optimum - 1).run(ENOUGH, no_search) is True
+    for budget in (optimum, optimum + 1 + optimum // 7):
+        order = make_tree(graph, budget).run(ENOUGH, no_search)
+        assert isinstance(order, list)
+        assert check_order(graph, order) <= budget
+
+
+@pytest.mark.parametrize("patience", [1, 32])
+def test_tree_alone_decides_every_budget(patience: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # With a patience of one it begins again and again.
+    monkeypatch.setattr(split, "FIRST_PATIENCE", patience)
+    for graph, optimum in some_graphs(patience, 80):
+        if graph.ops:
+            assert_decided(graph, optimum)
+
+
+def test_compiled_tree_does_what_the_twin_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    for graph, optimum in some_graphs(5, 30):
+        answers = []
+        for twin_ops in (60, -1):
+            monkeypatch.setattr(problem_module, "TWIN_OPS", twin_ops)
+            tree = make_tree(graph, optimum)
+            answers.append((tree.run(ENOUGH, no_search), tree.problem.statistics))
+        assert answers[0] == answers[1]
+
+
+def test_tree_can_be_left_and_taken_up_again() -> None:
+    for graph, optimum in some_graphs(7, 40):
+        tree = make_tree(graph, optimum)
+        answer = tree.run(0, no_search)
+        for _ in range(ENOUGH):
+            if answer is not False:
+                break
+            answer = tree.run(1, no_search)
+        assert isinstance(answer, list)
+        assert check_order(graph, answer) <= optimum
+
+
+def test_branch_is_given_up_only_where_its_states_are_refuted() -> None:
+    # A search that finds nothing settles nothing, one that says "none" ends the branch.
+    for graph, optimum in some_graphs(11, 20):
+        tree = make_tree(graph, optimum)
+        if tree.stack:
+            tree.opened = split.SEARCH_EVERY - 1
+            assert tree.run(1, lambda _: True) is True
