@@ -57,7 +57,7 @@ def warm_orders() -> None:
     peak_lower_bound(graph, [range(len(graph.ops))])
     closure_bound(graph, [range(len(graph.ops))])
     solve_order(graph, limits=limits)
-    wired = wired_graph(120)
+    wired = wired_graph(100, seed=5)
     solve_order(wired, limits=limits, warm_start=range(len(wired.ops)))
 
 
