@@ -178,13 +178,11 @@ class _Run:
         self.search(effort)
         if self.bound < self.peak:
             self.prepare()
-        if self.decider is None:
-            effort *= EFFORT_GROWTH
-            self.search(effort)
+        self.search(effort * EFFORT_GROWTH)
         self.improve(effort // 8)
         self.narrow()
         while self.bound < self.peak and effort < MOST_STATES:
-            self.improve(max(effort // 8, 64))
+            self.improve(effort // 8)
             if self.decider is None:
                 effort *= EFFORT_GROWTH
                 self.search(effort)
