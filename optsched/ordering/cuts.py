@@ -8,12 +8,11 @@ from itertools import accumulate
 import numpy as np
 
 from optsched.arrays import IntArray
-from optsched.ordering.kernels.cut import Flags
 from optsched.ordering.model import Net
 
 
-def forced_states(net: Net) -> list[Flags]:
-    """Return the downsets that every order passes through, from the empty to the full one.
+def forced_cuts(net: Net) -> tuple[list[int], list[int]]:
+    """Return a topological order, and after how many of its ops every order is in the same state.
 
     In a topological order, all ops behind step `i` descend from its op if each has a predecessor
     at step `i` or later; all ops ahead of it are its ancestors if each has a successor at step
@@ -27,18 +26,15 @@ def forced_states(net: Net) -> list[Flags]:
     earliest = [_ends(net.succ_ptr, net.succ, step, v, min, n) for v in order.tolist()]
     behind = [*accumulate([n, *reversed(latest)], min)][::-1][1:]
     ahead = [-1, *accumulate(earliest, max)][:n]
-    done = np.zeros(n, np.bool_)
-    states = [done.copy()]
+    cuts = [0]
     for i in range(n):
         if behind[i] >= i >= ahead[i]:
-            if i and not states[-1][order[i - 1]]:
-                states.append(done.copy())
-            done[order[i]] = True
-            states.append(done.copy())
-        done[order[i]] = True
-    if n and not states[-1][order[-1]]:
-        states.append(done)
-    return states
+            if i > cuts[-1]:
+                cuts.append(i)
+            cuts.append(i + 1)
+    if n > cuts[-1]:
+        cuts.append(n)
+    return order.tolist(), cuts
 
 
 def _ends(

@@ -10,7 +10,7 @@ import numpy as np
 
 from optsched.arrays import IntArray
 from optsched.ordering.contract import Contracted, contract
-from optsched.ordering.cuts import forced_states
+from optsched.ordering.cuts import forced_cuts
 from optsched.ordering.interval import Interval
 from optsched.ordering.kernels import explore
 from optsched.ordering.kernels.imply import Matrix
@@ -61,18 +61,20 @@ def search_all(
     Where a known order stays within the bound already, its stretch is taken as it is.
     """
     during = problem.follow(order)[1] if len(order) else None
-    downsets = forced_states(problem.net)
+    listed, cuts = forced_cuts(problem.net)
     if not problem.rules.cuts:
-        downsets = [downsets[0], downsets[-1]]
-    problem.statistics.segments = max(problem.statistics.segments, len(downsets) - 1)
+        cuts = [0, problem.ops]
+    problem.statistics.segments = max(problem.statistics.segments, len(cuts) - 1)
     moves: list[int] = []
     known = True
-    end = 0
-    for low, high in pairwise(downsets):
-        start, end = end, int(np.count_nonzero(high))
+    for start, end in pairwise(cuts):
         if during is not None and int(during[start:end].max()) <= bound:
             moves += order[start:end]
             continue
+        low = np.zeros(problem.ops, np.bool_)
+        low[listed[:start]] = True
+        high = low.copy()
+        high[listed[start:end]] = True
         part = Interval(problem, low, high, bound, ceiling)
         how = part.run(states)
         if how == explore.EXHAUSTED:

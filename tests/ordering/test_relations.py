@@ -7,7 +7,7 @@ import pytest
 
 from optsched.graph import Graph
 from optsched.ordering.contract import contract
-from optsched.ordering.cuts import forced_states, topological
+from optsched.ordering.cuts import forced_cuts, topological
 from optsched.ordering.decide import search_all
 from optsched.ordering.model import build_net
 from optsched.ordering.problem import Problem
@@ -110,22 +110,23 @@ def test_contraction_keeps_the_optimum_and_worsens_no_order() -> None:
     assert merged > 200
 
 
-def test_forced_states_are_the_downsets_all_orders_pass() -> None:
+def test_forced_cuts_are_the_states_all_orders_pass() -> None:
     for graph in some_graphs(200, seed=7, most=8):
         oracle, n = Oracle(graph), len(graph.ops)
         by_size: dict[int, int] = {}
         for done in oracle.downsets:
             by_size[done.bit_count()] = by_size.get(done.bit_count(), 0) + 1
         related_to = related(build_net(graph.arrays))
-        states = forced_states(build_net(graph.arrays))
-        sizes = {int(state.sum()) for state in states}
+        order, cuts = forced_cuts(build_net(graph.arrays))
         for v in range(n):
             if related_to[v].sum() + related_to[:, v].sum() == n - 1:
-                assert {int(related_to[v].sum()), int(related_to[v].sum()) + 1} <= sizes
-        for state in states:
-            assert by_size[int(state.sum())] == 1
-        assert not states[0].any()
-        assert states[-1].all()
+                assert {int(related_to[v].sum()), int(related_to[v].sum()) + 1} <= set(cuts)
+        assert sorted(order) == list(range(n))
+        assert cuts == sorted(set(cuts))
+        assert (cuts[0], cuts[-1]) == (0, n)
+        for cut in cuts:
+            assert by_size[cut] == 1
+            assert sum(1 << v for v in order[:cut]) in oracle.downsets
 
 
 def test_windows_only_improve() -> None:
