@@ -8,23 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from optsched.hunt.sizes import simpler_sizes
-from optsched.problem import PackingProblem
+from optsched.problem import PackingProblem, select
 
 
 def without_buffers(problem: PackingProblem, names: Collection[str]) -> PackingProblem:
     """Return the packing without some buffers."""
     kept = [i for i, name in enumerate(problem.names) if name not in names]
-    at = np.array(kept, np.int64)
-    return replace(
-        problem,
-        names=tuple(problem.names[i] for i in kept),
-        start=problem.start[at],
-        end=problem.end[at],
-        size=problem.size[at],
-        alignment=problem.alignment[at],
-        pin=problem.pin[at],
-        gaps=tuple(problem.gaps[i] for i in kept) if problem.gaps else (),
-    )
+    return select(problem, np.array(kept, np.int64))
 
 
 def simpler_packings(problem: PackingProblem) -> Iterator[PackingProblem]:

@@ -204,7 +204,7 @@ class Splitter:
         """Take a branch up again."""
         count = np.zeros(COUNTS, np.int64)
         count[FILL] = len(node.pairs)
-        pair = self.pair.copy()
+        pair = np.empty_like(self.pair)
         pair[: len(node.pairs)] = node.pairs
         seen = np.full(self.problem.ops, node.fill, np.int64)
         return Branch(node.above.copy(), node.valid.copy(), seen, pair, count)
