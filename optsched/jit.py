@@ -8,6 +8,7 @@ in tests and for small inputs, where importing and compiling would take longer t
 from __future__ import annotations
 
 import hashlib
+import inspect
 import sys
 from collections.abc import Callable
 from functools import cache, cached_property, update_wrapper
@@ -67,9 +68,10 @@ class Kernel(Generic[P, R]):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Digest of the code, of every kernel it calls, and of the constants both refer to."""
+        """Digest of the code, of all it calls and refers to, and of the way it is compiled."""
         source = cast(FunctionType, self.function)
-        digest = hashlib.sha256(repr(_described(source.__code__)).encode())
+        digest = hashlib.sha256(_described_compiler().encode())
+        digest.update(repr(_described(source.__code__)).encode())
         for name in sorted(set(source.__code__.co_names)):
             value = source.__globals__.get(name)
             if isinstance(value, Kernel):
@@ -111,6 +113,11 @@ def _described(code: CodeType) -> tuple[object, ...]:
     """What a code object does, without where it stands."""
     constants = [_described(x) if isinstance(x, CodeType) else repr(x) for x in code.co_consts]
     return code.co_code, constants, code.co_names, code.co_varnames
+
+
+@cache
+def _described_compiler() -> str:
+    return repr(_described(cast(FunctionType, inspect.unwrap(compiler)).__code__))
 
 
 def inner(function: Callable[P, R]) -> InnerKernel[P, R]:

@@ -4,6 +4,11 @@ Numba optimises every function fully and makes machine code of it, then does bot
 caller that it becomes part of. A kernel that is only ever part of others needs neither, which
 saves a third of the time. Loops over 64-bit integers with branches gain nothing from being
 vectorised, which saves a tenth. The code that runs is optimised as ever.
+
+And what became part of a kernel stays its own. Numba leaves such functions open to all, under a
+name that ends in the count of functions the process had compiled. Two caches made by two processes
+may so give one name to two functions (`np.sort` and `np.argsort` share all the rest of it), and the
+kernel loaded later would run the other's.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from typing import Any
 @cache
 def compiler(*, part: bool) -> Any:
     """Return the class that compiles kernels; `part` for those that are only called by others."""
+    from llvmlite.binding import Linkage
     from numba.core.codegen import JITCodeLibrary
     from numba.core.compiler import CompilerBase, DefaultPassBuilder
 
@@ -23,9 +29,17 @@ def compiler(*, part: bool) -> Any:
         """Machine code of a kernel and all it calls."""
 
         def _optimize_final_module(self) -> None:
+            if not part:
+                self._keep_to_itself()
             self._optimize(opt=self._codegen._opt_level, slp_vectorize=False, cost="cheap")
             if not part:
                 self._optimize()
+
+        def _keep_to_itself(self) -> None:
+            for function in self._final_module.functions:
+                runtime = function.name.startswith("NRT_")  # found by name, and the same in all
+                if function.linkage == Linkage.linkonce_odr and not runtime:
+                    function.linkage = Linkage.internal
 
         def _optimize(self, **options: Any) -> None:
             passes, builder = self._codegen._module_pass_manager(loop_vectorize=False, **options)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 from types import FunctionType
+from typing import Any, cast
 
 import numpy as np
+from llvmlite.binding import Linkage
 
 from optsched.jit import SMALL, SMALL_WARM, Kernel, inner, kernel
 
@@ -88,3 +90,18 @@ def test_inner_kernels_run_inside_others_and_as_python() -> None:
     outer = with_globals(shifted, scaled=helper)
     assert outer.compiled(5) == 11
     assert helper(5) == 10
+
+
+@kernel
+def ordered(values: np.ndarray) -> np.ndarray:
+    return np.sort(values)
+
+
+def test_what_became_part_of_a_kernel_stays_its_own() -> None:
+    """Names of such functions may stand for others in a kernel that another process compiled."""
+    assert ordered.compiled(np.array([3, 1, 2])).tolist() == [1, 2, 3]
+    library = next(iter(cast(Any, ordered.compiled).overloads.values())).library
+    functions = [x for x in library._get_module_for_linking().functions if not x.is_declaration]
+    shared = {x.name for x in functions if x.linkage == Linkage.linkonce_odr}
+    assert [x for x in shared if "ordered" in x]
+    assert not [x for x in shared if "ordered" not in x and not x.startswith("NRT_")]
