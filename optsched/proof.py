@@ -1,8 +1,9 @@
 """Certificates as data: why no order of a graph has a smaller peak, in steps to be checked.
 
 A certificate refutes the budget `bound - 1`. Its steps may add precedences that every order within
-that budget keeps; the last step says why no order is left. Flows are over ops and buffers alone, so
-that checking one is adding up: :mod:`optsched.check_certificate` says what each step must hold.
+that budget keeps, or suppose some; the last step says why no order is left. Flows are over ops and
+buffers alone, so that checking one is adding up: :mod:`optsched.check_certificate` says what each
+step must hold.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import TypeAlias
 @dataclass(frozen=True, slots=True)
 class Flow:
     """Bytes that are live at some op, whatever has run: freeing a buffer costs what must run first.
+
+    What a buffer sends to the op that makes it need not be said, if that is as much as it can be.
 
     Parameters
     ----------
@@ -60,14 +63,14 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EndStep:
-    """Last step: the inputs before the first op, or what is kept after the last, are too much."""
+    """Refuting step: the inputs before the first op, or all that is kept, are too many bytes."""
 
     at: End
 
 
 @dataclass(frozen=True, slots=True)
 class OpStep:
-    """Last step: op `op` can not run within the budget."""
+    """Refuting step: op `op` can not run within the budget."""
 
     op: int
     flow: Forced
@@ -75,7 +78,7 @@ class OpStep:
 
 @dataclass(frozen=True, slots=True)
 class SetStep:
-    """Last step: no op of a set can be the last (or first) of them to run, yet one must be.
+    """Refuting step: no op of a set can be the last (or first) of them to run, yet one must be.
 
     Parameters
     ----------
@@ -104,7 +107,7 @@ class OrderStep:
 
 @dataclass(frozen=True, slots=True)
 class StatesStep:
-    """Last step: all states that orders within the budget reach; they do not get to the end.
+    """Refuting step: all states that orders within the budget reach; they do not get to the end.
 
     Parameters
     ----------
@@ -120,7 +123,19 @@ class StatesStep:
     states: tuple[tuple[int, int], ...]
 
 
-Step: TypeAlias = EndStep | OpStep | SetStep | OrderStep | StatesStep
+@dataclass(frozen=True, slots=True)
+class SupposeStep:
+    """Op `first` is supposed to run before `second`, until a step refutes the budget with that.
+
+    From there on `second` runs before `first`. Suppositions may be made within each other; the step
+    that refutes ends the one that was made last.
+    """
+
+    first: int
+    second: int
+
+
+Step: TypeAlias = EndStep | OpStep | SetStep | OrderStep | StatesStep | SupposeStep
 
 
 @dataclass(frozen=True, slots=True)

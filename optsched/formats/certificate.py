@@ -29,6 +29,7 @@ from optsched.proof import (
     SetStep,
     StatesStep,
     Step,
+    SupposeStep,
 )
 
 CERTIFICATE_FORMAT = "optsched-certificate/1"
@@ -43,6 +44,7 @@ _STEP_KEYS: dict[str, set[str]] = {
     "end": set(),
     "op": {"op", *_FLOW},
     "precedence": {"first", "second", "at", *_FLOW},
+    "suppose": {"first", "second"},
     "last": {"ops", "flows"},
     "first": {"ops", "flows"},
     "states": {"backward", "states"},
@@ -118,6 +120,8 @@ def _step_document(step: Step, op: _Table, buffer: _Table) -> dict[str, Any]:
             first, second, at = op(step.first), op(step.second), op(step.at)
             head = {"kind": "precedence", "first": first, "second": second, "at": at}
             return {**head, **flow_rows(step.flow)}
+        case SupposeStep():
+            return {"kind": "suppose", "first": op(step.first), "second": op(step.second)}
         case SetStep():
             ops = [op(v) for v in step.ops]
             flows = [{"op": op(v), **flow_rows(flow)} for v, flow in step.flows]
@@ -202,6 +206,8 @@ def _read_step(record: Record, ids: _Ids) -> Step:
     if kind == "precedence":
         first, second, at = (ids.op(record.count(key), where) for key in ("first", "second", "at"))
         return OrderStep(first, second, at, ids.forced(record))
+    if kind == "suppose":
+        return SupposeStep(*(ids.op(record.count(key), where) for key in ("first", "second")))
     if kind == "states":
         return StatesStep(record.flag("backward"), _read_states(record, ids))
     flows = []
