@@ -11,8 +11,10 @@ from optsched.jit import is_warm
 from optsched.packing.kernels import board as rows
 from optsched.packing.kernels.board import BUFFER_ROWS, SECTION_ROWS, Board
 from optsched.packing.kernels.failures import WAYS, Failures
-from optsched.packing.kernels.first_fit import first_fit
+from optsched.packing.kernels.first_fit import first_fit, first_fit_windows
 from optsched.packing.kernels.search import EXHAUSTED, FRAME_COLUMNS, LIMIT, Frames, search
+from optsched.packing.kernels.window_moves import SPAN
+from optsched.packing.kernels.window_search import search_windows
 from optsched.packing.orders import Keys
 from optsched.packing.pieces import Piece
 from optsched.packing.rules import Rules
@@ -53,6 +55,10 @@ class Engine:
         self.slice = max(64, SLICE_WORK // (len(piece) + piece.sections.count + 1))
         self.line = np.zeros(len(piece), np.int64)
         self.buffers = self._make_buffers()
+        self.windows = (
+            None if piece.windows is None else piece.windows.table(piece.unit, len(piece))
+        )
+        self.loop = search if piece.windows is None else search_windows
         self._search: tuple[Board, Frames, Failures, IntArray] | None = None
 
     def _make_buffers(self) -> IntArray:
@@ -67,7 +73,9 @@ class Engine:
         buffers[rows.RELEASE] = np.where(pin >= 0, pin, 0)
         buffers[rows.WATCHES] = -1
         if self.rules.twins and n > 1:
-            columns = (*buffers[: rows.TWIN], pin, piece.bytes, *piece.sections.masks.T)
+            columns = [*buffers[: rows.TWIN], pin, piece.bytes, *piece.sections.masks.T]
+            if piece.windows is not None:
+                columns.append(piece.windows.kinds(n))
             same = np.ones(n - 1, bool)
             for column in columns:
                 same &= column[1:] == column[:-1]
@@ -83,8 +91,7 @@ class Engine:
         sections[rows.ENTRY, : m + 1] = np.searchsorted(piece.sections.first, np.arange(m + 1))
         sections[rows.ENTRY, m + 1] = n
         sections[rows.COVER, : m + 1] = cover_start
-        zone_start, zones = self._zones()
-        self.buffers[rows.ZONE], self.buffers[rows.ZONE_END] = zone_start[:-1], zone_start[1:]
+        zones = self._make_zones() if piece.windows is None else self._make_spans()
         counters = np.zeros(rows.COUNTERS, np.int64)
         plain = piece.is_plain and not (self.pin >= 0).any()
         counters[rows.PLAIN] = plain
@@ -117,8 +124,15 @@ class Engine:
         switches = np.array([rules.decompose, rules.forced, remember], np.int64)
         return board, frames, failures, switches
 
-    def _zones(self) -> tuple[IntArray, IntArray]:
-        """Starts that would meet a pinned buffer, merged."""
+    def _make_spans(self) -> IntArray:
+        """What is there of each buffer in each of its sections, and where that begins."""
+        first, length = self.piece.sections.first, self.piece.sections.last
+        length = length - first
+        self.buffers[SPAN] = np.cumsum(length) - length - first
+        return self.piece.spans
+
+    def _make_zones(self) -> IntArray:
+        """Starts that would meet a pinned buffer, merged, and where each buffer's begin."""
         sections, size = self.piece.sections, self.piece.size
         pinned = np.flatnonzero(self.pin >= 0)
         starts = [0]
@@ -138,8 +152,8 @@ class Engine:
                     else:
                         found.append((a, b))
             starts.append(len(found))
-        zones = np.array(found or [(0, 0)], np.int64).T
-        return np.array(starts, np.int64), np.ascontiguousarray(zones)
+        self.buffers[rows.ZONE], self.buffers[rows.ZONE_END] = starts[:-1], starts[1:]
+        return np.ascontiguousarray(np.array(found or [(0, 0)], np.int64).T)
 
     def _set_capacity(self, capacity: int) -> bool:
         """Set latest starts; False if some buffer has none."""
@@ -185,7 +199,7 @@ class Engine:
         while answer == LIMIT and before < nodes < limit:
             before = nodes
             until = min(limit, nodes + (TWIN_NODES if twin else self.slice))
-            run = search if twin else search.compiled
+            run = self.loop if twin else self.loop.compiled
             answer = run(board, frames, failures, switches, rule, until)
             nodes = int(counters[rows.NODES])
             twin = False
@@ -209,9 +223,7 @@ class Engine:
         """Bring what depends on the capacity up to date."""
         if capacity == self.capacity:
             return
-        starts, cover = self.piece.cover
-        ends = self.buffers[rows.LATEST] + self.piece.size
-        board.sections[rows.CAP, :-2] = np.maximum.reduceat(ends[cover], starts[:-1])
+        board.sections[rows.CAP, :-2] = self.piece.tops(self.buffers[rows.LATEST] + self.piece.size)
         if capacity > self.capacity:
             failures.rows[:] = 0
         self.capacity = capacity
@@ -251,6 +263,9 @@ class Engine:
             apart[held] = False
             order = np.concatenate([held, order[apart[order]]])
         small = len(order) <= TWIN_BUFFERS and not is_warm()
+        if self.windows is not None:
+            fit = first_fit_windows if small else first_fit_windows.compiled
+            return fit(self.buffers, *self.windows, order, len(held), self.line) == len(order)
         run = first_fit if small else first_fit.compiled
         masks = self.piece.sections.masks
         return run(self.buffers, masks, order, len(held), self.line) == len(order)

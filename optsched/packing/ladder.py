@@ -176,7 +176,7 @@ class Ladder:
         """Search until done, out of time, or beyond what the search can take."""
         nodes = FIRST_NODES
         turn = 0
-        few = len(self.piece) < BEAM_BUFFERS
+        few = len(self.piece) < BEAM_BUFFERS or self.piece.windows is not None
         while not self.done() and self.piece.is_searchable and self.clock.in_time():
             target = max(self.bound, min(self.enough, self.slab - 1))
             if self.search(target, nodes) or not self.clock.in_time():

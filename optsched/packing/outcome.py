@@ -26,7 +26,7 @@ class PackingOutcome:
         slab and bound differ.
     stop_reason
         PROVED: slab and bound meet. DECIDED: the capacity is answered. EXHAUSTED: nothing is left
-        that the engine could do (windows in gaps, sizes beyond the search).
+        that the engine could do (sizes beyond the search).
     statistics
         Counters: nodes, searches, states refuted by the table, first fits, pieces, units, ...
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +12,8 @@ import numpy as np
 from optsched.arrays import IntArray
 from optsched.packing.rules import Rules
 from optsched.packing.sections import Sections, cut_sections
-from optsched.problem import PackingProblem
+from optsched.packing.windows import Windows, sorted_windows
+from optsched.problem import PackingProblem, Parts
 
 MAX_UNITS = 1 << 40
 """Slabs of more units are left to first fit: scores of the search must fit 64 bits."""
@@ -40,6 +41,8 @@ class Piece:
         What is live together.
     unit
         Bytes per unit.
+    windows
+        What is there in which section; None if a buffer is there as a whole or not at all.
     """
 
     ids: IntArray
@@ -49,6 +52,7 @@ class Piece:
     pin: IntArray
     sections: Sections
     unit: int
+    windows: Windows | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -60,8 +64,9 @@ class Piece:
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is neither alignment nor pin."""
-        return bool((self.alignment == 1).all() and (self.pin < 0).all())
+        """Whether there is neither alignment nor pin nor window."""
+        free = (self.alignment == 1).all() and (self.pin < 0).all()
+        return bool(free and self.windows is None)
 
     @cached_property
     def is_searchable(self) -> bool:
@@ -69,25 +74,52 @@ class Piece:
         units = int(self.size.sum()) + int(self.pin.max(initial=0)) + int(self.alignment.sum())
         return units < MAX_UNITS and self.covered <= MAX_COVER
 
-    @cached_property
+    @property
     def cover(self) -> tuple[IntArray, IntArray]:
         """Buffers of each section: row starts, rows."""
+        starts, rows, _ = self._cover
+        return starts, rows
+
+    @cached_property
+    def spans(self) -> IntArray:
+        """Low and high unit of each buffer in each section of its hull; shape `(2, covered)`."""
+        if self.windows is None:
+            raise RuntimeError("no windows")
+        first, last = self.sections.first, self.sections.last
+        bounds = self.windows.in_units(self.unit)
+        return np.array([self.windows.spread(x, first, last - first) for x in bounds])
+
+    def tops(self, ends: IntArray) -> IntArray:
+        """Return, per section, the highest end of what is there if the buffers end at `ends`."""
+        starts, rows, pairs = self._cover
+        top = ends[rows]
+        if self.windows is not None:
+            top += self.spans[1, pairs] - self.size[rows]
+        return np.maximum.reduceat(top, starts[:-1])
+
+    @cached_property
+    def _cover(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Buffers of each section: row starts, rows, and where the pair is in the spans."""
         first, last = self.sections.first, self.sections.last
         length = last - first
         buffer = np.repeat(np.arange(len(self)), length)
-        section = np.arange(self.covered) - np.repeat(np.cumsum(length) - length, length)
+        pair = np.arange(self.covered)
+        section = pair - np.repeat(np.cumsum(length) - length, length)
         section += np.repeat(first, length)
         if self.sections.masks.shape[1]:
             word = self.sections.masks[buffer, section // 60]
             there = (word >> (section % 60)) & 1 == 1
-            buffer, section = buffer[there], section[there]
+            buffer, section, pair = buffer[there], section[there], pair[there]
         starts = np.zeros(self.sections.count + 1, np.int64)
         np.cumsum(np.bincount(section, minlength=self.sections.count), out=starts[1:])
-        return starts, buffer[np.argsort(section, kind="stable")]
+        order = np.argsort(section, kind="stable")
+        return starts, buffer[order], pair[order]
 
     @cached_property
     def load(self) -> IntArray:
         """Units live in each section."""
+        if self.windows is not None:
+            return -(-self.windows.load(self.sections.count) // self.unit)
         if not self.sections.masks.shape[1]:
             change = np.zeros(self.sections.count + 1, np.int64)
             np.add.at(change, self.sections.first, self.size)
@@ -109,15 +141,43 @@ class Piece:
         waste = self.size * self.unit - self.bytes
         ends = np.where(self.pin >= 0, self.pin * self.unit, 0) + self.bytes
         least = int(ends.max())
+        if self.windows is not None:
+            return max(least, self._bound_of_windows(self.windows))
         if self.covered > MAX_COVER or (self.is_plain and not waste.any()):
             return max(least, int(self.load.max()) * self.unit - int(waste.max()))
         starts, rows = self.cover
-        multiple = np.where(self.pin >= 0, np.gcd(self.alignment, self.pin), self.alignment)
-        common = np.gcd.reduceat(multiple[rows], starts[:-1]) * self.unit
+        common = np.gcd.reduceat(self._multiple[rows], starts[:-1])
         step = np.repeat(common, np.diff(starts))
         room = -(-self.bytes[rows] // step) * step
         most = np.maximum.reduceat(room - self.bytes[rows], starts[:-1])
         return max(least, int((np.add.reduceat(room, starts[:-1]) - most).max()))
+
+    @property
+    def _multiple(self) -> IntArray:
+        """Bytes that each buffer's start is a multiple of."""
+        multiple = np.where(self.pin >= 0, np.gcd(self.alignment, self.pin), self.alignment)
+        return multiple * self.unit
+
+    def _bound_of_windows(self, windows: Windows) -> int:
+        """Bytes that no packing goes below, by one section.
+
+        The windows' bottoms are multiples of a common step, the lowest at no less than its `low`;
+        above the highest window there is the rest of its buffer.
+        """
+        if self.covered > MAX_COVER:
+            return int(windows.load(self.sections.count).max())
+        starts, rows, pairs = self._cover
+        first, length = self.sections.first, self.sections.last - self.sections.first
+        low = windows.spread(windows.low, first, length)[pairs]
+        high = windows.spread(windows.high, first, length)[pairs]
+        begin = starts[:-1]
+        common = np.gcd.reduceat(np.gcd(self._multiple[rows], low), begin)
+        step = np.repeat(common, np.diff(starts))
+        room = -(-(high - low) // step) * step
+        total = np.add.reduceat(room, begin) - np.maximum.reduceat(room - (high - low), begin)
+        total += np.minimum.reduceat(low, begin)
+        total += np.minimum.reduceat(self.bytes[rows] - high, begin)
+        return int(total.max())
 
     def slab(self, offsets: IntArray) -> int:
         """Bytes of a packing given in units."""
@@ -135,44 +195,45 @@ class Piece:
         return capacity + int(((residue - capacity - 1) % self.unit).min()) + 1
 
 
-def live_rows(problem: PackingProblem) -> tuple[IntArray, IntArray, IntArray]:
-    """Return owner, start and end of the rectangles of buffers that take up room.
+def live_rows(problem: PackingProblem) -> Parts:
+    """Return the rectangles of buffers that take up room."""
+    parts = problem.parts
+    there = (parts.end > parts.start) & (parts.high > parts.low)
+    return Parts(
+        parts.owner[there],
+        parts.start[there],
+        parts.end[there],
+        parts.low[there],
+        parts.high[there],
+    )
 
-    A gap with a window counts as if the buffer were there: what fits then fits always.
+
+def unit_of(problem: PackingProblem, parts: Parts) -> int:
+    """Return the bytes that all starts of buffers pushed down are multiples of.
+
+    Sizes and windows need not be where all alignments are: their ends are rounded up. That loses
+    nothing as long as windows begin at whole units.
     """
-    parts = problem.parts
-    there = (parts.end > parts.start) & (problem.size[parts.owner] > 0)
-    if not problem.gaps:
-        return parts.owner[there], parts.start[there], parts.end[there]
-    there &= parts.high > parts.low
-    return parts.owner[there], parts.start[there], parts.end[there]
-
-
-def has_windows(problem: PackingProblem) -> bool:
-    """Whether some gap leaves a part of its buffer: the search then packs the buffer whole."""
-    parts = problem.parts
-    width = parts.high - parts.low
-    return bool(((width > 0) & (width < problem.size[parts.owner])).any())
-
-
-def unit_of(problem: PackingProblem, ids: IntArray) -> int:
-    """Return the bytes that all starts of buffers pushed down are multiples of."""
-    pins = problem.pin[ids]
+    ids = np.unique(parts.owner)
     alignment = problem.alignment[ids]
     strict = alignment[alignment > 1]
+    lows = int(np.gcd.reduce(parts.low))
     if len(strict) == len(ids):
-        return int(np.gcd.reduce(strict))
-    common = np.gcd.reduce(problem.size[ids])
-    return math.gcd(int(common), int(np.gcd.reduce(pins[pins >= 0])), int(np.gcd.reduce(strict)))
+        return math.gcd(int(np.gcd.reduce(strict)), lows)
+    pins = problem.pin[ids]
+    common = math.gcd(int(np.gcd.reduce(problem.size[ids])), int(np.gcd.reduce(parts.high)))
+    common = math.gcd(common, lows, int(np.gcd.reduce(pins[pins >= 0])))
+    return math.gcd(common, int(np.gcd.reduce(strict)))
 
 
 def make_pieces(problem: PackingProblem, rules: Rules) -> Iterator[Piece]:
     """Yield the pieces of a problem; buffers without a row in any of them may lie at 0."""
-    owner, start, end = live_rows(problem)
+    live = live_rows(problem)
+    owner, start, end = live.owner, live.start, live.end
     ids = np.unique(owner)
     if not len(ids):
         return
-    unit = unit_of(problem, ids) if rules.units else 1
+    unit = unit_of(problem, live) if rules.units else 1
     begin = np.full(len(problem), np.iinfo(np.int64).max, np.int64)
     until = np.full(len(problem), np.iinfo(np.int64).min, np.int64)
     np.minimum.at(begin, owner, start)
@@ -187,24 +248,26 @@ def make_pieces(problem: PackingProblem, rules: Rules) -> Iterator[Piece]:
     order = np.argsort(row_group, kind="stable")
     borders = np.searchsorted(row_group[order], np.arange(1, len(breaks) + 1))
     for members, rows in zip(np.split(ids, breaks), np.split(order, borders), strict=True):
-        yield _make_piece(problem, members, owner[rows], start[rows], end[rows], unit, rules)
+        mine = Parts(owner[rows], start[rows], end[rows], live.low[rows], live.high[rows])
+        yield _make_piece(problem, members, mine, unit, rules)
 
 
 def _make_piece(
-    problem: PackingProblem,
-    ids: IntArray,
-    owner: IntArray,
-    start: IntArray,
-    end: IntArray,
-    unit: int,
-    rules: Rules,
+    problem: PackingProblem, ids: IntArray, parts: Parts, unit: int, rules: Rules
 ) -> Piece:
     slot = np.zeros(int(ids.max()) + 1, np.int64)
     slot[ids] = np.arange(len(ids))
-    sections = cut_sections(slot[owner], start, end, len(ids), maximal=rules.cliques)
+    owner = slot[parts.owner]
+    sections = cut_sections(owner, parts.start, parts.end, len(ids), maximal=rules.cliques)
+    windows = None
     keys = [problem.pin[ids], problem.alignment[ids], problem.size[ids]]
     keys += list(sections.masks.T)
+    if (parts.high - parts.low < problem.size[parts.owner]).any():
+        windows = sorted_windows(owner, sections, parts)
+        keys.append(windows.kinds(len(ids)))
     order = np.lexsort((*keys, sections.last, sections.first))
+    if windows is not None:
+        windows = sorted_windows(np.argsort(order)[owner], sections, parts)
     ids = ids[order]
     alignment, pin = problem.alignment[ids], problem.pin[ids]
     return Piece(
@@ -213,8 +276,12 @@ def _make_piece(
         size=-(-problem.size[ids] // unit),
         alignment=np.maximum(1, alignment // unit),
         pin=np.where(pin >= 0, pin // unit, -1),
-        sections=Sections(
-            sections.count, sections.first[order], sections.last[order], sections.masks[order]
+        sections=replace(
+            sections,
+            first=sections.first[order],
+            last=sections.last[order],
+            masks=sections.masks[order],
         ),
         unit=unit,
+        windows=windows,
     )

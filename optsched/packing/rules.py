@@ -33,7 +33,7 @@ class Rules:
         A set of unplaced buffers that failed fails again on floors that are nowhere lower.
     heights
         After a capacity is refuted, go on at the next sum of sizes: in a packing pushed down a
-        chain of buffers, each resting on another, reaches the top.
+        chain of buffers, each resting on another, reaches the top (not where windows are).
     """
 
     cliques: bool = True

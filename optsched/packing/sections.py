@@ -24,12 +24,16 @@ class Sections:
     masks
         Shape `(n, words)`: the sections it covers as bits, 60 a word; `(n, 0)` if every buffer
         covers its whole range.
+    part_first, part_last
+        Shape `(parts,)`: half-open range of sections of each part they were cut from.
     """
 
     count: int
     first: IntArray
     last: IntArray
     masks: IntArray
+    part_first: IntArray
+    part_last: IntArray
 
 
 def cut_sections(
@@ -41,6 +45,8 @@ def cut_sections(
     ----------
     owner, start, end
         Shape `(parts,)`: which buffer is live in `[start, end)`; parts of a buffer are apart.
+        A window that changes ends one part and starts the next, so that sections are maximal
+        among those of the same windows.
     buffers
         How many there are; each has a part.
     maximal
@@ -71,4 +77,4 @@ def cut_sections(
         for i, a, b in zip(owner.tolist(), low.tolist(), high.tolist(), strict=True):
             for t in range(a, b):
                 masks[i, t // WORD_BITS] |= 1 << (t % WORD_BITS)
-    return Sections(count, first, last, masks)
+    return Sections(count, first, last, masks, low, high)

@@ -8,7 +8,7 @@ from optsched.arrays import IntArray
 from optsched.errors import GraphError
 from optsched.packing.ladder import Ladder
 from optsched.packing.outcome import Clock, PackingOutcome
-from optsched.packing.pieces import has_windows, live_rows, make_pieces
+from optsched.packing.pieces import live_rows, make_pieces
 from optsched.packing.rules import Rules
 from optsched.problem import PackingProblem
 from optsched.result import Event, Limits, OnEvent, Proof, StopReason
@@ -28,8 +28,7 @@ def solve_packing(
     Parameters
     ----------
     problem
-        Buffers with live ranges. A gap with a window is packed as if the buffer were all there:
-        the packing is valid, the bound that of the windows, and only the two can prove it.
+        Buffers with live ranges; in gaps they are not there, or only a window of them is.
     limits
         `seconds` is honoured between searches of some ten milliseconds; without it, the answer
         depends on the seed alone.
@@ -68,14 +67,13 @@ class _Solver:
         self.problem, self.limits, self.rules, self.on_event = problem, limits, rules, on_event
         self.capacity = capacity
         self.clock = Clock(limits.seconds)
-        self.windows = has_windows(problem)
         live = problem.end > problem.start
         ends = np.maximum(problem.pin, 0) + problem.size
         self.bound = max(problem.max_load, int(ends[live].max(initial=0)))
         self.offsets: IntArray | None = None
         self.slab = 0
         self.ladders: list[Ladder] = []
-        self.statistics = {"windows": int(self.windows), "pieces": 0}
+        self.statistics = {"windows": 0, "pieces": 0}
 
     def run(self, warm_start: IntArray | None) -> None:
         """First fit for all pieces, then climb, the piece of greatest bound first."""
@@ -84,12 +82,11 @@ class _Solver:
             self.slab = self.problem.slab_size(self.offsets)
         clash = clashing_pins(self.problem)
         if clash is not None:
-            if self.windows:
-                return
             a, b = (self.problem.names[i] for i in clash)
             raise GraphError(f"buffers {a!r} and {b!r} are pinned onto each other")
         pieces = sorted(make_pieces(self.problem, self.rules), key=lambda piece: -piece.bound)
         self.statistics["pieces"] = len(pieces)
+        self.statistics["windows"] = sum(piece.windows is not None for piece in pieces)
         for piece in pieces:
             self._note_bound(piece.bound)
         if self._is_settled():
@@ -120,8 +117,7 @@ class _Solver:
         return self.offsets is not None and self.slab <= self._enough()
 
     def _note_bound(self, bound: int) -> None:
-        if not self.windows:
-            self.bound = max(self.bound, bound)
+        self.bound = max(self.bound, bound)
 
     def _moved(self, source: str) -> None:
         """Put the pieces together and pass on what is new."""
@@ -168,16 +164,15 @@ class _Solver:
 
 def clashing_pins(problem: PackingProblem) -> tuple[int, int] | None:
     """Return two pinned buffers that overlap while both are live, if there are any."""
-    owner, start, end = live_rows(problem)
-    pinned = np.flatnonzero(problem.pin[owner] >= 0)
-    pinned = pinned[np.argsort(start[pinned], kind="stable")]
-    low = problem.pin[owner[pinned]]
-    high = low + problem.size[owner[pinned]]
-    until = np.searchsorted(start[pinned], end[pinned])
+    live = live_rows(problem)
+    pinned = np.flatnonzero(problem.pin[live.owner] >= 0)
+    pinned = pinned[np.argsort(live.start[pinned], kind="stable")]
+    owner = live.owner[pinned]
+    low, high = problem.pin[owner] + live.low[pinned], problem.pin[owner] + live.high[pinned]
+    until = np.searchsorted(live.start[pinned], live.end[pinned])
     for k in range(len(pinned)):
         here = slice(k + 1, int(until[k]))
-        meets = (low[here] < high[k]) & (low[k] < high[here])
-        meets &= owner[pinned[here]] != owner[pinned[k]]
+        meets = (low[here] < high[k]) & (low[k] < high[here]) & (owner[here] != owner[k])
         if meets.any():
-            return int(owner[pinned[k]]), int(owner[pinned[k + 1 + int(np.argmax(meets))]])
+            return int(owner[k]), int(owner[k + 1 + int(np.argmax(meets))])
     return None

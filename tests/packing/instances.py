@@ -33,7 +33,7 @@ def problem_of(
 
 
 def random_problem(random: np.random.Generator, kind: str, buffers: int = 12) -> PackingProblem:
-    """A dense random problem; `kind` has letters a (alignment), p (pins), g (gaps).
+    """A dense random problem; `kind` has letters a (alignment), p (pins), g (gaps), w (windows).
 
     Steps below the load are filled up with buffers that live there only: nearly no slack is left,
     and the least slab is often above the load.
@@ -70,7 +70,22 @@ def random_problem(random: np.random.Generator, kind: str, buffers: int = 12) ->
             if end - start >= 3 and random.random() < 0.6:
                 low = int(random.integers(start + 1, end - 1))
                 gaps[i] = (Gap(low, int(random.integers(low + 1, end))),)
+    if "w" in kind:
+        gaps = {i: random_windows(random, row) for i, row in enumerate(rows)}
     return problem_of(rows, alignment, pins, gaps)
+
+
+def random_windows(random: np.random.Generator, row: Row) -> tuple[Gap, ...]:
+    """Gaps anywhere in a live range, one after another, most of them with a part of the bytes."""
+    start, end, size = row
+    gaps: list[Gap] = []
+    while start < end and random.random() < 0.7:
+        first = int(random.integers(start, end))
+        start = int(random.integers(first + 1, end + 1))
+        low, high = sorted(int(x) for x in random.integers(0, size + 1, 2))
+        low = 0 if random.random() < 0.3 else low
+        gaps.append(Gap(first, start, (low, high) if random.random() < 0.85 else None))
+    return tuple(gaps)
 
 
 def apart(a: Row, offset_a: int, b: Row, offset_b: int) -> bool:

@@ -15,7 +15,7 @@ from tests import brute
 from tests.packing.instances import cut, problem_of, random_problem
 from tests.packing.oracle import least_slab
 
-KINDS = ("", "a", "p", "g", "ap", "ag", "pg", "apg")
+KINDS = ("", "a", "p", "g", "ap", "ag", "pg", "apg", "w", "aw", "pw", "apw")
 
 
 def solve(problem: PackingProblem, rules: Rules | None = None, seed: int = 0) -> int:
@@ -34,7 +34,7 @@ def test_equals_cpsat_above_the_load(kind: str) -> None:
     """A packing at the load proves itself; what is claimed to need more is asked of CP-SAT."""
     above = 0
     for seed in range(300):
-        buffers = 9 if set(kind) & set("ap") else 13
+        buffers = 9 if set(kind) & set("apw") else 13
         problem = random_problem(np.random.default_rng([5, seed]), kind, buffers)
         claimed = solve(problem, seed=seed)
         if claimed > problem.max_load:
@@ -45,7 +45,7 @@ def test_equals_cpsat_above_the_load(kind: str) -> None:
     assert above >= (1 if kind == "g" else 3)
 
 
-@pytest.mark.parametrize("kind", ["", "a", "p", "g"])
+@pytest.mark.parametrize("kind", ["", "a", "p", "g", "w", "pw"])
 def test_equals_enumeration(kind: str) -> None:
     for seed in range(6):
         problem = random_problem(np.random.default_rng([7, seed]), kind, buffers=4)
@@ -56,7 +56,7 @@ def test_equals_enumeration(kind: str) -> None:
 def test_rules_change_nothing() -> None:
     """All pairs of rules on and off: the least slab stays."""
     names = Rules.__slots__
-    for kind, seed in product(("", "ap", "g"), range(2)):
+    for kind, seed in product(("", "ap", "g", "w", "apw"), range(2)):
         problem = random_problem(np.random.default_rng([11, seed]), kind, buffers=7)
         least = solve(problem)
         for first, second in product(range(len(names)), repeat=2):

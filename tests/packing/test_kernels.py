@@ -8,20 +8,20 @@ import pytest
 from optsched.packing import Rules
 from optsched.packing.engine import Engine
 from optsched.packing.kernels.board import DEPTH, OFFSET, REST
-from optsched.packing.kernels.first_fit import first_fit
-from optsched.packing.kernels.search import search
+from optsched.packing.kernels.first_fit import first_fit, first_fit_windows
 from optsched.packing.pieces import make_pieces
 from tests.packing.instances import random_problem
 
 
-@pytest.mark.parametrize("kind", ["", "ap", "g"])
+@pytest.mark.parametrize("kind", ["", "ap", "g", "w", "apw"])
 def test_search(kind: str) -> None:
     for seed in range(4):
         problem = random_problem(np.random.default_rng([17, seed]), kind, buffers=9)
         for piece in make_pieces(problem, Rules()):
             seen = []
-            for run in (search, search.compiled):
+            for compiled in (False, True):
                 engine = Engine(piece, Rules())
+                run = engine.loop.compiled if compiled else engine.loop
                 engine.decide(piece.bound, engine.keys.rank("WAT"), seed, 1, lambda: False)
                 if engine._search is None:
                     continue
@@ -33,16 +33,21 @@ def test_search(kind: str) -> None:
             assert len(seen) < 2 or seen[0] == seen[1]
 
 
-@pytest.mark.parametrize("kind", ["", "ap", "g"])
+@pytest.mark.parametrize("kind", ["", "ap", "g", "apw"])
 def test_first_fit(kind: str) -> None:
     problem = random_problem(np.random.default_rng(2), kind, buffers=12)
     for piece in make_pieces(problem, Rules()):
         seen = []
-        for run in (first_fit, first_fit.compiled):
+        for compiled in (False, True):
             engine = Engine(piece, Rules())
             engine.first_fit(engine.keys.order("TZ"), 10**6)
             order = engine.keys.order("ZW")
-            count = run(engine.buffers, piece.sections.masks, order, 0, engine.line)
+            if engine.windows is None:
+                fit = first_fit.compiled if compiled else first_fit
+                count = fit(engine.buffers, piece.sections.masks, order, 0, engine.line)
+            else:
+                among = first_fit_windows.compiled if compiled else first_fit_windows
+                count = among(engine.buffers, *engine.windows, order, 0, engine.line)
             seen.append((count, engine.buffers[OFFSET].tolist()))
         assert seen[0] == seen[1]
 

@@ -14,7 +14,7 @@ from optsched.packing.engine import Engine
 from optsched.packing.kernels.branch import FEWEST_THEN_TIGHT
 from optsched.packing.kernels.search import EXHAUSTED, LIMIT, SOLVED
 from optsched.packing.pieces import make_pieces
-from optsched.problem import Gap, PackingProblem
+from optsched.problem import PackingProblem
 from optsched.result import Event, Limits, Proof, StopReason
 from tests.packing.instances import cut, problem_of, random_problem
 from tests.packing.oracle import least_slab
@@ -118,17 +118,6 @@ def test_clashing_pins_are_named() -> None:
     problem = problem_of([(0, 2, 4), (1, 3, 4)], pins={0: 0, 1: 3})
     with pytest.raises(GraphError, match="'b0' and 'b1' are pinned onto each other"):
         solve_packing(problem, limits=Limits())
-
-
-def test_windows_bound_from_below_and_pack_from_above() -> None:
-    gap = {0: (Gap(1, 2, (0, 1)),)}
-    problem = problem_of([(0, 3, 4), (1, 2, 3)], gaps=gap)
-    outcome = solve_packing(problem, limits=Limits())
-    assert outcome.offsets is not None
-    check_packing(problem, outcome.offsets.tolist(), slab=outcome.slab)
-    assert (outcome.slab, outcome.bound, outcome.proof) == (7, 4, None)
-    assert outcome.stop_reason is StopReason.EXHAUSTED
-    assert outcome.statistics["windows"] == 1
 
 
 def test_nothing_to_pack() -> None:
