@@ -1,12 +1,14 @@
 """Exactness of the packing engine on random problems whose least slab exceeds the load.
 
-    python -m experiments.packing_exactness [--above 260] [--buffers 9 13] [--seed 1]
+    python -m experiments.packing_exactness [--above 260] [--buffers 9 13] [--seed 1] [--windows]
 
-Question: does the engine, with random rules switched off, return the least slab that CP-SAT
-proves? Eight kinds of problems (alignment, pins, gaps and their mixtures); of each kind, problems
-are drawn until `--above` of them need more than the load. A packing at the load proves itself and
-is only checked for overlaps. A search with random node limits runs beside: where it answers, the
-answer must agree. Then rectangles cut up by guillotine and pinwheel are put together again.
+Question: does the engine, with random rules switched off, return the least slab that CP-SAT proves?
+Eight kinds of problems (alignment, pins, gaps and their mixtures); of each kind, problems are drawn
+until `--above` of them need more than the load. A packing at the load proves itself and is only
+checked for overlaps. With `--windows` the kinds are the four in which gaps leave a window of the
+buffer; brute force tries every offset of at most `--tiny` buffers. A search with random node limits
+runs beside: where it answers, the answer must agree. Then rectangles cut up by guillotine and
+pinwheel are put together again.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import fields
 
 import numpy as np
@@ -23,14 +26,21 @@ from optsched.packing import Rules, solve_packing
 from optsched.packing.engine import Engine
 from optsched.packing.kernels.search import EXHAUSTED, SOLVED
 from optsched.packing.pieces import make_pieces
-from optsched.problem import PackingProblem
+from optsched.problem import PackingProblem, select
 from optsched.result import Limits
-from tests.packing.instances import cut, random_problem
+from tests import brute
+from tests.packing.instances import cut, cut_windows, random_problem
 from tests.packing.oracle import least_slab
 
 KINDS = ("", "a", "p", "g", "ap", "ag", "pg", "apg")
-NAMES = {"a": "alignment", "p": "pins", "g": "gaps"}
-HEAD = ("kind", "drawn", "above load", "compared", "open", "oracle open", "mismatches", "seconds")
+WINDOW_KINDS = ("w", "aw", "pw", "apw")
+NAMES = {"a": "alignment", "p": "pins", "g": "gaps", "w": "windows"}
+HEAD = (
+    "kind", "drawn", "above load", "above bound", "compared", "brute force", "open", "oracle open",
+    "mismatches", "seconds",
+)  # fmt: skip
+TINY_BYTES = 24
+"""Brute force tries every offset in slabs up to this size."""
 
 
 def main() -> int:
@@ -39,17 +49,20 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20.0, help="limit per problem")
     parser.add_argument("--buffers", type=int, nargs=2, default=(9, 13), metavar=("LOW", "HIGH"))
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--windows", action="store_true", help="the kinds with windows in gaps")
+    parser.add_argument("--tiny", type=int, default=6, help="buffers that brute force can take")
     arguments = parser.parse_args()
     print("  ".join(f"{title:>11}" for title in HEAD))
     mismatches = 0
     total = 0
-    for number, kind in enumerate(KINDS):
+    kinds = WINDOW_KINDS if arguments.windows else KINDS
+    for number, kind in enumerate(kinds):
         row = run_kind(kind, number, arguments)
         mismatches += row["mismatches"]
         total += row["compared"]
         label = " ".join(NAMES[letter] for letter in kind) or "plain"
         print("  ".join(f"{value:>11}" for value in (label, *row.values())), flush=True)
-    wrong = run_cuts(arguments.seed)
+    wrong = run_cuts(arguments.seed, cut_windows if arguments.windows else cut)
     print(
         f"{total} compared above the load, {mismatches} mismatches; cut rectangles wrong: {wrong}"
     )
@@ -59,12 +72,13 @@ def main() -> int:
 def run_kind(kind: str, number: int, arguments: argparse.Namespace) -> dict[str, int]:
     """Draw problems of a kind until enough need more than the load."""
     started = time.perf_counter()
-    row = dict.fromkeys(("drawn", "above", "compared", "open", "oracle open", "mismatches"), 0)
+    titles = ("drawn", "above", "searched", "compared", "brute", "open", "oracle open")
+    row = dict.fromkeys((*titles, "mismatches"), 0)
     low, high = arguments.buffers
     while row["above"] < arguments.above:
         random = np.random.default_rng([arguments.seed, number, row["drawn"]])
         row["drawn"] += 1
-        plain = not set(kind) & set("ap")
+        plain = not set(kind) & set("apw")
         buffers = high if plain else int(random.integers(low, high + 1))
         problem = random_problem(random, kind, buffers)
         rules = Rules(
@@ -81,6 +95,9 @@ def run_kind(kind: str, number: int, arguments: argparse.Namespace) -> dict[str,
         if outcome.slab == problem.max_load:
             continue
         row["above"] += 1
+        bounds = [piece.bound for piece in make_pieces(problem, rules)]
+        bounds.append(problem.slab_size(np.maximum(0, problem.pin)))
+        row["searched"] += outcome.slab > max(bounds)
         row["open"] += outcome.slab != outcome.bound
         try:
             least = least_slab(problem, arguments.seconds)
@@ -89,6 +106,9 @@ def run_kind(kind: str, number: int, arguments: argparse.Namespace) -> dict[str,
             continue
         row["compared"] += 1
         wrong = least is None or not outcome.bound <= least <= outcome.slab
+        if problem.gaps and len(problem) <= arguments.tiny and outcome.slab <= TINY_BYTES:
+            row["brute"] += 1
+            wrong |= brute.least_slab(problem) != least
         if wrong or not limited_search_agrees(problem, int(least or 0), random):
             row["mismatches"] += 1
             print(f"mismatch: kind {kind!r}, {least}, {outcome}, {rules}, {problem}")
@@ -97,8 +117,11 @@ def run_kind(kind: str, number: int, arguments: argparse.Namespace) -> dict[str,
 
 def limited_search_agrees(problem: PackingProblem, least: int, random: np.random.Generator) -> bool:
     """Whether searches with few nodes never contradict the least slab."""
-    pieces = list(make_pieces(problem, Rules(pieces=False)))
-    for piece in pieces:
+    for piece in make_pieces(problem, Rules(pieces=False)):
+        never_there = np.setdiff1d(np.arange(len(problem)), piece.ids)
+        alone = select(problem, never_there)
+        if alone.slab_size(np.maximum(0, alone.pin)) >= least:
+            return True
         engine = Engine(piece, Rules())
         for capacity in (least - 1, least, least + 1):
             rank = random.permutation(len(piece))
@@ -109,7 +132,7 @@ def limited_search_agrees(problem: PackingProblem, least: int, random: np.random
     return True
 
 
-def run_cuts(seed: int) -> int:
+def run_cuts(seed: int, cut: Callable[..., PackingProblem]) -> int:
     """Put rectangles together again; return how many failed or were not least."""
     wrong = 0
     for pieces in (10, 20, 30, 50, 80):
@@ -119,7 +142,9 @@ def run_cuts(seed: int) -> int:
             outcome = solve_packing(problem, limits=Limits(seconds=20))
             assert outcome.offsets is not None
             check_packing(problem, outcome.offsets.tolist(), slab=outcome.slab)
-            wrong += outcome.slab != 40 * pieces or outcome.bound != 40 * pieces
+            if outcome.slab != 40 * pieces or outcome.bound != 40 * pieces:
+                wrong += 1
+                print(f"cut into {pieces}, number {number}: {outcome.slab}, {outcome.bound}")
     return wrong
 
 

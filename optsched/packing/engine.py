@@ -13,8 +13,6 @@ from optsched.packing.kernels.board import BUFFER_ROWS, SECTION_ROWS, Board
 from optsched.packing.kernels.failures import WAYS, Failures
 from optsched.packing.kernels.first_fit import first_fit, first_fit_windows
 from optsched.packing.kernels.search import EXHAUSTED, FRAME_COLUMNS, LIMIT, Frames, search
-from optsched.packing.kernels.window_moves import SPAN
-from optsched.packing.kernels.window_search import search_windows
 from optsched.packing.orders import Keys
 from optsched.packing.pieces import Piece
 from optsched.packing.rules import Rules
@@ -58,7 +56,11 @@ class Engine:
         self.windows = (
             None if piece.windows is None else piece.windows.table(piece.unit, len(piece))
         )
-        self.loop = search if piece.windows is None else search_windows
+        self.loop = search
+        if piece.windows is not None:
+            from optsched.packing.kernels.window_search import search_windows
+
+            self.loop = search_windows
         self._search: tuple[Board, Frames, Failures, IntArray] | None = None
 
     def _make_buffers(self) -> IntArray:
@@ -126,8 +128,10 @@ class Engine:
 
     def _make_spans(self) -> IntArray:
         """What is there of each buffer in each of its sections, and where that begins."""
-        first, length = self.piece.sections.first, self.piece.sections.last
-        length = length - first
+        from optsched.packing.kernels.window_moves import SPAN
+
+        first = self.piece.sections.first
+        length = self.piece.sections.last - first
         self.buffers[SPAN] = np.cumsum(length) - length - first
         return self.piece.spans
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from optsched.arrays import IntArray
 from optsched.problem import Gap, PackingProblem
 
 Row = tuple[int, int, int]
@@ -45,9 +46,10 @@ def random_problem(random: np.random.Generator, kind: str, buffers: int = 12) ->
         start = int(random.integers(steps))
         end = min(steps, start + int(random.choice([1, 2, 2, 3, 3, 4, 6])))
         rows.append((start, end, scale * int(random.choice([1, 2, 3, 4, 5, 7, 9]))))
-    load = np.zeros(steps, np.int64)
-    for start, end, size in rows:
-        load[start:end] += size
+    gaps: dict[int, tuple[Gap, ...]] = {}
+    if "w" in kind:
+        gaps = {i: random_windows(random, row) for i, row in enumerate(rows)}
+    load = live_bytes(rows, gaps, steps)
     for step in range(steps):
         missing = int(load.max() - load[step])
         if missing and random.random() < 0.85:
@@ -64,15 +66,23 @@ def random_problem(random: np.random.Generator, kind: str, buffers: int = 12) ->
             offset -= offset % alignment[i]
             if all(apart(rows[i], offset, rows[j], pins[j]) for j in pins):
                 pins[i] = offset
-    gaps: dict[int, tuple[Gap, ...]] = {}
     if "g" in kind:
         for i, (start, end, _) in enumerate(rows):
             if end - start >= 3 and random.random() < 0.6:
                 low = int(random.integers(start + 1, end - 1))
                 gaps[i] = (Gap(low, int(random.integers(low + 1, end))),)
-    if "w" in kind:
-        gaps = {i: random_windows(random, row) for i, row in enumerate(rows)}
     return problem_of(rows, alignment, pins, gaps)
+
+
+def live_bytes(rows: list[Row], gaps: dict[int, tuple[Gap, ...]], steps: int) -> IntArray:
+    """Bytes live at each step."""
+    load = np.zeros(steps, np.int64)
+    for i, (start, end, size) in enumerate(rows):
+        load[start:end] += size
+        for gap in gaps.get(i, ()):
+            low, high = gap.window or (0, 0)
+            load[gap.start : gap.end] -= size - (high - low)
+    return load
 
 
 def random_windows(random: np.random.Generator, row: Row) -> tuple[Gap, ...]:
@@ -100,6 +110,46 @@ def cut(random: np.random.Generator, width: int, height: int, pieces: int) -> Pa
 
     The least slab is `height`.
     """
+    rectangles = cut_up(random, width, height, pieces)
+    order = random.permutation(len(rectangles))
+    rows = [(a, b, high - low) for a, b, low, high in rectangles]
+    return problem_of([rows[i] for i in order])
+
+
+def cut_windows(
+    random: np.random.Generator, width: int, height: int, pieces: int
+) -> PackingProblem:
+    """As `cut`, but rectangles that follow each other in part become one buffer with windows."""
+    rectangles = cut_up(random, width, height, pieces)
+    chains: list[list[Rectangle]] = []
+    for one in sorted(rectangles):
+        a, _, low, high = one
+        before = [
+            chain
+            for chain in chains
+            if chain[-1][1] == a and chain[-1][2] < high and low < chain[-1][3]
+        ]
+        if before and random.random() < 0.5:
+            before[int(random.integers(len(before)))].append(one)
+        else:
+            chains.append([one])
+    rows: list[Row] = []
+    gaps: dict[int, tuple[Gap, ...]] = {}
+    for i in random.permutation(len(chains)).tolist():
+        bottom, top = min(x[2] for x in chains[i]), max(x[3] for x in chains[i])
+        parts = [Gap(a, b, (low - bottom, high - bottom)) for a, b, low, high in chains[i]]
+        whole = (0, top - bottom)
+        gaps[len(rows)] = tuple(part for part in parts if part.window != whole)
+        rows.append((chains[i][0][0], chains[i][-1][1], top - bottom))
+    return problem_of(rows, gaps=gaps)
+
+
+Rectangle = tuple[int, int, int, int]
+"""Start, end, low, high."""
+
+
+def cut_up(random: np.random.Generator, width: int, height: int, pieces: int) -> list[Rectangle]:
+    """Cut a rectangle up."""
     rectangles = [(0, width, 0, height)]
     for _ in range(20 * pieces):
         if len(rectangles) >= pieces:
@@ -109,14 +159,10 @@ def cut(random: np.random.Generator, width: int, height: int, pieces: int) -> Pa
         parts = parts or guillotine(random, *rectangles[at])
         if parts:
             rectangles[at : at + 1] = parts
-    order = random.permutation(len(rectangles))
-    rows = [(a, b, high - low) for a, b, low, high in rectangles]
-    return problem_of([rows[i] for i in order])
+    return rectangles
 
 
-def guillotine(
-    random: np.random.Generator, a: int, b: int, low: int, high: int
-) -> list[tuple[int, int, int, int]]:
+def guillotine(random: np.random.Generator, a: int, b: int, low: int, high: int) -> list[Rectangle]:
     """Cut from side to side, if there is room."""
     if random.random() < 0.5 and b - a >= 2:
         x = int(random.integers(a + 1, b))
@@ -127,9 +173,7 @@ def guillotine(
     return []
 
 
-def pinwheel(
-    random: np.random.Generator, a: int, b: int, low: int, high: int
-) -> list[tuple[int, int, int, int]]:
+def pinwheel(random: np.random.Generator, a: int, b: int, low: int, high: int) -> list[Rectangle]:
     """Four rectangles around a fifth: no cut runs from side to side."""
     if b - a < 3 or high - low < 3:
         return []
