@@ -10,6 +10,7 @@ into its inputs, in whatever order, is taken off.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -46,7 +47,9 @@ class PeakBound:
     buffers: tuple[int, ...]
 
 
-def peak_lower_bound(graph: Graph, orders: Sequence[Order]) -> PeakBound:
+def peak_lower_bound(
+    graph: Graph, orders: Sequence[Order], *, deadline: float | None = None
+) -> PeakBound:
     """Return the best simple bound, looking only at ops that can still raise it.
 
     Along any order an op runs with at least as many live bytes as its own bound, so ops are tried
@@ -58,6 +61,8 @@ def peak_lower_bound(graph: Graph, orders: Sequence[Order]) -> PeakBound:
         The graph.
     orders
         Known orders; more of them spare work. One at least, unless the graph has no ops.
+    deadline
+        `time.monotonic()` after which to stop with the best bound so far.
     """
     arrays = graph.arrays
     best = max(_ends(arrays), key=lambda bound: bound.value)
@@ -65,7 +70,7 @@ def peak_lower_bound(graph: Graph, orders: Sequence[Order]) -> PeakBound:
         return best
     ceiling = np.min([_running_by_op(graph, order) for order in orders], axis=0)
     for v in np.argsort(-ceiling, kind="stable"):
-        if ceiling[v] <= best.value:
+        if ceiling[v] <= best.value or (deadline is not None and time.monotonic() > deadline):
             break
         bound = op_bound(arrays, int(v))
         if bound.value > best.value:

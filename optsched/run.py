@@ -164,6 +164,11 @@ class Run:
         left = self.seconds_left()
         return replace(self.limits, seconds=None if left is None else left * share)
 
+    def deadline(self, share: float) -> float | None:
+        """The `time.monotonic()` at which this share of the time left is over."""
+        left = self.seconds_left()
+        return None if left is None else time.monotonic() + left * share
+
     def asks_for_slab(self) -> bool:
         """Whether offsets decide the question; what writes in place is packed by others."""
         wanted = self.objective is Objective.SLAB or self.capacity is not None

@@ -31,9 +31,9 @@ CLOSURE_ORDERS = 8
 """Orders that spare the closure bound its flows; more of them hardly spare more."""
 HEURISTICS_SHARE = 0.3
 """Part of the whole time after which no further heuristic order begins."""
-CLOSURE_SHARE, ORDER_SHARE = 0.3, 0.85
-"""Parts of the time left that the closure bound and the search for an order may take: the order
-that is best then is still to be packed."""
+SIMPLE_SHARE, CLOSURE_SHARE, ORDER_SHARE = 0.1, 0.3, 0.85
+"""Parts of the time left that the simple bound, the closure bound and the search for an order may
+take: the order that is best then is still to be packed."""
 FIRST_PACK_SHARE, OTHER_SHARE, WINDOW_SHARE = 0.3, 0.5, 0.5
 """Parts of the time left that packing the first order of least peak, other orders (and before that
 all orders of a small graph), and windows of a large one may take."""
@@ -48,7 +48,8 @@ def heuristic_orders(run: Run) -> None:
     for name, order in candidate_orders(run.graph, seed=run.limits.seed):
         run.offer_order(order, name)
         if len(run.candidates) == 1:
-            bound = peak_lower_bound(run.graph, [order])
+            deadline = run.deadline(SIMPLE_SHARE)
+            bound = peak_lower_bound(run.graph, [order], deadline=deadline)
             run.raise_bound(bound.value, Proof.BOUND, "simple bound")
         if run.order_done() or run.share_spent(HEURISTICS_SHARE):
             return
@@ -60,10 +61,8 @@ def closure_bounds(run: Run) -> None:
         return
     from optsched.ordering import closure_bound
 
-    left = run.seconds_left()
-    deadline = None if left is None else time.monotonic() + left * CLOSURE_SHARE
     orders = [order for _, order in run.best_orders(CLOSURE_ORDERS)]
-    found = closure_bound(run.graph, orders, deadline=deadline)
+    found = closure_bound(run.graph, orders, deadline=run.deadline(CLOSURE_SHARE))
     run.raise_bound(found.value, Proof.BOUND, "closure bound")
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
+from optsched import bounds
 from optsched.bounds import op_bound, peak_lower_bound
 from optsched.builder import GraphBuilder
 from optsched.graph import Graph
@@ -68,3 +71,16 @@ def test_lazy_evaluation_misses_nothing() -> None:
         kept = int(graph.arrays.size[graph.arrays.keep].sum())
         bound = peak_lower_bound(graph, [random_order(rng, graph)])
         assert bound.value == max(every, kept, graph.arrays.initial)
+
+
+def test_deadline_leaves_the_best_bound_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = random_graph(np.random.default_rng(6), ops=60)
+    orders = [random_order(np.random.default_rng(7), graph)]
+    found = []
+    for looks in range(60):
+        ticks = itertools.chain(itertools.repeat(0.0, looks), itertools.repeat(9.0))
+        clock = SimpleNamespace(monotonic=lambda ticks=ticks: next(ticks))
+        monkeypatch.setattr(bounds, "time", clock)
+        found.append(peak_lower_bound(graph, orders, deadline=1.0).value)
+    assert found == sorted(found)
+    assert found[0] < found[-1] == peak_lower_bound(graph, orders).value

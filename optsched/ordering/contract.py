@@ -20,7 +20,7 @@ more, as its op is always the last user, is taken off the rise; one whose op nev
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +34,12 @@ TOO_MANY = 300_000
 
 BLOCK = 8_192
 """Ops of which it is known at a time what they come before: a bit each for every op."""
+
+PACE = 1_024
+"""Ops between two looks at the clock."""
+
+CheckTime = Callable[[], None]
+"""Raises when the time is up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +74,15 @@ class Contracted:
         return sorted(range(len(self.members)), key=lambda v: step[self.anchors[v]])
 
 
-def contract(net: Net, *, merge: bool = True) -> Contracted:
-    """Return the contracted problem; with `merge` False only what is implied is dropped."""
+def contract(net: Net, *, merge: bool = True, check_time: CheckTime = lambda: None) -> Contracted:
+    """Return the contracted problem; with `merge` False only what is implied is dropped.
+
+    `check_time` is called now and then, and may raise.
+    """
     n = len(net.net)
     if n > TOO_MANY:
         return Contracted(net, tuple((v,) for v in range(n)), tuple(range(n)))
-    work = _Work(net)
+    work = _Work(net, check_time)
     while True:
         work.drop_implied()
         if not merge or not work.merge_all():
@@ -83,24 +92,33 @@ def contract(net: Net, *, merge: bool = True) -> Contracted:
 class _Work:
     """The problem as Python sets while it shrinks; a merged op keeps one of the two numbers."""
 
-    def __init__(self, net: Net) -> None:
+    def __init__(self, net: Net, check_time: CheckTime) -> None:
         n, m = len(net.net), len(net.size)
+        self.check_time = check_time
         self.alive = list(range(n))
-        self.pred = [set(_row(net.pred_ptr, net.pred, v)) for v in range(n)]
-        self.succ = [set(_row(net.succ_ptr, net.succ, v)) for v in range(n)]
+        self.pred = [set(_row(net.pred_ptr, net.pred, v)) for v in self.paced(self.alive)]
+        self.succ = [set(_row(net.succ_ptr, net.succ, v)) for v in self.paced(self.alive)]
         self.hill: list[int] = net.hill.tolist()
         self.net: list[int] = net.net.tolist()
         self.size: list[int] = net.size.tolist()
-        self.users = [set(_row(net.user_ptr, net.user, b)) for b in range(m)]
+        self.users = [set(_row(net.user_ptr, net.user, b)) for b in self.paced(range(m))]
         self.shared = list(range(m))
-        self.members: list[list[int]] = [[v] for v in range(n)]
+        self.members: list[list[int]] = [[v] for v in self.paced(self.alive)]
         self.reads: dict[int, set[int]] = {}
+        self.check_time()
         self.ways = {v: row for v, row in enumerate(unpack_ways(net.ways)) if row}
 
+    def paced(self, items: Iterable[int]) -> Iterator[int]:
+        """The items, with a look at the clock now and then."""
+        for i, item in enumerate(items):
+            if i % PACE == 0:
+                self.check_time()
+            yield item
+
     def topological(self) -> list[int]:
-        missing = {v: len(self.pred[v]) for v in self.alive}
+        missing = {v: len(self.pred[v]) for v in self.paced(self.alive)}
         order = [v for v in self.alive if not missing[v]]
-        for v in order:
+        for v in self.paced(order):
             for w in self.succ[v]:
                 missing[w] -= 1
                 if not missing[w]:
@@ -115,7 +133,7 @@ class _Work:
         first: dict[frozenset[int], int] = {}
         instead: dict[int, int] = {}
         shared = []
-        for b in self.shared:
+        for b in self.paced(self.shared):
             last = frozenset(self.users[b])
             if len(last) == 1:
                 self.net[min(last)] -= self.size[b]
@@ -133,7 +151,7 @@ class _Work:
         """Drop the implied edges from, and uses by, a block of ops: each has its bit in a mask."""
         bit = {v: 1 << i for i, v in enumerate(order[start : start + BLOCK])}
         above: dict[int, int] = {}
-        for v in order[start:]:
+        for v in self.paced(order[start:]):
             reach = direct = 0
             for u in self.pred[v]:
                 reach |= above.get(u, 0)
@@ -144,7 +162,7 @@ class _Work:
                     self.succ[u].discard(v)
             if reach | direct:
                 above[v] = reach | direct
-        for b in self.shared:
+        for b in self.paced(self.shared):
             reach = 0
             for v in self.users[b]:
                 reach |= above.get(v, 0)
@@ -172,14 +190,13 @@ class _Work:
 
     def merge_all(self) -> bool:
         """Merge pairs as long as there are any; whether there was one."""
-        self.reads = {v: set() for v in self.alive}
-        for b in self.shared:
+        self.reads = {v: set() for v in self.paced(self.alive)}
+        for b in self.paced(self.shared):
             for v in self.users[b]:
                 self.reads[v].add(b)
         gone: set[int] = set()
         stack = list(self.alive)
-        while stack:
-            v = stack.pop()
+        for v in self.paced(_drained(stack)):
             if v in gone:
                 continue
             pair = self.find_late(v) or self.find_early(v)
@@ -230,8 +247,10 @@ class _Work:
 
     def result(self) -> Contracted:
         number = {v: i for i, v in enumerate(self.alive)}
-        pred = build_rows([[number[u] for u in self.pred[v]] for v in self.alive])
-        user = build_rows([[number[v] for v in self.users[b]] for b in self.shared])
+        before = [[number[u] for u in self.pred[v]] for v in self.paced(self.alive)]
+        users = [[number[v] for v in self.users[b]] for b in self.paced(self.shared)]
+        pred, user = build_rows(before), build_rows(users)
+        self.check_time()
         net = make_net(
             pred,
             user,
@@ -240,7 +259,7 @@ class _Work:
             np.array([self.size[b] for b in self.shared], np.int64),
             self.packed_ways(),
         )
-        members = tuple(tuple(self.members[v]) for v in self.alive)
+        members = tuple(tuple(self.members[v]) for v in self.paced(self.alive))
         return Contracted(net, members, tuple(self.alive))
 
     def packed_ways(self) -> Ways | None:
@@ -254,6 +273,12 @@ class _Work:
                 for row in (self.ways.get(v, []) for v in self.alive)
             ]
         )
+
+
+def _drained(stack: list[int]) -> Iterator[int]:
+    """What is on a stack, also what is put there meanwhile."""
+    while stack:
+        yield stack.pop()
 
 
 def _row(ptr: IntArray, idx: IntArray, i: int) -> list[int]:

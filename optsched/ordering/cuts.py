@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import accumulate
-
 import numpy as np
 
-from optsched.arrays import IntArray
 from optsched.ordering.model import Net
 
 
@@ -22,31 +18,16 @@ def forced_cuts(net: Net) -> tuple[list[int], list[int]]:
     n = len(order)
     step = np.empty(n, np.int64)
     step[order] = np.arange(n)
-    latest = [_ends(net.pred_ptr, net.pred, step, v, max, -1) for v in order.tolist()]
-    earliest = [_ends(net.succ_ptr, net.succ, step, v, min, n) for v in order.tolist()]
-    behind = [*accumulate([n, *reversed(latest)], min)][::-1][1:]
-    ahead = [-1, *accumulate(earliest, max)][:n]
-    cuts = [0]
-    for i in range(n):
-        if behind[i] >= i >= ahead[i]:
-            if i > cuts[-1]:
-                cuts.append(i)
-            cuts.append(i + 1)
-    if n > cuts[-1]:
-        cuts.append(n)
-    return order.tolist(), cuts
-
-
-def _ends(
-    ptr: IntArray,
-    idx: IntArray,
-    step: IntArray,
-    v: int,
-    best: Callable[[list[int]], int],
-    none: int,
-) -> int:
-    row = step[idx[ptr[v] : ptr[v + 1]]].tolist()
-    return best(row) if row else none
+    # By step: the latest predecessor's and the earliest successor's step.
+    latest, earliest = np.full(n, -1), np.full(n, n)
+    pred, succ = np.diff(net.pred_ptr), np.diff(net.succ_ptr)
+    np.maximum.at(latest, np.repeat(step, pred), step[net.pred])
+    np.minimum.at(earliest, np.repeat(step, succ), step[net.succ])
+    behind = np.append(np.minimum.accumulate(latest[::-1])[::-1], n)[1:]
+    ahead = np.append(-1, np.maximum.accumulate(earliest))[:-1]
+    steps = np.arange(n)
+    at = np.flatnonzero((behind >= steps) & (steps >= ahead))
+    return order.tolist(), np.union1d([0, n], np.concatenate((at, at + 1))).tolist()
 
 
 def topological(net: Net) -> list[int]:

@@ -167,7 +167,9 @@ class _Run:
         if self.bound >= self.peak:
             return StopReason.PROVED
         self.whole.check_time()
-        self.small = contract(self.whole.net, merge=self.rules.contract)
+        self.small = contract(
+            self.whole.net, merge=self.rules.contract, check_time=self.whole.check_time
+        )
         during = np.empty(self.whole.ops, np.int64)
         during[self.order] = self.whole.follow(self.order)[1]
         priority = self.small.gather(during)

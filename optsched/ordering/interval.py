@@ -12,7 +12,7 @@ from optsched.ordering.kernels.children import Task
 from optsched.ordering.kernels.commit import move_root
 from optsched.ordering.kernels.cut import Flags
 from optsched.ordering.kernels.foresee import FIRST_LOOK, PERIOD, SELDOM, WAIT
-from optsched.ordering.kernels.state import LIVE
+from optsched.ordering.kernels.state import LIVE, READY
 from optsched.ordering.problem import Problem
 
 FIRST_ROOM = 1_024
@@ -24,6 +24,9 @@ after one for so many."""
 
 SLICE_SECONDS = 0.05
 """How long compiled code may run before the deadline and interrupts are looked at."""
+
+FIRST_SLICE, SLICE_OPS = 64, 65_536
+"""States expanded before the first such look, and how many ops they may all have together."""
 
 FIRST_TURN, TURN_GROWTH = 2_048, 4
 """States stored in the first turn of each direction; how much more in each later turn."""
@@ -53,7 +56,7 @@ class Search:
         self.begin = ((low if forward else high).copy(), within)
         self.budget = budget
         self.path = np.empty(len(low) + 1, np.int32)
-        self.slice = 64
+        self.slice = max(1, min(FIRST_SLICE, SLICE_OPS // max(1, problem.ops)))
         self.reset()
 
     def reset(self) -> None:
@@ -94,6 +97,13 @@ class Search:
         """Bytes of the states that there is room for."""
         return len(self.arena.parent) * arenas.STATE_BYTES
 
+    def make_room(self) -> None:
+        """Have room for the successors of one more state, at most one for each ready op."""
+        grow = self.problem.pick(arenas.grow_arena)
+        self.arena = grow(self.arena, self.problem.ops)
+        while len(self.arena.parent) < self.states + int(self.state.tally[READY]):
+            self.arena = grow(self.arena, self.problem.ops)
+
     def run(self, states: int) -> tuple[int, list[int]]:
         """Go on until `states` states are stored or it ends; return how, and the moves found."""
         problem = self.problem
@@ -112,7 +122,7 @@ class Search:
             elif self.states >= states:
                 return explore.FULL, []
             elif how == explore.FULL:
-                self.arena = problem.pick(arenas.grow_arena)(self.arena, problem.ops)
+                self.make_room()
             elif time.monotonic() - before < SLICE_SECONDS / 2:
                 self.slice *= 2
             elif time.monotonic() - before > SLICE_SECONDS * 2:
@@ -159,6 +169,7 @@ class Interval:
         there is no way below the ceiling. `FULL`: not known yet.
         """
         while True:
+            self.problem.check_time()
             left = int(np.count_nonzero(self.high & ~self.low))
             if left == 0:
                 return explore.REACHED

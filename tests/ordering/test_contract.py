@@ -10,6 +10,7 @@ import pytest
 from optsched.ordering import contract as module
 from optsched.ordering.contract import contract
 from optsched.ordering.model import build_net
+from optsched.ordering.problem import OutOfTimeError
 from tests.generators import random_graph
 
 
@@ -46,3 +47,29 @@ def test_without_merging_no_edge_follows_from_others() -> None:
             users = set(net.user[net.user_ptr[b] : net.user_ptr[b + 1]].tolist())
             assert len(users) > 1
             assert not any(users & ancestors(u) for u in users)
+
+
+def test_contraction_looks_at_the_clock_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PACE", 10)
+    rng = np.random.default_rng(8)
+    net = build_net(random_graph(rng, ops=400).arrays)
+    looks = 0
+
+    def count() -> None:
+        nonlocal looks
+        looks += 1
+
+    assert contract(net, check_time=count).members == contract(net).members
+    # Of some dozen passes over the ops or buffers none goes without.
+    assert looks > 12 * 400 // 10
+    for enough in range(1, looks, looks // 25):
+        left = enough
+
+        def stop() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                raise OutOfTimeError
+
+        with pytest.raises(OutOfTimeError):
+            contract(net, check_time=stop)

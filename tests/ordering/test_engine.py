@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from itertools import pairwise, product
+from itertools import chain, pairwise, product, repeat
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,9 @@ from optsched.builder import GraphBuilder
 from optsched.check import check_order
 from optsched.graph import Graph
 from optsched.ordering import ALL_RULES, OrderOutcome, Rules, engine, solve_order
+from optsched.ordering import closure as closure_module
+from optsched.ordering import contract as contract_module
+from optsched.ordering import interval as interval_module
 from optsched.ordering import problem as problem_module
 from optsched.result import Event, Limits, Proof, StopReason
 from tests.generators import PLANNABLE, random_graph, random_order
@@ -95,6 +99,25 @@ def test_time_limit_keeps_the_warm_start_and_a_valid_bound() -> None:
     outcome = solve_order(graph, warm_start=start, limits=Limits(seconds=0.0))
     assert outcome.stop_reason in (StopReason.TIME_LIMIT, StopReason.PROVED)
     assert outcome.bound <= solve_order(graph).peak <= outcome.peak <= check_order(graph, start)
+
+
+def test_deadline_at_any_look_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = branches(5, 6)
+    start = random_order(np.random.default_rng(0), graph)
+    optimum = solve_order(graph).peak
+    monkeypatch.setattr(contract_module, "PACE", 8)
+    reasons = set()
+    for looks in (*range(1, 40), 60, 100, 10_000):
+        # A clock that stands still, and after so many looks at it is past the limit.
+        ticks = chain(repeat(0.0, looks), repeat(9.0))
+        clock = SimpleNamespace(monotonic=lambda ticks=ticks: next(ticks))
+        for module in (engine, problem_module, closure_module, interval_module):
+            monkeypatch.setattr(module, "time", clock)
+        outcome = solve_order(graph, warm_start=start, limits=Limits(seconds=1.0))
+        assert outcome.bound <= optimum <= outcome.peak == check_order(graph, outcome.order)
+        assert outcome.peak <= check_order(graph, start)
+        reasons.add(outcome.stop_reason)
+    assert reasons == {StopReason.TIME_LIMIT, StopReason.PROVED}
 
 
 def test_interrupt_keeps_the_best() -> None:
