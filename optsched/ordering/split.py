@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from optsched.arrays import IntArray, Rows
 from optsched.ordering.cuts import topological
+from optsched.ordering.kernels.bits import has_bit, pack, words
 from optsched.ordering.kernels.imply import Matrix
 from optsched.ordering.kernels.refine import (
     COUNTS,
@@ -28,13 +28,14 @@ from optsched.ordering.kernels.refine import (
     refine,
     weigh,
 )
+from optsched.ordering.kernels.release import make_desk
 from optsched.ordering.model import Net, make_net
 from optsched.ordering.problem import Problem
 
 MOST_OPS = 400
 """Problems of more ops are not split: every open branch keeps a matrix of all pairs."""
 
-TOPS, CHOICES = 2, 4
+TOPS, CHOICES = 4, 16
 """Ops with the least slack, and as many most to blame, at which pairs to split on are looked for;
 pairs that are tried."""
 
@@ -52,8 +53,9 @@ OnOpen = Callable[[Problem], "list[int] | bool"]
 class _Open:
     """A branch to look at: what is known there, `fill` pairs of it at its parent."""
 
-    above: Matrix
-    valid: npt.NDArray[np.bool_]
+    before: IntArray
+    after: IntArray
+    valid: IntArray
     fill: int
     pairs: IntArray
 
@@ -78,16 +80,17 @@ class Splitter:
         self.problem = problem
         self.budget = budget
         self.supports = Supports(
-            np.zeros((n, SUPPORTS, n), np.bool_), np.zeros((n, SUPPORTS), np.int64)
+            np.zeros((n, SUPPORTS, words(n)), np.int64), np.zeros((n, SUPPORTS), np.int64)
         )
+        self.desk = make_desk(problem.net)
         self.pair = np.zeros((n * n // 2 + 1, 2), np.int64)
         self.order = np.argsort(-expected, kind="stable").astype(np.int64)
         self.blame = np.zeros(n, np.int64)
         self.choice = np.zeros((CHOICES, 3), np.int64)
         self.opened = 0
         self.patience = self.left = FIRST_PATIENCE
-        nothing = np.zeros((n, SUPPORTS), np.bool_)
-        root = _Open(above.copy(), nothing, 0, self.pair[:0].copy())
+        nothing = np.zeros(n, np.int64)
+        root = _Open(pack(above), pack(above.T), nothing, 0, self.pair[:0].copy())
         first = self.enter(root)
         self.stack = [] if self.refuted(first) else [self.leave(first, 0)]
         self.root = self.stack[:]
@@ -107,7 +110,7 @@ class Splitter:
                 continue
             self.opened += 1
             if self.opened % SEARCH_EVERY == 0:
-                answer = on_open(replace(self.problem, net=self.strengthened(branch.above)))
+                answer = on_open(replace(self.problem, net=self.strengthened(branch)))
                 if answer is True:
                     continue
                 if answer:
@@ -141,15 +144,16 @@ class Splitter:
             self.budget,
             branch,
             self.supports,
+            self.desk,
             self.blame,
             TOPS,
             self.choice,
         )
         if count == 0:
-            return topological(self.strengthened(branch.above))
+            return topological(self.strengthened(branch))
         fill = int(branch.tally[FILL])
         for _, v, u in self.choice[:count].tolist():
-            if branch.above[u, v] or branch.above[v, u]:
+            if has_bit(branch.before[u], v) or has_bit(branch.after[u], v):
                 continue
             ways = [way for pair in ((u, v), (v, u)) if (way := self.assume(branch, fill, pair))]
             if not ways:
@@ -186,8 +190,9 @@ class Splitter:
         problem = self.problem
         look = problem.pick(refine)
         refuted = look(
-            problem.net, problem.base, self.budget, branch, self.supports, self.order, self.blame
-        )
+            problem.net, problem.base, self.budget, branch, self.supports, self.desk, self.order,
+            self.blame,
+        )  # fmt: skip
         problem.statistics.flows += int(branch.tally[FLOWS])
         branch.tally[FLOWS] = 0
         return bool(refuted)
@@ -198,7 +203,7 @@ class Splitter:
         Other branches may overwrite them until then: with such that obey the pairs before `fill`.
         """
         pairs = branch.pair[: int(branch.tally[FILL])].copy()
-        return _Open(branch.above, branch.valid, fill, pairs)
+        return _Open(branch.before, branch.after, branch.valid, fill, pairs)
 
     def enter(self, node: _Open) -> Branch:
         """Take a branch up again."""
@@ -207,11 +212,11 @@ class Splitter:
         pair = np.empty_like(self.pair)
         pair[: len(node.pairs)] = node.pairs
         seen = np.full(self.problem.ops, node.fill, np.int64)
-        return Branch(node.above.copy(), node.valid.copy(), seen, pair, count)
+        return Branch(node.before.copy(), node.after.copy(), node.valid.copy(), seen, pair, count)
 
-    def strengthened(self, above: Matrix) -> Net:
+    def strengthened(self, branch: Branch) -> Net:
         """The net with all precedences of a branch."""
         net = self.problem.net
-        pred = Rows(*self.problem.pick(reduce_rows)(above))
+        pred = Rows(*self.problem.pick(reduce_rows)(branch.before))
         user = Rows(net.user_ptr, net.user)
         return make_net(pred, user, net.hill, net.net, net.size, net.ways)

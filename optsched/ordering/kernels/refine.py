@@ -3,7 +3,7 @@
 What op `v` may cost is a question about the downset `D` of ops that have ended when it runs. A
 *support* of `v` is such a `D` within the budget: as long as it obeys all precedences known, it
 shows that its members may run before `v` and all others after it, without any flow. Only what lost
-its last support is looked at again, in the residual network of the op's minimum cut.
+its last support is looked at again, from the flow that the op had when it was last looked at.
 """
 
 from __future__ import annotations
@@ -11,17 +11,34 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from optsched.arrays import IntArray
-from optsched.flow import UNBOUNDED, Arcs, Int, mark_side, max_flow
+from optsched.flow import UNBOUNDED, Int
 from optsched.jit import inner, kernel
-from optsched.ordering.kernels.cut import Cut, Flags, build_cut, live_after
-from optsched.ordering.kernels.imply import Matrix
+from optsched.ordering.kernels.bits import has_bit, set_bit
+from optsched.ordering.kernels.release import (
+    LOGGED,
+    Desk,
+    begin_with,
+    close_without,
+    drain_all,
+    is_full,
+    lay_out,
+    least_with,
+    least_without,
+    mark_late,
+    mark_lost,
+    put_away,
+    take_up,
+    undo,
+)
 from optsched.ordering.model import Net
 
-SUPPORTS = 12
+SUPPORTS = 56
 """Supports that an op keeps; a new one takes the place of a lost one or of the oldest."""
+
+MISSES = 3
+"""Ops that do not go with the others of a support, after which it is kept as it is."""
 
 FILL, TURN, FLOWS = 0, 1, 2
 """Numbers of a branch's `tally`: pairs known; where the next support may go; flows so far."""
@@ -37,12 +54,12 @@ class Supports(NamedTuple):
     Parameters
     ----------
     member
-        Shape `(n, SUPPORTS, n)`: who has ended in a support.
+        Shape `(n, SUPPORTS, words)`: who has ended in a support, as bits.
     live
         Shape `(n, SUPPORTS)`: live bytes while the op runs there.
     """
 
-    member: npt.NDArray[np.bool_]
+    member: IntArray
     live: IntArray
 
 
@@ -51,10 +68,10 @@ class Branch(NamedTuple):
 
     Parameters
     ----------
-    above
-        Shape `(n, n)`: `above[v, u]` if `u` runs before `v`; transitive.
+    before, after
+        Shape `(n, words)`: who runs before an op, and after it, as bits; transitive.
     valid
-        Shape `(n, SUPPORTS)`: which supports obey the pairs looked at.
+        Shape `(n,)`: which supports obey the pairs looked at, as bits.
     seen
         Shape `(n,)`: how many pairs each op's supports have been held against.
     pair
@@ -63,8 +80,9 @@ class Branch(NamedTuple):
         See :data:`FILL`.
     """
 
-    above: Matrix
-    valid: npt.NDArray[np.bool_]
+    before: IntArray
+    after: IntArray
+    valid: IntArray
     seen: IntArray
     pair: IntArray
     tally: IntArray
@@ -73,18 +91,20 @@ class Branch(NamedTuple):
 @kernel
 def add_pair(branch: Branch, first: Int, second: Int) -> bool:
     """Add that `first` runs before `second`, and what follows; False if that is a cycle."""
-    above = branch.above
-    n = len(above)
-    if above[first, second] or first == second:
+    before, after = branch.before, branch.after
+    if first == second or has_bit(before[first], second):
         return False
-    if above[second, first]:
+    if has_bit(before[second], first):
         return True
-    for v in range(n):
-        if v == second or above[v, second]:
-            above[v, first] = True
-            for u in range(n):
-                if above[first, u]:
-                    above[v, u] = True
+    for v in range(len(before)):
+        if v == second or has_bit(before[v], second):
+            for w in range(before.shape[1]):
+                before[v, w] |= before[first, w]
+            set_bit(before[v], first)
+        if v == first or has_bit(after[v], first):
+            for w in range(before.shape[1]):
+                after[v, w] |= after[second, w]
+            set_bit(after[v], second)
     fill = branch.tally[FILL]
     branch.pair[fill, 0] = first
     branch.pair[fill, 1] = second
@@ -93,34 +113,25 @@ def add_pair(branch: Branch, first: Int, second: Int) -> bool:
 
 
 @kernel
-def reduce_rows(above: Matrix) -> tuple[IntArray, IntArray]:
+def reduce_rows(before: IntArray) -> tuple[IntArray, IntArray]:
     """The direct predecessors, as adjacency rows: those that no other predecessor runs after."""
-    n = len(above)
+    n = len(before)
     ptr = np.zeros(n + 1, np.int64)
     idx = np.empty(n * n // 4 + n + 1, np.int64)
     count = 0
     for v in range(n):
-        direct = above[v].copy()
+        direct = before[v].copy()
         for u in range(n - 1, -1, -1):
             # Whoever went out took its own predecessors with it.
-            if direct[u]:
-                for w in range(n):
-                    direct[w] = direct[w] and not above[u, w]
+            if has_bit(direct, u):
+                for w in range(len(direct)):
+                    direct[w] &= ~before[u, w]
         for u in range(n):
-            if direct[u]:
+            if has_bit(direct, u):
                 idx[count] = u
                 count += 1
         ptr[v + 1] = count
     return ptr, idx[:count].copy()
-
-
-@inner
-def with_rows(net: Net, ptr: IntArray, idx: IntArray) -> Net:
-    """The net with other predecessors; its successors stay those of the graph."""
-    return Net(
-        ptr, idx, net.succ_ptr, net.succ, net.read_ptr, net.read, net.user_ptr, net.user,
-        net.hill, net.net, net.size, net.way_ptr, net.way, net.need_ptr, net.need,
-    )  # fmt: skip
 
 
 @inner
@@ -130,162 +141,199 @@ def drop_supports(branch: Branch, supports: Supports, v: Int) -> bool:
     That is so if none was lost and one is left.
     """
     lost = False
-    some = False
     for k in range(SUPPORTS):
-        if not branch.valid[v, k]:
+        if not (branch.valid[v] >> k) & 1:
             continue
+        member = supports.member[v, k]
         for p in range(branch.seen[v], branch.tally[FILL]):
             first, second = branch.pair[p, 0], branch.pair[p, 1]
-            in_first = supports.member[v, k, first]
-            in_second = supports.member[v, k, second] or second == v
-            if in_second and not in_first:
-                branch.valid[v, k] = False
+            if not has_bit(member, first) and (second == v or has_bit(member, second)):
+                branch.valid[v] &= ~(np.int64(1) << k)
                 lost = True
                 break
-        some = some or branch.valid[v, k]
     branch.seen[v] = branch.tally[FILL]
-    return some and not lost
+    return branch.valid[v] != 0 and not lost
 
 
 @inner
-def keep_support(
-    branch: Branch,
-    supports: Supports,
-    v: Int,
-    before: Flags,
-    free: IntArray,
-    late: Flags,
-    live: Int,
-) -> None:
-    """Keep the downset of `before` and those of `free` that are not late."""
+def keep_support(branch: Branch, supports: Supports, v: Int, early: IntArray, live: Int) -> None:
+    """Keep a downset and the live bytes while `v` runs after it."""
     slot = np.int64(-1)
     for k in range(SUPPORTS):
-        if not branch.valid[v, k]:
+        if not (branch.valid[v] >> k) & 1:
             slot = np.int64(k)
             break
     if slot < 0:
         slot = branch.tally[TURN] % SUPPORTS
         branch.tally[TURN] += 1
-    for u in range(len(before)):
-        supports.member[v, slot, u] = before[u]
-    for i in range(len(free)):
-        supports.member[v, slot, free[i]] = not late[i]
+    for w in range(len(early)):
+        supports.member[v, slot, w] = early[w]
     supports.live[v, slot] = live
-    branch.valid[v, slot] = True
+    branch.valid[v] |= np.int64(1) << slot
 
 
 @inner
-def open_ops(branch: Branch, v: Int) -> IntArray:
-    """The ops that may run before `v` and after it."""
-    n = len(branch.above)
-    free = np.empty(n, np.int64)
-    count = 0
-    for u in range(n):
-        if u != v and not branch.above[v, u] and not branch.above[u, v]:
-            free[count] = u
-            count += 1
-    return free[:count].copy()
-
-
-@inner
-def cut_at(net: Net, base: Int, branch: Branch, v: Int, free: IntArray) -> tuple[Int, Cut]:
-    """Least live bytes while `v` runs, and its minimum cut.
+def flow_at(
+    net: Net, base: Int, budget: Int, before: IntArray, branch: Branch, desk: Desk, v: Int
+) -> Int:
+    """Least live bytes while `v` runs, or a number above the budget that is not above them.
 
     Where the op has ways to save bytes, it is taken to save the most of them in any case.
     """
-    before = branch.above[v].copy()
-    cut = build_cut(net, before, free, np.full(len(before), -1, np.int64))
-    least = live_after(net, base, before) + net.hill[v] - cut.profit
     spare = np.int64(0)
     for i in range(net.way_ptr[v], net.way_ptr[v + 1]):
         spare = max(spare, net.way[i])
+    least = lay_out(net, base, before, branch.after, desk, v) + take_up(desk, v) - spare
     branch.tally[FLOWS] += 1
-    return least - spare + max_flow(cut.arcs, cut.source, cut.sink, np.int64(UNBOUNDED)), cut
+    while least <= budget:
+        least += drain_all(desk, budget + 1 - least)
+        if not is_full(desk):
+            break
+    return least
 
 
 @inner
-def copy_room(arcs: Arcs, room: IntArray) -> None:
-    """Put back the residual capacities."""
-    for e in range(len(room)):
-        arcs.room[e] = room[e]
+def allow(
+    branch: Branch, supports: Supports, desk: Desk, v: Int, side: IntArray, sides: IntArray,
+    before: IntArray, live: Int,
+) -> None:  # fmt: skip
+    """Keep the downset of all that has ended for certain and the free ops that are not late."""
+    member = np.empty_like(side)
+    for w in range(len(side)):
+        member[w] = before[v, w] | (desk.free[w] & ~side[w])
+        sides[0, w] |= member[w]
+        sides[1, w] |= side[w]
+    keep_support(branch, supports, v, member, live)
 
 
 @inner
-def late_side(arcs: Arcs, sink: Int, other: Int, count: Int) -> Flags:
-    """Who runs after the op in the largest downset of a flow."""
-    behind = mark_side(arcs, sink, np.int64(1))
-    if other != sink:
-        beyond = mark_side(arcs, other, np.int64(1))
-        for i in range(count):
-            behind[i] = behind[i] or beyond[i]
-    return behind[:count].copy()
-
-
-@inner
-def refine_op(net: Net, base: Int, budget: Int, branch: Branch, supports: Supports, v: Int) -> bool:
-    """Find the pairs that the budget implies at one op; False if it leaves no order."""
-    free = open_ops(branch, v)
-    count = len(free)
-    early = np.zeros(count, np.bool_)
-    late = np.zeros(count, np.bool_)
-    covered = False
+def open_sides(branch: Branch, supports: Supports, every: IntArray, v: Int) -> IntArray:
+    """Ops that some support has before `v`, and those that some has after it or are `v`."""
+    sides = np.zeros((2, len(every)), np.int64)
     for k in range(SUPPORTS):
-        if branch.valid[v, k]:
-            covered = True
-            for i in range(count):
-                if supports.member[v, k, free[i]]:
-                    early[i] = True
-                else:
-                    late[i] = True
-    for i in range(count):
-        covered = covered and early[i] and late[i]
-    if covered:
-        return True
-    before = branch.above[v].copy()
-    least, cut = cut_at(net, base, branch, v, free)
-    if least > budget:
-        return False
-    side = late_side(cut.arcs, cut.sink, cut.sink, np.int64(count))
-    keep_support(branch, supports, v, before, free, side, least)
-    near = mark_side(cut.arcs, cut.source, np.int64(0))
-    other = np.empty(count, np.bool_)
-    differs = False
-    for i in range(count):
-        other[i] = not near[i]
-        differs = differs or other[i] != side[i]
-        late[i] = late[i] or side[i] or other[i]
-        early[i] = early[i] or not side[i] or not other[i]
-    if differs:
-        keep_support(branch, supports, v, before, free, other, least)
-    room = cut.arcs.room.copy()
-    for j in range(2 * count):
-        i = j >> 1
-        wants_early = j & 1 == 0
-        u = free[i]
-        if early[i] if wants_early else late[i]:
+        if (branch.valid[v] >> k) & 1:
+            for w in range(len(every)):
+                sides[0, w] |= supports.member[v, k, w]
+                sides[1, w] |= every[w] & ~supports.member[v, k, w]
+    set_bit(sides[0], v)
+    return sides
+
+
+@inner
+def is_settled(branch: Branch, v: Int, u: Int) -> bool:
+    """Whether it is known which of two ops runs first."""
+    return bool(has_bit(branch.before[v], u) | has_bit(branch.after[v], u))
+
+
+@inner
+def try_early(
+    branch: Branch, supports: Supports, desk: Desk, v: Int, least: Int, slack: Int,
+    before: IntArray, sides: IntArray,
+) -> bool:  # fmt: skip
+    """Find the free ops that can not have ended before `v`; False on a cycle.
+
+    As many as go together are shown by one support to be none of them.
+    """
+    n, width = len(before), len(desk.free)
+    side = np.empty(width, np.int64)
+    need = np.empty(width, np.int64)
+    tried = np.zeros(width, np.int64)
+    spare = len(desk.supply) - 1
+    some = True
+    while some:
+        some = False
+        total = np.int64(0)
+        misses = 0
+        begin_with(desk)
+        for u in range(n - 1, -1, -1):
+            known = has_bit(sides[0], u) | has_bit(tried, u)
+            if known or not has_bit(desk.free, u) or is_settled(branch, v, np.int64(u)):
+                continue
+            branch.tally[FLOWS] += 1
+            line = desk.tally[LOGGED]
+            for w in range(width):
+                need[w] = desk.need[spare, w]
+            more = least_with(desk, before, np.int64(u), slack - total)
+            full = is_full(desk)
+            if more <= slack - total and not full:
+                total += more
+                some = True
+                set_bit(tried, u)
+                continue
+            undo(desk, line)
+            for w in range(width):
+                desk.need[spare, w] = need[w]
+            if some:
+                misses += 1
+                if misses == MISSES:
+                    break
+            else:
+                # It is too much by itself.
+                set_bit(tried, u)
+                if not full and not add_pair(branch, v, np.int64(u)):
+                    return False
+        if some:
+            mark_late(desk, before, side)
+            allow(branch, supports, desk, v, side, sides, before, least + total)
+        undo(desk, np.int64(0))
+    return True
+
+
+@inner
+def try_late(
+    branch: Branch, supports: Supports, desk: Desk, v: Int, least: Int, slack: Int,
+    before: IntArray, sides: IntArray,
+) -> bool:  # fmt: skip
+    """Find the free ops that must have ended before `v`; False on a cycle."""
+    side = np.empty(len(desk.free), np.int64)
+    for u in range(len(before)):
+        known = has_bit(sides[1], u)
+        if known or not has_bit(desk.free, u) or is_settled(branch, v, np.int64(u)):
             continue
-        if branch.above[v, u] or branch.above[u, v]:
-            continue
-        copy_room(cut.arcs, room)
-        source, sink = cut.source, cut.sink
-        if wants_early:
-            source = np.int64(i)
-        else:
-            sink = np.int64(i)
         branch.tally[FLOWS] += 1
-        more = max_flow(cut.arcs, source, sink, budget - least)
-        if more <= budget - least:
-            side = late_side(cut.arcs, sink, cut.sink, np.int64(count))
-            for w in range(count):
-                late[w] = late[w] or side[w]
-                early[w] = early[w] or not side[w]
-            keep_support(branch, supports, v, before, free, side, least + more)
-        elif wants_early:
-            if not add_pair(branch, v, u):
-                return False
-        elif not add_pair(branch, u, v):
+        more = least_without(desk, np.int64(u), slack)
+        if more <= slack and not is_full(desk):
+            for w in range(len(side)):
+                side[w] = desk.free[w] & ~desk.mark[0, w]
+            allow(branch, supports, desk, v, side, sides, before, least + more)
+        close_without(desk, np.int64(u), slack)
+        if more > slack and not add_pair(branch, np.int64(u), v):
             return False
     return True
+
+
+@inner
+def refine_op(
+    net: Net, base: Int, budget: Int, branch: Branch, supports: Supports, desk: Desk, v: Int
+) -> bool:
+    """Find the pairs that the budget implies at one op; False if it leaves no order."""
+    width = len(desk.every)
+    sides = open_sides(branch, supports, desk.every, v)
+    missing = np.int64(0)
+    for w in range(width):
+        free = desk.every[w] & ~(branch.before[v, w] | branch.after[v, w])
+        missing |= free & ~(sides[0, w] & sides[1, w])
+    if missing == 0 and branch.valid[v] != 0:
+        return True
+    # The pairs found on the way are not in the flow.
+    before = branch.before.copy()
+    least = flow_at(net, base, budget, before, branch, desk, v)
+    slack = budget - least
+    possible = slack >= 0
+    if possible:
+        side = np.empty(width, np.int64)
+        # The smallest downset: what the gains that are left need; then the largest.
+        for w in range(width):
+            side[w] = desk.free[w] & ~desk.mark[0, w]
+        allow(branch, supports, desk, v, side, sides, before, least)
+        mark_late(desk, before, side)
+        mark_lost(desk)
+        allow(branch, supports, desk, v, side, sides, before, least)
+        possible = try_early(branch, supports, desk, v, least, slack, before, sides)
+        if possible:
+            possible = try_late(branch, supports, desk, v, least, slack, before, sides)
+    put_away(desk, v)
+    return bool(possible)
 
 
 @kernel
@@ -295,6 +343,7 @@ def refine(
     budget: Int,
     branch: Branch,
     supports: Supports,
+    desk: Desk,
     order: IntArray,
     blame: IntArray,
 ) -> bool:
@@ -306,7 +355,7 @@ def refine(
         The problem, and the live bytes of the empty downset.
     budget
         Live bytes that no order may pass.
-    branch, supports
+    branch, supports, desk
         Changed in place.
     order
         All ops, in the order in which to look at them; one that brings news moves up.
@@ -314,21 +363,14 @@ def refine(
         Shape `(n,)`: how often a contradiction came up at an op; added to.
     """
     n = len(order)
-    fill = np.int64(-1)
-    strong = net
     idle = 0
     at = 0
     while idle < n:
         v = order[at]
-        if drop_supports(branch, supports, v):
-            idle += 1
-        else:
-            if fill != branch.tally[FILL]:
-                fill = branch.tally[FILL]
-                ptr, idx = reduce_rows(branch.above)
-                strong = with_rows(net, ptr, idx)
-            refuted = not refine_op(strong, base, budget, branch, supports, v)
-            idle += 1
+        idle += 1
+        if not drop_supports(branch, supports, v):
+            fill = branch.tally[FILL]
+            refuted = not refine_op(net, base, budget, branch, supports, desk, v)
             if refuted or fill != branch.tally[FILL]:
                 for i in range(at, at // 2, -1):
                     order[i] = order[i - 1]
@@ -359,16 +401,22 @@ def insert_choice(choice: IntArray, count: Int, row: tuple[Int, Int, Int]) -> In
 
 
 @inner
-def tallest(branch: Branch, supports: Supports) -> IntArray:
+def tallest(branch: Branch, supports: Supports, every: IntArray) -> IntArray:
     """Least live bytes of any support of each op, -1 for those in order with all others."""
-    n = len(branch.above)
+    n = len(branch.before)
     height = np.full(n, -1, np.int64)
     for v in range(n):
-        if len(open_ops(branch, np.int64(v))) == 0:
+        free = -1
+        for w in range(len(every)):
+            rest = every[w] & ~(branch.before[v, w] | branch.after[v, w])
+            while rest != 0 and free <= 0:
+                rest &= rest - 1
+                free += 1
+        if free <= 0:
             continue
         least = np.int64(UNBOUNDED)
         for k in range(SUPPORTS):
-            if branch.valid[v, k]:
+            if (branch.valid[v] >> k) & 1:
                 least = min(least, supports.live[v, k])
         height[v] = least
     return height
@@ -381,6 +429,7 @@ def weigh(
     budget: Int,
     branch: Branch,
     supports: Supports,
+    desk: Desk,
     blame: IntArray,
     tops: Int,
     choice: IntArray,
@@ -389,7 +438,7 @@ def weigh(
 
     Parameters
     ----------
-    net, base, budget, branch, supports
+    net, base, budget, branch, supports, desk
         As in :func:`refine`, which has been here before.
     blame
         Shape `(n,)`: of ops with the same slack, those blamed more often are looked at; and then
@@ -404,9 +453,8 @@ def weigh(
     int
         Number of pairs; 0 if all ops are in order.
     """
-    ptr, idx = reduce_rows(branch.above)
-    strong = with_rows(net, ptr, idx)
-    height = tallest(branch, supports)
+    height = tallest(branch, supports, desk.every)
+    late = np.empty(len(desk.every), np.int64)
     count = np.int64(0)
     for turn in range(2 * tops):
         v = np.int64(-1)
@@ -421,18 +469,21 @@ def weigh(
         if v < 0:
             break
         height[v] = -1
-        free = open_ops(branch, v)
-        least, cut = cut_at(strong, base, branch, v, free)
-        room = cut.arcs.room.copy()
-        slack = budget - least
+        slack = budget - flow_at(net, base, budget, branch.before, branch, desk, v)
+        mark_late(desk, branch.before, late)
+        mark_lost(desk)
         # Costs in parts of the slack fit 64 bits when multiplied.
         unit = slack // COST_PARTS + 1
-        for i in range(len(free)):
-            copy_room(cut.arcs, room)
-            cost_in = min(max_flow(cut.arcs, np.int64(i), cut.sink, slack), slack + 1)
-            copy_room(cut.arcs, room)
-            cost_out = min(max_flow(cut.arcs, cut.source, np.int64(i), slack), slack + 1)
+        for u in range(len(height)):
+            if not has_bit(desk.free, u):
+                continue
+            begin_with(desk)
+            cost_in = least_with(desk, branch.before, np.int64(u), slack)
+            undo(desk, np.int64(0))
+            cost_out = least_without(desk, np.int64(u), slack)
+            close_without(desk, np.int64(u), slack)
             # Both orders should cost something, as both have to be refuted.
             score = (10 * cost_in // unit + 1) * (10 * cost_out // unit + 1)
-            count = insert_choice(choice, count, (np.int64(score), v, np.int64(free[i])))
+            count = insert_choice(choice, count, (np.int64(score), v, np.int64(u)))
+        put_away(desk, v)
     return count

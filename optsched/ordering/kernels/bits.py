@@ -1,0 +1,66 @@
+"""Sets of ops as bits, 60 a word: a sign never gets in the way."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from optsched.arrays import IntArray
+from optsched.flow import Int
+from optsched.jit import inner
+
+WORD = 60
+
+
+@inner
+def has_bit(row: IntArray, i: Int) -> Int:
+    """Whether `i` is in the set."""
+    return (row[i // WORD] >> (i % WORD)) & 1
+
+
+@inner
+def set_bit(row: IntArray, i: Int) -> None:
+    """Put `i` into the set."""
+    row[i // WORD] |= np.int64(1) << (i % WORD)
+
+
+@inner
+def clear_bit(row: IntArray, i: Int) -> None:
+    """Take `i` out of the set."""
+    row[i // WORD] &= ~(np.int64(1) << (i % WORD))
+
+
+@inner
+def first_bit(word: Int) -> Int:
+    """The least place of a word that is not 0."""
+    place = 0
+    if word & 0x3FFFFFFF == 0:
+        place = 30
+        word = word >> 30
+    if word & 0x7FFF == 0:
+        place += 15
+        word = word >> 15
+    if word & 0xFF == 0:
+        place += 8
+        word = word >> 8
+    if word & 0xF == 0:
+        place += 4
+        word = word >> 4
+    if word & 0x3 == 0:
+        place += 2
+        word = word >> 2
+    return place + (word & 1 == 0)
+
+
+def words(count: int) -> int:
+    """Words of a set of up to `count` members."""
+    return (count + WORD - 1) // WORD
+
+
+def pack(matrix: npt.NDArray[np.bool_]) -> IntArray:
+    """The rows of a matrix of truths as sets."""
+    rows = [
+        matrix[:, i : i + WORD] @ (np.int64(1) << np.arange(min(WORD, matrix.shape[1] - i)))
+        for i in range(0, matrix.shape[1], WORD)
+    ]
+    return np.ascontiguousarray(np.array(rows, np.int64).reshape(len(rows), len(matrix)).T)
