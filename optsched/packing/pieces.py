@@ -64,9 +64,8 @@ class Piece:
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is neither alignment nor pin nor window."""
-        free = (self.alignment == 1).all() and (self.pin < 0).all()
-        return bool(free and self.windows is None)
+        """Whether there is neither alignment nor pin."""
+        return bool((self.alignment == 1).all() and (self.pin < 0).all())
 
     @cached_property
     def is_searchable(self) -> bool:

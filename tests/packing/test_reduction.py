@@ -71,6 +71,23 @@ def test_heights_are_sums_of_sizes() -> None:
     assert found == [0, 3, 5, 8, 9, 12, 14, 17]
 
 
+def test_heights_with_windows_add_and_take_away() -> None:
+    # The first adds its size or the top of its window, less 0 or the window's bottom.
+    gaps = {0: (Gap(1, 2, (1, 2)),)}
+    (piece,) = make_pieces(problem_of([(0, 2, 5), (0, 2, 9)], gaps=gaps), Rules(units=False))
+    heights = Heights(piece, 14)
+    found = [0]
+    while found[-1] < 14:
+        found.append(heights.after(found[-1]))
+    assert found == [0, 1, 2, 4, 5, 9, 10, 11, 13, 14]
+    # Above what was asked for, sums may be missing: then each height is possible.
+    assert [heights.after(x) for x in (14, 15)] == [15, 16]
+    # From a bottom of 5 to a top of 2 it takes away.
+    gaps = {0: (Gap(0, 1, (0, 2)), Gap(1, 2, (5, 6)))}
+    (piece,) = make_pieces(problem_of([(0, 2, 6), (0, 2, 4)], gaps=gaps), Rules(units=False))
+    assert [Heights(piece, 10).after(x) for x in (0, 1, 2, 4, 5, 6)] == [1, 2, 4, 5, 6, 10]
+
+
 def test_range_max() -> None:
     values = np.array([3, 1, 4, 1, 5, 9, 2, 6])
     first = np.array([a for a in range(8) for _ in range(a, 8)])
