@@ -74,8 +74,9 @@ def kind_of(certificate: Certificate) -> set[type]:
 
 def test_every_kind_of_step_occurs_and_proves_the_least_peak() -> None:
     met = Counter(kind for _, _, c in samples() for kind in kind_of(c))
-    assert set(met) == {EndStep, OpStep, SetStep, OrderStep, StatesStep}
-    assert min(met.values()) >= 10
+    kinds = {EndStep, OpStep, SetStep, OrderStep, StatesStep}
+    assert set(met) >= kinds
+    assert min(met[kind] for kind in kinds) >= 10
     spared = Counter(kind for g, _, c in samples() for kind in kind_of(c) if g.in_place)
     assert min(spared[kind] for kind in (OpStep, SetStep, OrderStep, StatesStep)) >= 5
     assert sum(has_cases(graph, certificate) for graph, _, certificate in samples()) >= 10
@@ -439,16 +440,18 @@ def no_refutation(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither ops nor sets refute a budget; the precedences it implies are found all the same."""
     monkeypatch.setattr(bounds, "refuting_op", lambda *_: None)
     monkeypatch.setattr(bounds, "refuting_set", lambda *_: None)
+    monkeypatch.setattr(write, "FEW_CASES", 0)
 
 
 @pytest.mark.usefixtures("no_refutation")
 def test_a_search_too_large_to_write_says_so() -> None:
     graph, peak, _ = next(row for row in samples() if StatesStep in kind_of(row[2]))
-    written = certify_peak(graph, solve_order(graph).order, peak, most_states=0)
+    order = solve_order(graph).order
+    written = certify_peak(graph, order, peak, most_states=0, most_cases=0)
     assert written.missing is not None
     assert "more than 0 states" in written.missing
     assert written.certificate.bound == closure_bound(graph).value < peak
-    late = certify_peak(graph, solve_order(graph).order, peak, most_states=0, seconds=0)
+    late = certify_peak(graph, order, peak, most_states=0, most_cases=0, seconds=0)
     assert late.missing is not None
     assert "time is up" in late.missing
 
@@ -470,9 +473,11 @@ def test_states_may_rest_on_precedences(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_checker_is_short_and_runs_without_a_solver(files: tuple[str, str, Path]) -> None:
-    source = Path(check_certificate.__code__.co_filename).read_text()
-    assert "numpy" not in source
-    assert len(source.splitlines()) < 300
+    folder = Path(check_certificate.__code__.co_filename).parent
+    names = ("check_certificate", "check_network", "check_states", "check_inplace")
+    sources = [(folder / f"{name}.py").read_text() for name in names]
+    assert not any("numpy" in source for source in sources)
+    assert sum(len(source.splitlines()) for source in sources) < 550
     code = (
         "import sys; from optsched.cli import main; code = main(sys.argv[1:]); "
         "print(code, [m for m in sys.modules if m.split('.')[0] in ('numba', 'ortools', 'pulp', "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -11,13 +11,14 @@ import numpy as np
 
 from optsched.arrays import IntArray
 from optsched.certificate.flow import Network
+from optsched.certificate.grounds import Precedence, find_grounds, find_path
 from optsched.graph import Graph
 from optsched.liveness import timeline
 from optsched.ordering import closure_bound
 from optsched.ordering.model import build_net
 from optsched.ordering.problem import OutOfTimeError, Problem
 from optsched.ordering.relations import TOO_MANY, Relations, related
-from optsched.proof import End, EndStep, Flow, Forced, OpStep, OrderStep, SetStep, Step
+from optsched.proof import End, EndStep, Forced, OpStep, OrderStep, SetStep, Step
 
 THRESHOLDS = 24
 """Sets that are looked at: of the ops at which at least so many bytes are born."""
@@ -47,7 +48,7 @@ def _sure(forced: Forced | None) -> Forced:
 
 def refute(
     graph: Graph, order: IntArray, budget: int, deadline: float | None
-) -> tuple[tuple[OrderStep, ...], Step | None]:
+) -> tuple[list[OrderStep], tuple[Step, ...] | None]:
     """Look for a refutation of a budget by sets of ops and implied precedences.
 
     Parameters
@@ -64,16 +65,15 @@ def refute(
     Returns
     -------
     tuple
-        Precedences, and the step that refutes the budget with them; None if there is none, and
-        then the precedences still hold within the budget.
+        Precedences that hold within the budget, and steps that refute it; None if none do.
     """
     network = Network(graph)
     last: Step | None = refuting_set(network, budget, deadline)
     if last is not None or len(network.born) > TOO_MANY:
-        return (), last
+        return [], None if last is None else (last,)
     steps = implied(graph, network, order, budget, deadline)
     last = refuting_op(graph, network, steps, budget) or refuting_set(network, budget, deadline)
-    return (tuple(steps), None) if last is None else (needed(graph, steps, last), last)
+    return steps, None if last is None else needed(graph, steps, last, budget)
 
 
 def implied(
@@ -146,84 +146,59 @@ def _set_flows(
     return tuple(flows)
 
 
-def needed(graph: Graph, steps: Sequence[OrderStep], last: Step) -> tuple[OrderStep, ...]:
-    """Leave out the precedences that neither the last step nor another that is needed rests on."""
-    known = {(step.first, step.second): number for number, step in enumerate(steps)}
-    wanted: set[int] = set()
-    open_steps: list[tuple[int, Step]] = [(len(steps), last)]
-    while open_steps:
-        limit, step = open_steps.pop()
-        earlier = [(s.first, s.second) for s in steps[:limit]]
-        for pair in _rests_on(graph, earlier, step):
-            number = known[pair]
-            if number not in wanted:
-                wanted.add(number)
-                open_steps.append((number, steps[number]))
-    return tuple(steps[number] for number in sorted(wanted))
+def needed(graph: Graph, steps: Sequence[OrderStep], last: Step, budget: int) -> tuple[Step, ...]:
+    """Leave out the precedences that neither the last step nor another that is needed rests on.
+
+    The flows of all others are looked for again: each holds with fewer precedences, but may have
+    to go another way.
+    """
+    places = {(step.first, step.second): number for number, step in enumerate(steps)}
+    network = Network(graph)
+    for pair in places:
+        network.add(*pair)
+    wanted = _rests_on(network, places, last, budget)
+    for step in reversed(steps):
+        pair = (step.first, step.second)
+        network.remove(*pair)
+        if pair in wanted:
+            wanted |= _rests_on(network, places, step, budget)
+    kept: list[Step] = []
+    for step in steps:
+        if (step.first, step.second) in wanted:
+            before, after = _assumed(step)
+            flow = _sure(network.forced(step.at, budget, before, after))
+            kept.append(replace(step, flow=flow))
+            network.add(step.first, step.second)
+    if isinstance(last, OpStep):
+        last = replace(last, flow=_sure(network.forced(last.op, budget)))
+    elif isinstance(last, SetStep):
+        flows = _set_flows(network, list(last.ops), budget, last=last.last)
+        last = replace(last, flows=flows or ())
+    return (*kept, last)
 
 
-def _rests_on(graph: Graph, added: Sequence[tuple[int, int]], step: Step) -> set[tuple[int, int]]:
-    """The precedences among those added that a step's flows and the sets around them use."""
-    uses: list[tuple[int, Sequence[int], Sequence[int], Forced]] = []
+def _assumed(step: OrderStep) -> tuple[list[int], list[int]]:
+    """Which op is assumed to run before the one with the flow, or after it."""
+    return ([], [step.first]) if step.at == step.second else ([step.second], [])
+
+
+def _rests_on(
+    network: Network, places: Mapping[Precedence, int], step: Step, budget: int
+) -> set[Precedence]:
+    """The precedences among those in the network that a step rests on."""
     if isinstance(step, OpStep):
-        uses = [(step.op, [step.op], [step.op], step.flow)]
-    elif isinstance(step, OrderStep):
-        both = (step.first, step.second)
-        if step.at == step.second:
-            uses = [(step.at, [step.at], both, step.flow)]
-        else:
-            uses = [(step.at, both, [step.at], step.flow)]
-    elif isinstance(step, SetStep):
+        return find_grounds(network, places, step.op, (), (), step.flow, budget)
+    if isinstance(step, OrderStep):
+        before, after = _assumed(step)
+        return find_grounds(network, places, step.at, before, after, step.flow, budget)
+    found: set[Precedence] = set()
+    if isinstance(step, SetStep):
         flows = dict(step.flows)
         for v in step.ops:
-            flow = flows.get(v, Flow())
-            uses.append((v, step.ops, [v], flow) if step.last else (v, [v], step.ops, flow))
-    arrays = graph.arrays
-    pairs = set(added)
-    backward = [(second, first) for first, second in added]
-    found: set[tuple[int, int]] = set()
-    for v, done, later, forced in uses:
-        found |= _crossed(arrays.succ.row, added, later)
-        for ended, flow in _flows(graph, v, done, forced):
-            found |= {(w, u) for u, w, _ in flow.passes if (w, u) in pairs}
-            found |= {(b, a) for a, b in _crossed(arrays.pred.row, backward, ended)}
-    return {pair for pair in found if pair in pairs}
-
-
-def _flows(
-    graph: Graph, op: int, done: Sequence[int], forced: Forced
-) -> list[tuple[Sequence[int], Flow]]:
-    """The flows of all cases, each with what is assumed to have ended in its case."""
-    if isinstance(forced, Flow):
-        return [(done, forced)]
-    others = graph.arrays.user.row(forced.input).tolist()
-    more = [*done, *(u for u in others if u != op)]
-    return _flows(graph, op, more, forced.free) + _flows(graph, op, done, forced.held)
-
-
-def _crossed(
-    row: Callable[[int], IntArray], added: Sequence[tuple[int, int]], start: Iterable[int]
-) -> set[tuple[int, int]]:
-    """The added arcs that a walk from `start` can not do without; any of several that would do."""
-    leaving: dict[int, list[int]] = {}
-    for tail, head in added:
-        leaving.setdefault(tail, []).append(head)
-    crossed: set[tuple[int, int]] = set()
-    found: set[int] = set()
-    waiting: list[tuple[int, int]] = [(v, v) for v in start]
-    while waiting:
-        tail, head = waiting.pop()
-        if head in found:
-            continue
-        if tail != head:
-            crossed.add((tail, head))
-        found.add(head)
-        stack = [head]
-        while stack:
-            v = stack.pop()
-            waiting = [*((v, w) for w in leaving.get(v, ())), *waiting]
-            for w in row(v).tolist():
-                if w not in found:
-                    found.add(w)
-                    stack.append(w)
-    return crossed
+            others = [u for u in step.ops if u != v]
+            before, after = (others, []) if step.last else ([], others)
+            if v in flows:
+                found |= find_grounds(network, places, v, before, after, flows[v], budget)
+            else:
+                found |= find_path(network, places, v, others, backward=not step.last)
+    return found

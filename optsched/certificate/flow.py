@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from optsched.flow import UNBOUNDED, add_arc, empty_arcs, max_flow
+import numpy as np
+
+from optsched.arrays import IntArray
+from optsched.flow import UNBOUNDED, Arcs, max_flow
 from optsched.graph import Graph
 from optsched.inplace import Pair, heaviest_matching
 from optsched.proof import Cases, Flow, Forced
@@ -32,22 +35,34 @@ class Network:
         self.initial = arrays.initial
         self.kept = int(arrays.size[arrays.keep].sum())
         self.users: dict[int, list[int]] = {}
+        self.makers: dict[int, int] = {}
         for b, size in self.size.items():
             users = arrays.user.row(b).tolist()
             if not users and arrays.producer[b] >= 0:
                 users = [int(arrays.producer[b])]
             if size and users and not arrays.keep[b]:
                 self.users[b] = users
+                birth = graph.buffers[b].birth
+                maker = graph.producers[b] if birth is None else birth
+                if maker is not None and maker in users:
+                    self.makers[b] = maker
         self.pairs: dict[int, list[Pair]] = {}
         for i, v in enumerate(arrays.inplace_op.tolist()):
             pair = (int(arrays.inplace_output[i]), int(arrays.inplace_source[i]))
             self.pairs.setdefault(v, []).append(pair)
 
-    def add(self, first: int, second: int) -> None:
-        """Add a precedence."""
-        if first not in self.pred[second]:
-            self.pred[second].append(first)
-            self.succ[first].append(second)
+    def add(self, first: int, second: int) -> bool:
+        """Add a precedence; whether it was not there before."""
+        if first in self.pred[second]:
+            return False
+        self.pred[second].append(first)
+        self.succ[first].append(second)
+        return True
+
+    def remove(self, first: int, second: int) -> None:
+        """Take back a precedence that was added."""
+        self.pred[second].remove(first)
+        self.succ[first].remove(second)
 
     def ancestors(self, ops: Iterable[int]) -> set[int]:
         """The ops and all that run before one of them."""
@@ -72,12 +87,20 @@ class Network:
             Ops that are assumed to have ended by then, or not to have begun.
         """
         later = self.descendants([op, *after])
-        pairs = [p for p in self.pairs.get(op, ()) if later.isdisjoint(self.others(op, p[1]))]
+        pairs = self.sharable(op, later)
         return self._cases(op, budget, [op, *before], later, pairs, MOST_CASES)
+
+    def sharable(self, op: int, later: set[int]) -> list[Pair]:
+        """Outputs of an op and inputs that it may write them into if the ops `later` run later."""
+        return [p for p in self.pairs.get(op, ()) if later.isdisjoint(self.others(op, p[1]))]
 
     def others(self, op: int, buffer: int) -> set[int]:
         """The users of a buffer but for one op."""
         return set(self.users[buffer]) - {op}
+
+    def spared(self, pairs: Sequence[Pair]) -> int:
+        """The most bytes that outputs can share with inputs."""
+        return sum(self.size[output] for output in heaviest_matching(pairs, self.size).values())
 
     def _cases(
         self,
@@ -94,8 +117,7 @@ class Network:
         """
         done = self.ancestors(before) - {op}
         matching = heaviest_matching(pairs, self.size)
-        limit = budget + sum(self.size[output] for output in matching.values())
-        flow = self._flow(op, limit, done, later)
+        flow = self._flow(op, budget + self.spared(pairs), done, later)
         if flow is not None or not depth:
             return flow
         open_ = [(-self.size[b], s) for s, b in matching.items() if not done >= self.others(op, s)]
@@ -129,28 +151,45 @@ class Network:
     ) -> tuple[int, Flow]:
         """Send bytes from the buffers to ops that are neither done nor later.
 
-        As many as possible, or until they are more than `enough`.
+        As many as possible, or until they are more than `enough`. Each buffer tries the op that
+        makes it first: what goes there need not be said.
         """
         n = len(self.born)
         source, sink = n + len(free), n + len(free) + 1
         arcs = [(source, n + i, self.size[b]) for i, b in enumerate(free)]
-        releases = range(len(arcs), len(arcs) + sum(len(self.users[b]) for b in free))
-        arcs += [(n + i, u, UNBOUNDED) for i, b in enumerate(free) for u in self.users[b]]
         middle = [u for u in range(n) if u not in done and u not in later]
-        passes = range(len(arcs), len(arcs) + sum(len(self.pred[u]) for u in middle))
-        arcs += [(u, w, UNBOUNDED) for u in middle for w in self.pred[u]]
         arcs += [(u, sink, self.born[u]) for u in middle if self.born[u]]
-        net = empty_arcs(sink + 1, len(arcs))
-        for e, (tail, head, room) in enumerate(arcs):
-            add_arc(net, 2 * e, tail, head, room)
+        open_users = [(n + i, b, u) for i, b in enumerate(free) for u in self.users[b]]
+        open_users = [row for row in open_users if row[2] not in done]
+        arcs += [(at, u, UNBOUNDED) for at, b, u in open_users if u == self.makers.get(b)]
+        said = len(arcs)
+        arcs += [(at, u, UNBOUNDED) for at, b, u in open_users if u != self.makers.get(b)]
+        passes = len(arcs)
+        arcs += [(u, w, UNBOUNDED) for u in middle for w in self.pred[u]]
+        table = np.array(arcs, np.int64).reshape(-1, 3)
+        net = _link(sink + 1, table)
         sent = max_flow.for_work(8 * len(arcs))(net, source, sink, enough)
         used = net.room[1::2].tolist()
-
-        def listed(part: range, name: Sequence[int]) -> tuple[tuple[int, int, int], ...]:
-            return tuple((name[arcs[e][0]], arcs[e][1], used[e]) for e in part if used[e])
-
         names = [*range(n), *free]
-        return int(sent), Flow(listed(releases, names), listed(passes, names))
+
+        def listed(part: range) -> tuple[tuple[int, int, int], ...]:
+            return tuple((names[arcs[e][0]], arcs[e][1], used[e]) for e in part if used[e])
+
+        return int(sent), Flow(listed(range(said, passes)), listed(range(passes, len(arcs))))
+
+
+def _link(nodes: int, arcs: IntArray) -> Arcs:
+    """The network of rows (tail, head, room); what leaves a node is tried in the order of rows."""
+    count = len(arcs)
+    head, room = np.zeros(2 * count, np.int64), np.zeros(2 * count, np.int64)
+    head[::2], head[1::2], room[::2] = arcs[:, 1], arcs[:, 0], arcs[:, 2]
+    tail = head.reshape(-1, 2)[:, ::-1].ravel()
+    order = np.argsort(tail, kind="stable")
+    first, following = np.full(nodes, -1, np.int64), np.full(2 * count, -1, np.int64)
+    first[tail[order[::-1]]] = order[::-1]
+    same = tail[order[1:]] == tail[order[:-1]]
+    following[order[:-1][same]] = order[1:][same]
+    return Arcs(first, following, head, room)
 
 
 def _reach(neighbours: Sequence[Iterable[int]], start: Iterable[int]) -> set[int]:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from optsched.arrays import IntArray
 from optsched.certificate.bounds import closure_step, refute
+from optsched.certificate.facts import TooLongError, UnshownError, list_steps
 from optsched.certificate.flow import Network
 from optsched.certificate.states import list_states
+from optsched.certificate.tree import Tree
 from optsched.check_certificate import check_certificate
 from optsched.graph import Graph
+from optsched.ordering.problem import OutOfTimeError
+from optsched.ordering.split import MOST_OPS
 from optsched.proof import Certificate, StatesStep, Step
 
 FEW_STATES = 2_000
@@ -21,6 +25,15 @@ FEW_STATES = 2_000
 
 MOST_STATES = 200_000
 """Above this a list of states is too large to write."""
+
+FEW_CASES = 200
+"""So many contradictions are looked at in a tree before many states are listed."""
+
+MOST_CASES = 5_000
+"""Contradictions after which a tree of supposed precedences is given up."""
+
+MOST_STEPS = 100_000
+"""A proof of more steps is too long to write: they would take some 40 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +61,7 @@ def certify_peak(
     bound: int,
     *,
     most_states: int = MOST_STATES,
+    most_cases: int = MOST_CASES,
     seconds: float | None = None,
 ) -> Written:
     """Return a certificate that no order has a peak below `bound`, or of the closure bound.
@@ -62,6 +76,8 @@ def certify_peak(
         Bytes; what a search proved.
     most_states
         States to list at most.
+    most_cases
+        Contradictions to look for at most where precedences are supposed.
     seconds
         Time to spend on more than the closure bound.
     """
@@ -70,43 +86,75 @@ def certify_peak(
     value, step = closure_step(graph, [at], None)
     if value >= bound:
         return _checked(graph, bound, (step,))
-    steps = _refutation(graph, at, bound - 1, most_states, deadline)
-    if steps is not None:
-        return _checked(graph, bound, steps)
-    late = deadline is not None and time.monotonic() > deadline
-    reason = "time is up" if late else f"there are more than {most_states:,} states to list"
+    search = _Search(graph, at, bound - 1, deadline)
+    reason = f"there are more than {most_states:,} states to list"
+    if len(graph.ops) <= MOST_OPS:
+        reason += f", and more than {most_cases:,} cases"
+    try:
+        for steps in search.tries(most_states, most_cases):
+            if steps is not None:
+                return _checked(graph, bound, steps)
+    except TooLongError:
+        reason = f"it has more than {MOST_STEPS:,} steps"
+    except OutOfTimeError:
+        reason = "time is up"
+    if deadline is not None and time.monotonic() > deadline:
+        reason = "time is up"
     simple = _checked(graph, value, (step,))
     return Written(simple.certificate, simple.rung, f"no proof of {bound:,} bytes: {reason}")
 
 
-def _refutation(
-    graph: Graph, order: IntArray, budget: int, most_states: int, deadline: float | None
-) -> tuple[Step, ...] | None:
-    """Return steps that refute a budget, or None."""
-    few = _states(Network(graph), budget, min(FEW_STATES, most_states), deadline)
-    if few is not None:
-        return (few,)
-    precedences, last = refute(graph, order, budget, deadline)
-    if last is not None:
-        return (*precedences, last)
-    network = Network(graph)
-    for step in precedences:
-        network.add(step.first, step.second)
-    last = _states(network, budget, most_states, deadline)
-    return None if last is None else (*precedences, last)
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """Looks for steps that refute a budget."""
+
+    graph: Graph
+    order: IntArray
+    budget: int
+    deadline: float | None
+
+    def tries(self, most_states: int, most_cases: int) -> Iterator[Sequence[Step] | None]:
+        """Try one way after the other, the cheapest first."""
+        yield self.states(Network(self.graph), min(FEW_STATES, most_states))
+        precedences, steps = refute(self.graph, self.order, self.budget, self.deadline)
+        yield steps
+        tree = self.tree(most_cases)
+        yield self.cases(tree, min(FEW_CASES, most_cases))
+        network = Network(self.graph)
+        for step in precedences:
+            network.add(step.first, step.second)
+        listed = self.states(network, most_states)
+        yield None if listed is None else (*precedences, *listed)
+        yield self.cases(tree, most_cases)
+
+    def states(self, network: Network, most: int) -> tuple[StatesStep] | None:
+        """List the states from one end: the one that has few, else the back: usually fewer."""
+        tries = [(few, backward) for few in (most // 50, most) for backward in (True, False)]
+        for few, backward in tries:
+            found = list_states(network, self.budget, few, self.deadline, backward=backward)
+            if found is not None:
+                return (found,)
+        return None
+
+    def tree(self, most: int) -> Tree | None:
+        """The tree of supposed precedences, if there is to be one."""
+        if not most or len(self.graph.ops) > MOST_OPS:
+            return None
+        try:
+            return Tree(self.graph, self.order, self.budget, self.deadline)
+        except UnshownError:
+            return None
+
+    def cases(self, tree: Tree | None, most: int) -> list[Step] | None:
+        """Go on with a tree; its steps if it refutes the budget."""
+        try:
+            why = None if tree is None else tree.run(most)
+            return None if why is None else list_steps(self.graph, self.budget, why, MOST_STEPS)
+        except UnshownError:
+            return None
 
 
-def _states(network: Network, budget: int, most: int, deadline: float | None) -> StatesStep | None:
-    """List the states from one end: the one that has few, else the back, where fewer is usual."""
-    tries = [(few, backward) for few in (most // 50, most) for backward in (True, False)]
-    for few, backward in tries:
-        found = list_states(network, budget, few, deadline, backward=backward)
-        if found is not None:
-            return found
-    return None
-
-
-def _checked(graph: Graph, bound: int, steps: tuple[Step, ...]) -> Written:
+def _checked(graph: Graph, bound: int, steps: Sequence[Step]) -> Written:
     """Return the certificate with the rung that the checker gives it."""
-    certificate = Certificate(graph.name, bound, steps)
+    certificate = Certificate(graph.name, bound, tuple(steps))
     return Written(certificate, check_certificate(graph, certificate))

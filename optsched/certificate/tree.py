@@ -1,0 +1,193 @@
+"""Certificates by trees of supposed precedences.
+
+What :mod:`optsched.ordering.split` does, but depth first, and with the reason of each contradiction
+worked out at once: where that does not rest on the last supposition, neither the contrary nor
+anything else supposed since then need be looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from optsched.arrays import IntArray
+from optsched.certificate.facts import Fact, Refutation, Trail, UnshownError, contrary, suppose
+from optsched.certificate.flow import Network
+from optsched.graph import Graph
+from optsched.liveness import timeline
+from optsched.ordering.kernels.refine import FILL, Branch, add_pair, weigh
+from optsched.ordering.model import build_net
+from optsched.ordering.problem import Problem
+from optsched.ordering.relations import related
+from optsched.ordering.split import TOPS, Splitter
+
+
+@dataclass(slots=True)
+class _Node:
+    """A branch, what was supposed last, and all facts from there on."""
+
+    branch: Branch
+    supposed: Fact | None
+    facts: Sequence[Fact]
+    length: int
+    """Facts of the trail in all."""
+
+
+class _Branches(Splitter):
+    """Keeps the branch that was looked at last."""
+
+    def refuted(self, branch: Branch) -> bool:
+        self.looked = branch
+        return super().refuted(branch)
+
+
+class Tree:
+    """Refutes a budget with all reasons; can be left and taken up again.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    order
+        A good order: the ops with most live bytes in it are looked at first.
+    budget
+        Bytes.
+    deadline
+        `time.monotonic()` after which :class:`OutOfTimeError` is raised.
+    """
+
+    def __init__(self, graph: Graph, order: IntArray, budget: int, deadline: float | None) -> None:
+        self.problem = Problem(build_net(graph.arrays), graph.arrays.initial, deadline=deadline)
+        during = np.empty(len(order), np.int64)
+        during[order] = timeline(graph, order).running
+        self.budget = budget
+        self.trail = Trail(Network(graph), budget)
+        self.contradictions = 0
+        self.branches = _Branches(self.problem, related(self.problem.net), budget, during)
+        root = self.branches.looked
+        self.why = self.note(root, np.zeros_like(during), refuted=not self.branches.stack)
+        self.nodes = [_Node(root, None, (), len(self.trail.facts))]
+
+    def run(self, most: int) -> Refutation | None:
+        """Go on until there were `most` contradictions; None if that settles nothing.
+
+        None as well if an order is found, or a contradiction can not be shown.
+        """
+        while self.nodes and self.contradictions < most:
+            if self.why is not None:
+                node = self.nodes.pop()
+                if node.supposed is None:
+                    return self.why
+                above = self.nodes[-1]
+                self.trail.cut(above.length)
+                self.why = self.dismiss(above, node.supposed, self.why)
+                continue
+            found = self.split(self.nodes[-1])
+            if isinstance(found, _Node):
+                for fact in found.facts:
+                    self.trail.push(fact)
+                self.nodes.append(found)
+            elif found is None:
+                self.nodes.clear()
+            else:
+                self.why = found
+        return None
+
+    def split(self, node: _Node) -> _Node | Refutation | None:
+        """Suppose an order of some pair; of those that cost most, one from which most follows.
+
+        If one of its orders contradicts itself the other one is learnt, and the choice made again.
+        """
+        while pairs := self.choices(node.branch):
+            known = node.length
+            best, chosen = -1, node
+            for pair in pairs:
+                ways = self.both(node, pair)
+                if isinstance(ways, Refutation):
+                    return ways
+                if node.length != known:
+                    break
+                gains = [len(way.facts) for way in ways]
+                if gains[0] * gains[1] > best:
+                    best = gains[0] * gains[1]
+                    chosen = ways[0] if gains[0] >= gains[1] else ways[1]
+            else:
+                return chosen
+        return self.unfit()
+
+    def unfit(self) -> Refutation | None:
+        """Why an op does not fit where all ops are in order; None if all do.
+
+        In-place, less was derived than is so: an op was taken to save as much as it ever can.
+        """
+        ops = range(self.problem.ops)
+        found = next((why for why in map(self.trail.refute, ops) if why is not None), None)
+        self.contradictions += found is not None
+        return found
+
+    def choices(self, branch: Branch) -> list[tuple[int, int]]:
+        """Pairs to split on; none if all ops are in order."""
+        tree, problem = self.branches, self.problem
+        look = problem.pick(weigh)
+        count = look(
+            problem.net,
+            problem.base,
+            self.budget,
+            branch,
+            tree.supports,
+            tree.desk,
+            tree.blame,
+            TOPS,
+            tree.choice,
+        )
+        return [(u, v) for _, v, u in tree.choice[:count].tolist()]
+
+    def both(self, node: _Node, pair: tuple[int, int]) -> list[_Node] | Refutation:
+        """The two orders of a pair; none of them if something was learnt instead."""
+        ways = []
+        for first, second in (pair, pair[::-1]):
+            fact = suppose(first, second)
+            way, why = self.assume(node, fact)
+            self.trail.cut(node.length)
+            if why is not None:
+                return self.dismiss(node, fact, why) or []
+            ways.append(way)
+        return ways
+
+    def assume(self, node: _Node, fact: Fact) -> tuple[_Node, Refutation | None]:
+        """Add a fact to a node, and all that follows from it; why that is a contradiction."""
+        self.problem.check_time()
+        self.problem.statistics.branches += 1
+        tree = self.branches
+        way = tree.enter(tree.leave(node.branch, int(node.branch.tally[FILL])))
+        self.problem.pick(add_pair)(way, fact.first, fact.second)
+        self.trail.push(fact)
+        if int(way.tally[FILL]) != len(self.trail.facts):
+            raise UnshownError
+        blamed = tree.blame.copy()
+        why = self.note(way, blamed, refuted=tree.refuted(way))
+        facts = self.trail.facts[node.length :]
+        return _Node(way, fact, facts, len(self.trail.facts)), why
+
+    def note(self, branch: Branch, blamed: IntArray, *, refuted: bool) -> Refutation | None:
+        """Put what follows in a branch on the trail; why it contradicts itself, if it does."""
+        fill = int(branch.tally[FILL])
+        for first, second in branch.pair[len(self.trail.facts) : fill].tolist():
+            self.trail.push(Fact(first, second))
+        if not refuted:
+            return None
+        self.contradictions += 1
+        why = self.trail.refute(int(np.argmax(self.branches.blame - blamed)))
+        if why is None:
+            raise UnshownError
+        return why
+
+    def dismiss(self, node: _Node, supposed: Fact, why: Refutation) -> Refutation | None:
+        """What was supposed is refuted: so is the node it was at, or that learns the contrary."""
+        if supposed not in why.rests:
+            return why
+        way, why_not = self.assume(node, contrary(supposed, why))
+        node.branch, node.length = way.branch, way.length
+        return why_not

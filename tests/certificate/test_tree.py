@@ -1,0 +1,157 @@
+"""Trees of supposed precedences: refutations are accepted, no budget with an order is refuted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import jsonschema
+import numpy as np
+import pytest
+
+from experiments.ordering_families.generate import random_wiring
+from optsched.arrays import IntArray
+from optsched.certificate import certify_peak, write
+from optsched.certificate.facts import list_steps
+from optsched.certificate.tree import Tree
+from optsched.check_certificate import check_certificate
+from optsched.errors import PlanError
+from optsched.formats.certificate import certificate_document, read_certificate_document
+from optsched.formats.native import schema
+from optsched.graph import Graph
+from optsched.ordering import solve_order
+from optsched.proof import Certificate, OpStep, OrderStep, SupposeStep
+from tests.brute import least_peak
+from tests.certificate.branches import some_graphs
+
+ENOUGH = 10_000
+
+
+def refuted(graph: Graph, order: IntArray, budget: int) -> Certificate | None:
+    """The certificate of a tree alone, if it refutes the budget."""
+    why = Tree(graph, order, budget, None).run(ENOUGH)
+    if why is None:
+        return None
+    steps = list_steps(graph, budget, why, ENOUGH)
+    return Certificate(graph.name, budget + 1, tuple(steps))
+
+
+def test_tree_decides_every_budget() -> None:
+    branched = 0
+    for graph in some_graphs(1, 120):
+        peak = least_peak(graph)
+        order = np.asarray(solve_order(graph).order)
+        if peak:
+            found = refuted(graph, order, peak - 1)
+            assert found is not None
+            check_certificate(graph, found)
+            branched += any(isinstance(step, SupposeStep) for step in found.steps)
+        assert refuted(graph, order, peak) is None
+    assert branched > 1
+
+
+def wiring(nodes: int, seed: int, *, unit: bool, inplace: bool) -> Graph:
+    """Random wiring; in-place, each op may write into any of its inputs."""
+    graph = random_wiring(nodes, seed, unit=unit)
+    if not inplace:
+        return graph
+    pairs = [(v, op.writes[0], b) for v, op in enumerate(graph.ops) for b in op.reads]
+    return replace(graph, inplace=tuple(pairs)).with_inplace()
+
+
+@pytest.fixture
+def only_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No states are listed."""
+    monkeypatch.setattr(write, "FEW_STATES", 0)
+
+
+@pytest.mark.usefixtures("only_cases")
+@pytest.mark.parametrize(
+    ("nodes", "seed", "unit", "inplace"),
+    [
+        (20, 6, False, False),
+        (20, 7, True, False),
+        (40, 0, True, False),
+        (20, 6, False, True),
+        (24, 6, False, True),
+    ],
+)
+def test_random_wiring_is_certified_by_cases(
+    nodes: int, seed: int, unit: bool, inplace: bool
+) -> None:
+    graph = wiring(nodes, seed, unit=unit, inplace=inplace)
+    outcome = solve_order(graph)
+    written = certify_peak(graph, outcome.order, outcome.peak, most_states=0)
+    certificate = written.certificate
+    assert (written.missing, written.rung) == (None, "L3")
+    assert certificate.bound == outcome.peak == outcome.bound
+    assert {type(step) for step in certificate.steps} == {OpStep, OrderStep, SupposeStep}
+    for bound in (outcome.peak + 1, outcome.peak + 5):
+        with pytest.raises(PlanError):
+            check_certificate(graph, replace(certificate, bound=bound))
+    document = json.loads(json.dumps(certificate_document(graph, certificate)))
+    jsonschema.Draft202012Validator(schema("certificate-1")).validate(document)
+    assert read_certificate_document(graph, document) == certificate
+    again = certify_peak(graph, outcome.order, outcome.peak, most_states=0)
+    assert again.certificate == certificate
+
+
+@pytest.mark.usefixtures("only_cases")
+def test_hardly_a_step_is_there_for_nothing() -> None:
+    graph = wiring(20, 7, unit=True, inplace=False)
+    outcome = solve_order(graph)
+    steps = certify_peak(graph, outcome.order, outcome.peak, most_states=0).certificate.steps
+    spare = 0
+    for number in range(len(steps)):
+        left = Certificate(graph.name, outcome.peak, steps[:number] + steps[number + 1 :])
+        try:
+            check_certificate(graph, left)
+        except PlanError:
+            continue
+        spare += 1
+        with pytest.raises(PlanError):
+            check_certificate(graph, replace(left, bound=outcome.peak + 1))
+    assert spare <= len(steps) // 4
+
+
+@pytest.mark.usefixtures("only_cases")
+def test_a_tree_is_taken_up_again() -> None:
+    graph = wiring(20, 6, unit=False, inplace=False)
+    outcome = solve_order(graph)
+    order = np.asarray(outcome.order)
+    whole = Tree(graph, order, outcome.peak - 1, None).run(ENOUGH)
+    tree, found, turns = Tree(graph, order, outcome.peak - 1, None), None, 0
+    while found is None:
+        found = tree.run(tree.contradictions + 1)
+        turns += 1
+    assert whole is not None
+    assert turns > 1
+    once, again = (list_steps(graph, outcome.peak - 1, why, ENOUGH) for why in (whole, found))
+    assert once == again
+
+
+@pytest.mark.usefixtures("only_cases")
+def test_what_is_too_long_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = wiring(20, 6, unit=False, inplace=False)
+    outcome = solve_order(graph)
+
+    def missing(most_cases: int = 1_000, seconds: float | None = None) -> str:
+        written = certify_peak(
+            graph,
+            outcome.order,
+            outcome.peak,
+            most_states=0,
+            most_cases=most_cases,
+            seconds=seconds,
+        )
+        assert written.missing is not None
+        assert "\n" not in written.missing
+        assert written.certificate.bound < outcome.peak
+        return written.missing
+
+    assert "more than 0 states to list, and more than 1 cases" in missing(1)
+    assert "time is up" in missing(seconds=0)
+    monkeypatch.setattr(write, "MOST_STEPS", 3)
+    assert "more than 3 steps" in missing()
+    monkeypatch.setattr(write, "MOST_OPS", 10)
+    assert "more than 0 states to list" in missing()
