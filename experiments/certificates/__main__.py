@@ -1,9 +1,9 @@
 """Certificates of real graphs: how many proofs can be written down, how large, how long to check.
 
-    python -m experiments.certificates DIR... [--inplace] [--seconds 60] [--csv FILE]
+    python -m experiments.certificates DIR... [--wiring] [--inplace] [--seconds 60] [--csv FILE]
 
-Reads every graph file of the directories, solves it from the best heuristic order and writes the
-certificate of the bound.
+Reads every graph file of the directories, and makes graphs of random wiring if asked to; solves
+each from the best heuristic order and writes the certificate of the bound.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
+from experiments.ordering_families.generate import random_wiring
 from heuristics import ORDERINGS
 from optsched.certificate import Written, certify_peak
 from optsched.check_certificate import check_certificate
@@ -25,30 +27,44 @@ from optsched.formats.certificate import read_certificate, write_certificate
 from optsched.graph import Graph
 from optsched.liveness import peak_memory
 from optsched.ordering import solve_order
-from optsched.proof import StatesStep
+from optsched.proof import StatesStep, SupposeStep
 from optsched.result import Limits
 
-HEAD = ("instance", "ops", "optimum", "proof", "rung", "steps", "states", "bytes", "ms", "missing")
+HEAD = (
+    *("instance", "ops", "optimum", "proof", "rung", "steps", "cases", "states", "bytes", "ms"),
+    "missing",
+)
+
+WIRINGS = (
+    *((64, seed, True) for seed in range(3)),
+    *((64, seed, False) for seed in range(2)),
+    *((128, seed, True) for seed in range(3)),
+    *((128, seed, False) for seed in range(3)),
+)
+"""Nodes, seed, and whether all sizes are one."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR")
+    parser.add_argument("folders", nargs="*", type=Path, metavar="DIR")
+    parser.add_argument("--wiring", action="store_true", help="graphs of random wiring as well")
     parser.add_argument("--inplace", action="store_true", help="in the in-place memory model")
     parser.add_argument("--seconds", type=float, default=60.0, help="to solve, and to certify")
     parser.add_argument("--csv", type=Path, help="write the rows to this file as well")
     args = parser.parse_args()
     rows = []
     print(line(HEAD), flush=True)
-    for graph in read_all(args.folders):
+    wirings = WIRINGS if args.wiring else ()
+    made = (random_wiring(nodes, seed, unit=unit) for nodes, seed, unit in wirings)
+    for graph in chain(read_all(args.folders), made):
         rows.append(certify(graph.with_inplace() if args.inplace else graph, args.seconds))
         print(line(rows[-1]), flush=True)
     if not rows:
         print("no graph files found", file=sys.stderr)
         return 1
     proved = [row for row in rows if row[3] != "-"]
-    written = sum(not row[9] for row in proved)
-    longest = max(float(str(row[8])) for row in rows)
+    written = sum(not row[-1] for row in proved)
+    longest = max(float(str(row[-2])) for row in rows)
     print(
         f"{len(proved)} of {len(rows)} proved, {written} of these with a certificate of the "
         f"optimum; checked in at most {longest:.0f} ms"
@@ -89,6 +105,7 @@ def certify(graph: Graph, seconds: float) -> tuple[object, ...]:
         outcome.proof or "-",
         written.rung,
         len(steps),
+        sum(isinstance(step, SupposeStep) for step in steps),
         states,
         size,
         round(milliseconds, 1),
@@ -109,7 +126,7 @@ def check(graph: Graph, written: Written) -> tuple[int, float]:
 
 def line(row: Sequence[object]) -> str:
     """One line of the table."""
-    widths = (36, 6, 15, 6, 6, 6, 8, 8, 8)
+    widths = (36, 6, 15, 6, 6, 6, 6, 8, 8, 8)
     cells = [str(cell) for cell in row]
     return (
         cells[0].ljust(widths[0])
