@@ -38,7 +38,7 @@ def refuted(graph: Graph, order: IntArray, budget: int) -> Certificate | None:
 
 def test_tree_decides_every_budget() -> None:
     branched = 0
-    for graph in some_graphs(1, 120):
+    for graph in some_graphs(1, 80):
         peak = least_peak(graph)
         order = np.asarray(solve_order(graph).order)
         if peak:
