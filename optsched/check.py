@@ -6,11 +6,11 @@ error there can not hide here. Short enough to be read in one sitting.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from optsched.check_inplace import bytes_spared, shared_spans
+from optsched.check_overlap import Rectangle, check_overlap
 from optsched.errors import PlanError
 from optsched.graph import Graph
 from optsched.plan import Plan
@@ -143,43 +143,42 @@ def _check_offsets(
     """Check the offsets, each in its own pool, and return the slabs."""
     if len(offsets) != len(graph.buffers):
         raise PlanError(f"plan has {len(offsets)} offsets, the graph {len(graph.buffers)} buffers")
-    pools: dict[str, list[tuple[int, int, int, int, str]]] = {}
+    pools: dict[str, list[Rectangle]] = {}
     slabs: dict[str, int] = {}
-    own = shared_spans(graph, offsets, step, spans)
+    own, roots = shared_spans(graph, offsets, step, spans), graph.roots
     for b, buffer in enumerate(graph.buffers):
-        offset, root = offsets[b], graph.roots[b]
-        label = f"buffer {buffer.name!r}"
+        offset, root = offsets[b], roots[b]
         if root != b:
             if offset != offsets[root]:
                 raise PlanError(
-                    f"{label} at {offset} is a view of {graph.buffers[root].name!r} "
-                    f"at {offsets[root]}"
+                    f"buffer {buffer.name!r} at {offset} is a view of "
+                    f"{graph.buffers[root].name!r} at {offsets[root]}"
                 )
             continue
         if buffer.external and offset is not None:
-            raise PlanError(f"{label} lies outside the slab but has offset {offset}")
+            raise PlanError(f"buffer {buffer.name!r} lies outside the slab but has offset {offset}")
         if offset is None:
             if b in spans and buffer.size:
-                raise PlanError(f"{label} of {buffer.size} bytes has no offset")
+                raise PlanError(f"buffer {buffer.name!r} of {buffer.size} bytes has no offset")
             continue
-        _check_place(label, offset, buffer.alignment, buffer.pin)
+        _check_place(buffer.name, offset, buffer.alignment, buffer.pin)
         slabs[buffer.pool] = max(slabs.get(buffer.pool, 0), offset + buffer.size)
         if b in spans and own[b][0] < own[b][1]:
             start, end = own[b]
             row = (start, end, offset, offset + buffer.size, buffer.name)
             pools.setdefault(buffer.pool, []).append(row)
     for rows in pools.values():
-        _check_overlap(rows)
+        check_overlap(rows)
     return slabs
 
 
-def _check_place(label: str, offset: int, alignment: int, pin: int | None) -> None:
+def _check_place(name: str, offset: int, alignment: int, pin: int | None) -> None:
     if offset < 0:
-        raise PlanError(f"{label} has the negative offset {offset}")
+        raise PlanError(f"buffer {name!r} has the negative offset {offset}")
     if offset % alignment:
-        raise PlanError(f"{label} at {offset} is not aligned to {alignment}")
+        raise PlanError(f"buffer {name!r} at {offset} is not aligned to {alignment}")
     if pin is not None and offset != pin:
-        raise PlanError(f"{label} at {offset} is pinned to {pin}")
+        raise PlanError(f"buffer {name!r} at {offset} is pinned to {pin}")
 
 
 def check_packing(
@@ -203,7 +202,7 @@ def check_packing(
     for i, name in enumerate(problem.names):
         pin = int(problem.pin[i])
         _check_place(
-            f"buffer {name!r}",
+            name,
             place[i],
             int(problem.alignment[i]),
             None if pin < 0 else pin,
@@ -211,7 +210,7 @@ def check_packing(
         if problem.end[i] > problem.start[i]:
             found = max(found, place[i] + int(problem.size[i]))
     parts = problem.parts
-    _check_overlap(
+    check_overlap(
         [
             (
                 int(parts.start[j]),
@@ -229,28 +228,3 @@ def check_packing(
     if capacity is not None and found > capacity:
         raise PlanError(f"slab of {found} bytes exceeds the capacity of {capacity}")
     return found
-
-
-def _check_overlap(rows: list[tuple[int, int, int, int, str]]) -> None:
-    """Sweep over the steps; live rectangles stay sorted by address, so neighbours tell all."""
-    events = sorted(
-        [(start, 1, row) for row, (start, *_) in enumerate(rows)]
-        + [(end, 0, row) for row, (_, end, *_) in enumerate(rows)]
-    )
-    live: list[tuple[int, int, int]] = []
-    for _, starts, row in events:
-        _, _, low, high, name = rows[row]
-        if low == high:
-            continue
-        key = (low, high, row)
-        at = bisect_left(live, key)
-        if not starts:
-            del live[at]
-            continue
-        for other in live[max(0, at - 1) : at + 1]:
-            if other[0] < high and low < other[1]:
-                raise PlanError(
-                    f"buffers {name!r} at [{low}, {high}) and {rows[other[2]][4]!r} "
-                    f"at [{other[0]}, {other[1]}) overlap while both are live"
-                )
-        live.insert(at, key)
