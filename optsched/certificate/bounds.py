@@ -17,7 +17,7 @@ from optsched.liveness import timeline
 from optsched.ordering import closure_bound
 from optsched.ordering.model import build_net
 from optsched.ordering.problem import OutOfTimeError, Problem
-from optsched.ordering.relations import TOO_MANY, Relations, related
+from optsched.ordering.relations import Relations, related
 from optsched.proof import End, EndStep, Forced, OpStep, OrderStep, SetStep, Step
 
 THRESHOLDS = 24
@@ -25,6 +25,9 @@ THRESHOLDS = 24
 
 LARGEST = 200
 """Ops in a set at most."""
+
+TOO_MANY = 3_000
+"""Of more ops no implied precedences are looked for: each is shown by a flow of its own."""
 
 
 def closure_step(

@@ -114,20 +114,32 @@ class Decider:
 
     def strengthen(self, budget: int) -> tuple[Problem, Contracted] | None:
         """The problem with the precedences that a budget implies; None if they refute it."""
-        relations = Relations(self.problem, self.above.copy())
-        if relations.refute(budget, self.during):
+        above, split = self.above, self.problem.rules.split and self.problem.ops <= MOST_OPS
+        net, ways = self.problem.net, len(self.problem.net.way) > 0
+        if ways or not split:
+            # A tree asks less of an op with ways to save bytes.
+            relations = Relations(self.problem, above.copy())
+            if relations.refute(budget, self.during):
+                return None
+            above, net = relations.above, relations.strengthened()
+        if split:
+            tree = Splitter(self.problem, above, budget, self.during)
+            if not tree.stack:
+                return None
+            self.trees[budget] = tree
+            above, net = tree.known()
+        strong = replace(self.problem, net=net, priority=self.during)
+        if self.problem.rules.sets and set_bound(strong, above, budget) > budget:
             return None
-        if self.problem.rules.split and self.problem.ops <= MOST_OPS:
-            self.trees[budget] = Splitter(self.problem, relations.above, budget, self.during)
-        strong = replace(self.problem, net=relations.strengthened(), priority=self.during)
-        if self.problem.rules.sets and set_bound(strong, relations.above, budget) > budget:
-            return None
-        small = contract(strong.net, merge=self.problem.rules.contract)
+        net, merge = strong.net, self.problem.rules.contract
+        small = contract(net, merge=merge, check_time=self.problem.check_time)
         priority = small.gather(self.during)
         return replace(strong, net=small.net, priority=priority), small
 
     def decide(self, budget: int, bound: int, states: int, on_bound: OnBound) -> Answer:
         """Look for an order of least peak within a budget."""
+        for settled in [known for known in self.trees if known < bound]:
+            del self.trees[settled]
         if self.refutes(budget):
             return Answer(refuted=True)
         strong = self.known[budget]
@@ -141,6 +153,11 @@ class Decider:
         if answer.order is None:
             return answer
         return Answer(refuted=False, order=small.expand(answer.order))
+
+    def begun(self, budget: int, bound: int) -> int:
+        """A budget in the upper half between bound and budget that was begun with; or the same."""
+        low = bound + (budget - bound) // 2
+        return max((known for known in self.trees if low <= known < budget), default=budget)
 
     def split(self, budget: int, nodes: int) -> Answer:
         """Go on with the tree of assumed precedences for a budget."""

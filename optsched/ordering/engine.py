@@ -28,8 +28,11 @@ FIRST_EFFORT, EFFORT_GROWTH = 2_048, 4
 WINDOW_STATES, WINDOW_TRIES = 8_192, 16
 """States per direction in a window; windows in a row that may fail."""
 
-EIGHTHS = (4, 8, 1)
+EIGHTHS = (4, 8)
 """Where between the bound and the peak, in this order, budgets are decided in a round."""
+
+FIRST_STEP, LEAST_STEP = 8, 256
+"""By which part of the gap budgets are raised at first; which part of the peak is too small."""
 
 HALVINGS = 8
 """Budgets that are refuted or not between the bound and the peak, in a round."""
@@ -218,6 +221,7 @@ class _Run:
 
     def settle(self, states: int) -> None:
         """Decide budgets between the bound and the peak, as long as that brings them together."""
+        self.climb(states)
         tried: set[int] = set()
         turn = 0
         while self.bound < self.peak and turn < len(EIGHTHS):
@@ -229,6 +233,22 @@ class _Run:
                 self.decide(budget, states)
                 if known != (self.bound, self.peak):
                     turn = 0
+
+    def climb(self, states: int) -> None:
+        """Refute budgets from the bound upwards, in steps as long as the effort allows."""
+        assert self.decider is not None
+        step = (self.peak - self.bound) // FIRST_STEP
+        while self.bound < self.peak:
+            step = max(step, 1)
+            budget = min(self.bound + step, self.peak) - 1
+            bound, budget = self.bound, self.decider.begun(budget, self.bound)
+            self.decide(budget, states)
+            if self.bound > budget:
+                step *= 2
+            elif self.bound == bound and step <= max(1, self.peak // LEAST_STEP):
+                return
+            else:
+                step //= 2
 
     def decide(self, budget: int, states: int) -> None:
         """Look for an order within a budget below the peak."""

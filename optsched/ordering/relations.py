@@ -18,8 +18,11 @@ from optsched.ordering.kernels.imply import AFTER, BEFORE, Matrix, imply_at
 from optsched.ordering.model import Net, make_net
 from optsched.ordering.problem import Problem
 
-TOO_MANY = 3_000
-"""Above this many ops the matrix of relations is too large to work with."""
+TOO_MANY = 12_000
+"""Above this many ops the matrix of relations is too large to work with: a byte for each pair."""
+
+TEST_WORK = 1_000_000
+"""Ops, over all flows for one op from which nothing follows, after which no more are made."""
 
 PATIENCE, PATIENT_WORK = 48, 30_000
 """Ops without a new relation after which a sweep ends: `PATIENT_WORK` over the number of ops, but
@@ -86,6 +89,7 @@ class Relations:
         """
         guess = np.asarray(expected, np.int64).copy()
         imply = self.problem.pick(imply_at)
+        tests = min(2 * self.problem.ops, TEST_WORK // max(1, self.problem.ops))
         patience = max(PATIENCE, PATIENT_WORK // max(1, self.problem.ops))
         idle: set[int] = set()
         while True:
@@ -99,9 +103,7 @@ class Relations:
                     continue
                 self.problem.check_time()
                 self.problem.statistics.flows += 1
-                least, forced = imply(
-                    self.net, self.problem.base, self.above, v, budget, 2 * self.problem.ops
-                )
+                least, forced = imply(self.net, self.problem.base, self.above, v, budget, tests)
                 guess[v] = least
                 count = len(self.added)
                 if least > budget or not self.add_forced(v, forced):

@@ -14,7 +14,7 @@ import numpy as np
 
 from optsched.arrays import IntArray, Rows
 from optsched.ordering.cuts import topological
-from optsched.ordering.kernels.bits import has_bit, pack, words
+from optsched.ordering.kernels.bits import has_bit, pack, unpack, words
 from optsched.ordering.kernels.imply import Matrix
 from optsched.ordering.kernels.refine import (
     COUNTS,
@@ -94,6 +94,12 @@ class Splitter:
         first = self.enter(root)
         self.stack = [] if self.refuted(first) else [self.leave(first, 0)]
         self.root = self.stack[:]
+        problem.statistics.relations += len(self.root[0].pairs) if self.root else 0
+
+    def known(self) -> tuple[Matrix, Net]:
+        """Who runs before whom in every order within the budget, and the net with that."""
+        root = self.enter(self.root[0])
+        return unpack(root.before, self.problem.ops), self.strengthened(root)
 
     def run(self, nodes: int, on_open: OnOpen) -> list[int] | bool:
         """Look at `nodes` branches or a few more; return an order, or whether there is none."""

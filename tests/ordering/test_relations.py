@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from optsched.graph import Graph
+from optsched.ordering import relations as relations_module
 from optsched.ordering.contract import contract
 from optsched.ordering.cuts import forced_cuts, topological
 from optsched.ordering.decide import search_all
@@ -139,3 +140,22 @@ def test_windows_only_improve() -> None:
             assert windows.peak < before
             before = windows.peak
             assert problem.follow(windows.order)[0] == windows.peak >= optimum
+
+
+@pytest.mark.parametrize("work", [0, 20, 10**6])
+def test_fewer_tests_imply_less_but_nothing_wrong(
+    work: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relations_module, "TEST_WORK", work)
+    implied = 0
+    for graph in some_graphs(60, seed=9, most=6):
+        problem, n = as_problem(graph), len(graph.ops)
+        optimum = Oracle(graph).least_peak()
+        for budget in (optimum, optimum + 1):
+            relations = Relations(problem, related(problem.net))
+            assert not relations.refute(budget, np.zeros(n, np.int64))
+            implied += len(relations.added)
+            for order in orders_within(graph, budget):
+                step = {v: i for i, v in enumerate(order)}
+                assert all(step[u] < step[v] for v, u in np.argwhere(relations.above).tolist())
+    assert (implied > 10) == (work > 0)

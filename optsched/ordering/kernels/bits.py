@@ -64,3 +64,9 @@ def pack(matrix: npt.NDArray[np.bool_]) -> IntArray:
         for i in range(0, matrix.shape[1], WORD)
     ]
     return np.ascontiguousarray(np.array(rows, np.int64).reshape(len(rows), len(matrix)).T)
+
+
+def unpack(rows: IntArray, count: int) -> npt.NDArray[np.bool_]:
+    """The sets as rows of a matrix of truths, `count` wide."""
+    at = np.arange(count)
+    return (rows[:, at // WORD] >> (at % WORD) & 1).astype(np.bool_)

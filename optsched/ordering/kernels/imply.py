@@ -84,7 +84,6 @@ def imply_case(
             continue
         if tests == 0:
             break
-        tests = tests - 1
         for e in range(len(arcs.room)):
             arcs.room[e] = cut.arcs.room[e]
         source, sink = cut.source, cut.sink
@@ -94,6 +93,7 @@ def imply_case(
             sink = i
         if max_flow(arcs, source, sink, budget - least) <= budget - least:
             note_sides(arcs, sink, cut.sink, late, early)
+            tests = tests - 1
             continue
         for j in range(count):
             w = free[j]
@@ -122,7 +122,7 @@ def imply_at(
     budget
         Orders above it are of no interest.
     tests
-        Try so many ops at most.
+        Try no further ops once for so many nothing was implied.
 
     Returns
     -------
