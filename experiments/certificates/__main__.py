@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 
 from experiments.ordering_families.generate import random_wiring
@@ -35,13 +35,8 @@ HEAD = (
     "missing",
 )
 
-WIRINGS = (
-    *((64, seed, True) for seed in range(3)),
-    *((64, seed, False) for seed in range(2)),
-    *((128, seed, True) for seed in range(3)),
-    *((128, seed, False) for seed in range(3)),
-)
-"""Nodes, seed, and whether all sizes are one."""
+WIRINGS = tuple(product((32, 64, 96, 128), (True, False), range(3)))
+"""Nodes, whether all sizes are one, and seed."""
 
 
 def main() -> int:
@@ -55,7 +50,7 @@ def main() -> int:
     rows = []
     print(line(HEAD), flush=True)
     wirings = WIRINGS if args.wiring else ()
-    made = (random_wiring(nodes, seed, unit=unit) for nodes, seed, unit in wirings)
+    made = (random_wiring(nodes, seed, unit=unit) for nodes, unit, seed in wirings)
     for graph in chain(read_all(args.folders), made):
         rows.append(certify(graph.with_inplace() if args.inplace else graph, args.seconds))
         print(line(rows[-1]), flush=True)
