@@ -8,22 +8,29 @@ import numpy as np
 
 from optsched.arrays import IntArray
 from optsched.packing.engine import Engine
-from optsched.packing.kernels.beam import BUFFER as CHILD_BUFFER
-from optsched.packing.kernels.beam import (
-    CHILD_COLUMNS,
-    CODE,
+from optsched.packing.kernels.beam import expand
+from optsched.packing.kernels.beam_heap import (
+    BIRTH_COLUMNS,
+    BUFFER,
+    FREE,
+    KEPT,
     LEVEL,
     PARENT,
-    advance,
-    expand,
+    SLOTS,
+    Beam,
 )
+from optsched.packing.kernels.beam_state import start_state
 from optsched.packing.kernels.board import CAP
 from optsched.packing.kernels.search import LIMIT, SOLVED
 
 WEIGHT_BITS = 13
 """Slack is measured to so many binary digits."""
 
-CHILDREN_PER_STATE = 24
+FACTOR_BITS = 22
+"""Of the random numbers in codes: times any offset they fit 64 bits."""
+
+NOISE_FACTORS = 1024
+
 CHUNK = 64
 """States that are expanded between two looks at the clock."""
 
@@ -55,7 +62,7 @@ def search_beam(
     softness
         Share of the capacity at which slack weighs 1/e of none.
     noise
-        Standard deviation of the factor on each rating.
+        By how much, as a share, ratings are raised at most.
     skips
         Sections that may be skipped in a row.
     random
@@ -67,58 +74,58 @@ def search_beam(
     if board is None:
         return LIMIT
     n, m = len(engine.piece), engine.piece.sections.count
+    board = board._replace(cover=short_first(engine))
     units = int(board.sections[CAP].max())
     shift = max(0, units.bit_length() - WEIGHT_BITS)
-    weights = np.exp(-np.arange((units >> shift) + 1) / ((units >> shift) * softness + 1e-9))
-    states = np.zeros((width, 3 * m + 2 * n), np.int64)
+    beam = Beam(
+        heap=np.zeros(SLOTS + width, np.int64),
+        ratings=np.zeros(width + 1),
+        births=np.zeros((width + 1, BIRTH_COLUMNS), np.int64),
+        seen=np.full(1 << (8 * width).bit_length(), -1),
+        factors=random.integers(1, 1 << FACTOR_BITS, n + m),
+        weights=np.exp(-np.arange((units >> shift) + 1) / ((units >> shift) * softness + 1e-9)),
+        noise=1 + noise * random.random(NOISE_FACTORS),
+        scratch=np.zeros(3 * m + 2 * n + 1, np.int64),
+        knobs=np.array([rule, skips, shift], np.int64),
+    )
+    states = np.zeros((width + 1, len(beam.scratch)), np.int64)
     following = np.zeros_like(states)
-    room = CHILDREN_PER_STATE * CHUNK
-    children = np.zeros((room, CHILD_COLUMNS), np.int64)
-    scores = np.zeros(room)
-    layers: list[IntArray] = []
-    empty = np.full((1, CHILD_COLUMNS), -1)
-    if not advance.compiled(board, following, empty, rule, states):
+    if not start_state.compiled(board, states[0]):
         return LIMIT
-    count = 1
-    for _ in range(n):
-        found, rated = [], []
-        for begin in range(0, count, CHUNK):
-            end = min(count, begin + CHUNK)
-            born = expand.compiled(
-                board, states, begin, end, rule, skips, shift, weights, children, scores
-            )
-            found.append(children[:born].copy())
-            rated.append(scores[:born].copy())
+    parents = np.zeros(1, np.int64)
+    layers: list[IntArray] = []
+    for placed in range(n):
+        beam.heap[KEPT] = beam.heap[FREE] = 0
+        for begin in range(0, len(parents), CHUNK):
+            chunk = parents[begin : begin + CHUNK]
+            made = expand.compiled(board, beam, states, chunk, n - placed, following)
+            engine.nodes += made
             if not in_time():
                 return LIMIT
-        chosen = best_children(np.concatenate(found), np.concatenate(rated), width, noise, random)
-        if not len(chosen):
+        if not beam.heap[KEPT]:
             return LIMIT
-        engine.nodes += sum(len(x) for x in found)
-        layers.append(chosen)
-        advance.compiled(board, states, chosen, rule, following)
+        parents = beam.heap[SLOTS : SLOTS + beam.heap[KEPT]][::-1].copy()
+        layers.append(beam.births.copy())
         states, following = following, states
-        count = len(chosen)
-    at = 0
-    offsets = np.zeros(n, np.int64)
-    for layer in reversed(layers):
-        offsets[layer[at, CHILD_BUFFER]] = layer[at, LEVEL]
-        at = int(layer[at, PARENT])
-    engine.set_offsets(offsets)
+    engine.set_offsets(trace_back(layers, int(parents[0])))
     return SOLVED
 
 
-def best_children(
-    children: IntArray,
-    scores: np.ndarray[tuple[int], np.dtype[np.float64]],
-    width: int,
-    noise: float,
-    random: np.random.Generator,
-) -> IntArray:
-    """Return the best of different children."""
-    if noise:
-        scores = scores * (1 + noise * random.random(len(scores)))
-    order = np.argsort(scores, kind="stable")[: 4 * width]
-    _, first = np.unique(children[order, CODE], return_index=True)
-    chosen: IntArray = children[order[np.sort(first)[:width]]]
-    return chosen[np.argsort(chosen[:, PARENT], kind="stable")]
+def short_first(engine: Engine) -> IntArray:
+    """Return the buffers of each section, one section after another, short ones first.
+
+    When a floor loses its supporter, a buffer of few sections is most likely not affected.
+    """
+    starts, cover = engine.piece.cover
+    section = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    length = engine.piece.sections.last - engine.piece.sections.first
+    return cover[np.lexsort((length[cover], section))]
+
+
+def trace_back(layers: list[IntArray], slot: int) -> IntArray:
+    """Return the offsets of a state of the last layer."""
+    offsets = np.zeros(len(layers), np.int64)
+    for births in reversed(layers):
+        offsets[births[slot, BUFFER]] = births[slot, LEVEL]
+        slot = int(births[slot, PARENT])
+    return offsets

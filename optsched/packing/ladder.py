@@ -24,15 +24,19 @@ FIRST_NODES = 60_000
 BEAM_BUFFERS = 64
 """From this many buffers on, beams are tried: below, branch and bound is quicker."""
 
-BEAMS = ((60, 0.02), (100, 0.03), (100, 0.015), (200, 0.03), (60, 0.02), (400, 0.02))
-"""Width and softness. Success is luck: several narrow beams beat a wide one, up to a point."""
+BEAMS = ((60, 0.02), (100, 0.03), (400, 0.02), (60, 0.02), (100, 0.015), (200, 0.03), (400, 0.02))
+"""Width and softness. Success is luck: narrow beams have it sooner on some instances, wide ones on
+others."""
+
+BEAM_RULES = (branch.FEWEST_THEN_TIGHT, branch.FEWEST_THEN_LOWEST)
+"""By turns; in two rounds each of the beams has both."""
 
 BEAM_NOISE = 0.05
 
 BEAM_SKIPS = 1
 """More let states put off what is hard, and these look better than those that have done it."""
 
-BEAM_SHARE = 3
+BEAM_SHARE = 6
 """Children that beams make, for each node of the branch and bound."""
 
 BEAMS_LOW = 8
@@ -160,7 +164,7 @@ class Ladder:
                 self.engine,
                 capacity,
                 width=width,
-                rule=branch.FEWEST_THEN_LOWEST,
+                rule=BEAM_RULES[self.beams % len(BEAM_RULES)],
                 softness=softness,
                 noise=BEAM_NOISE,
                 skips=BEAM_SKIPS,

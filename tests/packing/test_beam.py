@@ -12,6 +12,7 @@ from optsched.packing import beam as module
 from optsched.packing.beam import search_beam
 from optsched.packing.engine import Engine
 from optsched.packing.kernels import branch
+from optsched.packing.kernels.beam_heap import BIRTH_COLUMNS, FREE, KEPT, SLOTS, Beam, keep
 from optsched.packing.kernels.search import LIMIT, SOLVED
 from optsched.packing.pieces import make_pieces
 from tests.packing.instances import cut, random_problem
@@ -61,7 +62,7 @@ def test_plain_form_answers_as_the_compiled_one(monkeypatch: pytest.MonkeyPatch)
     seen = []
     for plain in (False, True):
         if plain:
-            for name in ("expand", "advance"):
+            for name in ("expand", "start_state"):
                 function = getattr(module, name)
                 assert isinstance(function, Kernel)
                 monkeypatch.setitem(function.__dict__, "compiled", function.function)
@@ -69,3 +70,27 @@ def test_plain_form_answers_as_the_compiled_one(monkeypatch: pytest.MonkeyPatch)
         answer = run(engine, 90, branch.FEWEST_THEN_LOWEST, width=8)
         seen.append((answer, engine.nodes, engine.offsets().tolist()))
     assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("children", [3, 7, 8, 200])
+def test_a_layer_keeps_its_best_children_once_each(children: int) -> None:
+    random = np.random.default_rng(children)
+    width = 7
+    beam = Beam(
+        heap=np.zeros(SLOTS + width, np.int64),
+        ratings=np.zeros(width + 1),
+        births=np.zeros((width + 1, BIRTH_COLUMNS), np.int64),
+        seen=np.full(256, -1),
+        factors=np.zeros(0, np.int64),
+        weights=np.zeros(0),
+        noise=np.ones(1),
+        scratch=np.zeros(0, np.int64),
+        knobs=np.zeros(3, np.int64),
+    )
+    ratings = random.permutation(children).astype(float)
+    for code in range(children):
+        for _ in range(2):
+            keep(beam, float(ratings[code]), code)
+    slots = beam.heap[SLOTS : SLOTS + beam.heap[KEPT]].tolist()
+    assert sorted(beam.ratings[slots].tolist()) == sorted(ratings.tolist())[:width]
+    assert len({*slots, int(beam.heap[FREE])}) == min(width, children) + 1
