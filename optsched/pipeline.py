@@ -121,14 +121,12 @@ def _pools_apart(run: Run) -> None:
 Stage = Callable[[Run], None]
 MODELS: frozenset[Stage] = frozenset({stages.joint_model, stages.milp_order})
 """Stages that know nothing of in-place."""
-_HEURISTIC_STAGES: tuple[Stage, ...] = (
-    stages.heuristic_orders,
-    stages.closure_bounds,
-    stages.pack_heuristically,
-)
+_BOUND_STAGES: tuple[Stage, ...] = (stages.heuristic_orders, stages.closure_bounds)
+_HEURISTIC_STAGES: tuple[Stage, ...] = (*_BOUND_STAGES, stages.pack_heuristically)
 _STAGES: dict[Engine, Sequence[Stage]] = {
     Engine.AUTO: (
-        *_HEURISTIC_STAGES,
+        *_BOUND_STAGES,
+        stages.pack_before_search,
         _pools_apart,
         stages.order_search,
         stages.first_packing,

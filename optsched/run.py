@@ -27,6 +27,9 @@ from optsched.slabs import (
     sum_of_slabs,
 )
 
+SLOWER = 4
+"""A packing, and the check of its plan, may take so many times as long as the one before it."""
+
 
 class Candidate(NamedTuple):
     """An order; `rank` is what it is preferred by, its peak or the sum of its pools' peaks."""
@@ -99,11 +102,14 @@ class Run:
             if pins_clash(self.graph, problem, ids):
                 continue
             rows = pool_rows(self.graph, ids)
+            begun = time.perf_counter()
             for name, offsets in islice(candidate_offsets(problem, rows), packings):
                 # Making and checking a plan takes longer than most packings.
                 if self.is_better(peak, sum_of_slabs(problem, rows, offsets)):
                     self.offer(make_plan(self.graph, order, offsets, taken), f"{source} + {name}")
-                if self.done():
+                begun, took = time.perf_counter(), time.perf_counter() - begun
+                left = self.seconds_left()
+                if self.done() or (left is not None and left < SLOWER * took):
                     return
 
     def best_orders(self, count: int) -> list[tuple[int, IntArray]]:

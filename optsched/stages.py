@@ -75,6 +75,12 @@ def pack_heuristically(run: Run) -> None:
             return
 
 
+def pack_before_search(run: Run) -> None:
+    """The same, but of many buffers not while a better order may be found: that takes longer."""
+    if run.order_done() or len(run.graph.buffers) <= MANY_BUFFERS:
+        pack_heuristically(run)
+
+
 def order_search(run: Run) -> None:
     """The least peak over all orders, by our exact search; then its order, packed."""
     if run.order_done():
