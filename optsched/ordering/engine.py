@@ -10,6 +10,7 @@ import numpy as np
 
 from optsched.graph import Graph
 from optsched.liveness import peak_memory
+from optsched.ordering.anneal import Annealer
 from optsched.ordering.closure import closure_bound
 from optsched.ordering.contract import contract
 from optsched.ordering.cuts import topological
@@ -33,6 +34,9 @@ EIGHTHS = (4, 8)
 
 FIRST_STEP, LEAST_STEP = 8, 256
 """By which part of the gap budgets are raised at first; which part of the peak is too small."""
+
+MOVES_A_STATE = 16
+"""So many moves of a walk take about as long as a state."""
 
 HALVINGS = 8
 """Budgets that are refuted or not between the bound and the peak, in a round."""
@@ -138,6 +142,7 @@ class _Run:
         self.bound, self.proof = bound, Proof.BOUND
         self.deadline, self.seed = deadline, limits.seed
         self.windows: Windows | None = None
+        self.annealer: Annealer | None = None
         self.decider: Decider | None = None
         self.report("warm start")
 
@@ -184,9 +189,11 @@ class _Run:
         if self.bound < self.peak:
             self.prepare()
         self.search(effort * EFFORT_GROWTH)
+        self.anneal(effort * EFFORT_GROWTH)
         self.improve(effort // 8)
         self.narrow()
         while self.bound < self.peak and effort < MOST_STATES:
+            self.anneal(effort * EFFORT_GROWTH)
             self.improve(effort // 8)
             if self.decider is None:
                 effort *= EFFORT_GROWTH
@@ -197,8 +204,13 @@ class _Run:
         return StopReason.PROVED if self.bound >= self.peak else StopReason.EXHAUSTED
 
     def prepare(self) -> None:
-        """Set up what an easy problem needs not: windows, relations, set bounds."""
+        """Set up what an easy problem needs not: walks, windows, relations, set bounds."""
         order = self.small.shrink(self.order)
+        if self.rules.anneal:
+            self.annealer = Annealer(self.problem, order, self.seed)
+            # Before budgets are tried: the lower the peak, the more a budget below it implies.
+            self.anneal(FIRST_EFFORT)
+            order = self.small.shrink(self.order)
         if self.rules.windows:
             self.windows = Windows(self.problem, order, self.seed)
         if self.problem.ops > TOO_MANY:
@@ -264,6 +276,17 @@ class _Run:
 
     def searched(self, bound: int) -> None:
         self.raise_bound(bound, Proof.SEARCH, "search")
+
+    def anneal(self, states: int) -> None:
+        """Walk over orders for about as long as so many states would take."""
+        if self.annealer is None or self.bound >= self.peak:
+            return
+        if self.annealer.peak > self.peak:
+            self.annealer.take(self.small.shrink(self.order))
+        try:
+            self.annealer.improve(states * MOVES_A_STATE, self.bound)
+        finally:
+            self.take_order(self.annealer.order, "annealing")
 
     def improve(self, states: int) -> None:
         """Search windows of the best order as long as that helps."""

@@ -44,6 +44,8 @@ class Rules:
         one after the other, with all that the budget then implies.
     windows
         Stretches of a known order around its peak are searched for a better way, all else fixed.
+    anneal
+        A walk over orders, which may rise above the best peak ever less, looks for a lower one.
     """
 
     contract: bool = True
@@ -58,6 +60,7 @@ class Rules:
     implied: bool = True
     split: bool = True
     windows: bool = True
+    anneal: bool = True
 
 
 ALL_RULES = Rules()
@@ -88,6 +91,8 @@ class Statistics:
         Nodes of the trees of assumed precedences.
     windows, improved
         Windows searched, and how many of them gave a better order.
+    walked, lowered
+        Moves tried by annealing, and how often a lower peak was met.
     table_bytes
         The most that states of one interval, from both ends, had room for at a time.
     """
@@ -108,4 +113,6 @@ class Statistics:
     branches: int = 0
     windows: int = 0
     improved: int = 0
+    walked: int = 0
+    lowered: int = 0
     table_bytes: int = 0

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from optsched.check import check_order
+from optsched.graph import Graph
+from optsched.ordering import ALL_RULES, anneal, solve_order
+from optsched.ordering import problem as problem_module
+from optsched.ordering.anneal import STRIDE, Annealer
+from optsched.ordering.kernels.walk import go_on, start_walk
+from optsched.ordering.model import build_net
+from optsched.ordering.problem import OutOfTimeError, Problem
+from optsched.result import Limits
+from optsched.warmup import wired_graph
+from tests.generators import PLANNABLE, random_graph, random_order
+from tests.ordering.oracle import Oracle
+
+
+def make_problem(graph: Graph) -> Problem:
+    return Problem(build_net(graph.arrays), graph.arrays.initial)
+
+
+def some_graphs(seed: int, count: int) -> list[tuple[Graph, tuple[int, ...]]]:
+    rng = np.random.default_rng(seed)
+    graphs = []
+    for _ in range(count):
+        graph = random_graph(
+            rng, int(rng.integers(1, 14)), max_size=int(rng.choice([2, 9, 2**55])),
+            features=PLANNABLE | {"shuffled"},
+        )  # fmt: skip
+        graphs.append((graph, random_order(rng, graph)))
+    return graphs
+
+
+def test_a_walk_knows_its_order_after_every_move() -> None:
+    # What is kept from move to move is what a walk that begins there works out, in-place included.
+    luck = np.full(4096, 10.0)
+    reaches = np.arange(4096) % 7 + 1
+    moved = 0
+    for graph, start in some_graphs(1, 60):
+        problem = make_problem(graph)
+        walk = start_walk(problem.net, problem.base, np.array(start, np.int64))
+        rng = np.random.default_rng(2)
+        for _ in range(40):
+            before = walk.order.tolist()
+            heat = float(rng.choice([0.0, 1.0, 2.0**55]))
+            go_on(problem.net, walk, 0, heat, rng.integers(0, 2**62, 1), reaches, luck)
+            moved += walk.order.tolist() != before
+            assert walk.step[walk.order].tolist() == list(range(len(start)))
+            fresh = start_walk(problem.net, problem.base, walk.order)
+            for kept, known in zip(walk[:5], fresh[:5], strict=True):
+                assert kept.tolist() == known.tolist()
+            peak, during = problem.follow(walk.order.tolist())
+            assert walk.during.tolist() == during.tolist()
+            assert check_order(graph, walk.order.tolist()) == peak
+    assert moved > 400
+
+
+def test_compiled_walk_does_what_the_twin_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    for graph, start in some_graphs(3, 12):
+        answers = []
+        for twin_ops in (60, -1):
+            monkeypatch.setattr(problem_module, "TWIN_OPS", twin_ops)
+            walker = Annealer(make_problem(graph), start, seed=5)
+            walker.improve(2 * STRIDE, 0)
+            answers.append((walker.order, [x.tolist() for x in walker.walk[:5]]))
+        assert answers[0] == answers[1]
+
+
+def test_never_worse_and_never_below_the_optimum() -> None:
+    best = 0
+    for graph, start in some_graphs(4, 30):
+        walker = Annealer(make_problem(graph), start, seed=0)
+        assert walker.peak == check_order(graph, start)
+        walker.improve(STRIDE, 0)
+        optimum = Oracle(graph).least_peak()
+        assert optimum <= walker.peak == check_order(graph, walker.order)
+        assert walker.peak <= check_order(graph, start)
+        best += walker.peak == optimum
+    assert best >= 25
+
+
+def test_goes_on_while_it_helps_and_stops_at_the_floor(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = wired_graph(100, seed=1)
+    start = list(range(len(graph.ops)))
+    short = Annealer(make_problem(graph), start, seed=0)
+    short.improve(STRIDE, 0)
+    assert STRIDE < short.walked <= max(STRIDE, 2 * short.lowered) + STRIDE
+    assert short.peak < check_order(graph, start)
+    again = Annealer(make_problem(graph), start, seed=0)
+    again.improve(STRIDE, short.peak)
+    assert again.walked == again.lowered == short.lowered
+    monkeypatch.setattr(anneal, "HELPFUL", 1)
+    limited = Annealer(make_problem(graph), start, seed=0)
+    limited.improve(STRIDE, 0)
+    assert limited.walked == STRIDE
+
+
+def test_taken_up_from_a_better_order_it_goes_on_from_there() -> None:
+    graph = wired_graph(100, seed=2)
+    good = Annealer(make_problem(graph), range(len(graph.ops)), seed=0)
+    good.improve(8 * STRIDE, 0)
+    other = Annealer(make_problem(graph), range(len(graph.ops)), seed=1)
+    assert other.peak > good.peak
+    other.take(good.order)
+    assert (other.order, other.peak) == (good.order, good.peak)
+    other.improve(STRIDE, 0)
+    assert check_order(graph, other.order) == other.peak <= good.peak
+
+
+def test_out_of_time_keeps_the_best() -> None:
+    graph = wired_graph(100, seed=3)
+    problem = make_problem(graph)
+    problem.deadline = 0.0
+    walker = Annealer(problem, range(len(graph.ops)), seed=0)
+    with pytest.raises(OutOfTimeError):
+        walker.improve(10**9, 0)
+    assert walker.walked == STRIDE
+    assert check_order(graph, walker.order) == walker.peak
+
+
+def test_search_walks_only_where_it_failed_and_is_allowed_to() -> None:
+    easy = solve_order(wired_graph(12))
+    assert easy.statistics.walked == 0
+    graph, limits = wired_graph(100, seed=5), Limits(seed=1)
+    outcome = solve_order(graph, limits=limits)
+    assert outcome.statistics.walked >= outcome.statistics.lowered > 0
+    assert outcome == solve_order(graph, limits=limits)
+    without = solve_order(graph, limits=limits, rules=replace(ALL_RULES, anneal=False))
+    assert without.statistics.walked == 0
+    assert (without.peak, without.bound) == (outcome.peak, outcome.bound)
