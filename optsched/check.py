@@ -45,6 +45,7 @@ def check_plan(
     peak: int | None = None,
     slab: int | None = None,
     slabs: Mapping[str, int] | None = None,
+    capacities: Mapping[str, int] | None = None,
 ) -> Checked:
     """Replay a plan and return its true peak and slabs (rung L0).
 
@@ -54,12 +55,15 @@ def check_plan(
         What was planned.
     peak, slab, slabs
         Bytes that the plan claims; compared if given. `slab` is of all pools together.
+    capacities
+        Bytes that the slabs of some pools may have.
 
     Raises
     ------
     PlanError
         On the first broken rule, naming op, buffer and bytes.
     """
+    graph = plan.placed(graph)
     step = _check_order(graph, plan.order)
     spans = _live_spans(graph, step)
     found = Checked(_replay(graph, step, spans), _check_offsets(graph, plan.offsets, step, spans))
@@ -69,6 +73,11 @@ def check_plan(
     for what, claimed, bytes_ in claims:
         if claimed is not None and claimed != bytes_:
             raise PlanError(f"plan claims a {what} of {claimed} bytes, the replay gives {bytes_}")
+    for pool, capacity in (capacities or {}).items():
+        if found.slabs.get(pool, 0) > capacity:
+            raise PlanError(
+                f"slab of {found.slabs[pool]} bytes in pool {pool!r} exceeds its {capacity}"
+            )
     return found
 
 

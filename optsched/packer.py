@@ -12,7 +12,8 @@ from heuristics import PACKINGS
 from heuristics.portfolio import packing_turn, packings_left_out
 from optsched.arrays import IntArray
 from optsched.check import check_packing
-from optsched.problem import PackingProblem
+from optsched.errors import GraphError, PlanError
+from optsched.problem import PackingProblem, select
 from optsched.reserved import Region, with_reserved
 from optsched.result import Event, Limits, OnEvent, Proof, Status, StopReason
 
@@ -85,10 +86,11 @@ def pack(
     Raises
     ------
     GraphError
-        If a region makes no sense or a buffer is pinned into one.
+        If a region makes no sense or a buffer is pinned into one, or onto another buffer.
     """
     capacity = problem.capacity if capacity is None else capacity
     count = len(problem)
+    _refuse_clashing_pins(problem)
     problem = with_reserved(problem, reserved, capacity=capacity)
     search = _Search(problem, capacity, limits or DEFAULT_LIMITS, on_event)
     try:
@@ -106,6 +108,17 @@ def pack(
     # Regions stand behind the buffers, and are not for the caller.
     own = None if result.offsets is None else result.offsets[:count]
     return replace(result, offsets=own)
+
+
+def _refuse_clashing_pins(problem: PackingProblem) -> None:
+    pinned = np.flatnonzero(problem.pin >= 0)
+    if len(pinned) < 2:
+        return
+    part = select(problem, pinned)
+    try:
+        check_packing(part, part.pin.tolist())
+    except PlanError as error:
+        raise GraphError(f"pinned {error}") from None
 
 
 def packing_bound(problem: PackingProblem) -> int:

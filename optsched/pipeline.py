@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 from optsched import stages
+from optsched.errors import UsageError
 from optsched.graph import Graph
 from optsched.inplace import refuse_inplace
 from optsched.plan import Plan
@@ -90,6 +91,8 @@ def solve(
         refuse_inplace(graph, f"engine {engine}")
     try:
         if warm_start is not None:
+            if warm_start.placed(graph) != graph:
+                raise UsageError("the warm start has buffers in other pools than their own")
             run.offer(warm_start, "warm start")
             run.offer_order(warm_start.order, "warm start")
         for stage in turn:

@@ -1,14 +1,15 @@
 """Several slabs with capacities: each buffer in its own pool, or in a later one if it must.
 
 Without spilling each pool is a packing problem by itself, and its least slab is proved as such.
-What to spill is chosen greedily and improved by exchanges, each tried by packing what stays: a
-search without a proof, and the result says so.
+What to spill is chosen greedily, improved by exchanges, and then searched best first, each choice
+tried by packing what stays. The search ends with a bound on the bytes that leave a pool; over all
+pools these add up to a bound on what is spilled, since what comes from other pools needs room too.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +20,7 @@ from optsched.errors import UsageError
 from optsched.packer import DEFAULT_LIMITS, PackingResult, pack, packing_bound
 from optsched.problem import PackingProblem, select
 from optsched.result import Limits, OnEvent, Status, StopReason
-from optsched.spill import TRY_SHARE, choose_spill
+from optsched.spill import TRY_SHARE, choose_spill, least_spill
 
 TRY_SECONDS = 5.0
 """For one attempt to fill a pool after spilling, where there is no time limit."""
@@ -51,6 +52,16 @@ class PackedPool:
 
 
 @dataclass(frozen=True, slots=True)
+class Shortage:
+    """Buffers, shape `(n,)`, that need more bytes than there are for them, and that in words."""
+
+    ids: IntArray
+    required: int
+    available: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class PoolsResult:
     """Checked packings of all pools and what is known about them.
 
@@ -60,10 +71,14 @@ class PoolsResult:
         One entry per pool, in the order of preference.
     spilled
         Buffers that lie in a later pool than their own.
+    spilled_bytes, spilled_bound
+        Bytes of these, and bytes that are spilled at least, whatever lies where.
     unplaced
         Buffers that found room in no pool.
-    refuted
+    shortage
         Why no choice of pools can do, or None.
+    short
+        By pool name: why it can not hold all buffers that name it, so that some must leave.
     stop_reason
         DECIDED: all lie in their own pools, within the capacities. PROVED: and every slab is least.
     runtime
@@ -72,8 +87,11 @@ class PoolsResult:
 
     packed: tuple[PackedPool, ...]
     spilled: tuple[int, ...]
+    spilled_bytes: int
+    spilled_bound: int
     unplaced: tuple[int, ...]
-    refuted: str | None
+    shortage: Shortage | None
+    short: Mapping[str, Shortage]
     stop_reason: StopReason
     runtime: float
 
@@ -87,7 +105,7 @@ class PoolsResult:
     @property
     def status(self) -> Status:
         """Optimal only if nothing is spilled and the least slab of each pool is proved."""
-        if self.refuted is not None:
+        if self.shortage is not None:
             return Status.INFEASIBLE
         found = {part.result.status for part in self.packed}
         if self.unplaced or found & {Status.UNKNOWN, Status.INFEASIBLE}:
@@ -174,28 +192,36 @@ class _Run:
         self.limits, self.on_event = limits, on_event
         self.started = time.perf_counter()
         self.interrupted = False
+        self.least = 0
 
     def result(self) -> PoolsResult:
         """Pack all pools, or say why that can not be."""
-        refuted = self.refutation()
+        shortage = self.shortage()
         packed: list[PackedPool] = []
         at = self.home.copy()
-        if refuted is None:
+        if shortage is None:
             for number, pool in enumerate(self.pools):
                 ids, result = self.fill(number, pool, np.flatnonzero(at == number))
                 at[(at == number) & ~np.isin(np.arange(len(at)), ids)] += 1
                 packed.append(PackedPool(pool, ids, result))
                 last = number + 1 == len(self.pools)
                 if last and result.status is Status.INFEASIBLE and (self.home[ids] == number).all():
-                    refuted = f"pool {pool.name!r} can not hold what may lie in no other"
+                    text = f"pool {pool.name!r} can not hold what may lie in no other"
+                    least = result.slab_bound
+                    shortage = Shortage(
+                        ids, least, least if pool.capacity is None else pool.capacity, text
+                    )
         unplaced = np.flatnonzero(at == len(self.pools))
         spilled = np.flatnonzero((at > self.home) & (at < len(self.pools)))
         return PoolsResult(
             packed=tuple(packed),
             spilled=tuple(spilled.tolist()),
+            spilled_bytes=int(self.problem.size[spilled].sum()),
+            spilled_bound=self.least,
             unplaced=tuple(unplaced.tolist()),
-            refuted=refuted,
-            stop_reason=self.stop_reason(packed, bool(len(spilled) + len(unplaced)), refuted),
+            shortage=shortage,
+            short=self.short(),
+            stop_reason=self.stop_reason(packed, bool(len(spilled) + len(unplaced)), shortage),
             runtime=time.perf_counter() - self.started,
         )
 
@@ -206,8 +232,16 @@ class _Run:
             return members, result
         if number + 1 == len(self.pools) and result.status is Status.INFEASIBLE:
             return members, result
-        fixed = self.problem.pin[members] >= 0
-        return choose_spill(self.problem, members, fixed, pool.capacity, self.pack, self.in_time)
+        pinned = self.problem.pin >= 0
+        ids, result, bound = choose_spill(
+            self.problem, members, pinned[members], pool.capacity, self.pack, self.in_time
+        )
+        # What came from other pools was spilled there: only the pool's own buffers count here.
+        own = np.flatnonzero(self.home == number)
+        if not np.array_equal(own, members):
+            bound = least_spill(self.problem, own, pinned[own], pool.capacity)
+        self.least += bound
+        return ids, result
 
     def pack(self, ids: IntArray, capacity: int | None, *, share: float) -> PackingResult:
         """Pack some buffers within a share of the time left."""
@@ -228,26 +262,43 @@ class _Run:
         late = seconds is not None and time.perf_counter() - self.started >= seconds
         return not (late or self.interrupted)
 
-    def refutation(self) -> str | None:
+    def shortage(self) -> Shortage | None:
         """Return a reason why no choice of pools has room, if a simple one is found."""
         for number, pool in enumerate(self.pools):
-            room = self.room(number)
+            room, ids = self.room(number), np.flatnonzero(self.home >= number)
             if room is not None:
-                bytes_ = select(self.problem, np.flatnonzero(self.home >= number)).max_load
+                bytes_ = select(self.problem, ids).max_load
                 if bytes_ > room:
-                    return (
+                    text = (
                         f"{bytes_} bytes are live at once, pools from {pool.name!r} on have {room}"
                     )
+                    return Shortage(ids, bytes_, room, text)
             pinned = np.flatnonzero((self.home == number) & (self.problem.pin >= 0))
             least = packing_bound(select(self.problem, pinned))
             if pool.capacity is not None and least > pool.capacity:
-                return f"pins in pool {pool.name!r} reach {least} bytes, it has {pool.capacity}"
+                text = f"pins in pool {pool.name!r} reach {least} bytes, it has {pool.capacity}"
+                return Shortage(pinned, least, pool.capacity, text)
         live = self.problem.end > self.problem.start
         for i in np.flatnonzero(live).tolist():
             later = [pool.capacity for pool in self.pools[int(self.home[i]) :]]
-            if all(capacity is not None and self.problem.size[i] > capacity for capacity in later):
-                return f"buffer {self.problem.names[i]!r} is larger than every pool it may lie in"
+            room = max((x for x in later if x is not None), default=0)
+            size = int(self.problem.size[i])
+            if None not in later and size > room:
+                name = self.problem.names[i]
+                text = f"buffer {name!r} is larger than every pool it may lie in"
+                return Shortage(np.array([i]), size, room, text)
         return None
+
+    def short(self) -> dict[str, Shortage]:
+        """Return why pools can not hold what names them: live bytes of one step, or pins."""
+        found = {}
+        for number, pool in enumerate(self.pools):
+            own = np.flatnonzero(self.home == number)
+            least = packing_bound(select(self.problem, own))
+            if pool.capacity is not None and least > pool.capacity:
+                text = f"pool {pool.name!r} is too small for the buffers that name it"
+                found[pool.name] = Shortage(own, least, pool.capacity, text)
+        return found
 
     def room(self, number: int) -> int | None:
         """Bytes of the pools from one on; None if one of them has no capacity."""
@@ -259,13 +310,13 @@ class _Run:
         return total
 
     def stop_reason(
-        self, packed: Sequence[PackedPool], moved: bool, refuted: str | None
+        self, packed: Sequence[PackedPool], moved: bool, shortage: Shortage | None
     ) -> StopReason:
         """Why it ended."""
         reasons = {part.result.stop_reason for part in packed}
         if self.interrupted:
             return StopReason.INTERRUPTED
-        if refuted is not None:
+        if shortage is not None:
             return StopReason.DECIDED
         if not moved and reasons <= {StopReason.PROVED, StopReason.DECIDED}:
             return StopReason.PROVED if reasons <= {StopReason.PROVED} else StopReason.DECIDED

@@ -1,9 +1,9 @@
-"""Which buffers leave a pool that can not hold all of them: few bytes, by search without proof."""
+"""Which buffers leave a pool that can not hold all of them: few bytes, and a bound on how few."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,8 @@ import numpy.typing as npt
 from optsched.arrays import IntArray
 from optsched.packer import PackingResult
 from optsched.problem import PackingProblem, select
+from optsched.result import Status
+from optsched.spill_search import BoolArray, least_leaving, steps_of_pool
 
 EXCHANGES = 60
 """Packings that may be tried to bring back bytes that left."""
@@ -29,6 +31,14 @@ class Pack(Protocol):
         """Return the packing of the buffers `ids`, in their order."""
 
 
+class Spill(NamedTuple):
+    """Who stays, their packing, and the bytes of the members that must leave whoever does."""
+
+    ids: IntArray
+    result: PackingResult
+    bound: int
+
+
 def choose_spill(
     problem: PackingProblem,
     members: IntArray,
@@ -36,12 +46,12 @@ def choose_spill(
     capacity: int,
     pack: Pack,
     in_time: Callable[[], bool],
-) -> tuple[IntArray, PackingResult]:
+) -> Spill:
     """Return the buffers that stay, and their packing, which fits if any was found.
 
     Buffers leave while the bytes live at some step exceed the capacity, those first that relieve
-    most per byte; then, while no packing is found, the smallest of the fullest step. At last what
-    left comes back where it fits, alone or for a smaller one.
+    most per byte; then, while no packing is found, the smallest of the fullest step. What left
+    comes back where it fits, alone or for a smaller one. At last fewer bytes are searched for.
 
     Parameters
     ----------
@@ -67,12 +77,53 @@ def choose_spill(
     count = 1 + len(members) // AT_ONCE
     while not _fits(result, capacity):
         if not (stays & movable).any():
-            return np.flatnonzero(stays), result
+            return Spill(np.flatnonzero(stays), result, 0)
         stays[_smallest_of_fullest(problem, stays, movable, count)] = False
         # Packing many takes long: they leave in ever larger groups, as do all out of time.
         count = 1 if count == 1 and in_time() else 2 * count
         result = pack(np.flatnonzero(stays), capacity, share=TRY_SHARE)
-    return _bring_back(problem, members, stays, movable, capacity, pack, in_time, result)
+    ids, result = _bring_back(problem, members, stays, movable, capacity, pack, in_time, result)
+    return _with_fewest(problem, members, movable[members], capacity, pack, in_time, ids, result)
+
+
+def least_spill(
+    problem: PackingProblem, members: IntArray, fixed: npt.NDArray[np.bool_], capacity: int
+) -> int:
+    """Return bytes of the members that leave at least, by what is live at single steps."""
+    steps = steps_of_pool(problem, members, ~fixed, capacity)
+    if steps is None:
+        return max(0, select(problem, members).max_load - capacity)
+    return steps.more(np.ones(len(members), np.bool_), ~fixed) or 0
+
+
+def _with_fewest(
+    problem: PackingProblem,
+    members: IntArray,
+    movable: BoolArray,
+    capacity: int,
+    pack: Pack,
+    in_time: Callable[[], bool],
+    ids: IntArray,
+    result: PackingResult,
+) -> Spill:
+    """Search for fewer bytes that leave, or for the proof that there are none."""
+    gone = int(problem.size[members].sum() - problem.size[ids].sum())
+    steps = steps_of_pool(problem, members, movable, capacity)
+    if steps is None:
+        bound = max(0, select(problem, members).max_load - capacity)
+        return Spill(ids, result, min(bound, gone))
+    packed: list[PackingResult] = []
+
+    def packs(stays: BoolArray) -> bool | None:
+        packed.append(pack(members[stays], capacity, share=TRY_SHARE))
+        if _fits(packed[-1], capacity):
+            return True
+        return False if packed[-1].status is Status.INFEASIBLE else None
+
+    found = least_leaving(steps, gone, packs, in_time)
+    if found.stays is None:
+        return Spill(ids, result, found.bound)
+    return Spill(members[found.stays], packed[-1], found.bound)
 
 
 def _fits(result: PackingResult, capacity: int) -> bool:

@@ -369,3 +369,16 @@ def test_several_packings_are_one_json_object(
     assert [r["instance"] for r in records] == ["a", "b"]
     assert main(["pack", *map(str, paths), "-o", str(tmp_path / "c.csv")]) == 2
     assert "one packing at a time" in capsys.readouterr().err
+
+
+def test_pack_keeps_the_offsets_of_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.csv"
+    path.write_text("id,lower,upper,size,offset\na,0,4,8,4\nb,2,6,4,\nc,0,3,4,\n")
+    assert main(["pack", str(path), "--pins", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["offsets"]["a"], record["slab"], record["status"]) == (4, 16, "optimal")
+    path.write_text("id,lower,upper,size,offset\na,0,4,8,0\nb,2,6,4,4\n")
+    assert main(["pack", str(path), "--pins"]) == 2
+    assert "pinned buffers 'b' at [4, 8) and 'a' at [0, 8) overlap" in capsys.readouterr().err

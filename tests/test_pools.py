@@ -61,8 +61,8 @@ def test_without_capacities_each_slab_is_least(seed: int) -> None:
     assert result.spilled == ()
 
 
-def test_spilling_is_close_to_the_least_and_refuted_only_if_nothing_does() -> None:
-    best = refuted = spilled = missed = 0
+def test_fewest_bytes_are_spilled_and_refuted_only_if_nothing_does() -> None:
+    best = refuted = spilled = missed = proved = 0
     for seed in range(150):
         problem = random_problem(seed, buffers=5)
         capacities = (5 + seed % 9, 4 + seed % 7)
@@ -79,12 +79,14 @@ def test_spilling_is_close_to_the_least_and_refuted_only_if_nothing_does() -> No
         check(problem, pools, result)
         assert least is not None
         found = int(problem.size[list(result.spilled)].sum())
-        assert found >= least
+        assert result.spilled_bound <= least <= found == result.spilled_bytes
+        proved += found == result.spilled_bound > 0
         assert (result.stop_reason is StopReason.DECIDED) <= (found == 0)
         assert result.status is not Status.OPTIMAL or found == 0
         best += found == least
         spilled += found > 0
     assert (missed, refuted > 20, spilled > 40, best > 90) == (0, True, True, True)
+    assert proved == spilled
 
 
 def least_spilled(problem: PackingProblem, capacities: tuple[int, int]) -> int | None:
@@ -112,7 +114,7 @@ def test_pins_stay_in_their_pool() -> None:
     assert len(result.spilled) == 1
     refused = pack_pools(problem, [""] * 4, [Pool("fast", 11), Pool("slow")], limits=LIMITS)
     assert refused.status is Status.INFEASIBLE
-    assert "reach 12 bytes" in (refused.refuted or "")
+    assert "reach 12 bytes" in (refused.shortage.reason if refused.shortage else "")
 
 
 def test_gaps_and_spilling_go_together() -> None:

@@ -14,6 +14,9 @@ from optsched.errors import PlanError, UsageError
 if TYPE_CHECKING:
     from optsched.graph import Graph
 
+_STATED = ("peak", "slab", "slabs", "capacities")
+"""What a plan file says of itself that the replay confirms."""
+
 HELP = "replay a plan with the independent checker"
 
 
@@ -43,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(f"{args.plan}: an in-place plan: check it with --inplace")
         from optsched.check import check_plan
 
-        stated = {key: claims[key] for key in ("peak", "slab", "slabs") if key in claims}
+        stated = {key: claims[key] for key in _STATED if key in claims}
         checked = check_plan(graph, plan, **stated)
         if args.certificate is not None:
             proved = _check_bound(graph, args.certificate, checked.peak)
@@ -53,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         return exits.fail(str(error), exits.CHECK_FAILED)
     record: dict[str, Any] = {"valid": True, "peak": checked.peak, "slab": checked.slab}
     text = f"valid: peak {checked.peak:,} bytes, slab {checked.slab:,} bytes"
-    if len(checked.slabs) > 1:
+    if len(checked.slabs) > 1 or plan.pools:
         record["slabs"] = checked.slabs
         text += " in " + ", ".join(f"{pool!r} {slab:,}" for pool, slab in checked.slabs.items())
     if proved is not None:

@@ -12,6 +12,7 @@ from optsched.errors import UsageError
 
 if TYPE_CHECKING:
     from optsched.graph import Graph
+    from optsched.pools import Pool
     from optsched.result import Limits
 
 
@@ -57,3 +58,17 @@ def capacity(args: argparse.Namespace) -> int | None:
     from optsched.report.bytes import parse_bytes
 
     return None if args.capacity is None else parse_bytes(args.capacity)
+
+
+def pools(args: argparse.Namespace) -> list[Pool]:
+    """Return the slabs that --pool names, in order of preference."""
+    from optsched.pools import Pool
+    from optsched.report.bytes import parse_bytes
+
+    found = []
+    for text in args.pool:
+        name, given, size = text.partition("=")
+        if not name.strip():
+            raise UsageError(f"--pool wants NAME or NAME=CAPACITY, got {text!r}")
+        found.append(Pool(name.strip(), parse_bytes(size) if given else None))
+    return found

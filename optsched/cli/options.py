@@ -69,3 +69,14 @@ def add_input_bytes(parser: argparse.ArgumentParser) -> None:
         default="recorded",
         help="size of freed inputs in Inductor's files: as its estimate has it, or the tensor's",
     )
+
+
+def add_pool(parser: argparse.ArgumentParser) -> None:
+    """Add --pool, slabs in order of preference."""
+    parser.add_argument(
+        "--pool",
+        action="append",
+        default=[],
+        metavar="NAME[=CAPACITY]",
+        help="a slab; what one can not hold goes to the one given next; repeatable",
+    )

@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from optsched.cli import exits
-from optsched.cli.inputs import capacity, limits, protect
-from optsched.cli.options import add_limits
+from optsched.cli.inputs import capacity, limits, pools, protect
+from optsched.cli.options import add_limits, add_pool
 from optsched.cli.output import print_json, progress
 from optsched.errors import UsageError
 
@@ -28,12 +28,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", help="write the CSV with offsets here")
     parser.add_argument("--capacity", metavar="BYTES", help="stop at the first packing that fits")
     parser.add_argument(
-        "--pool",
-        action="append",
-        default=[],
-        metavar="NAME[=CAPACITY]",
-        help="a slab; what one can not hold goes to the one given next; repeatable",
+        "--pins", action="store_true", help="offsets in the file are where buffers must lie"
     )
+    add_pool(parser)
     parser.add_argument(
         "--reserve",
         action="append",
@@ -46,12 +43,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what the arguments ask for; return the exit code."""
-    pools = [_pool(text) for text in args.pool]
-    if pools and (args.capacity or args.reserve):
+    slabs = pools(args)
+    if slabs and (args.capacity or args.reserve):
         raise UsageError("--pool has its own capacities, and goes with no --capacity or --reserve")
     if args.output and len(args.packing) > 1:
         raise UsageError("--output takes one file: give one packing at a time")
-    answers = [_pack_file(args, path, pools) for path in args.packing]
+    answers = [_pack_file(args, path, slabs) for path in args.packing]
     if args.json:
         records = [record for record, _, _ in answers]
         print_json(records[0] if len(records) == 1 else {"results": records})
@@ -61,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _pack_file(
-    args: argparse.Namespace, path: str, pools: list[Pool]
+    args: argparse.Namespace, path: str, slabs: list[Pool]
 ) -> tuple[dict[str, Any], str, int]:
     """Return the record, the text and the exit code of one packing."""
     from optsched.formats import read_packing, write_packing
@@ -70,9 +67,9 @@ def _pack_file(
     from optsched.report.table import packing_text
 
     protect(args.output, path)
-    packing = read_packing(path)
-    if pools or any(packing.pools or ()):
-        return _pack_pools(args, packing, pools)
+    packing = read_packing(path, pins=args.pins)
+    if slabs or any(packing.pools or ()):
+        return _pack_pools(args, packing, slabs)
     regions = [_region(text) for text in args.reserve]
     with progress(f"{packing.problem.name}  ") as show:
         result = pack(
@@ -92,7 +89,7 @@ def _pack_file(
 
 
 def _pack_pools(
-    args: argparse.Namespace, packing: Packing, pools: list[Pool]
+    args: argparse.Namespace, packing: Packing, slabs: list[Pool]
 ) -> tuple[dict[str, Any], str, int]:
     from optsched.formats import write_packing
     from optsched.formats.minimalloc import with_pools
@@ -102,26 +99,16 @@ def _pack_pools(
     homes = packing.pools or ("",) * len(packing.problem)
     if args.capacity or args.reserve:
         raise UsageError("the buffers name pools: --capacity and --reserve would be unclear")
-    if not pools:
-        pools = [Pool(name) for name in dict.fromkeys(homes) if name]
+    if not slabs:
+        slabs = [Pool(name) for name in dict.fromkeys(homes) if name]
     with progress() as show:
-        result = pack_pools(packing.problem, homes, pools, limits=limits(args), on_event=show)
+        result = pack_pools(packing.problem, homes, slabs, limits=limits(args), on_event=show)
     names, offsets = result.places(len(packing.problem))
     if args.output and result.slab is not None:
         write_packing(args.output, with_pools(packing, names), offsets)
     record = pools_record(packing.problem, result)
     code = exits.exit_code(result.status, result.stop_reason)
     return record, pools_text(packing.problem, result), code
-
-
-def _pool(text: str) -> Pool:
-    from optsched.pools import Pool
-    from optsched.report.bytes import parse_bytes
-
-    name, given, capacity = text.partition("=")
-    if not name.strip():
-        raise UsageError(f"--pool wants NAME or NAME=CAPACITY, got {text!r}")
-    return Pool(name.strip(), parse_bytes(capacity) if given else None)
 
 
 def _region(text: str) -> Region:

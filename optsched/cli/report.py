@@ -138,12 +138,14 @@ def _solve(
         return replace(comparison.result, peak_bound=peak, slab_bound=slab), comparison
     from optsched.pipeline import solve
 
+    # A plan that spills is no plan of the graph in its own pools.
+    own = [plan for plan in plans if plan.placed(graph) == graph]
     with progress() as show:
         result = solve(
             graph,
             engine=args.engine,
             limits=limits(args),
-            warm_start=min(plans, key=lambda plan: plan.slab(graph), default=None),
+            warm_start=min(own, key=lambda plan: plan.slab(graph), default=None),
             on_event=show,
         )
     return result, None

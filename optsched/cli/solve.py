@@ -7,12 +7,15 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from optsched.cli import exits
-from optsched.cli.inputs import capacity, limits, protect, read_graph
-from optsched.cli.options import add_engine, add_inplace, add_input_bytes, add_limits
+from optsched.cli.inputs import capacity, limits, pools, protect, read_graph
+from optsched.cli.options import add_engine, add_inplace, add_input_bytes, add_limits, add_pool
 from optsched.cli.output import print_result, progress
+from optsched.errors import UsageError
 
 if TYPE_CHECKING:
     from optsched.graph import Graph
+    from optsched.plan import Plan
+    from optsched.pools import Pool
     from optsched.result import Result
 
 HELP = "choose order and offsets of a graph"
@@ -29,6 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-trace", action="store_true", help="keep in the plan how best and bound moved"
     )
+    add_pool(parser)
     add_engine(parser)
     add_limits(parser)
     add_input_bytes(parser)
@@ -37,15 +41,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what the arguments ask for; return the exit code."""
-    from optsched.formats import read_plan, write_plan
+    from optsched.formats import read_plan
     from optsched.pipeline import solve
-    from optsched.report.record import solve_record, trace_rows
+    from optsched.report.record import solve_record
     from optsched.report.table import result_text
 
+    slabs = pools(args)
+    if slabs and args.capacity:
+        raise UsageError("--pool has its own capacities, and goes with no --capacity")
     graph = read_graph(args, args.graph)
     protect(args.output, args.graph, args.warm_start)
     protect(args.certificate, args.graph, args.warm_start, args.output)
     warm_start = read_plan(args.warm_start, graph) if args.warm_start else None
+    if slabs:
+        return _solve_in_pools(args, graph, slabs, warm_start)
     with progress() as show:
         result = solve(
             graph,
@@ -56,18 +65,47 @@ def run(args: argparse.Namespace) -> int:
             warm_start=warm_start,
             on_event=show,
         )
-    record = solve_record(graph, result)
+    _write(args, graph, result, solve_record(graph, result), result_text(graph, result))
+    return exits.exit_code(result.status, result.stop_reason)
+
+
+def _solve_in_pools(
+    args: argparse.Namespace, graph: Graph, slabs: list[Pool], warm_start: Plan | None
+) -> int:
+    """Plan for several slabs with capacities."""
+    from optsched.pooled import solve_in_pools
+    from optsched.report.pools import pooled_record, pooled_text
+
+    with progress() as show:
+        found = solve_in_pools(
+            graph,
+            slabs,
+            objective=args.objective,
+            engine=args.engine,
+            limits=limits(args),
+            warm_start=warm_start,
+            on_event=show,
+        )
+    _write(args, graph, found.result, pooled_record(found), pooled_text(found))
+    return exits.exit_code(found.status, found.result.stop_reason)
+
+
+def _write(
+    args: argparse.Namespace, graph: Graph, result: Result, record: dict[str, Any], text: str
+) -> None:
+    """Write the files that were asked for, and print."""
+    from optsched.formats import write_plan
+    from optsched.report.record import trace_rows
+
     if args.keep_trace:
         record["trace"] = trace_rows(result.trace)
     if args.output and result.plan is not None:
         write_plan(args.output, graph, result.plan, record)
-    text = result_text(graph, result)
     if args.certificate:
         note = _certify(args, graph, result)
         record["certificate"] = note
         text += f"\n  certificate: {note['rung']}, no order below {note['bound']:,} bytes"
     print_result(args, record, text)
-    return exits.exit_code(result.status, result.stop_reason)
 
 
 def _certify(args: argparse.Namespace, graph: Graph, result: Result) -> dict[str, Any]:

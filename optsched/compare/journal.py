@@ -206,6 +206,8 @@ def _decode_result(record: Mapping[str, Any]) -> Result:
     for key, kind in _ENUMS.items():
         values[key] = None if values[key] is None else kind(values[key])
     if values["plan"] is not None:
-        values["plan"] = Plan(tuple(values["plan"]["order"]), tuple(values["plan"]["offsets"]))
+        plan = values["plan"]
+        pools = tuple(plan.get("pools", ()))
+        values["plan"] = Plan(tuple(plan["order"]), tuple(plan["offsets"]), pools)
     values["trace"] = tuple(Event(*event) for event in values["trace"])
     return Result(**values)

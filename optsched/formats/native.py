@@ -31,7 +31,7 @@ _OP_KEYS = {"name", "kind", "reads", "uses", "writes", "control", "workspace"}
 _BUFFER_KEYS = {field.name for field in fields(Buffer)}
 _INPLACE_KEYS = {"op", "output", "input"}
 _PLAN_KEYS = {
-    *("format", "graph", "order", "offsets", "slabs", "versions", "trace"),
+    *("format", "graph", "order", "offsets", "slabs", "pool", "capacities", "versions", "trace"),
     *NUMBERS,
     *BOUNDS,
     *NOTES,
@@ -242,7 +242,8 @@ def plan_document(
         there are several pools, the slab of each is written too.
     claims
         What else is known: the keys in :data:`BOUNDS`, :data:`NOTES`, `versions` and `trace` are
-        written where they are not None, all others ignored. Peak and slab are the plan's own.
+        written where they are not None, all others ignored. Peak and slab are the plan's own. So
+        are `capacities` where the plan says in which pool each buffer lies.
     """
     known = {**(claims or {}), "peak": plan.peak(graph), "slab": plan.slab(graph)}
     known.setdefault("memory_model", graph.memory_model)
@@ -251,8 +252,15 @@ def plan_document(
         if known.get(key) is not None:
             document[key] = known[key]
     slabs = plan.slabs(graph)
-    if len(slabs) > 1:
+    if len(slabs) > 1 or plan.pools:
         document["slabs"] = slabs
+    if plan.pools:
+        document["capacities"] = dict(known.get("capacities") or {})
+        document["pool"] = {
+            graph.buffers[b].name: plan.pools[b]
+            for b, offset in enumerate(plan.offsets)
+            if offset is not None and graph.roots[b] == b
+        }
     document["order"] = [graph.ops[v].name for v in plan.order]
     document["offsets"] = {
         graph.buffers[b].name: offset
@@ -286,16 +294,19 @@ def read_plan_document(graph: Graph, document: object) -> tuple[Plan, dict[str, 
     claims |= {key: top.count(key) for key in NUMBERS}
     claims |= {key: top.count(key) for key in BOUNDS if key in top.value}
     claims |= {key: top.text(key) for key in NOTES if key in top.value}
-    if "slabs" in top.value:
-        slabs = Record(top.mapping("slabs"), "slabs")
-        claims["slabs"] = {pool: slabs.count(pool) for pool in slabs.value}
+    for key in ("slabs", "capacities"):
+        if key in top.value:
+            bytes_ = Record(top.mapping(key), key)
+            claims[key] = {pool: bytes_.count(pool) for pool in bytes_.value}
     if "versions" in top.value:
         versions = Record(top.mapping("versions"), "versions")
         claims["versions"] = {key: versions.text(key) for key in versions.value}
     if "trace" in top.value:
         claims["trace"] = [_read_event(i, x) for i, x in enumerate(top.items("trace"))]
     order = tuple(_planned_id(graph, graph.op_ids, x, "op") for x in top.texts("order"))
-    return Plan(order, _read_offsets(graph, Record(top.mapping("offsets"), "offsets"))), claims
+    offsets = _read_offsets(graph, Record(top.mapping("offsets"), "offsets"))
+    pools = _read_pools(graph, Record(top.mapping("pool"), "pool")) if "pool" in top.value else ()
+    return Plan(order, offsets, pools), claims
 
 
 def _read_event(number: int, value: object) -> dict[str, Any]:
@@ -314,6 +325,17 @@ def _read_offsets(graph: Graph, record: Record) -> tuple[int | None, ...]:
             root = graph.buffers[graph.roots[b]].name
             raise PlanError(f"plan gives view {name!r} an offset: only its root {root!r} has one")
         placed[b] = record.count(name)
+    return tuple(placed[root] for root in graph.roots)
+
+
+def _read_pools(graph: Graph, record: Record) -> tuple[str, ...]:
+    placed = [graph.buffers[root].pool for root in graph.roots]
+    for name in record.value:
+        b = _planned_id(graph, graph.buffer_ids, name, "buffer")
+        if graph.roots[b] != b:
+            root = graph.buffers[graph.roots[b]].name
+            raise PlanError(f"plan gives view {name!r} a pool: it lies in that of {root!r}")
+        placed[b] = record.text(name)
     return tuple(placed[root] for root in graph.roots)
 
 

@@ -12,7 +12,8 @@ from optsched.bounds import peak_lower_bound
 from optsched.graph import Graph
 from optsched.liveness import timeline
 from optsched.packer import PackingResult
-from optsched.problem import PackingProblem, packing_problem
+from optsched.pools import Shortage
+from optsched.problem import PackingProblem, packing_problem, select
 from optsched.result import Result, Status
 
 SHOWN = 5
@@ -85,13 +86,37 @@ def packing_refusal(problem: PackingProblem, result: PackingResult) -> Refusal |
     """
     if result.capacity is None or result.status is not Status.INFEASIBLE:
         return None
+    most = max(result.capacity, problem.max_load)
+    culprits, where = _packing_culprits(problem, most)
+    return Refusal(result.slab_bound, result.capacity, culprits, where)
+
+
+def all_orders_refusal(graph: Graph, result: Result, shortage: Shortage) -> Refusal:
+    """Return why no order has room; the culprits are a single buffer, or live where it is full."""
+    if len(shortage.ids) == 1:
+        culprits, where = _named(graph, shortage.ids.tolist()), "and larger than that"
+    else:
+        culprits, where = _graph_culprits(graph, result, shortage.available)
+    return Refusal(shortage.required, shortage.available, culprits, where)
+
+
+def pool_refusal(problem: PackingProblem, shortage: Shortage) -> Refusal:
+    """Return a pool's shortage, or that of all of them, with the culprits of its buffers."""
+    part = select(problem, shortage.ids)
+    culprits, where = _packing_culprits(part, max(shortage.available, part.max_load))
+    return Refusal(shortage.required, shortage.available, culprits, where)
+
+
+def _packing_culprits(
+    problem: PackingProblem, most: int
+) -> tuple[tuple[tuple[str, int], ...], str]:
+    """Return a buffer pinned so that it ends above `most`, or what is live at the fullest step."""
     for i in np.flatnonzero((problem.pin >= 0) & (problem.end > problem.start)).tolist():
-        if problem.pin[i] + problem.size[i] > max(result.capacity, problem.max_load):
+        if problem.pin[i] + problem.size[i] > most:
             where = f"and pinned to offset {problem.pin[i]:,}"
-            culprits = _largest([(problem.names[i], int(problem.size[i]))])
-            return Refusal(result.slab_bound, result.capacity, culprits, where)
+            return _largest([(problem.names[i], int(problem.size[i]))]), where
     step, culprits = _fullest(problem)
-    return Refusal(result.slab_bound, result.capacity, culprits, f"at step {step}")
+    return culprits, f"at step {step}"
 
 
 def _graph_culprits(

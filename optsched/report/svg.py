@@ -20,6 +20,7 @@ def slab_picture(graph: Graph, plan: Plan) -> str:
     Where there are several pools their slabs are drawn one above the other. The line is the live
     bytes while each step runs: where it touches the top, the slab is full.
     """
+    graph = plan.placed(graph)
     steps = max(1, len(graph.ops))
     slab = max(1, plan.slab(graph))
     across, up = _WIDTH / steps, _HEIGHT / slab

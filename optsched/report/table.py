@@ -21,6 +21,13 @@ _PROOF_WORDS = {
 
 def result_text(graph: Graph, result: Result) -> str:
     """Return a result in a few lines of words."""
+    lines = result_lines(graph, result)
+    lines.append(f"  {result.status} ({result.stop_reason}) after {result.runtime:.2f} s")
+    return "\n".join(lines)
+
+
+def result_lines(graph: Graph, result: Result) -> list[str]:
+    """Return a result's lines but for the last, which says how it ended."""
     lines = [
         f"{graph.name}: {len(graph.ops)} ops, {len(graph.buffers)} buffers"
         f"  (memory model: {graph.memory_model})"
@@ -41,8 +48,7 @@ def result_text(graph: Graph, result: Result) -> str:
         lines.append(f"  a solver claims a bound of {result.claimed_bound:,} bytes")
     if result.capacity is not None:
         lines.append(f"  {_capacity_line(result, refusal(graph, result))}")
-    lines.append(f"  {result.status} ({result.stop_reason}) after {result.runtime:.2f} s")
-    return "\n".join(lines)
+    return lines
 
 
 def _value_line(value: int | None, bound: int, proof: Proof | None) -> str:

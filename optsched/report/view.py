@@ -97,6 +97,7 @@ def view(graph: Graph, plan: Plan, name: str) -> View:
         If the plan breaks a rule.
     """
     checked = check_plan(graph, plan)
+    graph = plan.placed(graph)
     ranges = live_ranges(graph, plan.order)
     running = timeline(graph, plan.order).running
     if not len(running):
