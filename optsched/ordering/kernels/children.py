@@ -14,7 +14,9 @@ from optsched.ordering.kernels.cut import best_selection
 from optsched.ordering.kernels.state import (
     LIVE,
     READY,
+    WIDE,
     State,
+    close_nearby,
     close_state,
     look_ahead,
     place,
@@ -77,6 +79,8 @@ def try_move(
     moves[count] = v
     if not task.close:
         return count + 1
+    if state.tally[READY] > WIDE:
+        return close_nearby(net, state, task.forward, budget, moves, count)
     return close_state(net, state, task.forward, budget, moves, count + 1)
 
 
@@ -215,7 +219,7 @@ def find_children(
             child[0], child[1], child[2] = child[3 * count - 3], end, child[3 * count - 1]
             return single_child(net, state, arena, task, s, scratch, counters)
     arena.need[s] = need
-    if task.probe > 1:
+    if task.probe > 1 and ready <= WIDE:
         for i in range(count):
             first, end = child[3 * i], child[3 * i + 1]
             for k in range(first, end):
