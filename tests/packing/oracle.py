@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ortools.sat.python import cp_model
 
 from optsched.problem import PackingProblem
+from optsched.reserved import Region
 
 
-def least_slab(problem: PackingProblem, seconds: float = 60.0) -> int | None:
+def least_slab(
+    problem: PackingProblem, seconds: float = 60.0, regions: Sequence[Region] = ()
+) -> int | None:
     """Return the least slab, or None if there is no packing.
+
+    Each region keeps each rectangle that it meets in time away by itself: regions may overlap.
 
     Raises
     ------
@@ -18,6 +25,8 @@ def least_slab(problem: PackingProblem, seconds: float = 60.0) -> int | None:
     model = cp_model.CpModel()
     n = len(problem)
     top = int(problem.size.sum() + problem.alignment.sum() + max(0, problem.pin.max(initial=0)))
+    # Above all regions there is room for everything.
+    top += max((region.high for region in regions), default=0)
     slab = model.new_int_var(0, top, "slab")
     offset = []
     for i in range(n):
@@ -38,6 +47,19 @@ def least_slab(problem: PackingProblem, seconds: float = 60.0) -> int | None:
                     model.new_interval_var(offset[i] + low, high - low, offset[i] + high, "")
                 )
         model.add_no_overlap(live)
+    first, last = int(problem.start.min(initial=0)), int(problem.end.max(initial=0))
+    for region in regions:
+        start = first if region.start is None else max(first, region.start)
+        end = last if region.end is None else min(last, region.end)
+        if start >= end:
+            continue
+        model.add(slab >= region.high)
+        taken = model.new_fixed_size_interval_var(region.low, region.high - region.low, "")
+        for j, i in enumerate(parts.owner.tolist()):
+            low, high = int(parts.low[j]), int(parts.high[j])
+            if max(start, parts.start[j]) < min(end, parts.end[j]) and high > low:
+                part = model.new_interval_var(offset[i] + low, high - low, offset[i] + high, "")
+                model.add_no_overlap([part, taken])
     model.minimize(slab)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1

@@ -1,0 +1,174 @@
+"""Exactness of `pack` where everything a buffer may ask for comes together.
+
+    python -m experiments.packing_exactness.combinations [--problems 2000] [--seed 1]
+
+Question: are the slab of `pack`, its proof and its answer to "does it fit?" what CP-SAT says,
+whatever is combined? Of alignment, pins, gaps, windows and reserved regions each problem has its
+own; the regions may overlap, end before the last step and reach over the slab. Each problem is
+packed twice: for the least slab, and under a capacity near it. Brute force tries every offset of
+the smallest ones without regions. A pin inside a region must be refused, and no other problem.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+
+from optsched.check import check_packing
+from optsched.errors import GraphError
+from optsched.packer import PackingResult, pack
+from optsched.problem import PackingProblem
+from optsched.reserved import Region
+from optsched.result import Limits, Status
+from tests import brute
+from tests.packing.instances import random_problem
+from tests.packing.oracle import least_slab
+
+TINY, TINY_BYTES = 6, 24
+"""Buffers and bytes of a slab that brute force can take."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--problems", type=int, default=2000)
+    parser.add_argument("--seconds", type=float, default=20.0, help="limit per problem")
+    parser.add_argument("--buffers", type=int, nargs=2, default=(5, 10), metavar=("LOW", "HIGH"))
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    started = time.perf_counter()
+    count, wrong = run(args.problems, tuple(args.buffers), args.seed, args.seconds)
+    print(f"{args.problems} problems: " + ", ".join(f"{n} {what}" for what, n in count.items()))
+    print(f"{len(wrong)} wrong, {time.perf_counter() - started:.0f} s")
+    print("\n".join(wrong))
+    return 1 if wrong else 0
+
+
+def run(
+    problems: int, buffers: tuple[int, int], seed: int, seconds: float
+) -> tuple[Counter[str], list[str]]:
+    """Pack random problems and compare; return what was counted, and what is wrong."""
+    count: Counter[str] = Counter()
+    wrong: list[str] = []
+    for number in range(problems):
+        random = np.random.default_rng([seed, number])
+        kind = "".join(letter for letter in "apgwr" if random.random() < 0.5)
+        size = int(random.integers(buffers[0], buffers[1] + 1))
+        problem = random_problem(random, kind, size)
+        regions = random_regions(random, problem) if "r" in kind else []
+        try:
+            trouble = compare(problem, regions, random, seconds, count)
+        except TimeoutError:
+            count["oracle open"] += 1
+            continue
+        if trouble is not None:
+            wrong.append(f"number {number}, kind {kind!r}, {trouble}: {regions}, {problem}")
+    return count, wrong
+
+
+def random_regions(random: np.random.Generator, problem: PackingProblem) -> list[Region]:
+    """One to three regions about as high as the load, half of them for some steps only."""
+    load, last = max(1, problem.max_load), int(problem.end.max())
+    found = []
+    for _ in range(int(random.integers(1, 4))):
+        low = int(random.integers(0, load + 1))
+        high = low + int(random.integers(1, 1 + max(1, load // 3)))
+        start = int(random.integers(0, last)) if random.random() < 0.5 else None
+        end = None if start is None else int(random.integers(start + 1, last + 3))
+        found.append(Region(low, high, start, end))
+    return found
+
+
+def compare(
+    problem: PackingProblem,
+    regions: list[Region],
+    random: np.random.Generator,
+    seconds: float,
+    count: Counter[str],
+) -> str | None:
+    """Return what the oracles contradict, if anything."""
+    limits = Limits(seconds=seconds)
+    least = least_slab(problem, seconds, regions)
+    try:
+        result = pack(problem, reserved=regions, limits=limits)
+    except GraphError:
+        count["refused"] += 1
+        return None if least is None else f"refused, but {least} bytes do"
+    if least is None:
+        return "packed what can not be"
+    count["above load"] += least > problem.max_load
+    count["with regions"] += bool(regions)
+    count["not closed"] += result.status is not Status.OPTIMAL
+    trouble = contradiction(problem, regions, result, least)
+    if trouble is None and not regions and len(problem) <= TINY and least <= TINY_BYTES:
+        count["brute force"] += 1
+        if brute.least_slab(problem) != least:
+            trouble = "brute force disagrees"
+    return trouble or compare_capacity(problem, regions, least, random, seconds, count)
+
+
+def compare_capacity(
+    problem: PackingProblem,
+    regions: list[Region],
+    least: int,
+    random: np.random.Generator,
+    seconds: float,
+    count: Counter[str],
+) -> str | None:
+    """Ask whether it fits into a little more or less than the least slab."""
+    capacity = max(1, least + int(random.integers(-3, 3)))
+    # Bytes from the capacity on are out of reach: regions end there.
+    clipped = [
+        replace(region, high=min(region.high, capacity))
+        for region in regions
+        if region.low < capacity
+    ]
+    needed = least_slab(problem, seconds, clipped) if clipped != regions else least
+    fits = needed is not None and needed <= capacity
+    try:
+        result = pack(problem, capacity=capacity, reserved=regions, limits=Limits(seconds=seconds))
+    except GraphError:
+        return f"refused at capacity {capacity}"
+    count["fits" if fits else "does not fit"] += 1
+    count["not decided"] += result.status is Status.UNKNOWN
+    if result.status is Status.INFEASIBLE and fits:
+        return f"called infeasible at {capacity}, but {needed} bytes do"
+    if result.status in (Status.OPTIMAL, Status.FEASIBLE):
+        if not fits:
+            return f"fits in {capacity}, but {needed} bytes are needed"
+        assert result.slab is not None
+        return contradiction(problem, clipped, result, needed or 0)
+    return None
+
+
+def contradiction(
+    problem: PackingProblem, regions: list[Region], result: PackingResult, least: int
+) -> str | None:
+    """What the least slab contradicts of a packing, its bound and its proof."""
+    if result.offsets is None or result.slab is None:
+        return "no packing"
+    check_packing(problem, result.offsets.tolist())
+    parts = problem.parts
+    for region in regions:
+        for j, i in enumerate(parts.owner.tolist()):
+            place = int(result.offsets[i])
+            apart = place + parts.high[j] <= region.low or region.high <= place + parts.low[j]
+            in_time = (region.start is None or region.start < parts.end[j]) and (
+                region.end is None or parts.start[j] < region.end
+            )
+            there = parts.low[j] < parts.high[j] and parts.start[j] < parts.end[j]
+            if there and in_time and not apart:
+                return f"{problem.names[i]} lies in region {region}"
+    if not result.slab_bound <= least <= result.slab:
+        return f"slab {result.slab}, bound {result.slab_bound}, least {least}"
+    if result.status is Status.OPTIMAL and result.slab != least:
+        return f"called optimal at {result.slab}, least {least}"
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
