@@ -12,6 +12,7 @@ from heuristics import PACKINGS
 from heuristics.portfolio import packing_turn, packings_left_out
 from optsched.arrays import IntArray
 from optsched.check import check_packing
+from optsched.core_fill import core_packings
 from optsched.errors import GraphError, PlanError
 from optsched.problem import PackingProblem, select
 from optsched.reserved import Region, with_reserved
@@ -96,6 +97,7 @@ def pack(
     try:
         for stage in (
             search.run_heuristics,
+            search.run_core,
             search.run_engine,
             search.run_hill_climb,
             search.run_cpsat,
@@ -180,6 +182,14 @@ class _Search:
             if name != "hill_climb":
                 self.offer(PACKINGS[name](self.problem), name)
 
+    def run_core(self) -> None:
+        """Pack the large ones of many buffers exactly, and the others around them."""
+        enough = max(self.bound, self.capacity or 0)
+        for name, offsets in core_packings(self.problem, enough, self.limits_left):
+            self.offer(offsets, name)
+            if self.done():
+                return
+
     def run_hill_climb(self) -> None:
         """Try the one packer that is slower than a search that succeeds."""
         if "hill_climb" not in packing_turn(len(self.problem)) or self.limits_left().seconds == 0:
@@ -237,12 +247,12 @@ class _Search:
             elapsed = time.perf_counter() - self.started
             self.on_event(Event(elapsed, value, max(self.bound, event.bound), event.source))
 
-    def limits_left(self) -> Limits:
-        """The limits of a stage that starts now."""
+    def limits_left(self, share: float = 1.0) -> Limits:
+        """The limits of a stage that starts now, or of one that may take a share of them."""
         if self.limits.seconds is None:
             return self.limits
         left = self.limits.seconds - (time.perf_counter() - self.started)
-        return replace(self.limits, seconds=max(0.0, left))
+        return replace(self.limits, seconds=share * max(0.0, left))
 
     def result(self) -> PackingResult:
         """Put together what is known."""

@@ -13,13 +13,15 @@ import numpy as np
 from heuristics.portfolio import candidate_orders
 from optsched.arrays import IntArray
 from optsched.bounds import peak_lower_bound
+from optsched.core_fill import core_packings
 from optsched.errors import GraphError, UsageError
+from optsched.liveness import peak_memory
 from optsched.pairing import Pairs, pair_choices
 from optsched.plan import make_plan
-from optsched.problem import packing_problem, select
+from optsched.problem import PackingProblem, packing_problem, select
 from optsched.result import Objective, Proof, StopReason
 from optsched.run import Run
-from optsched.slabs import pins_clash, pool_rows, roof
+from optsched.slabs import pinned_bytes, pins_clash, pool_rows, roof
 
 JOINT_OPS = 60
 """Up to this many ops the joint model is worth starting by itself."""
@@ -134,6 +136,10 @@ def _pack_choice(run: Run, order: IntArray, taken: Pairs, share: float) -> None:
     least = sum(select(problem, row).max_load for row in rows)
     if run.plan is not None and least >= run.slab and (run.graph.in_place or len(rows) > 1):
         return
+    if len(rows) == 1:
+        _fill_around_core(run, order, taken, problem)
+        if run.done():
+            return
     offsets, reasons = np.zeros(len(problem), np.int64), set()
     for number, row in enumerate(rows):
         outcome = solve_packing(
@@ -153,6 +159,18 @@ def _pack_choice(run: Run, order: IntArray, taken: Pairs, share: float) -> None:
         run.packed.add(key)
     if StopReason.INTERRUPTED in reasons:
         raise KeyboardInterrupt
+
+
+def _fill_around_core(run: Run, order: IntArray, taken: Pairs, problem: PackingProblem) -> None:
+    enough = max(problem.max_load, pinned_bytes(run.graph), run.capacity or 0)
+    if run.plan is not None and run.slab <= enough:
+        return
+    peak = peak_memory(run.graph, order)
+    for name, offsets in core_packings(problem, enough, run.limits_left):
+        if run.is_better(peak, problem.slab_size(offsets)):
+            run.offer(make_plan(run.graph, order, offsets, taken), name)
+        if run.done() or run.slab <= enough:
+            return
 
 
 def all_orders(run: Run) -> None:
