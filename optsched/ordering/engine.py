@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,6 +22,7 @@ from optsched.ordering.problem import OutOfTimeError, Problem
 from optsched.ordering.relations import TOO_MANY, related
 from optsched.ordering.rules import ALL_RULES, Rules, Statistics
 from optsched.ordering.sets import set_bound
+from optsched.ordering.sibling import Sibling
 from optsched.ordering.windows import Windows
 from optsched.result import Event, Limits, OnEvent, Proof, StopReason
 
@@ -91,7 +94,8 @@ def solve_order(
     graph
         The graph.
     limits
-        Without a time limit the answer is a function of the input.
+        With one worker and no time limit the answer is a function of the input. With more, two
+        threads share orders and bounds once a first search has failed.
     warm_start
         A known order; the better, the sooner the end.
     bound
@@ -108,11 +112,16 @@ def solve_order(
     """
     run = _Run(graph, limits, warm_start, bound, rules, on_event)
     try:
-        reason = run.solve()
+        try:
+            reason = run.solve()
+        finally:
+            run.dismiss()
     except OutOfTimeError:
         reason = StopReason.TIME_LIMIT
     except KeyboardInterrupt:
         reason = StopReason.INTERRUPTED
+    if run.bound >= run.peak and reason is not StopReason.INTERRUPTED:
+        reason = StopReason.PROVED
     run.problem.collect()
     proof = run.proof if run.peak == run.bound else None
     return OrderOutcome(
@@ -140,13 +149,18 @@ class _Run:
         order = topological(net) if warm_start is None else [int(v) for v in warm_start]
         self.order, self.peak = order, peak_memory(graph, order)
         self.bound, self.proof = bound, Proof.BOUND
-        self.deadline, self.seed = deadline, limits.seed
+        self.deadline, self.seed, self.workers = deadline, limits.seed, limits.workers
+        self.other: _Run | None = None
+        self.sibling: Sibling | None = None
         self.windows: Windows | None = None
         self.annealer: Annealer | None = None
         self.decider: Decider | None = None
         self.report("warm start")
 
     def report(self, source: str) -> None:
+        other = self.other
+        if other and max(self.bound, other.bound) >= min(self.peak, other.peak):
+            other.problem.ended.set()
         if self.on_event is not None:
             seconds = time.monotonic() - self.started
             self.on_event(Event(seconds, self.peak, self.bound, source))
@@ -162,7 +176,10 @@ class _Run:
 
     def take_order(self, order: Sequence[int], source: str) -> None:
         """Take an order of the contracted problem if it is better."""
-        full = self.small.expand(order)
+        self.take_whole(self.small.expand(order), source)
+
+    def take_whole(self, full: list[int], source: str) -> None:
+        """Take an order of the whole problem if it is better."""
         peak = peak_memory(self.graph, full)
         if peak < self.peak:
             self.order, self.peak = full, peak
@@ -191,8 +208,10 @@ class _Run:
         self.search(effort * EFFORT_GROWTH)
         self.anneal(effort * EFFORT_GROWTH)
         self.improve(effort // 8)
+        self.hire(effort)
         self.narrow()
         while self.bound < self.peak and effort < MOST_STATES:
+            self.meet()
             self.anneal(effort * EFFORT_GROWTH)
             self.improve(effort // 8)
             if self.decider is None:
@@ -202,6 +221,57 @@ class _Run:
                 self.settle(effort)
                 effort *= EFFORT_GROWTH
         return StopReason.PROVED if self.bound >= self.peak else StopReason.EXHAUSTED
+
+    def hire(self, states: int) -> None:
+        """Let a second worker look for orders from here on, if there may be one."""
+        if self.workers < 2 or self.bound >= self.peak:
+            return
+        order = self.small.shrink(self.order)
+        other = copy(self)
+        other.on_event, other.other = None, self
+        other.problem = replace(self.problem, statistics=Statistics(), ended=threading.Event())
+        if self.annealer is not None:
+            other.annealer = Annealer(other.problem, order, self.seed + 1)
+        if self.windows is not None:
+            other.windows = Windows(other.problem, order, self.seed + 1)
+        if self.decider is not None:
+            other.decider = Decider(other.problem, self.decider.above, self.decider.during)
+        self.annealer = self.windows = None
+        self.other = other
+        self.sibling = Sibling(lambda: other.seek(states), other.problem.ended)
+
+    def seek(self, states: int) -> None:
+        """What a second worker does: look for orders, and decide budgets far from the bound."""
+        while self.bound < self.peak and states < MOST_STATES:
+            self.meet()
+            self.anneal(states * EFFORT_GROWTH)
+            self.improve(states // 8)
+            if self.decider is not None:
+                self.halve(states)
+            states *= EFFORT_GROWTH
+
+    def meet(self) -> None:
+        """Take what the other worker has found; each changes what is its own only.
+
+        An order is looked at afresh. A bound is a bound, whatever has become of the rest since.
+        """
+        other = self.other
+        if other is not None and other.peak < self.peak:
+            self.take_whole(other.order, "second worker")
+        if other is not None and other.bound > self.bound:
+            self.raise_bound(other.bound, Proof.SEARCH, "second worker")
+
+    def dismiss(self) -> None:
+        """Let the second worker end, and keep what it found."""
+        if self.sibling is None or self.other is None:
+            return
+        try:
+            self.sibling.dismiss()
+        finally:
+            self.sibling = None
+            self.meet()
+        self.other.problem.collect()
+        self.problem.statistics.add(self.other.problem.statistics)
 
     def prepare(self) -> None:
         """Set up what an easy problem needs not: walks, windows, relations, set bounds."""
@@ -232,11 +302,17 @@ class _Run:
             self.take_answer(answer, self.peak - 1, "search")
 
     def settle(self, states: int) -> None:
-        """Decide budgets between the bound and the peak, as long as that brings them together."""
+        """Decide budgets between the bound and the peak."""
         self.climb(states)
+        if self.sibling is None:
+            self.halve(states)
+
+    def halve(self, states: int) -> None:
+        """Decide budgets in the middle and at the top as long as that brings the ends together."""
         tried: set[int] = set()
         turn = 0
         while self.bound < self.peak and turn < len(EIGHTHS):
+            self.meet()
             budget = self.bound + (self.peak - 1 - self.bound) * EIGHTHS[turn] // 8
             turn += 1
             if budget not in tried:
@@ -251,6 +327,7 @@ class _Run:
         assert self.decider is not None
         step = (self.peak - self.bound) // FIRST_STEP
         while self.bound < self.peak:
+            self.meet()
             step = max(step, 1)
             budget = min(self.bound + step, self.peak) - 1
             bound, budget = self.bound, self.decider.begun(budget, self.bound)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ TWIN_OPS = 60
 
 
 class OutOfTimeError(Exception):
-    """The deadline came."""
+    """The deadline came, or another worker settled what was to be found out."""
 
 
 @dataclass
@@ -45,6 +46,8 @@ class Problem:
         Shape `(n,)`: how likely an op is to force many bytes; by default, how high it rises.
     statistics
         Added to.
+    ended
+        Set where nothing is left to be found out: looks at the clock then end as at the deadline.
     """
 
     net: Net
@@ -53,6 +56,7 @@ class Problem:
     deadline: float | None = None
     priority: IntArray | None = None
     statistics: Statistics = field(default_factory=Statistics)
+    ended: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         rng = np.random.default_rng(0)
@@ -87,7 +91,9 @@ class Problem:
         return int(peak), during
 
     def check_time(self) -> None:
-        """Raise if the deadline has come."""
+        """Raise if the deadline has come, or there is nothing left to do."""
+        if self.ended.is_set():
+            raise OutOfTimeError
         if self.deadline is not None and time.monotonic() > self.deadline:
             raise OutOfTimeError
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +116,10 @@ class Statistics:
     walked: int = 0
     lowered: int = 0
     table_bytes: int = 0
+
+    def add(self, other: Statistics) -> None:
+        """Add what a second worker did on the same problem."""
+        for name in (field.name for field in fields(self)):
+            mine, others = getattr(self, name), getattr(other, name)
+            shared = name in ("ops", "merged", "segments", "table_bytes")
+            setattr(self, name, max(mine, others) if shared else mine + others)
