@@ -8,6 +8,7 @@ from types import FunctionType
 from typing import Any, cast
 
 import numpy as np
+import pytest
 from llvmlite.binding import Linkage
 
 from optsched.jit import SMALL, SMALL_WARM, Kernel, inner, kernel
@@ -73,7 +74,9 @@ def with_globals(source: Kernel[..., int], **changed: object) -> Kernel[..., int
     function = source.function
     assert isinstance(function, FunctionType)
     names = {**function.__globals__, **changed}
-    return Kernel(FunctionType(function.__code__, names, function.__name__))
+    changed_function = FunctionType(function.__code__, names, function.__name__)
+    changed_function.__annotations__ = function.__annotations__
+    return Kernel(changed_function)
 
 
 def test_fingerprint_follows_code_callees_and_constants() -> None:
@@ -105,3 +108,60 @@ def test_what_became_part_of_a_kernel_stays_its_own() -> None:
     shared = {x.name for x in functions if x.linkage == Linkage.linkonce_odr}
     assert [x for x in shared if "ordered" in x]
     assert not [x for x in shared if "ordered" not in x and not x.startswith("NRT_")]
+
+
+@inner
+def negate(values: np.ndarray, k: int) -> None:
+    row = values[k]
+    for i in range(len(row)):
+        row[i] = -row[i]
+
+
+@kernel
+def negate_all(values: np.ndarray) -> int:
+    for k in range(values.shape[0]):
+        negate(values, k)
+    return int(values[0, 0])
+
+
+@kernel
+def tail(values: np.ndarray) -> np.ndarray:
+    return values[1:]
+
+
+@kernel
+def first_of_tail(values: np.ndarray) -> int:
+    return int(tail(values)[0])
+
+
+@kernel
+def first_of_sum(a: np.ndarray, b: np.ndarray) -> int:
+    return int((a + b)[0])
+
+
+def names_in(source: Kernel[..., Any]) -> set[str]:
+    library = next(iter(cast(Any, source.compiled).overloads.values())).library
+    return {x.name for x in library._get_module_for_linking().functions}
+
+
+def test_references_are_counted_only_where_arrays_are_made_or_returned() -> None:
+    assert negate_all.counts_references  # this module has numpy
+    free = with_globals(negate_all, np=None, negate=inner(with_globals(negate, np=None).function))
+    assert not free.counts_references
+    assert free.fingerprint != negate_all.fingerprint
+    for source in (free, negate_all):
+        values = np.arange(6).reshape(2, 3)
+        assert source.compiled(values) == 0
+        assert values.tolist() == [[0, -1, -2], [-3, -4, -5]]
+    assert "NRT_incref" not in names_in(free)
+    lean_tail = with_globals(tail, np=None)
+    assert lean_tail.counts_references
+    assert with_globals(first_of_tail, np=None, tail=lean_tail).counts_references
+    assert first_of_tail.compiled(np.array([3, 1])) == 1
+
+
+def test_arrays_made_without_counting_are_refused() -> None:
+    lean = with_globals(first_of_sum, np=None)
+    with pytest.raises(Exception, match="NRT required"):
+        lean.compiled(np.arange(3), np.arange(3))
+    assert first_of_sum.compiled(np.arange(3), np.arange(3)) == 0
