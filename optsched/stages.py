@@ -175,15 +175,16 @@ def _fill_around_core(run: Run, order: IntArray, taken: Pairs, problem: PackingP
 
 def all_orders(run: Run) -> None:
     """Each order of a small graph, packed or refuted: a proof where the slab exceeds the peak."""
-    if len(run.graph.ops) > JOINT_OPS or run.graph.in_place:
+    if len(run.graph.ops) > JOINT_OPS:
         return
-    if run.plan is not None and not run.asks_for_slab():
+    if run.plan is not None and run.objective is Objective.PEAK and run.capacity is None:
         return
-    from optsched.joint import exhaust
+    from optsched.joint import exhaust, exhaust_inplace
 
     # Pins may have refused all orders so far; with this much room they alone can.
     below = roof(run.graph) if run.plan is None else run.slab - 1
-    found = exhaust(
+    search = exhaust_inplace if run.graph.in_place else exhaust
+    found = search(
         run.graph,
         below if run.capacity is None else run.capacity,
         floor=run.slab_bound,

@@ -72,6 +72,7 @@ class Decider:
             values.tobytes()
             for values in (problem.start, problem.end, problem.size, problem.alignment, problem.pin)
         )
+        key += repr(problem.gaps).encode()
         if key not in self.known:
             outcome = self._ask(problem, None)
             if outcome is None:

@@ -1,0 +1,91 @@
+"""The least slab in place: all orders, all choices of pairs, against exhaustion by the oracle."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from optsched.builder import GraphBuilder
+from optsched.check import check_plan
+from optsched.graph import Graph
+from optsched.joint import exhaust_inplace
+from optsched.joint.inplace import matchings
+from optsched.pipeline import solve
+from optsched.plan import Plan
+from optsched.result import Limits, Status, StopReason
+from optsched.slabs import roof
+from tests import brute
+from tests.generators import PLANNABLE, random_graph
+
+
+def tiny_graphs(count: int, seed: int, features: frozenset[str]) -> list[Graph]:
+    rng = np.random.default_rng(seed)
+    found: list[Graph] = []
+    while len(found) < count:
+        made = random_graph(rng, int(rng.integers(1, 6)), max_size=4, features=features)
+        if made.inplace and 0 < np.count_nonzero(made.arrays.size) <= 6:
+            found.append(made.with_inplace())
+    return found
+
+
+@pytest.mark.parametrize("features", [PLANNABLE, PLANNABLE | {"pools"}])
+def test_exhaustion_finds_and_proves_the_least_slab(features: frozenset[str]) -> None:
+    for graph in tiny_graphs(25, 3, features):
+        plans: list[Plan] = []
+        found = exhaust_inplace(graph, roof(graph), floor=0, offer=plans.append, limits=Limits())
+        least = brute.least_joint_inplace(graph)
+        assert least is not None
+        assert found.complete
+        if least:
+            assert found.refuted == least - 1
+            assert check_plan(graph, plans[-1]).slab == least
+        result = solve(graph, limits=Limits(seconds=60))
+        assert (result.slab, result.slab_bound, result.status) == (least, least, Status.OPTIMAL)
+
+
+def test_a_slab_above_the_least_peak_is_proved_in_place() -> None:
+    above = 0
+    for graph in tiny_graphs(100, 9, PLANNABLE | {"alignment"}):
+        least, peak = brute.least_joint_inplace(graph), brute.least_peak(graph)
+        if least is not None and least > peak:
+            above += 1
+            result = solve(graph, limits=Limits(seconds=60))
+            assert (result.slab, result.slab_bound, result.peak_bound) == (least, least, peak)
+            refused = solve(graph, capacity=least - 1, limits=Limits(seconds=60))
+            assert refused.status is Status.INFEASIBLE
+            assert refused.stop_reason is StopReason.DECIDED
+    assert above >= 1
+
+
+def test_matchings_are_all_subsets_without_a_buffer_twice() -> None:
+    pairs = [(1, 5), (1, 6), (2, 5), (3, 7)]
+    wanted = set()
+    for flags in product([False, True], repeat=len(pairs)):
+        some = tuple(pair for pair, there in zip(pairs, flags, strict=True) if there)
+        apart = len({o for o, _ in some}) == len({s for _, s in some}) == len(some)
+        if apart:
+            wanted.add(some)
+    found = list(matchings(pairs))
+    assert len(found) == len(set(found))
+    assert set(found) == wanted
+
+
+def test_gives_up_honestly() -> None:
+    build = GraphBuilder("wide")
+    build.input("x", 4)
+    for number in range(9):
+        build.op(f"a{number}", reads=["x"], writes={f"p{number}": 3})
+        build.op(f"b{number}", reads=[f"p{number}"], writes={f"q{number}": 2})
+        build.inplace(f"b{number}", f"q{number}", f"p{number}")
+    graph = build.build().with_inplace()
+    for most, states in ((10, 11), (1000, None)):
+        plans: list[Plan] = []
+        found = exhaust_inplace(
+            graph, 40, floor=0, offer=plans.append, limits=Limits(), most_states=most
+        )
+        assert found.complete is (states is None)
+        assert bool(plans) is found.complete
+        assert states in (None, found.states)
+    assert plans[-1].slab(graph) == found.refuted + 1 == 7
