@@ -86,14 +86,28 @@ class Tree:
                 continue
             found = self.split(self.nodes[-1])
             if isinstance(found, _Node):
-                for fact in found.facts:
-                    self.trail.push(fact)
-                self.nodes.append(found)
+                self.why = self.enter(found)
             elif found is None:
                 self.nodes.clear()
             else:
                 self.why = found
         return None
+
+    def enter(self, node: _Node) -> Refutation | None:
+        """Take up one of the ways from the last node; why it contradicts itself after all.
+
+        The ways that were looked at after it have overwritten its supports with such that obey
+        the facts of the last node alone.
+        """
+        tree, blamed = self.branches, self.branches.blame.copy()
+        for fact in node.facts:
+            self.trail.push(fact)
+        fill = int(self.nodes[-1].branch.tally[FILL])
+        node.branch = tree.enter(tree.leave(node.branch, fill))
+        why = self.note(node.branch, blamed, refuted=tree.refuted(node.branch))
+        node.length = len(self.trail.facts)
+        self.nodes.append(node)
+        return why
 
     def split(self, node: _Node) -> _Node | Refutation | None:
         """Suppose an order of some pair; of those that cost most, one from which most follows.

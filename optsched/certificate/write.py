@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from optsched.check_certificate import check_certificate
 from optsched.graph import Graph
 from optsched.ordering.problem import OutOfTimeError
 from optsched.ordering.split import MOST_OPS
-from optsched.proof import Certificate, StatesStep, Step
+from optsched.proof import Certificate, OrderStep, StatesStep, Step
 
 FEW_STATES = 2_000
 """So many states are listed before precedences are looked for that would make them fewer."""
@@ -31,6 +32,12 @@ FEW_CASES = 200
 
 MOST_CASES = 5_000
 """Contradictions after which a tree of supposed precedences is given up."""
+
+KEPT = 0.2
+"""Part of the time that is kept for less than what was asked for."""
+
+MOST_HALVINGS = 12
+"""Bounds that are tried there at most."""
 
 MOST_STEPS = 100_000
 """A proof of more steps is too long to write: they would take some 40 MB."""
@@ -64,7 +71,10 @@ def certify_peak(
     most_cases: int = MOST_CASES,
     seconds: float | None = None,
 ) -> Written:
-    """Return a certificate that no order has a peak below `bound`, or of the closure bound.
+    """Return a certificate that no order has a peak below `bound`, or of less where that fails.
+
+    What is shown then is the best bound that ops, sets, precedences and few states give away, found
+    by halving what is open above the closure bound; the last part of the time is kept for it.
 
     Parameters
     ----------
@@ -81,7 +91,8 @@ def certify_peak(
     seconds
         Time to spend on more than the closure bound.
     """
-    deadline = None if seconds is None else time.monotonic() + seconds
+    now = time.monotonic()
+    deadline = None if seconds is None else now + seconds * (1 - KEPT)
     at = np.asarray(order, np.int64)
     value, step = closure_step(graph, [at], None)
     if value >= bound:
@@ -100,8 +111,33 @@ def certify_peak(
         reason = "time is up"
     if deadline is not None and time.monotonic() > deadline:
         reason = "time is up"
-    simple = _checked(graph, value, (step,))
+    last = None if seconds is None else now + seconds
+    few = min(FEW_STATES, most_states)
+    found = _show_less(replace(search, deadline=last), value, bound, few)
+    less, steps = found or (value, (step,))
+    simple = _checked(graph, less, steps)
     return Written(simple.certificate, simple.rung, f"no proof of {bound:,} bytes: {reason}")
+
+
+def _show_less(
+    search: _Search, known: int, bound: int, most_states: int
+) -> tuple[int, Sequence[Step]] | None:
+    """Return the best bound between two that cheap steps show, and these; None if there is none."""
+    found = None
+    for _ in range(MOST_HALVINGS):
+        late = search.deadline is not None and time.monotonic() > search.deadline
+        if late or bound - known < 2:
+            break
+        middle = (known + bound) // 2
+        steps = None
+        with suppress(OutOfTimeError):
+            tries = replace(search, budget=middle - 1).cheap_tries(most_states)
+            steps = next((steps for steps in tries if steps is not None), None)
+        if steps is None:
+            bound = middle
+        else:
+            known, found = middle, (middle, steps)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +151,7 @@ class _Search:
 
     def tries(self, most_states: int, most_cases: int) -> Iterator[Sequence[Step] | None]:
         """Try one way after the other, the cheapest first."""
-        yield self.states(Network(self.graph), min(FEW_STATES, most_states))
-        precedences, steps = refute(self.graph, self.order, self.budget, self.deadline)
-        yield steps
+        precedences = yield from self.cheap_tries(min(FEW_STATES, most_states))
         tree = self.tree(most_cases)
         yield self.cases(tree, min(FEW_CASES, most_cases))
         network = Network(self.graph)
@@ -126,6 +160,15 @@ class _Search:
         listed = self.states(network, most_states)
         yield None if listed is None else (*precedences, *listed)
         yield self.cases(tree, most_cases)
+
+    def cheap_tries(
+        self, most_states: int
+    ) -> Generator[Sequence[Step] | None, None, Sequence[OrderStep]]:
+        """List few states, then look at ops and sets; return the precedences these led to."""
+        yield self.states(Network(self.graph), most_states)
+        precedences, steps = refute(self.graph, self.order, self.budget, self.deadline)
+        yield steps
+        return precedences
 
     def states(self, network: Network, most: int) -> tuple[StatesStep] | None:
         """List the states from one end: the one that has few, else the back: usually fewer."""

@@ -121,7 +121,7 @@ def test_no_step_is_of_other_ops(steps: tuple[Step, ...]) -> None:
         elif isinstance(step, OrderStep):
             others += [waits(u, v) for u, v in permutations(ops, 2)]
             others.append(OrderStep(step.second, step.first, step.at, step.flow))
-            others.append(OrderStep(step.first, step.second, step.second, step.flow))
+            others += [OrderStep(step.first, step.second, v, HELD) for v in ops if v != step.first]
             others.append(SupposeStep(step.first, step.second))
         else:
             others += [unfit(v) for v in ops]

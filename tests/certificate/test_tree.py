@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import product
 
 import jsonschema
 import numpy as np
 import pytest
 
 from experiments.ordering_families.generate import random_wiring
+from heuristics import ORDERINGS
 from optsched.arrays import IntArray
 from optsched.certificate import certify_peak, write
 from optsched.certificate.facts import list_steps
@@ -19,7 +21,9 @@ from optsched.errors import PlanError
 from optsched.formats.certificate import certificate_document, read_certificate_document
 from optsched.formats.native import schema
 from optsched.graph import Graph
-from optsched.ordering import solve_order
+from optsched.ordering import closure_bound, solve_order
+from optsched.ordering.kernels.bits import has_bit
+from optsched.ordering.kernels.refine import FILL, SUPPORTS
 from optsched.proof import Certificate, OpStep, OrderStep, SupposeStep
 from tests.brute import least_peak
 from tests.certificate.branches import some_graphs
@@ -155,3 +159,33 @@ def test_what_is_too_long_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "more than 3 steps" in missing()
     monkeypatch.setattr(write, "MOST_OPS", 10)
     assert "more than 0 states to list" in missing()
+
+
+def test_supports_obey_all_facts_of_their_node() -> None:
+    # Ways that were looked at after the one that was taken leave supports that are none of its own.
+    graph = wiring(96, 2, unit=False, inplace=False)
+    tree = Tree(graph, ORDERINGS["lpmf"](graph, 0), 1_831, None)
+    looked = 0
+    while tree.run(tree.contradictions + 1) is None:
+        if tree.why is not None:
+            continue
+        branch, member = tree.nodes[-1].branch, tree.branches.supports.member
+        for v, k in product(range(len(graph.ops)), range(SUPPORTS)):
+            if branch.valid[v] >> k & 1:
+                ended = {u for u in range(len(graph.ops)) if has_bit(member[v, k], u)}
+                for first, second in branch.pair[: branch.tally[FILL]].tolist():
+                    assert first in ended or second not in {v, *ended}
+                looked += 1
+    assert looked > 100
+
+
+@pytest.mark.usefixtures("only_cases")
+def test_what_is_shown_instead_is_more_than_the_closure_bound() -> None:
+    graph = wiring(40, 0, unit=True, inplace=False)
+    outcome = solve_order(graph)
+    written = certify_peak(graph, outcome.order, outcome.peak, most_states=0, most_cases=0)
+    assert written.missing is not None
+    assert closure_bound(graph).value + 1 < written.certificate.bound < outcome.peak
+    assert check_certificate(graph, written.certificate) == written.rung
+    late = certify_peak(graph, outcome.order, outcome.peak, most_states=0, seconds=0)
+    assert late.certificate.bound == closure_bound(graph).value
