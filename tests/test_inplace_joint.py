@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from optsched.builder import GraphBuilder
 from optsched.check import check_plan
+from optsched.cli import main
+from optsched.formats import write_graph
 from optsched.graph import Graph
 from optsched.joint import exhaust_inplace
 from optsched.joint.inplace import matchings
@@ -89,3 +93,34 @@ def test_gives_up_honestly() -> None:
         assert bool(plans) is found.complete
         assert states in (None, found.states)
     assert plans[-1].slab(graph) == found.refuted + 1 == 7
+
+
+def test_births_views_and_chains_are_one_rectangle_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By hand: `whole` is born at `parent`, its view keeps it to `c`, and p, q, r share 6 bytes.
+
+    The fullest op is then `p`: seed 2, whole 8, p 6. Apart it is `q`: whole 8, p 6, q 6.
+    """
+    build = GraphBuilder("all")
+    build.op("parent", writes={"seed": 2})
+    build.op("child", reads=["seed"], writes={"whole": 8})
+    build.place("whole", birth="parent")
+    build.op("name", reads=["whole"], views={"part": "whole"})
+    build.op("p", reads=["seed"], writes={"p": 6}, control=["name"])
+    for before, after in ("pq", "qr"):
+        build.op(after, reads=[before], writes={after: 6})
+        build.inplace(after, after, before)
+    build.op("c", reads=["r", "part"], writes={"y": 1})
+    build.output("y")
+    graph = build.build().with_inplace()
+    path, plan = tmp_path / "g.json", tmp_path / "plan.json"
+    write_graph(path, graph)
+    assert main(["solve", str(path), "--inplace", "--json", "-o", str(plan)]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["peak"], record["slab"], record["status"]) == (16, 16, "optimal")
+    assert record["offsets"]["p"] == record["offsets"]["q"] == record["offsets"]["r"]
+    assert "part" not in record["offsets"]
+    assert main(["check", str(path), str(plan), "--inplace"]) == 0
+    apart = solve(build.build())
+    assert (apart.peak, apart.slab) == (20, 20)

@@ -57,7 +57,10 @@ def _value_line(value: int | None, bound: int, proof: Proof | None) -> str:
     text = f"{value:,} bytes ({format_bytes(value)})"
     if proof is not None:
         return f"{text}  {proof}: {_PROOF_WORDS[proof]}"
-    return f"{text}  at least {bound:,}, gap {100 * optimality_gap(value, bound):.2f} %"
+    percent = 100 * optimality_gap(value, bound)
+    # A gap that is there is not called none.
+    shown = f"{percent:.1g}" if 0 < percent < 0.005 else f"{percent:.2f}"
+    return f"{text}  at least {bound:,}, gap {shown} %"
 
 
 def _capacity_line(result: Result | PackingResult, refused: Refusal | None) -> str:
