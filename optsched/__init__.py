@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from optsched.formats import read_graph, read_packing, read_plan, write_graph, write_plan
     from optsched.packer import pack
     from optsched.pipeline import Engine, solve
+    from optsched.pooled import solve_in_pools
+    from optsched.pools import Pool, pack_pools
     from optsched.result import Limits, Objective, Proof, Result, Status, StopReason
 
 # Loaded on first use, so that `import optsched` pays for no solver.
@@ -46,6 +48,9 @@ _LAZY = {
     "pack": "optsched.packer",
     "Engine": "optsched.pipeline",
     "solve": "optsched.pipeline",
+    "solve_in_pools": "optsched.pooled",
+    "Pool": "optsched.pools",
+    "pack_pools": "optsched.pools",
     "Limits": "optsched.result",
     "Objective": "optsched.result",
     "Proof": "optsched.result",
@@ -67,6 +72,7 @@ __all__ = [
     "OutputPolicy",
     "PackingProblem",
     "Plan",
+    "Pool",
     "Proof",
     "Result",
     "Status",
@@ -77,11 +83,13 @@ __all__ = [
     "from_networkx",
     "live_ranges",
     "pack",
+    "pack_pools",
     "peak_memory",
     "read_graph",
     "read_packing",
     "read_plan",
     "solve",
+    "solve_in_pools",
     "timeline",
     "to_networkx",
     "write_graph",

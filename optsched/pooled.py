@@ -29,7 +29,7 @@ from optsched.pools import PackedPool, Pool, PoolsResult, Shortage, pack_pools
 from optsched.problem import PackingProblem, packing_problem, select
 from optsched.result import Limits, Objective, OnEvent, Proof, Result, Status, StopReason
 from optsched.slabs import pinned_bytes, pins_clash, pool_graph
-from optsched.spill_search import Steps, least_leaving
+from optsched.spill_search import TABLE, Steps, least_leaving
 
 FIT_SHARE, SOLVE_SHARE, ORDERS_SHARE, PACK_SHARE = 0.3, 0.5, 0.2, 0.6
 """Parts of the time left that the search for a plan which fits, that for a least one, further
@@ -250,8 +250,11 @@ class _Run:
         if capacity is None or graph.in_place or len(graph.ops) > BOUND_OPS:
             return 0
         size = np.where(self.home == number, graph.arrays.size, 0)
-        rows = []
+        rows: list[IntArray] = []
         for v in range(len(graph.ops)):
+            if len(rows) * len(size) > TABLE or not self.is_before(until):
+                # Fewer ops to relieve are a weaker bound, and still one.
+                break
             row = np.zeros(len(size), np.int64)
             live = list(op_bound(graph.arrays, v).buffers)
             row[live] = size[live]
