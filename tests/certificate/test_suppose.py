@@ -223,3 +223,30 @@ def test_no_list_of_steps_proves_what_is_not_so() -> None:
                 grown.append(steps)
         held += len(grown)
     assert held > 1_000
+
+
+@pytest.mark.parametrize(
+    ("ops", "flows", "fault"),
+    [
+        ((), (), "a set needs ops"),
+        ((), (A, B, C), "at most one flow for each"),
+        ((A, B), (A, B, C), "at most one flow for each"),
+        ((A, B, C), (A, B, C, C), "at most one flow for each"),
+        ((A, B, C), (A, B), "op 'c' of the set has no flow"),
+        ((A, B, C), (B, C), "op 'a' of the set has no flow"),
+        ((A, B, C), (), "of the set has no flow"),
+        ((A,), (), "op 'a' of the set has no flow"),
+        ((A, B), (A, B), "is shown to need 16 bytes"),
+    ],
+)
+def test_a_set_is_complete(ops: tuple[int, ...], flows: tuple[int, ...], fault: str) -> None:
+    rows = tuple((v, HELD) for v in flows)
+    refused([SetStep(True, ops, rows)], fault)
+    whole = SetStep(True, (A, B, C), tuple((v, HELD) for v in (A, B, C)))
+    assert check_certificate(three(), Certificate("three", LEAST, (whole,))) == "L2"
+    refused([SetStep(False, whole.ops, whole.flows)], "is shown to need 14 bytes")
+    # An op that runs before another of the set needs no flow to be not the last of it.
+    less = SetStep(True, (A, B, C), tuple((v, HELD) for v in (B, C)))
+    tail = (SupposeStep(A, C), unfit(C), unfit(A))
+    assert check_certificate(three(), Certificate("three", LEAST, (SupposeStep(A, B), less, *tail)))
+    refused((SupposeStep(B, A), less, *tail), "op 'a' of the set has no flow")
