@@ -137,7 +137,7 @@ def _pack_choice(run: Run, order: IntArray, taken: Pairs, share: float) -> None:
     if run.plan is not None and least >= run.slab and (run.graph.in_place or len(rows) > 1):
         return
     if len(rows) == 1:
-        _fill_around_core(run, order, taken, problem)
+        _fill_around_core(run, order, taken, problem, share)
         if run.done():
             return
     offsets, reasons = np.zeros(len(problem), np.int64), set()
@@ -161,12 +161,14 @@ def _pack_choice(run: Run, order: IntArray, taken: Pairs, share: float) -> None:
         raise KeyboardInterrupt
 
 
-def _fill_around_core(run: Run, order: IntArray, taken: Pairs, problem: PackingProblem) -> None:
+def _fill_around_core(
+    run: Run, order: IntArray, taken: Pairs, problem: PackingProblem, share: float
+) -> None:
     enough = max(problem.max_load, pinned_bytes(run.graph), run.capacity or 0)
     if run.plan is not None and run.slab <= enough:
         return
     peak = peak_memory(run.graph, order)
-    for name, offsets in core_packings(problem, enough, run.limits_left):
+    for name, offsets in core_packings(problem, enough, lambda part: run.limits_left(share * part)):
         if run.is_better(peak, problem.slab_size(offsets)):
             run.offer(make_plan(run.graph, order, offsets, taken), name)
         if run.done() or run.slab <= enough:
