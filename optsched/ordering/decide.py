@@ -19,8 +19,11 @@ from optsched.ordering.relations import Relations
 from optsched.ordering.sets import set_bound
 from optsched.ordering.split import MOST_OPS, Splitter
 
-STATES_A_BRANCH = 32
-"""A node of the tree of assumed precedences takes about as long as so many states."""
+STATES_A_BRANCH = 16
+"""For so many states that may be stored the tree of assumed precedences has a branch more."""
+
+TREE_PART = 4
+"""Where there is a tree, it is given so many times as much as the search of states beside it."""
 
 BRANCH_STATES = 512
 """States that each direction may store for one branch."""
@@ -148,6 +151,8 @@ class Decider:
         if answer is not UNKNOWN:
             return answer
         problem, small = strong
+        if budget in self.trees:
+            states //= TREE_PART
         answer = search_all(problem, bound, budget + 1, states, on_bound)
         problem.collect()
         if answer.order is None:

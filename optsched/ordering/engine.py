@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from copy import copy
 from dataclasses import dataclass, replace
 
@@ -303,41 +304,50 @@ class _Run:
 
     def settle(self, states: int) -> None:
         """Decide budgets between the bound and the peak."""
-        self.climb(states)
+        tried = self.climb(states)
         if self.sibling is None:
-            self.halve(states)
+            self.halve(states, tried)
 
-    def halve(self, states: int) -> None:
-        """Decide budgets in the middle and at the top as long as that brings the ends together."""
-        tried: set[int] = set()
+    def halve(self, states: int, tried: AbstractSet[int] = frozenset()) -> None:
+        """Decide budgets in the middle and at the top as long as that brings the ends together.
+
+        Not those that as much effort was spent on before: `tried`.
+        """
+        done = set(tried)
         turn = 0
         while self.bound < self.peak and turn < len(EIGHTHS):
             self.meet()
             budget = self.bound + (self.peak - 1 - self.bound) * EIGHTHS[turn] // 8
             turn += 1
-            if budget not in tried:
-                tried.add(budget)
+            if budget not in done:
+                done.add(budget)
                 known = self.bound, self.peak
                 self.decide(budget, states)
                 if known != (self.bound, self.peak):
                     turn = 0
 
-    def climb(self, states: int) -> None:
-        """Refute budgets from the bound upwards, in steps as long as the effort allows."""
+    def climb(self, states: int) -> set[int]:
+        """Refute budgets from the bound upwards, in steps as long as the effort allows.
+
+        Returns the budgets that this effort was spent on.
+        """
         assert self.decider is not None
+        tried: set[int] = set()
         step = (self.peak - self.bound) // FIRST_STEP
         while self.bound < self.peak:
             self.meet()
             step = max(step, 1)
             budget = min(self.bound + step, self.peak) - 1
             bound, budget = self.bound, self.decider.begun(budget, self.bound)
+            tried.add(budget)
             self.decide(budget, states)
             if self.bound > budget:
                 step *= 2
             elif self.bound == bound and step <= max(1, self.peak // LEAST_STEP):
-                return
+                break
             else:
                 step //= 2
+        return tried
 
     def decide(self, budget: int, states: int) -> None:
         """Look for an order within a budget below the peak."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import fields
 from itertools import chain, pairwise, product, repeat
 from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from optsched.ordering import closure as closure_module
 from optsched.ordering import contract as contract_module
 from optsched.ordering import interval as interval_module
 from optsched.ordering import problem as problem_module
+from optsched.ordering.decide import UNKNOWN, Answer, Decider
 from optsched.result import Event, Limits, Proof, StopReason
 from tests.generators import PLANNABLE, random_graph, random_order
 from tests.ordering.oracle import Oracle
@@ -165,3 +167,24 @@ def test_rules_are_switches_and_documented() -> None:
     assert all(value is True for value in (getattr(ALL_RULES, name) for name in NAMES))
     for name in NAMES:
         assert f"    {name}\n" in (Rules.__doc__ or "")
+
+
+@pytest.mark.parametrize("gap", [1, 2, 7, 300])
+def test_no_budget_is_given_the_same_effort_twice(gap: int) -> None:
+    # Nothing is ever settled: bound and peak stay where they are.
+    build = GraphBuilder("one")
+    build.op("v", writes={"x": 1_000})
+    build.output("x")
+    run = engine._Run(build.build(), Limits(), None, 1_000 - gap, ALL_RULES, None)
+    tried: list[int] = []
+
+    def decide(budget: int, *_: object) -> Answer:
+        tried.append(budget)
+        return UNKNOWN
+
+    stub = SimpleNamespace(begun=lambda budget, _: budget, decide=decide)
+    run.decider = cast(Decider, stub)
+    run.settle(100)
+    assert len(tried) == len(set(tried))
+    assert max(tried) == 999
+    assert min(tried) >= 1_000 - gap
