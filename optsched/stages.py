@@ -53,7 +53,8 @@ def heuristic_orders(run: Run) -> None:
             deadline = run.deadline(SIMPLE_SHARE)
             bound = peak_lower_bound(run.graph, [order], deadline=deadline)
             run.raise_bound(bound.value, Proof.BOUND, "simple bound")
-        if run.order_done() or run.share_spent(HEURISTICS_SHARE):
+        # The second order is the program's own, which takes no time to make.
+        if run.order_done() or (len(run.candidates) > 1 and run.share_spent(HEURISTICS_SHARE)):
             return
 
 

@@ -25,7 +25,7 @@ def test_optimum_is_the_oracles_where_every_state_is_wide(
     monkeypatch.setattr(Problem, "pick", lambda self, kernel: kernel)
     monkeypatch.setattr(engine, "FIRST_EFFORT", 8)
     monkeypatch.setattr(children, "WIDE", 0)
-    monkeypatch.setattr(state, "WIDE", users)
+    monkeypatch.setattr(state, "CROWD", users)
     rng = np.random.default_rng(users)
     for number in range(80):
         graph = random_graph(rng, int(rng.integers(4, 11)), max_size=9)
@@ -51,25 +51,22 @@ def wide(count: int) -> Graph:
     return build.build()
 
 
-@pytest.mark.parametrize("forward", [True, False])
-def test_compiled_and_twin_meet_the_same_states(
-    forward: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_states_are_what_their_moves_make() -> None:
     graph = wide(state.WIDE + 30)
-
-    def search() -> Search:
-        problem = Problem(build_net(graph.arrays), graph.arrays.initial)
-        low, high = np.zeros(problem.ops, np.bool_), np.ones(problem.ops, np.bool_)
-        found = Search(
-            problem, low, high, forward=forward, budget=2**40, ceiling=2**41, commit=False, probe=0
-        )
-        found.run(state.WIDE + 200)
-        return found
-
-    compiled = search()
-    monkeypatch.setattr(Problem, "pick", lambda self, kernel: kernel)
-    twin = search()
-    count = int(compiled.arena.fill[STATES])
-    assert count == twin.arena.fill[STATES] > state.WIDE
-    for name in ("low", "high", "live", "left"):
-        assert (getattr(compiled.arena, name)[:count] == getattr(twin.arena, name)[:count]).all()
+    problem = Problem(build_net(graph.arrays), graph.arrays.initial)
+    low, high = np.zeros(problem.ops, np.bool_), np.ones(problem.ops, np.bool_)
+    search = Search(
+        problem, low, high, forward=True, budget=2**40, ceiling=2**41, commit=False, probe=0
+    )
+    search.run(state.WIDE + 20)
+    arena, rng = search.arena, np.random.default_rng(0)
+    count = int(arena.fill[STATES])
+    assert count > state.WIDE
+    for s in rng.integers(1, count, 40).tolist():
+        done, at = low.copy(), s
+        while at > 0:
+            first = arena.start[at]
+            done[arena.moves[first : first + arena.length[at]]] = True
+            at = int(arena.parent[at])
+        assert problem.live(done) == arena.live[s]
+        assert np.count_nonzero(~done) == arena.left[s]

@@ -19,8 +19,9 @@ from optsched.ordering.model import Net
 
 READY, LIVE = 0, 1
 
-WIDE = 1_024
-"""More ready ops, or users of a buffer, are too many to look at for each successor of a state."""
+WIDE, CROWD = 16_384, 256
+"""More ready ops, in a state of so many more users of a buffer, are too many to look at for each
+successor of the state."""
 
 
 class State(NamedTuple):
@@ -255,7 +256,7 @@ def close_nearby(
             b = net.read[k]
             first, end = net.user_ptr[b], net.user_ptr[b + 1]
             # Forward its only user to come frees it; backward it is live for all other users now.
-            if state.waiting[b] == 1 and end - first <= WIDE:
+            if state.waiting[b] == 1 and end - first <= CROWD:
                 for i in range(first, end):
                     count = place_if_free(net, state, forward, budget, net.user[i], moves, count)
     return count
