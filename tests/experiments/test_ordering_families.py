@@ -9,6 +9,7 @@ import pytest
 
 from experiments.ordering_families.cells import darts_cell, randwire_cell
 from experiments.ordering_families.shapes import layered, series_parallel, unet
+from experiments.ordering_families.stacks import experts, recurrent, transformer
 from optsched.graph import Graph
 from optsched.ordering import solve_order
 
@@ -23,6 +24,9 @@ from optsched.ordering import solve_order
         # The concatenation reads four buffers of a unit and writes one of four.
         (partial(darts_cell, 1, 1), 29, 9),
         (partial(darts_cell, 1, 1, preprocess=False), 27, 8),
+        (partial(transformer, 2), 85, 54_000),
+        (partial(experts, 1), 124, None),
+        (partial(recurrent, 4), None, None),
         (partial(randwire_cell, 0, nodes=8, channels=1, side=1), None, None),
     ],
 )
