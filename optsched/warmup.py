@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,17 +20,25 @@ from optsched.bounds import peak_lower_bound
 from optsched.builder import GraphBuilder
 from optsched.graph import Graph
 from optsched.ordering import closure_bound, solve_order
+from optsched.ordering.model import build_net
+from optsched.ordering.problem import Problem
+from optsched.ordering.relations import related
+from optsched.ordering.rules import ALL_RULES
+from optsched.ordering.split import Splitter
 from optsched.packing import solve_packing
 from optsched.problem import PackingProblem, packing_problem
 from optsched.result import Limits
 
 WALK = 100_000
 """Work of a walk over orders: enough that it is compiled."""
+BRANCHES = 4
+"""Branches of a tree that call every kernel of it."""
 SECONDS = 20.0
 """More than the searches below need, compilation included; a guard, not a budget."""
 
-OTHERS = {"bfs", "dfs", "xla_list", "xla_dfs"}
-"""Heuristics whose kernels are compiled beside those of the search of orders."""
+WITH_ORDERS = ("bfs", "dfs", "xla_list", "xla_dfs")
+WITH_PACKINGS = ("lpmf", "lpmf_backward")
+"""Heuristics that call every kernel of one once, shared out so that both processes do as much."""
 
 
 def warm_up(say: Callable[[str], None]) -> None:
@@ -38,7 +47,7 @@ def warm_up(say: Callable[[str], None]) -> None:
     Half of it in a process of its own: numba compiles one function at a time.
     """
     started = time.perf_counter()
-    say("packings and their search, in a second process")
+    say("search of packings and trees of precedences, in a second process")
     command = f"from {__name__} import warm_packings; warm_packings()"
     beside = subprocess.Popen([sys.executable, "-c", command], stdin=subprocess.DEVNULL)
     say("bounds and search of orders")
@@ -49,22 +58,24 @@ def warm_up(say: Callable[[str], None]) -> None:
 
 
 def warm_orders() -> None:
-    """Compile the bounds and the search of orders, and some heuristics to share the work evenly."""
+    """Compile the bounds, the search of orders but for its trees, and some heuristics."""
     graph = training_graph(700)
-    for name in OTHERS:
+    for name in WITH_ORDERS:
         ORDERINGS[name](graph, 0)
     limits = Limits(seconds=SECONDS)
     peak_lower_bound(graph, [range(len(graph.ops))])
     closure_bound(graph, [range(len(graph.ops))])
     solve_order(graph, limits=limits)
+    rules = replace(ALL_RULES, split=False)
     wired = wired_graph(100, seed=5)
-    solve_order(wired, limits=limits, warm_start=range(len(wired.ops)))
+    solve_order(wired, limits=limits, warm_start=range(len(wired.ops)), rules=rules)
 
 
 def warm_packings() -> None:
-    """Compile the other heuristics and the search of packings."""
+    """Compile the search of packings, the trees of precedences, and the other heuristics."""
+    warm_trees(wired_graph(100, seed=5))
     graph = training_graph(700)
-    for name in ORDERINGS.keys() - OTHERS:
+    for name in WITH_PACKINGS:
         order = ORDERINGS[name](graph, 0)
     next(pooled_orders(graph, order, work=WALK))
     problem, _ = packing_problem(graph, order)
@@ -72,6 +83,16 @@ def warm_packings() -> None:
         packing(problem)
     for seed in (0, 1):
         solve_packing(tight_packing(seed), limits=Limits(seconds=SECONDS / 2))
+
+
+def warm_trees(graph: Graph) -> None:
+    """Take up some branches of a tree; the graph's own order should be a poor one."""
+    problem = Problem(build_net(graph.arrays), graph.arrays.initial)
+    during = problem.follow(range(len(graph.ops)))[1]
+    budget = int(during.max()) - 1
+    tree = Splitter(problem, related(problem.net), budget, during)
+    tree.known()
+    tree.run(BRANCHES, lambda _: False)
 
 
 def training_graph(layers: int, seed: int = 0) -> Graph:

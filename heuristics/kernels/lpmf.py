@@ -87,7 +87,8 @@ def run_forward(
                     saved[w] += gain[q]
                     rise[w] = alloc[w] - min(cap[w], saved[w])
     net = bias.copy()
-    net[:n] += alloc - freed
+    for v in range(n):
+        net[v] += alloc[v] - freed[v]
     net[n] = NEVER
     tree = make_tree(n)
 

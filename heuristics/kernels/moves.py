@@ -126,7 +126,7 @@ def run_moves(
             now = moved
             if now < best:
                 best = now
-                found[:] = order
+                found = order.copy()
         else:
             for t in range(to, at, -way):
                 order[t] = order[t - way]
