@@ -170,6 +170,8 @@ def test_what_a_case_knows_ends_with_it() -> None:
     # Cases within a case are forgotten with it: that c is before b, and the contrary of another.
     refused((*NESTED[:4], unfit(A)), "step 4: op 'a' is shown to need 16 bytes")
     refused((*NESTED[:4], unfit(C)), "step 4: op 'c' is shown to need 14 bytes")
+    # Nothing flows to what has ended there.
+    refused((SupposeStep(MAKE, C), unfit(C)), "step 1: flow: op 'make' can not absorb 2 bytes")
     # What a case says again stays known if it was known before, to the last of all cases.
     twice = (SupposeStep(A, B), SupposeStep(A, B), *DERIVED[1:3], unfit(A), *DERIVED[3:])
     assert check_certificate(three(), Certificate("three", LEAST, twice)) == "L3"
