@@ -14,6 +14,7 @@ from optsched.arrays import IntArray
 from optsched.check import check_packing
 from optsched.core_fill import core_packings
 from optsched.errors import GraphError, PlanError
+from optsched.interrupt import plain_interrupts
 from optsched.problem import PackingProblem, select
 from optsched.reserved import Region, with_reserved
 from optsched.result import Event, Limits, OnEvent, Proof, Status, StopReason
@@ -103,7 +104,8 @@ def pack(
             search.run_cpsat,
         ):
             if not search.done():
-                stage()
+                with plain_interrupts():
+                    stage()
     except KeyboardInterrupt:
         search.interrupted = True
     result = search.result()

@@ -14,6 +14,7 @@ from optsched import stages
 from optsched.errors import UsageError
 from optsched.graph import Graph
 from optsched.inplace import refuse_inplace
+from optsched.interrupt import plain_interrupts
 from optsched.plan import Plan
 from optsched.result import Limits, Objective, OnEvent, Result
 from optsched.run import Run
@@ -100,7 +101,8 @@ def solve(
                 break
             # A model asked for by name has its say even where the question is answered.
             if not run.done() or stage in MODELS:
-                stage(run)
+                with plain_interrupts():
+                    stage(run)
     except KeyboardInterrupt:
         run.interrupted = True
     return run.result()

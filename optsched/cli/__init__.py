@@ -23,6 +23,7 @@ from optsched.cli import (
     warmup,
 )
 from optsched.errors import OptschedError
+from optsched.interrupt import plain_interrupts
 
 COMMANDS: dict[str, ModuleType] = {
     "solve": solve,
@@ -56,7 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     command: Callable[[argparse.Namespace], int] = args.command
     try:
-        code = command(args)
+        with plain_interrupts():
+            code = command(args)
         sys.stdout.flush()
     except OptschedError as error:
         return exits.fail(str(error), exits.BAD_INPUT)

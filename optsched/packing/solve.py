@@ -6,6 +6,7 @@ import numpy as np
 
 from optsched.arrays import IntArray
 from optsched.errors import GraphError
+from optsched.interrupt import plain_interrupts
 from optsched.packing.ladder import Ladder
 from optsched.packing.outcome import Clock, PackingOutcome
 from optsched.packing.pieces import live_rows, make_pieces
@@ -49,7 +50,8 @@ def solve_packing(
     solver = _Solver(problem, limits, capacity, rules or Rules(), on_event)
     interrupted = False
     try:
-        solver.run(warm_start)
+        with plain_interrupts():
+            solver.run(warm_start)
     except KeyboardInterrupt:
         interrupted = True
     return solver.outcome(interrupted)
