@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 from copy import copy
 from dataclasses import dataclass, replace
 
@@ -33,10 +32,11 @@ FIRST_EFFORT, EFFORT_GROWTH = 2_048, 4
 WINDOW_STATES, WINDOW_TRIES = 8_192, 16
 """States per direction in a window; windows in a row that may fail."""
 
-EIGHTHS = (4, 8)
-"""Where between the bound and the peak, in this order, budgets are decided in a round."""
+TREE_GROWTH, TOP_PART = 2, 2
+"""The same where budgets are decided, as trees are taken up again and not begun anew; and so many
+times as much for the budget just below the peak: what it needs is a proof, or a better order."""
 
-FIRST_STEP, LEAST_STEP = 8, 256
+FIRST_STEP, LEAST_STEP = 4, 256
 """By which part of the gap budgets are raised at first; which part of the peak is too small."""
 
 MOVES_A_STATE = 16
@@ -220,7 +220,7 @@ class _Run:
                 self.search(effort)
             else:
                 self.settle(effort)
-                effort *= EFFORT_GROWTH
+                effort *= TREE_GROWTH
         return StopReason.PROVED if self.bound >= self.peak else StopReason.EXHAUSTED
 
     def hire(self, states: int) -> None:
@@ -247,9 +247,11 @@ class _Run:
             self.meet()
             self.anneal(states * EFFORT_GROWTH)
             self.improve(states // 8)
-            if self.decider is not None:
-                self.halve(states)
-            states *= EFFORT_GROWTH
+            if self.decider is None:
+                states *= EFFORT_GROWTH
+            else:
+                self.decide_top(states)
+                states *= TREE_GROWTH
 
     def meet(self) -> None:
         """Take what the other worker has found; each changes what is its own only.
@@ -305,26 +307,16 @@ class _Run:
     def settle(self, states: int) -> None:
         """Decide budgets between the bound and the peak."""
         tried = self.climb(states)
-        if self.sibling is None:
-            self.halve(states, tried)
+        if self.sibling is None and self.peak - 1 not in tried:
+            self.decide_top(states)
 
-    def halve(self, states: int, tried: AbstractSet[int] = frozenset()) -> None:
-        """Decide budgets in the middle and at the top as long as that brings the ends together.
-
-        Not those that as much effort was spent on before: `tried`.
-        """
-        done = set(tried)
-        turn = 0
-        while self.bound < self.peak and turn < len(EIGHTHS):
+    def decide_top(self, states: int) -> None:
+        """Decide the budget just below the peak as long as that gives better orders."""
+        known = self.peak + 1
+        while self.bound < self.peak < known:
             self.meet()
-            budget = self.bound + (self.peak - 1 - self.bound) * EIGHTHS[turn] // 8
-            turn += 1
-            if budget not in done:
-                done.add(budget)
-                known = self.bound, self.peak
-                self.decide(budget, states)
-                if known != (self.bound, self.peak):
-                    turn = 0
+            known = self.peak
+            self.decide(known - 1, TOP_PART * states)
 
     def climb(self, states: int) -> set[int]:
         """Refute budgets from the bound upwards, in steps as long as the effort allows.
