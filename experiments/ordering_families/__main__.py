@@ -1,6 +1,6 @@
 """Time to proof on generated graphs: training steps, checkpointed ones, random wiring.
 
-python -m experiments.ordering_families [--seconds 60] [--largest]
+python -m experiments.ordering_families [--seconds 60] [--largest] [--workers 2]
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ USUAL: tuple[Callable[[], Graph], ...] = (
     lambda: random_wiring(128, 2),
     lambda: random_wiring(128, 0, unit=False),
     lambda: random_wiring(128, 1, unit=False),
+    lambda: random_wiring(128, 2, unit=False),
 )
 LARGEST: tuple[Callable[[], Graph], ...] = (
     lambda: training(14_000, 1),
@@ -43,12 +44,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60.0, help="limit per graph")
     parser.add_argument("--largest", action="store_true", help="the largest graphs instead")
+    parser.add_argument("--workers", type=int, default=1, help="of the exact part")
     args = parser.parse_args()
     warm_up()
     print("the bound is the closure bound where the peak is proved, else the best bound")
     print(line(HEAD), flush=True)
     for make in LARGEST if args.largest else USUAL:
-        print(line(solve_row(make(), Rules(), args.seconds)), flush=True)
+        print(line(solve_row(make(), Rules(), args.seconds, args.workers)), flush=True)
     return 0
 
 
