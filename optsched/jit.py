@@ -112,6 +112,11 @@ def kernel(function: Callable[P, R]) -> Kernel[P, R]:
     return Kernel(function)
 
 
+def tell_of_compiling(tell: Callable[[], None]) -> None:
+    """Have `tell` called once, when this process first compiles a kernel: that takes seconds."""
+    jit_compile.on_first[:] = [tell]
+
+
 def is_warm() -> bool:
     """Whether numba is loaded already, so that compiled kernels cost no import."""
     return "numba" in sys.modules

@@ -17,7 +17,7 @@ kernel loaded later would run the other's.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from types import FunctionType, SimpleNamespace
@@ -28,6 +28,10 @@ BORROWS = (
     *("typed_getitem", "getiter", "iternext", "pair_first", "pair_second", "phi"),
 )
 """Expressions of numba that make nothing: their arrays are those they are made of, or views."""
+
+
+on_first: list[Callable[[], None]] = []
+"""Called, and forgotten, when the first function is compiled rather than loaded."""
 
 
 def dispatcher(function: FunctionType, *, part: bool) -> Any:
@@ -81,6 +85,8 @@ def _compiler(part: bool) -> Any:
         """Numba's, but for where the code goes to, and whether arrays are counted."""
 
         def _compile_core(self) -> Any:
+            while on_first:
+                on_first.pop()()
             with _undisturbed(), _made_by(self.state.targetctx.codegen(), embedded):
                 return super()._compile_core()
 

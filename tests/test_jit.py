@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,33 @@ def test_little_work_stays_in_python() -> None:
     assert fresh.for_work(SMALL_WARM) is fresh
     assert fresh.for_work(SMALL + 1) is fresh.compiled
     assert fresh.for_work(1) is fresh.compiled
+
+
+def test_compiling_is_told_of_once_and_loading_not_at_all(tmp_path: Path) -> None:
+    module = tmp_path / "told.py"
+    module.write_text(
+        "from optsched.jit import kernel, tell_of_compiling\n"
+        "@kernel\n"
+        "def one(x: int) -> int:\n"
+        "    return x + 1\n"
+        "@kernel\n"
+        "def two(x: int) -> int:\n"
+        "    return x + 2\n"
+        "tell_of_compiling(lambda: print('compiling'))\n"
+        "print(one.compiled(1), two.compiled(1))\n"
+    )
+    said = []
+    for _ in range(2):
+        here = {
+            "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+            "PYTHONPATH": str(Path(jit.__file__).parents[1]),
+        }
+        env = {**os.environ, **here}
+        done = subprocess.run(
+            [sys.executable, str(module)], capture_output=True, text=True, check=True, env=env
+        )
+        said.append(done.stdout.split())
+    assert said == [["compiling", "2", "3"], ["2", "3"]]
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:

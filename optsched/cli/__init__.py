@@ -24,6 +24,7 @@ from optsched.cli import (
 )
 from optsched.errors import OptschedError
 from optsched.interrupt import plain_interrupts
+from optsched.jit import tell_of_compiling
 
 COMMANDS: dict[str, ModuleType] = {
     "solve": solve,
@@ -55,6 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if hasattr(signal, "SIGTERM"):
         # A polite kill ends a search as Ctrl-C does: with the best plan written.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if args.command is not warmup.run:
+        tell_of_compiling(_say_compiling)
     command: Callable[[argparse.Namespace], int] = args.command
     try:
         with plain_interrupts():
@@ -74,6 +77,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return exits.fail("interrupted", exits.INTERRUPTED)
     return code
+
+
+def _say_compiling() -> None:
+    text = "compiling kernels; kept for the next time ('optsched warmup' compiles all of them)"
+    print(f"optsched: {text}", file=sys.stderr, flush=True)
 
 
 class _ShowVersion(argparse.Action):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from optsched.graph import Graph
+from optsched.interrupt import plain_interrupts
 from optsched.liveness import peak_memory
 from optsched.ordering.anneal import Annealer
 from optsched.ordering.closure import closure_bound
@@ -114,7 +115,8 @@ def solve_order(
     run = _Run(graph, limits, warm_start, bound, rules, on_event)
     try:
         try:
-            reason = run.solve()
+            with plain_interrupts():
+                reason = run.solve()
         finally:
             run.dismiss()
     except OutOfTimeError:

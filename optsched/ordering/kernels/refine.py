@@ -473,7 +473,7 @@ def weigh(
         mark_late(desk, branch.before, late)
         mark_lost(desk)
         # Costs in parts of the slack fit 64 bits when multiplied.
-        unit = slack // COST_PARTS + 1
+        unit = max(slack, 0) // COST_PARTS + 1
         for u in range(len(height)):
             if not has_bit(desk.free, u):
                 continue
