@@ -87,6 +87,8 @@ def measure(graph: Graph) -> None:
         started = time.perf_counter()
         model, _ = make(instance)
         solver = cp_model.CpSolver()
+        # Else it would leave the process without Python's handler of Ctrl-C.
+        solver.parameters.catch_sigint_signal = False
         solver.parameters.num_workers = 1
         solver.parameters.max_time_in_seconds = SECONDS
         solver.parameters.presolve_inclusion_work_limit = 0

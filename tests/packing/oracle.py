@@ -62,6 +62,8 @@ def least_slab(
                 model.add_no_overlap([part, taken])
     model.minimize(slab)
     solver = cp_model.CpSolver()
+    # Else it would leave the process without Python's handler of Ctrl-C.
+    solver.parameters.catch_sigint_signal = False
     solver.parameters.num_workers = 1
     solver.parameters.max_time_in_seconds = seconds
     status = solver.solve(model)
