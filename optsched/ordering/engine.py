@@ -46,6 +46,9 @@ MOVES_A_STATE = 16
 HALVINGS = 8
 """Budgets that are refuted or not between the bound and the peak, in a round."""
 
+PATIENT_OPS, PATIENT_STATES = 3_000, 12_288
+"""With more ops, relations take longer than so many states: search among these first."""
+
 NO_LIMITS = Limits()
 
 MOST_STATES = 8_000_000
@@ -206,6 +209,8 @@ class _Run:
         self.take_order(self.small.shrink(self.order), "contraction")
         effort = FIRST_EFFORT
         self.search(effort)
+        if self.problem.ops > PATIENT_OPS:
+            self.search(PATIENT_STATES)
         if self.bound < self.peak:
             self.prepare()
         self.search(effort * EFFORT_GROWTH)
