@@ -6,6 +6,8 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from optsched.interrupt import plain_interrupts
+
 
 @contextmanager
 def interrupt_after(seconds: float) -> Iterator[None]:
@@ -16,7 +18,8 @@ def interrupt_after(seconds: float) -> Iterator[None]:
     before = signal.signal(signal.SIGPROF, signal.default_int_handler)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
-        yield
+        with plain_interrupts():
+            yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)

@@ -1,26 +1,78 @@
-"""An interrupt stays one, wherever it lands."""
+"""An interrupt ends a search where Python can take it, and as what it is."""
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
+
+_waiting = threading.Event()
 
 
 @contextmanager
 def plain_interrupts() -> Iterator[None]:
-    """Raise an interrupt as itself where a compiled kernel made a SystemError of it.
+    """Keep interrupts out of the few instructions in which a compiled kernel could not bear them.
 
-    One that lands while a kernel takes its arguments or returns comes out as "a result with
-    an exception set"; the interrupt is its cause.
+    On its way in and out a kernel runs some Python, to make tuples of its results. An exception
+    there is not looked at: it comes out as a SystemError later, or the process crashes. An
+    interrupt that lands there waits for :func:`take_interrupt`, or the end of the context.
+
+    Only handlers that are Python's own for Ctrl-C are replaced, and only in the main thread.
 
     Raises
     ------
     KeyboardInterrupt
-        In place of such a SystemError; all other errors pass.
+        When the signal comes; and in place of a SystemError of which it is the cause.
     """
+    held = [number for number in signal.valid_signals() if _is_main() and _raises(number)]
+    for number in held:
+        signal.signal(number, _interrupt)
     try:
         yield
     except SystemError as error:
         if isinstance(error.__cause__, KeyboardInterrupt):
             raise KeyboardInterrupt from error
         raise
+    finally:
+        for number in held:
+            signal.signal(number, signal.default_int_handler)
+        take_interrupt()
+
+
+def take_interrupt() -> None:
+    """Raise the interrupt that waits, if one does, in the main thread."""
+    if _waiting.is_set() and _is_main():
+        _waiting.clear()
+        raise KeyboardInterrupt
+
+
+def _is_main() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _raises(number: int) -> bool:
+    return signal.getsignal(number) is signal.default_int_handler
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, now or later."""
+    del number
+    if not _is_kernel_at_work(frame):
+        raise KeyboardInterrupt
+    _waiting.set()
+
+
+def _is_kernel_at_work(frame: FrameType | None) -> bool:
+    """Whether Python runs on behalf of a kernel that takes its arguments or makes its results.
+
+    While one is being compiled exceptions are borne as anywhere.
+    """
+    found = False
+    while frame is not None:
+        found = found or frame.f_globals.get("__name__", "").startswith(("numba.", "namedtuple_"))
+        if frame.f_code.co_name == "_compile_for_args":
+            return False
+        frame = frame.f_back
+    return found

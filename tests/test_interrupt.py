@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import FunctionType
+
 import pytest
 
 from optsched import GraphBuilder
-from optsched.interrupt import plain_interrupts
+from optsched.interrupt import plain_interrupts, take_interrupt
 from optsched.ordering import engine, solve_order
 from optsched.result import StopReason
 
@@ -42,3 +49,92 @@ def test_a_search_keeps_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = solve_order(build.build())
     assert outcome.stop_reason is StopReason.INTERRUPTED
     assert outcome.order == (0, 1)
+
+
+STORM = """
+import signal
+from typing import NamedTuple
+
+import numpy as np
+
+from optsched.interrupt import plain_interrupts, take_interrupt
+from optsched.jit import kernel
+
+
+class Pair(NamedTuple):
+    first: np.ndarray
+    second: np.ndarray
+
+
+@kernel
+def make(n: int) -> tuple[Pair, Pair]:
+    return Pair(np.zeros(n), np.ones(n)), Pair(np.ones(n), np.zeros(n))
+
+
+make.compiled(3)
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+taken = 0
+for i in range(1_000):
+    try:
+        with plain_interrupts():
+            signal.setitimer(signal.ITIMER_REAL, 2e-5 + 3e-7 * (i % 300))
+            while True:
+                make.compiled(3)
+                take_interrupt()
+    except KeyboardInterrupt:
+        taken += 1
+print(taken)
+"""
+
+
+def test_no_interrupt_crashes_a_kernel_or_is_lost(tmp_path: Path) -> None:
+    # Without the context the process is killed by the first that comes at a bad moment.
+    script = tmp_path / "storm.py"
+    script.write_text(STORM)
+    root = str(Path(engine.__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={"PYTHONPATH": root, "NUMBA_CACHE_DIR": str(tmp_path)},
+    )
+    assert (done.returncode, done.stdout) == (0, "1000\n"), done.stderr
+
+
+def interrupted() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+at_work = FunctionType(interrupted.__code__, {"__name__": "namedtuple_Pair", "signal": signal})
+"""Interrupted as if a kernel made a tuple just now."""
+
+
+def test_one_that_waits_comes_at_the_end_of_the_context() -> None:
+    with pytest.raises(KeyboardInterrupt), plain_interrupts():
+        at_work()
+        assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    take_interrupt()
+
+
+def test_other_handlers_and_other_threads_are_left_alone() -> None:
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with plain_interrupts():
+            assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    failed: list[BaseException] = []
+
+    def elsewhere() -> None:
+        try:
+            with plain_interrupts():
+                take_interrupt()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert not failed

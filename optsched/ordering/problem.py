@@ -12,6 +12,7 @@ from typing import ParamSpec, TypeVar
 import numpy as np
 
 from optsched.arrays import IntArray
+from optsched.interrupt import take_interrupt
 from optsched.jit import Kernel
 from optsched.ordering.kernels import children
 from optsched.ordering.kernels.cut import Flags, live_after
@@ -91,7 +92,8 @@ class Problem:
         return int(peak), during
 
     def check_time(self) -> None:
-        """Raise if the deadline has come, or there is nothing left to do."""
+        """Raise if the deadline has come, an interrupt waits, or there is nothing left to do."""
+        take_interrupt()
         if self.ended.is_set():
             raise OutOfTimeError
         if self.deadline is not None and time.monotonic() > self.deadline:

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 
 from optsched.arrays import IntArray
+from optsched.interrupt import take_interrupt
 from optsched.result import Proof, StopReason
 
 
@@ -52,7 +53,8 @@ class Clock:
         return time.perf_counter() - self.started
 
     def in_time(self) -> bool:
-        """Whether there is time left."""
+        """Whether there is time left; raise an interrupt that waits."""
+        take_interrupt()
         if self.seconds is not None and self.elapsed() >= self.seconds:
             self.expired = True
         return not self.expired
