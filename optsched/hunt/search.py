@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 from optsched.hunt.loss import Loss
 from optsched.hunt.spaces import Space
+from optsched.interrupt import take_interrupt
 
 T = TypeVar("T")
 
@@ -54,7 +55,8 @@ class Clock:
         return time.monotonic() - self.started
 
     def is_over(self, tried: int, share: float = 1.0) -> bool:
-        """Whether a share of either is used up."""
+        """Whether a share of either is used up; raise an interrupt that waits."""
+        take_interrupt()
         if self.tries is not None and tried >= share * self.tries:
             return True
         return self.seconds is not None and self.elapsed() >= share * self.seconds

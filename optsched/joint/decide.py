@@ -10,6 +10,7 @@ import numpy as np
 
 from optsched.arrays import IntArray
 from optsched.errors import GraphError
+from optsched.interrupt import take_interrupt
 from optsched.packing import PackingOutcome, solve_packing
 from optsched.problem import PackingProblem
 from optsched.result import Limits, StopReason
@@ -38,7 +39,8 @@ class Decider:
         self.known: dict[bytes, tuple[int, IntArray] | None] = {}
 
     def late(self) -> bool:
-        """Whether the time is over."""
+        """Whether the time is over; raise an interrupt that waits."""
+        take_interrupt()
         return self.end is not None and time.perf_counter() > self.end
 
     def within(self, problem: PackingProblem, capacity: int) -> IntArray | None:
