@@ -320,23 +320,23 @@ def _read_event(number: int, value: object) -> dict[str, Any]:
 def _read_offsets(graph: Graph, record: Record) -> tuple[int | None, ...]:
     placed: list[int | None] = [None] * len(graph.buffers)
     for name in record.value:
-        b = _planned_id(graph, graph.buffer_ids, name, "buffer")
-        if graph.roots[b] != b:
-            root = graph.buffers[graph.roots[b]].name
-            raise PlanError(f"plan gives view {name!r} an offset: only its root {root!r} has one")
-        placed[b] = record.count(name)
+        placed[_planned_root(graph, name, "an offset")] = record.count(name)
     return tuple(placed[root] for root in graph.roots)
 
 
 def _read_pools(graph: Graph, record: Record) -> tuple[str, ...]:
     placed = [graph.buffers[root].pool for root in graph.roots]
     for name in record.value:
-        b = _planned_id(graph, graph.buffer_ids, name, "buffer")
-        if graph.roots[b] != b:
-            root = graph.buffers[graph.roots[b]].name
-            raise PlanError(f"plan gives view {name!r} a pool: it lies in that of {root!r}")
-        placed[b] = record.text(name)
+        placed[_planned_root(graph, name, "a pool")] = record.text(name)
     return tuple(placed[root] for root in graph.roots)
+
+
+def _planned_root(graph: Graph, name: str, place: str) -> int:
+    b = _planned_id(graph, graph.buffer_ids, name, "buffer")
+    if graph.roots[b] != b:
+        root = graph.buffers[graph.roots[b]].name
+        raise PlanError(f"plan gives view {name!r} {place}: only its root {root!r} has one")
+    return b
 
 
 def _planned_id(graph: Graph, ids: Mapping[str, int], name: str, what: str) -> int:
