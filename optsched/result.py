@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -130,6 +130,8 @@ class Result:
         Seconds.
     trace
         Incumbent and bound as they moved.
+    order_search
+        What the exact search for an order did, by rule; empty where none was needed.
     """
 
     plan: Plan | None
@@ -145,6 +147,7 @@ class Result:
     claimed_bound: int | None = None
     runtime: float = 0.0
     trace: tuple[Event, ...] = field(default=(), repr=False)
+    order_search: Mapping[str, int] = field(default_factory=dict, repr=False)
 
     @property
     def status(self) -> Status:

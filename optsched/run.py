@@ -62,6 +62,8 @@ class Run:
     claimed_peak: int = 0
     claimed_slab: int = 0
     trace: list[Event] = field(default_factory=list)
+    order_search: dict[str, int] = field(default_factory=dict)
+    order_peak: int | None = None
     interrupted: bool = False
     exhausted: bool = False
 
@@ -204,6 +206,17 @@ class Run:
 
         return forward
 
+    def relay_orders(self, source: str) -> OnEvent:
+        """The same for a search of orders; its best peak too, where that is what is asked for."""
+        # Where bytes are pinned, an order may have no packing at all.
+        wanted = self.objective is Objective.PEAK and not pinned_bytes(self.graph)
+
+        def forward(event: Event) -> None:
+            self.order_peak = event.incumbent if wanted else None
+            self.report(source, event.bound)
+
+        return forward
+
     def stop_if(self, reason: StopReason) -> None:
         """End the run where an engine was interrupted and has handed over what it found."""
         if reason is StopReason.INTERRUPTED:
@@ -239,6 +252,7 @@ class Run:
             claimed_bound=claimed if claimed > self._proved() else None,
             runtime=time.perf_counter() - self.started,
             trace=tuple(self.trace),
+            order_search=self.order_search,
         )
 
     def _stop_reason(self) -> StopReason:
@@ -263,6 +277,7 @@ class Run:
         value = None
         if self.plan is not None:
             value = self.slab if self.objective is Objective.SLAB else self.peak
+            value = value if self.order_peak is None else min(value, self.order_peak)
         seconds = time.perf_counter() - self.started
         event = Event(seconds, value, max(self._proved(), bound), source)
         self.trace.append(event)

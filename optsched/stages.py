@@ -7,6 +7,7 @@ when the question is answered.
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 
 import numpy as np
 
@@ -95,8 +96,9 @@ def order_search(run: Run) -> None:
         limits=run.limits_left(ORDER_SHARE),
         warm_start=run.best_orders(1)[0][1].tolist(),
         bound=run.bound,
-        on_event=run.relay("order search"),
+        on_event=run.relay_orders("order search"),
     )
+    run.order_search = asdict(outcome.statistics)
     run.raise_bound(outcome.bound, outcome.proof or Proof.SEARCH, "order search")
     run.offer_order(outcome.order, "order search")
     run.pack(run.best_orders(1)[0][1], "order search")

@@ -32,10 +32,11 @@ SOLVE_KEYS = {
     "runtime",
     "order",
     "offsets",
+    "order_search",
     "memory_model",
     "versions",
 }
-PACK_KEYS = SOLVE_KEYS - {"ops", "peak", "peak_bound", "peak_proof", "order"}
+PACK_KEYS = SOLVE_KEYS - {"ops", "peak", "peak_bound", "peak_proof", "order", "order_search"}
 ROW_KEYS = {
     "instance",
     "method",
@@ -82,6 +83,26 @@ def test_solve_json_has_the_stable_keys(
     assert set(record["offsets"]) == {"x", "a", "b", "right.workspace", "y"}
     assert main(["check", graph, str(plan)]) == 0
     assert "valid: peak 18 bytes, slab 18 bytes" in capsys.readouterr().out
+
+
+def test_every_result_names_the_in_place_model(
+    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, rows = tmp_path / "plan.json", tmp_path / "rows.csv"
+    for command in (
+        ["solve", graph, "-o", str(plan)],
+        ["explain", graph],
+        ["info", graph],
+        ["check", graph, str(plan)],
+        ["compare", graph, "--methods", "lpmf", "--csv", str(rows)],
+    ):
+        assert main([*command, "--inplace"]) == 0
+        assert "in-place" in capsys.readouterr().out, command
+        assert main([*command, "--inplace", "--json"]) == 0
+        record = json.loads(capsys.readouterr().out)
+        model = record.get("memory_model") or record["instances"][0]["memory_model"]
+        assert model.endswith("in-place"), command
+    assert rows.read_text().count("in-place") == 2
 
 
 def test_solve_text_names_bytes_and_proof(graph: str, capsys: pytest.CaptureFixture[str]) -> None:

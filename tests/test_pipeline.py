@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments.ordering_families.generate import random_wiring
 from experiments.small_graphs.graphs import SMALL_GRAPHS
 from heuristics import ORDERINGS
 from optsched import pipeline, stages
@@ -82,6 +83,19 @@ def test_events_move_one_way_and_end_at_the_result() -> None:
     assert bounds == sorted(bounds)
     assert values[-1] == result.slab
     assert result.trace == tuple(events)
+
+
+def test_orders_of_the_search_are_told_of_where_the_peak_is_asked_for() -> None:
+    graph = random_wiring(40, 0, unit=False)
+    events: list[Event] = []
+    result = solve(graph, objective=Objective.PEAK, on_event=events.append)
+    values = [e.incumbent for e in events if e.incumbent is not None]
+    assert values == sorted(values, reverse=True)
+    assert values[-1] == result.peak
+    lower = next(e for e in events if e.incumbent is not None and e.incumbent < values[0])
+    assert lower.source == "order search"
+    assert result.order_search["stored"] > 0
+    assert result.order_search["ops"] == len(graph.ops)
 
 
 def test_same_seed_same_plan() -> None:

@@ -55,7 +55,10 @@ def run(args: argparse.Namespace) -> int:
             print_json({"valid": False, "error": str(error)})
         return exits.fail(str(error), exits.CHECK_FAILED)
     record: dict[str, Any] = {"valid": True, "peak": checked.peak, "slab": checked.slab}
+    record["memory_model"] = graph.memory_model
     text = f"valid: peak {checked.peak:,} bytes, slab {checked.slab:,} bytes"
+    if graph.in_place:
+        text += " (in-place)"
     if len(checked.slabs) > 1 or plan.pools:
         record["slabs"] = checked.slabs
         text += " in " + ", ".join(f"{pool!r} {slab:,}" for pool, slab in checked.slabs.items())

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, BinaryIO
 
 from optsched.compare.methods import Heuristic, Kind, PlanFile
-from optsched.compare.rows import Failed, Measured, Outcome, Trouble
+from optsched.compare.rows import Failed, Measured, Outcome, Trouble, was_interrupted
 from optsched.compare.task import Task
 from optsched.errors import OptschedError, UsageError
 from optsched.formats.source import parse_json, read_bytes
@@ -83,7 +83,7 @@ class Journal:
 
     def put(self, key: str | None, instance: str, outcome: Outcome) -> None:
         """Keep an outcome; one that was cut short is not finished, and not kept."""
-        if key is None or _is_cut_short(outcome):
+        if key is None or was_interrupted(outcome):
             return
         body = {"key": key, "instance": instance, **_encode(outcome)}
         self._write({**body, "sum": _sum(body)})
@@ -156,12 +156,6 @@ def code_digest() -> str:
                 digest.update(path.relative_to(folder).as_posix().encode())
                 digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-def _is_cut_short(outcome: Outcome) -> bool:
-    if isinstance(outcome, Failed):
-        return outcome.trouble is Trouble.INTERRUPTED
-    return outcome.result is not None and outcome.result.stop_reason is StopReason.INTERRUPTED
 
 
 def _parse(line: bytes) -> object:

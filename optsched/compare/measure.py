@@ -20,7 +20,7 @@ from optsched.pairing import pair_choices
 from optsched.pipeline import Engine, solve
 from optsched.plan import make_plan
 from optsched.problem import packing_problem
-from optsched.result import Limits, OnEvent
+from optsched.result import Limits, OnEvent, StopReason
 from optsched.slabs import pool_rows
 
 DEFAULT_PACKING = "greedy_by_size"
@@ -138,7 +138,9 @@ class Bench:
         )
         if result.plan is None:
             reason = f"{result.stop_reason} before any plan was found"
-            return Failed(method.name, method.kind, Trouble.FAILED, reason, result.runtime)
+            cut = result.stop_reason is StopReason.INTERRUPTED
+            trouble = Trouble.INTERRUPTED if cut else Trouble.FAILED
+            return Failed(method.name, method.kind, trouble, reason, result.runtime)
         checked = check_plan(self.graph, result.plan, peak=result.peak, slab=result.slab)
         return Measured(
             method.name, method.kind, checked.peak, checked.slab, result.runtime, result

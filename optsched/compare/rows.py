@@ -71,6 +71,14 @@ class Failed:
 Outcome = Measured | Failed
 
 
+def was_interrupted(outcome: object) -> bool:
+    """Whether it is the outcome of a method that was told to end."""
+    if isinstance(outcome, Failed):
+        return outcome.trouble is Trouble.INTERRUPTED
+    result = outcome.result if isinstance(outcome, Measured) else None
+    return result is not None and result.stop_reason is StopReason.INTERRUPTED
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One method on one graph.

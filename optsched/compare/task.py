@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from optsched.check import check_plan
 from optsched.compare.measure import Bench
 from optsched.compare.methods import Exact, Method
-from optsched.compare.rows import Failed, Measured, Outcome
+from optsched.compare.rows import Failed, Measured, Outcome, was_interrupted
 from optsched.errors import OptschedError, PlanError
 from optsched.formats import FORMATS, read_graph, sniff_file
 from optsched.graph import Graph
 from optsched.pipeline import Engine
-from optsched.result import Event, Limits, Result, StopReason
+from optsched.result import Event, Limits, Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +120,9 @@ def measure_all(
         tell(Started(method, limits.seconds))
         outcome = bench.measure(method)
         tell(outcome)
-        result = outcome.result if isinstance(outcome, Measured) else None
-        if result is not None and result.stop_reason is StopReason.INTERRUPTED:
+        if was_interrupted(outcome):
             return
+        result = outcome.result if isinstance(outcome, Measured) else None
         if method == reference and result is not None and result.plan is not None:
             bench.best_order = result.plan.order
 

@@ -22,9 +22,9 @@ from multiprocessing.process import BaseProcess
 from types import FrameType
 from typing import Any
 
-from optsched.compare.rows import Failed, Measured, Trouble
+from optsched.compare.rows import Failed, Measured, Trouble, was_interrupted
 from optsched.compare.task import Message, Started, Task, Unreadable, work_on
-from optsched.result import Event, StopReason
+from optsched.result import Event
 
 GRACE = 30.0
 """Seconds a method may take beyond its limit before its process is ended: solvers look at the clock
@@ -86,7 +86,7 @@ def _run_here(tasks: Sequence[Task], handle: Handle, work: Work) -> bool:
 
         def tell(message: Message, task: Task = task) -> None:
             nonlocal interrupted
-            interrupted |= _was_interrupted(message)
+            interrupted |= was_interrupted(message)
             handle(task, message)
 
         try:
@@ -96,11 +96,6 @@ def _run_here(tasks: Sequence[Task], handle: Handle, work: Work) -> bool:
         if interrupted:
             return False
     return True
-
-
-def _was_interrupted(message: Message) -> bool:
-    result = message.result if isinstance(message, Measured) else None
-    return result is not None and result.stop_reason is StopReason.INTERRUPTED
 
 
 class _Worker:

@@ -63,6 +63,7 @@ def explain_text(record: dict[str, Any]) -> str:
     """Return the same in lines of words."""
     lines = [
         f"{record['instance']}: no order has a peak below {_both(record['bound'])}",
+        f"  (memory model: {record['memory_model']})",
         f"  because of what is live {_where(record['at'], record['op'])}:",
     ]
     shown = record["buffers"][:SHOWN]

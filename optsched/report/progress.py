@@ -38,7 +38,8 @@ class ProgressLine:
     def say(self, text: str) -> None:
         """Show a text in place of the line before."""
         if self.stream.isatty():
-            line = f"{self.prefix}{text}"
+            # A longer line would wrap, and could not be rewritten.
+            line = f"{self.prefix}{text}"[: shutil.get_terminal_size().columns - 1]
             self.stream.write("\r" + line.ljust(self._width))
             self.stream.flush()
             self._width = len(line)
@@ -92,8 +93,7 @@ class StudyProgress:
         if standing.event is not None:
             text += f"  {event_text(standing.event)}"
         if self.line.stream.isatty():
-            width = shutil.get_terminal_size().columns
-            self.line.say(text[: width - 1])
+            self.line.say(text)
         elif time.monotonic() - self.last >= self.PAUSE:
             self.last = time.monotonic()
             print(text, file=self.line.stream, flush=True)

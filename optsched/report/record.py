@@ -34,6 +34,7 @@ def solve_record(graph: Graph, result: Result) -> dict[str, Any]:
             )
             if offset is not None and graph.roots[b] == b
         },
+        "order_search": dict(result.order_search),
         "memory_model": graph.memory_model,
         "versions": versions(),
     }

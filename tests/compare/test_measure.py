@@ -12,14 +12,16 @@ import heuristics
 from experiments.small_graphs.graphs import chain, diamond, two_towers
 from heuristics import ORDERINGS
 from optsched.check import check_plan
-from optsched.compare import Comparison, Kind, Trouble, compare_methods
+from optsched.compare import Comparison, Failed, Kind, Trouble, compare_methods
 from optsched.compare.measure import Bench
-from optsched.compare.methods import parse_methods
+from optsched.compare.methods import parse_methods, with_reference
+from optsched.compare.rows import was_interrupted
+from optsched.compare.task import Started, measure_all
 from optsched.errors import UsageError
 from optsched.formats import read_graph, write_plan
 from optsched.graph import Graph
 from optsched.pipeline import solve
-from optsched.result import Limits, Proof, Status
+from optsched.result import Limits, Proof, Result, Status
 
 ROOT = Path(__file__).resolve().parents[2]
 FAST = Limits(seconds=10.0)
@@ -63,6 +65,23 @@ def test_a_crash_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [f.method for f in found.failed] == ["bfs", "bfs+naive"]
     assert {f.trouble for f in found.failed} == {Trouble.FAILED}
     assert found.failed[0].reason == "ZeroDivisionError: three lines long"
+
+
+def test_a_method_interrupted_before_its_first_plan_has_not_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*args: object, **kwargs: object) -> Result:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("optsched.stages.candidate_orders", interrupted)
+    told: list[object] = []
+    methods, reference = with_reference(parse_methods(["optsched", "cpsat:5"]))
+    measure_all(Bench(chain(), Limits(seconds=2)), methods, reference, told.append)
+    # Nor is the next method begun with.
+    (outcome,) = (x for x in told if not isinstance(x, Started))
+    assert isinstance(outcome, Failed)
+    assert outcome.trouble is Trouble.INTERRUPTED
+    assert was_interrupted(outcome)
 
 
 def test_an_order_that_breaks_a_rule_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 
+import pytest
+
 from optsched.compare import Standing
-from optsched.report.progress import StudyProgress
+from optsched.report.progress import ProgressLine, StudyProgress
 from optsched.result import Event
 
 
@@ -31,6 +33,17 @@ def test_a_terminal_sees_graphs_done_incumbent_and_bound() -> None:
     # At the end the line is gone.
     last = stream.getvalue().split("\r")[-2:]
     assert last[0].strip() == last[1] == ""
+
+
+def test_a_line_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    stream = Terminal()
+    line = ProgressLine(stream)
+    line(Event(1.5, 2048, 1024, "order search"))
+    line.clear()
+    shown = stream.getvalue().split("\r")
+    assert shown[1].startswith("   1.50 s  best 2.0 KiB")
+    assert max(map(len, shown)) == 29
 
 
 def test_elsewhere_a_short_run_is_silent_and_a_long_one_is_not() -> None:

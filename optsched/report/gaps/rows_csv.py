@@ -35,6 +35,7 @@ COLUMNS = (
     "proof",
     "stop_reason",
     "seconds",
+    "memory_model",
 )
 
 
@@ -62,6 +63,7 @@ def _lines(study: Study) -> Iterator[dict[str, object]]:
             "slab_bound": c.slab_bound,
             "best_peak": c.best_peak,
             "best_slab": c.best_slab,
+            "memory_model": c.graph.memory_model,
         }
         for outcome in outcomes(study, c):
             yield {**shared, **(_failed(outcome) if isinstance(outcome, Failed) else _row(outcome))}

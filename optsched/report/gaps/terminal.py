@@ -241,7 +241,8 @@ def gap_summary(comparisons: Sequence[Comparison]) -> str:
     slabs = sum(c.best_slab == c.slab_bound for c in comparisons)
     peaks = sum(c.best_peak == c.peak_bound for c in comparisons)
     equal = sum(c.result.slab_proof is Proof.JOINT for c in comparisons)
+    model = ", in-place" if any(c.graph.in_place for c in comparisons) else ""
     return (
-        f"{graphs(len(comparisons))}: least slab proved on {slabs}, on {equal} of them equal to "
-        f"the least peak; least peak proved on {peaks}"
+        f"{graphs(len(comparisons))}{model}: least slab proved on {slabs}, "
+        f"on {equal} of them equal to the least peak; least peak proved on {peaks}"
     )
