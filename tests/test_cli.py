@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -294,7 +295,9 @@ BAD = {
     "empty folder": (["compare", "EMPTY"], "no .json"),
     "compare overwrites": (["compare", "GRAPH", "--csv", "GRAPH"], "would overwrite an input"),
     "no journal": (["compare", "GRAPH", "--resume", "EMPTY/../journal.txt"], "no journal"),
-    "no folder": (["compare", "GRAPH", "--csv", "nowhere/rows.csv"], "no such folder"),
+    "no folder": (["compare", "GRAPH", "--csv", "nowhere/rows.csv"], "a folder that exists"),
+    "no folder for a plan": (["solve", "GRAPH", "-o", "nowhere/plan.json"], "a folder that exists"),
+    "plan and certificate": (["solve", "GRAPH", "-o", "x", "--certificate", "x"], "two outputs"),
     "retry what": (["compare", "GRAPH", "--retry-failed"], "goes with --resume"),
     "one name twice": (["compare", "GRAPH", "--csv", "x", "--markdown", "x"], "two outputs"),
     "no such column": (["compare", "GRAPH", "--columns", "lpfm"], "'lpfm' is none of the methods"),
@@ -318,6 +321,28 @@ def test_bad_usage_is_one_line_and_code_two(
     assert message in error
     assert error.count("\n") == 1
     assert Path(graph).read_bytes() == before
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no file that is always full")
+def test_a_full_disk_leaves_the_result_on_the_screen(
+    graph: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["solve", graph, "-o", "/dev/full"]) == 2
+    printed = capsys.readouterr()
+    assert "peak  18 bytes" in printed.out
+    assert printed.err.count("\n") == 1
+    assert "no space left" in printed.err
+
+
+def test_standard_input_goes_with_an_output_that_is_there(
+    graph: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text("an older one")
+    data = io.BytesIO(Path(graph).read_bytes())
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(data))
+    assert main(["solve", "-", "-o", str(plan)]) == 0
+    assert main(["check", graph, str(plan)]) == 0
 
 
 HOSTILE = {

@@ -70,7 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exits.OK
     except OSError as error:
-        message = f"{error.filename or ''}: {error.strerror or error}"
+        # Without a name it is our own output: a full disk, say.
+        message = f"{error.filename or 'standard output'}: {error.strerror or error}"
         return exits.fail(message, exits.BAD_INPUT)
     except MemoryError:
         return exits.fail("out of memory", exits.BAD_INPUT)

@@ -135,8 +135,6 @@ def _check_outputs(args: argparse.Namespace, inputs: list[str]) -> None:
         protect(output, *inputs, *outputs[:number])
         if output in outputs[:number]:
             raise UsageError(f"{output}: two outputs have this name")
-        if output != "-" and not Path(output).absolute().parent.is_dir():
-            raise UsageError(f"{output}: there is no such folder")
 
 
 def _write(args: argparse.Namespace, study: Study) -> None:

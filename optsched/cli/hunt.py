@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -61,8 +60,6 @@ def run(args: argparse.Namespace) -> int:
     from optsched.report.hunt import hunt_record, hunt_text, write_find
 
     quarry = _quarry(args)
-    if os.path.isdir(args.output) or not Path(args.output).parent.is_dir():
-        raise UsageError(f"{args.output}: this is no file in a folder that exists")
     protect(args.output, args.source)
     source = None if args.source is None else _read(args)
     with progress(f"{args.method}  ") as line:

@@ -39,9 +39,14 @@ def graph_files(paths: Sequence[str]) -> list[Path]:
 
 
 def protect(output: str | None, *inputs: str | None) -> None:
-    """Refuse an output that is one of the inputs."""
+    """Refuse an output without a folder, or that is an input, before anything is worked out."""
+    if not output or output == "-":
+        return
+    if os.path.isdir(output) or not Path(output).absolute().parent.is_dir():
+        raise UsageError(f"{output}: this is no file in a folder that exists")
     for path in inputs:
-        if output and path and os.path.exists(output) and os.path.samefile(output, path):
+        there = path and os.path.exists(path) and os.path.exists(output)
+        if there and os.path.samefile(output, str(path)):
             raise UsageError(f"{output}: the output would overwrite an input")
 
 

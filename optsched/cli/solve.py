@@ -52,6 +52,8 @@ def run(args: argparse.Namespace) -> int:
     graph = read_graph(args, args.graph)
     protect(args.output, args.graph, args.warm_start)
     protect(args.certificate, args.graph, args.warm_start, args.output)
+    if args.certificate and args.certificate == args.output:
+        raise UsageError(f"{args.output}: two outputs in one file")
     warm_start = read_plan(args.warm_start, graph) if args.warm_start else None
     if slabs:
         return _solve_in_pools(args, graph, slabs, warm_start)
@@ -99,13 +101,16 @@ def _write(
 
     if args.keep_trace:
         record["trace"] = trace_rows(result.trace)
-    if args.output and result.plan is not None:
-        write_plan(args.output, graph, result.plan, record)
-    if args.certificate:
-        note = _certify(args, graph, result)
-        record["certificate"] = note
-        text += f"\n  certificate: {note['rung']}, no order below {note['bound']:,} bytes"
-    print_result(args, record, text)
+    try:
+        if args.output and result.plan is not None:
+            write_plan(args.output, graph, result.plan, record)
+        if args.certificate:
+            note = _certify(args, graph, result)
+            record["certificate"] = note
+            text += f"\n  certificate: {note['rung']}, no order below {note['bound']:,} bytes"
+    finally:
+        # Where a disk is full, what was found is still told.
+        print_result(args, record, text)
 
 
 def _certify(args: argparse.Namespace, graph: Graph, result: Result) -> dict[str, Any]:
