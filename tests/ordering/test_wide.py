@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,21 +12,22 @@ from optsched.graph import Graph
 from optsched.ordering import engine, solve_order
 from optsched.ordering.interval import Search
 from optsched.ordering.kernels import children, state
-from optsched.ordering.kernels.arena import STATES
+from optsched.ordering.kernels.arena import MOVES, STATES
 from optsched.ordering.model import build_net
 from optsched.ordering.problem import Problem
 from tests.generators import random_graph, random_order
 from tests.ordering.oracle import Oracle
 
 
-@pytest.mark.parametrize("users", [0, 2, 1_000])
+@pytest.mark.parametrize(("users", "looks"), [(0, 1 << 24), (2, 9), (1_000, 30)])
 def test_optimum_is_the_oracles_where_every_state_is_wide(
-    users: int, monkeypatch: pytest.MonkeyPatch
+    users: int, looks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Twins only: compiled kernels have their constants built in.
     monkeypatch.setattr(Problem, "pick", lambda self, kernel: kernel)
     monkeypatch.setattr(engine, "FIRST_EFFORT", 8)
     monkeypatch.setattr(children, "WIDE", 0)
+    monkeypatch.setattr(children, "MOST_LOOKS", looks)
     monkeypatch.setattr(state, "CROWD", users)
     rng = np.random.default_rng(users)
     for number in range(80):
@@ -49,6 +52,93 @@ def wide(count: int) -> Graph:
     build.op("join", reads=[f"d{i}" for i in range(count)], writes={"y": 1})
     build.output("y")
     return build.build()
+
+
+def star(leaves: int) -> Graph:
+    """Ops that read one buffer, and one that reads what all of them make."""
+    build = GraphBuilder("star")
+    build.input("x", 5)
+    for i in range(leaves):
+        build.op(f"leaf{i}", reads=["x"], writes={f"b{i}": 7 + i % 3})
+    build.op("join", reads=[f"b{i}" for i in range(leaves)], writes={"y": 1})
+    build.output("y")
+    return build.build()
+
+
+def apart(pairs: int) -> Graph:
+    """Pairs of ops that have nothing to do with one another; their results are kept."""
+    build = GraphBuilder("apart")
+    for i in range(pairs):
+        build.op(f"up{i}", writes={f"u{i}": 9 + i % 5})
+        build.op(f"down{i}", reads=[f"u{i}"], writes={f"d{i}": 6 + i % 7})
+        build.output(f"d{i}")
+    return build.build()
+
+
+def begin(graph: Graph, budget: int, *, forward: bool) -> Search:
+    problem = Problem(build_net(graph.arrays), graph.arrays.initial)
+    low, high = np.zeros(problem.ops, np.bool_), np.ones(problem.ops, np.bool_)
+    return Search(
+        problem, low, high, forward=forward, budget=budget, ceiling=2**60, commit=False, probe=2
+    )
+
+
+def test_looks_at_ready_ops_from_one_state_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Problem, "pick", lambda self, kernel: kernel)
+    looks = 0
+
+    def counted(*args: Any) -> tuple[Any, Any]:
+        nonlocal looks
+        looks += 1
+        return state.look_ahead(*args)
+
+    monkeypatch.setattr(children, "look_ahead", counted)
+    monkeypatch.setattr(children, "WIDE", 16)
+    monkeypatch.setattr(children, "MOST_LOOKS", 2_000)
+    search = begin(star(200), 2**50, forward=True)
+    search.slice = 1
+    search.run(2)
+    # Each leaf once, then second steps: as any two leaves touch each other, 40,000 without a limit.
+    assert search.states == 201
+    assert 200 <= looks < 4_000
+
+
+def test_of_many_ready_ops_one_that_costs_nothing_is_the_only_child(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Problem, "pick", lambda self, kernel: kernel)
+    monkeypatch.setattr(children, "WIDE", 16)
+    build = GraphBuilder("one")
+    for i in range(40):
+        build.input(f"x{i}", 3)
+        build.op(f"op{i}", reads=[f"x{i}"], writes={f"b{i}": 2 if i in (20, 30) else 9})
+        build.output(f"b{i}")
+    search = begin(build.build(), 2**50, forward=True)
+    search.slice = 1
+    search.run(2)
+    arena = search.arena
+    assert search.states == 2
+    assert sorted(arena.moves[: arena.length[1]].tolist()) == [20, 30]
+
+
+@pytest.mark.parametrize("forward", [True, False])
+def test_wide_twin_and_compiled_go_the_same_way(
+    forward: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = apart(children.WIDE + 6) if forward else star(children.WIDE + 6)
+    budget = sum(buffer.size for buffer in graph.buffers) - 3
+    found = []
+    for compiled in (False, True):
+        with monkeypatch.context() as patch:
+            if not compiled:
+                patch.setattr(Problem, "pick", lambda self, kernel: kernel)
+            search = begin(graph, budget, forward=forward)
+            search.slice = 1
+            search.run(3)
+        arena = search.arena
+        count, used = int(arena.fill[STATES]), int(arena.fill[MOVES])
+        found.append((count, arena.live[:count].tolist(), arena.moves[:used].tolist()))
+    assert found[0] == found[1]
 
 
 def test_states_are_what_their_moves_make() -> None:

@@ -32,6 +32,10 @@ EXPANDED, STORED, DUPLICATES, CLOSED, SINGLED, LIFTED, FORESEEN = 0, 1, 2, 3, 4,
 with a single successor by the commit rule; budgets raised; states put off by foresight."""
 COUNTERS = 7
 
+LOOKS, MOST_LOOKS = 3, 1 << 24
+"""Looks at ready ops that second steps from a state may take: some hundredths of a second. Where in
+a gauge it stands how many are left."""
+
 
 class Task(NamedTuple):
     """What to search for.
@@ -74,14 +78,34 @@ class Scratch(NamedTuple):
 def try_move(
     net: Net, state: State, task: Task, budget: Int, v: Int, moves: Moves, count: Int
 ) -> Int:
-    """Place `v` and what the closure rule adds; write the moves and return the place after them."""
+    """Place `v` and what the closure rule adds; write the moves and return the place after them.
+
+    Of many ready ops all are looked at only if that makes a single child: no more bytes are live.
+    """
+    live = state.tally[LIVE]
     place(net, state, task.forward, v)
     moves[count] = v
     if not task.close:
         return count + 1
-    if state.tally[READY] > WIDE:
-        return close_nearby(net, state, task.forward, budget, moves, count)
-    return close_state(net, state, task.forward, budget, moves, count + 1)
+    if state.tally[READY] > WIDE and state.tally[LIVE] > live:
+        count = close_nearby(net, state, task.forward, budget, moves, count)
+        if state.tally[LIVE] > live:
+            return count
+    else:
+        count += 1
+    return close_state(net, state, task.forward, budget, moves, count)
+
+
+@inner
+def put_free_first(net: Net, state: State, task: Task, budget: Int, candidates: IntArray) -> None:
+    """Let a candidate that fits the budget and does not raise the live bytes be the first one."""
+    for i in range(len(candidates)):
+        v = candidates[i]
+        during, far = look_ahead(net, state, task.forward, v)
+        if during <= budget and far <= state.tally[LIVE]:
+            candidates[i] = candidates[0]
+            candidates[0] = v
+            return
 
 
 @inner
@@ -144,8 +168,11 @@ def probe_second(
 ) -> Int:
     """Look for a second step after `moves[first:end]` that gets back to the present live bytes.
 
-    Leaves the state as it was; returns the place after the longer moves, or -1.
+    Leaves the state as it was; returns the place after the longer moves, or -1. That is also the
+    answer where such steps were looked for long enough.
     """
+    if scratch.gauge[LOOKS] <= 0:
+        return -1
     start_live = state.tally[LIVE]
     for k in range(first, end):
         place(net, state, task.forward, np.int64(moves[k]))
@@ -156,6 +183,7 @@ def probe_second(
             scratch.ready[count] = state.ready[i]
             count += 1
     found = -1
+    scratch.gauge[LOOKS] -= state.tally[READY]
     for i in range(count):
         v = scratch.ready[i]
         during, _ = look_ahead(net, state, task.forward, v)
@@ -163,6 +191,10 @@ def probe_second(
             during -= saved(net, state.waiting, v, np.int64(task.forward))
         if during > budget:
             continue
+        if scratch.gauge[LOOKS] <= 0:
+            break
+        # The closure rule looks at all of them.
+        scratch.gauge[LOOKS] -= state.tally[READY]
         last = try_move(net, state, task, budget, v, moves, end)
         better = state.tally[LIVE] <= start_live
         undo_moves(net, state, task.forward, moves, end, last)
@@ -193,6 +225,8 @@ def find_children(
     live = state.tally[LIVE]
     ready = state.tally[READY]
     candidates = state.ready[:ready].copy()
+    if ready > WIDE:
+        put_free_first(net, state, task, budget, candidates)
     at = int(arena.fill[MOVES])
     room = len(moves) - 2 * len(net.net) - 2
     count = 0
@@ -219,7 +253,8 @@ def find_children(
             child[0], child[1], child[2] = child[3 * count - 3], end, child[3 * count - 1]
             return single_child(net, state, arena, task, s, scratch, counters)
     arena.need[s] = need
-    if task.probe > 1 and ready <= WIDE:
+    if task.probe > 1:
+        scratch.gauge[LOOKS] = MOST_LOOKS
         for i in range(count):
             first, end = child[3 * i], child[3 * i + 1]
             for k in range(first, end):

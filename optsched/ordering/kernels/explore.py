@@ -123,7 +123,7 @@ def start_search(
         np.full(n, -1, np.int64),
         np.zeros(n, np.int64),
         critics.copy(),
-        np.zeros(3, np.int64),
+        np.zeros(4, np.int64),
     )
     scratch.gauge[WAIT] = FIRST_LOOK
     return state, arena, scratch

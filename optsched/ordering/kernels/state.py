@@ -19,7 +19,7 @@ from optsched.ordering.model import Net
 
 READY, LIVE = 0, 1
 
-WIDE, CROWD = 16_384, 256
+WIDE, CROWD = 1_024, 256
 """More ready ops, in a state of so many more users of a buffer, are too many to look at for each
 successor of the state."""
 
@@ -239,8 +239,8 @@ def close_nearby(
 ) -> Int:
     """The same, but only for ops that `moves[at]`, just placed, or one of these touches.
 
-    Where many ops are ready that is enough: what else could be placed at once is met by the probes
-    of the next state. Users of a buffer that has many are passed over.
+    That is enough where many ops are ready and more bytes are live than when none of them could be
+    placed at once: then it is so still. Users of a buffer that has many are passed over.
     """
     count = at + 1
     while at < count:
