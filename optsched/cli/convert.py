@@ -14,7 +14,7 @@ HELP = "rewrite a graph in the native format"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("graph")
+    parser.add_argument("graph", help="graph file (found out by content; - for standard input)")
     parser.add_argument("-o", "--output", required=True, help="file to write (.gz to compress)")
     add_input_bytes(parser)
 

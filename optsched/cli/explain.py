@@ -14,7 +14,7 @@ HELP = "why no order has a smaller peak"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("graph")
+    parser.add_argument("graph", help="graph file (found out by content; - for standard input)")
     add_input_bytes(parser)
     add_inplace(parser)
 

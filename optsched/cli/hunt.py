@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from optsched.cli import exits
 from optsched.cli.inputs import protect
-from optsched.cli.options import add_input_bytes, natural, positive, seconds
+from optsched.cli.options import add_input_bytes, add_seed, positive, seconds
 from optsched.cli.output import print_result, progress
 from optsched.errors import UsageError
 
@@ -27,7 +27,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument("--method", required=True, help="an ordering, a packer, or ordering+packer")
     parser.add_argument("--versus", metavar="METHOD", help="a method of the same kind to lose to")
-    parser.add_argument("--objective", choices=("ratio", "difference"), default="ratio")
+    parser.add_argument(
+        "--objective",
+        choices=("ratio", "difference"),
+        default="ratio",
+        help="what the loss is measured as; ratio by default",
+    )
     parser.add_argument(
         "--max-ops", type=positive, default=10, metavar="N", help="or buffers; 10 by default"
     )
@@ -50,7 +55,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="instances to try; where it ends the hunt, a seed gives one answer",
     )
-    parser.add_argument("--seed", type=natural, default=0, metavar="N")
+    add_seed(parser)
     add_input_bytes(parser)
 
 

@@ -48,8 +48,17 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="seconds per instance, 60 by default; inf for as long as it takes",
     )
-    parser.add_argument("--workers", type=positive, default=1, metavar="N", help="threads")
-    parser.add_argument("--seed", type=natural, default=0, metavar="N")
+    parser.add_argument(
+        "--workers", type=positive, default=1, metavar="N", help="threads; 1 by default"
+    )
+    add_seed(parser)
+
+
+def add_seed(parser: argparse.ArgumentParser) -> None:
+    """Add --seed."""
+    parser.add_argument(
+        "--seed", type=natural, default=0, metavar="N", help="of all random choices; 0 by default"
+    )
 
 
 def add_inplace(parser: argparse.ArgumentParser) -> None:

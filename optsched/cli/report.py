@@ -65,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
         "peak_bound": result.peak_bound,
         "slab_bound": result.slab_bound,
         "files": files,
+        "memory_model": graph.memory_model,
     }
     print_result(args, record, "\n".join(f"{what}: {path}" for what, path in files.items()))
     return exits.INTERRUPTED if result.stop_reason == "interrupted" else exits.OK

@@ -25,7 +25,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument("graph", help="graph file (found out by content; - for standard input)")
     parser.add_argument("-o", "--output", help="write the plan here (.gz to compress)")
-    parser.add_argument("--objective", choices=("slab", "peak"), default="slab")
+    parser.add_argument(
+        "--objective",
+        choices=("slab", "peak"),
+        default="slab",
+        help="what is to be least, of equal ones the other; slab by default",
+    )
     parser.add_argument("--capacity", metavar="BYTES", help="ask only whether it fits in BYTES")
     parser.add_argument("--warm-start", metavar="PLAN", help="start from this plan")
     parser.add_argument("--certificate", metavar="FILE", help="write why no order has less peak")

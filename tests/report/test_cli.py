@@ -54,6 +54,7 @@ def test_all_outputs_at_once(
     assert record["files"] == outputs
     assert [(p["peak"], p["slab"]) for p in record["plans"]] == [(20, 24), (18, 18)]
     assert (record["peak_bound"], record["slab_bound"]) == (18, 18)
+    assert record["memory_model"] == "default"
     page = (tmp_path / "out.report").read_text("utf-8")
     assert "best plan found" in page
     assert "bfs" in page
