@@ -7,13 +7,13 @@ behind this module looks at malformed data. Ops and buffers are known by their p
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 
 from optsched.arrays import GraphArrays, build_arrays
+from optsched.dependencies import find_cycle, find_predecessors
 from optsched.errors import GraphError
 
 IN_PLACE = "; in-place"
@@ -158,7 +158,7 @@ class Graph:
         put(self, "roots", _resolve_aliases(self.buffers))
         _check_roles(self)
         _check_references(self)
-        put(self, "predecessors", _find_predecessors(self))
+        put(self, "predecessors", find_predecessors(self))
         cycle = find_cycle(self.predecessors)
         if cycle:
             path = " -> ".join(repr(self.ops[v].name) for v in cycle)
@@ -335,93 +335,3 @@ def _check_references(graph: Graph) -> None:
         if source not in op.reads:
             name = graph.buffers[source].name
             raise GraphError(f"op {op.name!r}: in-place input {name!r} is no buffer that it reads")
-
-
-def _find_predecessors(graph: Graph) -> tuple[tuple[int, ...], ...]:
-    """Ops that must run before each op: producers, parents at birth, control, write-after-read."""
-    before: list[set[int]] = [set(op.control) for op in graph.ops]
-    for v, op in enumerate(graph.ops):
-        if v in before[v]:
-            raise GraphError(f"op {op.name!r} has a control edge from itself")
-        for b in op.writes:
-            buffer = graph.buffers[b]
-            if buffer.alias_of is not None:
-                _add_producer(graph, before[v], buffer.alias_of)
-            if buffer.birth is not None:
-                before[v].add(buffer.birth)
-        for b in (*op.reads, *op.uses):
-            _add_producer(graph, before[v], b)
-    _order_mutations(graph, before)
-    for v, predecessors in enumerate(before):
-        predecessors.discard(v)
-    return tuple(tuple(sorted(predecessors)) for predecessors in before)
-
-
-def _add_producer(graph: Graph, predecessors: set[int], buffer: int) -> None:
-    producer = graph.producers[buffer]
-    if producer is not None:
-        predecessors.add(producer)
-
-
-def _order_mutations(graph: Graph, before: list[set[int]]) -> None:
-    """Let every user of the old contents run before the op that overwrites them."""
-    if not any(buffer.mutates for buffer in graph.buffers):
-        return
-    version = [_version(graph, b) for b in range(len(graph.buffers))]
-    users: dict[int, set[int]] = {}
-    for v, op in enumerate(graph.ops):
-        for b in (
-            *op.reads,
-            *op.uses,
-            *(b for b in op.writes if not graph.buffers[b].mutates),
-        ):
-            users.setdefault(version[b], set()).add(v)
-    overwriter: dict[int, int] = {}
-    for b, buffer in enumerate(graph.buffers):
-        if not buffer.mutates or buffer.alias_of is None:
-            continue
-        old, writer = version[buffer.alias_of], graph.producers[b]
-        if old in overwriter:
-            raise GraphError(
-                f"buffers {graph.buffers[overwriter[old]].name!r} and {buffer.name!r} both mutate "
-                f"{graph.buffers[old].name!r}: let the second mutate the first"
-            )
-        overwriter[old] = b
-        if writer is not None:
-            before[writer] |= users.get(old, set()) - {writer}
-
-
-def _version(graph: Graph, buffer: int) -> int:
-    """The mutated view, or the root, whose contents this name shows."""
-    parent = graph.buffers[buffer].alias_of
-    while parent is not None and not graph.buffers[buffer].mutates:
-        buffer, parent = parent, graph.buffers[parent].alias_of
-    return buffer
-
-
-def find_cycle(predecessors: Sequence[Iterable[int]]) -> list[int]:
-    """Return the ops of one cycle, first one repeated at the end, or an empty list."""
-    missing = [0] * len(predecessors)
-    successors: list[list[int]] = [[] for _ in predecessors]
-    for v, before in enumerate(predecessors):
-        for u in before:
-            missing[v] += 1
-            successors[u].append(v)
-    ready = deque(v for v, count in enumerate(missing) if not count)
-    left = len(predecessors)
-    while ready:
-        left -= 1
-        for v in successors[ready.popleft()]:
-            missing[v] -= 1
-            if not missing[v]:
-                ready.append(v)
-    if not left:
-        return []
-    at = next(v for v, count in enumerate(missing) if count)
-    seen: dict[int, int] = {}
-    path: list[int] = []
-    while at not in seen:
-        seen[at] = len(path)
-        path.append(at)
-        at = next(u for u in predecessors[at] if missing[u])
-    return [at, *reversed(path[seen[at] :])]

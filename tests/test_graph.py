@@ -55,25 +55,6 @@ def test_views_resolve_to_their_root_and_order_after_what_they_show() -> None:
     assert graph.arrays.user.row(ids["b0"]).tolist() == [1, 2, 3]
 
 
-def test_mutation_waits_for_readers_of_the_old_contents() -> None:
-    build = chain(4)
-    build.op("update", reads=["b0"], mutates={"b0'": "b0"})
-    build.op("reader", reads=["b0"], writes={"y": 1})
-    build.op("new", reads=["b0'"], writes={"z": 1})
-    graph = build.build()
-    ids = graph.op_ids
-    assert ids["reader"] in graph.predecessors[ids["update"]]
-    assert graph.predecessors[ids["new"]] == (ids["update"],)
-
-
-def test_reading_old_contents_after_the_mutation_is_a_cycle() -> None:
-    build = chain(4)
-    build.op("update", reads=["b0"], mutates={"b0'": "b0"})
-    build.op("late", reads=["b0", "b0'"], writes={"y": 1})
-    with pytest.raises(GraphError, match=r"cycle: '(late|update)' -> '(late|update)' -> "):
-        build.build()
-
-
 def test_workspace_is_a_buffer_nobody_reads() -> None:
     build = GraphBuilder()
     build.op("a", writes={"x": 1}, workspace=7)
