@@ -67,7 +67,7 @@ class Tree:
         self.contradictions = 0
         self.branches = _Branches(self.problem, related(self.problem.net), budget, during)
         root = self.branches.looked
-        self.why = self.note(root, np.zeros_like(during), refuted=not self.branches.stack)
+        self.why = self.note(root, np.zeros_like(during), refuted=self.branches.settled)
         self.nodes = [_Node(root, None, (), len(self.trail.facts))]
 
     def run(self, most: int) -> Refutation | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -24,6 +25,9 @@ STATES_A_BRANCH = 16
 
 TREE_PART = 4
 """Where there is a tree, it is given so many times as much as the search of states beside it."""
+
+LOOKS, LOOK_SECONDS = 20, 0.005
+"""How often a worker looks whether there is a part of a tree for it; how long it waits between."""
 
 BRANCH_STATES = 512
 """States that each direction may store for one branch."""
@@ -108,6 +112,8 @@ class Decider:
         self.during = during
         self.known: dict[int, tuple[Problem, Contracted] | None] = {}
         self.trees: dict[int, Splitter] = {}
+        self.latest: Splitter | None = None
+        self.shared: tuple[Splitter, Splitter] | None = None
 
     def refutes(self, budget: int) -> bool:
         """Whether the precedences that a budget implies, or a set bound with them, refute it."""
@@ -127,7 +133,7 @@ class Decider:
             above, net = relations.above, relations.strengthened()
         if split:
             tree = Splitter(self.problem, above, budget, self.during)
-            if not tree.stack:
+            if tree.settled:
                 return None
             self.trees[budget] = tree
             above, net = tree.known()
@@ -168,15 +174,36 @@ class Decider:
         """Go on with the tree of assumed precedences for a budget."""
         if budget not in self.trees:
             return UNKNOWN
+        self.latest = self.trees[budget]
+        return self.grow(self.latest, nodes)
+
+    def help(self, other: Decider, states: int) -> tuple[int, Answer]:
+        """Take parts of the tree that another worker is at; return its budget and the answer."""
+        theirs = other.latest
+        if theirs is None:
+            return 0, UNKNOWN
+        if self.shared is None or self.shared[0] is not theirs:
+            self.shared = theirs, theirs.share(self.problem)
+        tree = self.shared[1]
+        return tree.budget, self.grow(tree, states // STATES_A_BRANCH)
+
+    def grow(self, tree: Splitter, nodes: int) -> Answer:
+        """Go on with a tree, if there is a part of it that no other worker is at."""
+        for _ in range(LOOKS):
+            if tree.settled or tree.take_part():
+                break
+            # Whoever is at the last part looks at every branch whether others want some of it.
+            time.sleep(LOOK_SECONDS)
+            self.problem.check_time()
 
         def search(strong: Problem) -> list[int] | bool:
             small = contract(strong.net, merge=strong.rules.contract)
             part = replace(strong, net=small.net, priority=small.gather(self.during))
-            found = search_all(part, 0, budget + 1, BRANCH_STATES, lambda _: None)
+            found = search_all(part, 0, tree.budget + 1, BRANCH_STATES, lambda _: None)
             part.collect()
             return found.refuted if found.order is None else small.expand(found.order)
 
-        found = self.trees[budget].run(nodes, search)
+        found = tree.run(nodes, search)
         if isinstance(found, list):
             return Answer(refuted=False, order=found)
         return Answer(refuted=True) if found else UNKNOWN

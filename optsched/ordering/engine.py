@@ -33,9 +33,9 @@ FIRST_EFFORT, EFFORT_GROWTH = 2_048, 4
 WINDOW_STATES, WINDOW_TRIES = 8_192, 16
 """States per direction in a window; windows in a row that may fail."""
 
-TREE_GROWTH, TOP_PART = 2, 2
-"""The same where budgets are decided, as trees are taken up again and not begun anew; and so many
-times as much for the budget just below the peak: what it needs is a proof, or a better order."""
+TREE_GROWTH, TOP_PART = 2, 4
+"""The same where budgets are decided, as trees are taken up again and not begun anew; and by how
+many times less the budget just below the peak gets: what it needs is a proof, or a better order."""
 
 FIRST_STEP, LEAST_STEP = 4, 256
 """By which part of the gap budgets are raised at first; which part of the peak is too small."""
@@ -156,6 +156,7 @@ class _Run:
         self.order, self.peak = order, peak_memory(graph, order)
         self.bound, self.proof = bound, Proof.BOUND
         self.deadline, self.seed, self.workers = deadline, limits.seed, limits.workers
+        self.effort, self.step = FIRST_EFFORT, 1
         self.other: _Run | None = None
         self.sibling: Sibling | None = None
         self.windows: Windows | None = None
@@ -207,30 +208,30 @@ class _Run:
         self.problem = replace(self.whole, net=self.small.net, priority=priority)
         self.problem.statistics.merged = self.whole.ops - self.problem.ops
         self.take_order(self.small.shrink(self.order), "contraction")
-        effort = FIRST_EFFORT
-        self.search(effort)
+        self.search(FIRST_EFFORT)
         if self.problem.ops > PATIENT_OPS:
             self.search(PATIENT_STATES)
         if self.bound < self.peak:
             self.prepare()
-        self.search(effort * EFFORT_GROWTH)
-        self.anneal(effort * EFFORT_GROWTH)
-        self.improve(effort // 8)
-        self.hire(effort)
+        self.search(self.effort * EFFORT_GROWTH)
+        self.anneal(self.effort * EFFORT_GROWTH)
+        self.improve(self.effort // 8)
+        self.hire()
         self.narrow()
-        while self.bound < self.peak and effort < MOST_STATES:
+        self.step = max(1, (self.peak - self.bound) // FIRST_STEP)
+        while self.bound < self.peak and self.effort < MOST_STATES:
             self.meet()
-            self.anneal(effort * EFFORT_GROWTH)
-            self.improve(effort // 8)
+            self.anneal(self.effort * EFFORT_GROWTH)
+            self.improve(self.effort // 8)
             if self.decider is None:
-                effort *= EFFORT_GROWTH
-                self.search(effort)
+                self.effort *= EFFORT_GROWTH
+                self.search(self.effort)
             else:
-                self.settle(effort)
-                effort *= TREE_GROWTH
+                self.settle()
+                self.effort *= TREE_GROWTH
         return StopReason.PROVED if self.bound >= self.peak else StopReason.EXHAUSTED
 
-    def hire(self, states: int) -> None:
+    def hire(self) -> None:
         """Let a second worker look for orders from here on, if there may be one."""
         if self.workers < 2 or self.bound >= self.peak:
             return
@@ -246,19 +247,29 @@ class _Run:
             other.decider = Decider(other.problem, self.decider.above, self.decider.during)
         self.annealer = self.windows = None
         self.other = other
-        self.sibling = Sibling(lambda: other.seek(states), other.problem.ended)
+        self.sibling = Sibling(other.seek, other.problem.ended)
 
-    def seek(self, states: int) -> None:
-        """What a second worker does: look for orders, and decide budgets far from the bound."""
-        while self.bound < self.peak and states < MOST_STATES:
+    def seek(self) -> None:
+        """What a second worker does: look for orders, and help to refute budgets."""
+        assert self.other is not None
+        while self.bound < self.peak and self.effort < MOST_STATES:
             self.meet()
-            self.anneal(states * EFFORT_GROWTH)
-            self.improve(states // 8)
+            self.anneal(self.effort * EFFORT_GROWTH)
+            self.improve(self.effort // 8)
             if self.decider is None:
-                states *= EFFORT_GROWTH
+                self.effort *= EFFORT_GROWTH
             else:
-                self.decide_top(states)
-                states *= TREE_GROWTH
+                self.decide_top(self.effort)
+                self.help(self.effort)
+                self.effort = self.other.effort
+
+    def help(self, states: int) -> None:
+        """Have a part in what the other worker is at."""
+        assert self.decider is not None
+        assert self.other is not None
+        if self.bound < self.peak and self.other.decider is not None:
+            budget, answer = self.decider.help(self.other.decider, states)
+            self.take_answer(answer, budget, "search")
 
     def meet(self) -> None:
         """Take what the other worker has found; each changes what is its own only.
@@ -311,11 +322,11 @@ class _Run:
             answer = search_all(self.problem, self.bound, self.peak, states, self.searched, order)
             self.take_answer(answer, self.peak - 1, "search")
 
-    def settle(self, states: int) -> None:
+    def settle(self) -> None:
         """Decide budgets between the bound and the peak."""
-        tried = self.climb(states)
+        tried = self.climb(self.effort)
         if self.sibling is None and self.peak - 1 not in tried:
-            self.decide_top(states)
+            self.decide_top(self.effort)
 
     def decide_top(self, states: int) -> None:
         """Decide the budget just below the peak as long as that gives better orders."""
@@ -323,7 +334,7 @@ class _Run:
         while self.bound < self.peak < known:
             self.meet()
             known = self.peak
-            self.decide(known - 1, TOP_PART * states)
+            self.decide(known - 1, states // TOP_PART)
 
     def climb(self, states: int) -> set[int]:
         """Refute budgets from the bound upwards, in steps as long as the effort allows.
@@ -332,20 +343,18 @@ class _Run:
         """
         assert self.decider is not None
         tried: set[int] = set()
-        step = (self.peak - self.bound) // FIRST_STEP
         while self.bound < self.peak:
             self.meet()
-            step = max(step, 1)
-            budget = min(self.bound + step, self.peak) - 1
+            budget = min(self.bound + self.step, self.peak) - 1
             bound, budget = self.bound, self.decider.begun(budget, self.bound)
             tried.add(budget)
             self.decide(budget, states)
             if self.bound > budget:
-                step *= 2
-            elif self.bound == bound and step <= max(1, self.peak // LEAST_STEP):
+                self.step *= 2
+            elif self.bound == bound and self.step <= max(1, self.peak // LEAST_STEP):
                 break
             else:
-                step //= 2
+                self.step = max(1, self.step // 2)
         return tried
 
     def decide(self, budget: int, states: int) -> None:

@@ -7,8 +7,9 @@ when a short search of the states left settles it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from threading import Lock
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from optsched.ordering.kernels.refine import (
     FILL,
     FLOWS,
     SUPPORTS,
+    UNKNOWN,
     Branch,
     Supports,
     add_pair,
@@ -39,8 +41,8 @@ TOPS, CHOICES = 4, 16
 """Ops with the least slack, and as many most to blame, at which pairs to split on are looked for;
 pairs that are tried."""
 
-FIRST_PATIENCE, PATIENCE_PART = 32, 4
-"""Branches taken up before the tree begins again; by which part of itself that grows each time."""
+PATIENCE = 32
+"""Branches of a part that are taken up before it is divided."""
 
 SEARCH_EVERY = 8
 """At one in so many open branches the states left are searched."""
@@ -60,8 +62,34 @@ class _Open:
     pairs: IntArray
 
 
+class Parts:
+    """Parts of a tree that are not refuted yet; workers take one at a time."""
+
+    def __init__(self, parts: Sequence[_Open]) -> None:
+        self.waiting = list(parts)
+        self.left = len(parts)
+        self.wanted = False
+        self.lock = Lock()
+
+    def take(self) -> _Open | None:
+        """A part that nobody is at; if there is none, whoever is at one will be asked for some."""
+        with self.lock:
+            self.wanted = not self.waiting
+            return self.waiting.pop() if self.waiting else None
+
+    def put_back(self, parts: Sequence[_Open]) -> None:
+        """Put parts in the place of one that was taken: none if that is refuted."""
+        with self.lock:
+            self.waiting += parts
+            self.left += len(parts) - 1
+
+
 class Splitter:
     """The tree for one budget; can be left and taken up again.
+
+    A part of it that is not refuted soon is begun anew, with both orders of one pair as its parts:
+    it may have gone into alternatives that have nothing to do with what contradicts itself below
+    them, and the ops that were blamed for that come first from now on.
 
     Parameters
     ----------
@@ -73,69 +101,109 @@ class Splitter:
         Live bytes that no order may pass.
     expected
         Live bytes while each op runs in some good order: where to look first.
+    parts
+        Those of another worker's tree for the same, to share them.
     """
 
-    def __init__(self, problem: Problem, above: Matrix, budget: int, expected: IntArray) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        above: Matrix,
+        budget: int,
+        expected: IntArray,
+        parts: Parts | None = None,
+    ) -> None:
         n = problem.ops
         self.problem = problem
         self.budget = budget
         self.supports = Supports(
-            np.zeros((n, SUPPORTS, words(n)), np.int64), np.zeros((n, SUPPORTS), np.int64)
+            np.zeros((n, SUPPORTS, words(n)), np.int64), np.full((n, SUPPORTS), UNKNOWN)
         )
         self.desk = make_desk(problem.net)
         self.pair = np.zeros((n * n // 2 + 1, 2), np.int64)
+        self.expected = expected
         self.order = np.argsort(-expected, kind="stable").astype(np.int64)
         self.blame = np.zeros(n, np.int64)
         self.choice = np.zeros((CHOICES, 3), np.int64)
-        self.opened = 0
-        self.patience = self.left = FIRST_PATIENCE
-        nothing = np.zeros(n, np.int64)
-        root = _Open(pack(above), pack(above.T), nothing, 0, self.pair[:0].copy())
-        first = self.enter(root)
-        self.stack = [] if self.refuted(first) else [self.leave(first, 0)]
-        self.root = self.stack[:]
-        problem.statistics.relations += len(self.root[0].pairs) if self.root else 0
+        self.opened = self.left = 0
+        self.stack: list[_Open] = []
+        self.above = above
+        self.parts = self.plant() if parts is None else parts
+
+    def plant(self) -> Parts:
+        """The whole tree as one part, with all that the budget implies; none if that refutes it."""
+        nothing = np.zeros(self.problem.ops, np.int64)
+        rows = pack(self.above), pack(self.above.T)
+        root = self.enter(_Open(*rows, nothing, 0, self.pair[:0].copy()))
+        if self.refuted(root):
+            return Parts(())
+        self.problem.statistics.relations += int(root.tally[FILL])
+        return Parts((self.leave(root, 0),))
+
+    @property
+    def settled(self) -> bool:
+        """Whether the budget is refuted."""
+        return self.parts.left == 0
 
     def known(self) -> tuple[Matrix, Net]:
-        """Who runs before whom in every order within the budget, and the net with that."""
-        root = self.enter(self.root[0])
+        """Who runs before whom in every order within the budget, and the net with that.
+
+        Asked before the tree is run.
+        """
+        root = self.enter(self.parts.waiting[0])
         return unpack(root.before, self.problem.ops), self.strengthened(root)
+
+    def share(self, problem: Problem) -> Splitter:
+        """The tree for another worker, who takes some of the parts."""
+        return Splitter(problem, self.above, self.budget, self.expected, self.parts)
 
     def run(self, nodes: int, on_open: OnOpen) -> list[int] | bool:
         """Look at `nodes` branches or a few more; return an order, or whether there is none."""
         enough = self.problem.statistics.branches + nodes
-        while self.stack and self.problem.statistics.branches < enough:
+        while self.problem.statistics.branches < enough and self.take_part():
+            divide = self.left == 0
+            if divide:
+                self.stack = [self.part]
+                self.blame //= 2
             self.left -= 1
-            if len(self.stack) == 1:
-                # All that was put off before it is refuted: whatever holds there holds.
-                self.root = self.stack[:]
-            elif self.left <= 0:
-                self.restart()
-            branch = self.enter(self.stack.pop())
-            if self.refuted(branch):
-                continue
-            self.opened += 1
-            if self.opened % SEARCH_EVERY == 0:
-                answer = on_open(replace(self.problem, net=self.strengthened(branch)))
-                if answer is True:
-                    continue
-                if answer:
-                    return answer
-            order = self.split(branch)
+            order = self.look(self.stack.pop(), on_open)
             if order:
                 return order
-        return not self.stack
+            if divide or not self.stack or (self.parts.wanted and len(self.stack) > 1):
+                self.parts.put_back(self.stack)
+                self.stack = []
+        return self.settled
 
-    def restart(self) -> None:
-        """Begin again where the last choices that proved wrong did not matter.
+    def take_part(self) -> bool:
+        """Have a part to go on with; False if there is none, or others have them all.
 
-        The tree may have gone into alternatives that have no part in what contradicts itself
-        below them; the ops that were blamed for it come first from now on.
+        Its supports are held against all pairs again: they are those of whoever put the part back,
+        and what is in their place here may be another one, or none.
         """
-        self.patience += self.patience // PATIENCE_PART + 1
-        self.left = self.patience
-        self.stack = self.root[:]
-        self.blame //= 2
+        if self.stack:
+            return True
+        part = self.parts.take()
+        if part is None:
+            return False
+        known = (self.supports.live != UNKNOWN) @ (np.int64(1) << np.arange(SUPPORTS))
+        self.part = replace(part, valid=part.valid & known, fill=0)
+        self.stack = [self.part]
+        self.left = PATIENCE
+        return True
+
+    def look(self, node: _Open, on_open: OnOpen) -> list[int]:
+        """Refute a branch, or put off both orders of some pair there; an order if one is found."""
+        branch = self.enter(node)
+        if self.refuted(branch):
+            return []
+        self.opened += 1
+        if self.opened % SEARCH_EVERY == 0:
+            answer = on_open(replace(self.problem, net=self.strengthened(branch)))
+            if answer is True:
+                return []
+            if answer:
+                return answer
+        return self.split(branch)
 
     def split(self, branch: Branch) -> list[int]:
         """Put off both orders of some pair, unless one contradicts itself; an order if all is set.

@@ -110,9 +110,10 @@ def test_interrupt_ends_both_and_keeps_what_both_found(
             time.sleep(0.01)
         raise KeyboardInterrupt
 
-    def seek(run: engine._Run, states: int) -> None:
+    def seek(run: engine._Run) -> None:
         while True:
-            run.walk_on()
+            if runs:
+                run.walk_on()
             run.problem.check_time()
 
     def walk_on(run: engine._Run) -> None:
@@ -152,7 +153,7 @@ def test_a_gap_that_the_second_closes_ends_the_first(
 def test_what_the_second_says_of_an_order_is_not_believed(
     hired: list[str], monkeypatch: pytest.MonkeyPatch, alone: OrderOutcome
 ) -> None:
-    def seek(run: engine._Run, states: int) -> None:
+    def seek(run: engine._Run) -> None:
         run.peak = run.bound + 1
 
     monkeypatch.setattr(engine._Run, "seek", seek)
@@ -165,7 +166,7 @@ def test_what_the_second_says_of_an_order_is_not_believed(
 
 
 def test_a_failure_of_the_second_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    def seek(run: engine._Run, states: int) -> None:
+    def seek(run: engine._Run) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr(engine._Run, "seek", seek)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from optsched.ordering import split
 from optsched.ordering.model import build_net
 from optsched.ordering.problem import Problem
 from optsched.ordering.relations import related
+from optsched.ordering.rules import Statistics
 from optsched.ordering.split import Splitter
 from tests.generators import PLANNABLE, random_graph
 from tests.ordering.oracle import Oracle
@@ -49,8 +52,8 @@ def assert_decided(graph: Graph, optimum: int) -> None:
 
 @pytest.mark.parametrize("patience", [1, 32])
 def test_tree_alone_decides_every_budget(patience: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    # With a patience of one it begins again and again.
-    monkeypatch.setattr(split, "FIRST_PATIENCE", patience)
+    # With a patience of one every part is divided at once.
+    monkeypatch.setattr(split, "PATIENCE", patience)
     for graph, optimum in some_graphs(patience, 80):
         if graph.ops:
             assert_decided(graph, optimum)
@@ -78,10 +81,44 @@ def test_tree_can_be_left_and_taken_up_again() -> None:
         assert check_order(graph, answer) <= optimum
 
 
+def test_workers_share_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    # By turns, a branch each: what one has divided the other takes.
+    monkeypatch.setattr(split, "PATIENCE", 1)
+    helped = 0
+    for graph, optimum in some_graphs(13, 80):
+        for budget in (optimum - 1, optimum):
+            tree = make_tree(graph, budget)
+            other = tree.share(replace(tree.problem, statistics=Statistics()))
+            answers: list[list[int] | bool] = [False]
+            while not any(answers):
+                answers += [worker.run(1, no_search) for worker in (tree, other)]
+            helped += other.problem.statistics.branches
+            order = next((answer for answer in answers if isinstance(answer, list)), None)
+            if budget < optimum:
+                assert order is None
+                assert tree.settled
+                assert other.settled
+            else:
+                assert order is not None
+                assert check_order(graph, order) <= budget
+    assert helped
+
+
+def test_part_in_the_hands_of_another_worker_is_not_refuted() -> None:
+    for graph, optimum in some_graphs(17, 40):
+        tree = make_tree(graph, optimum)
+        other = tree.share(tree.problem)
+        assert other.take_part()
+        assert tree.run(ENOUGH, no_search) is False
+        order = other.run(ENOUGH, no_search)
+        assert isinstance(order, list)
+        assert check_order(graph, order) <= optimum
+
+
 def test_branch_is_given_up_only_where_its_states_are_refuted() -> None:
     # A search that finds nothing settles nothing, one that says "none" ends the branch.
     for graph, optimum in some_graphs(11, 20):
         tree = make_tree(graph, optimum)
-        if tree.stack:
+        if not tree.settled:
             tree.opened = split.SEARCH_EVERY - 1
             assert tree.run(1, lambda _: True) is True

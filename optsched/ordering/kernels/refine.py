@@ -40,6 +40,9 @@ SUPPORTS = 56
 MISSES = 3
 """Ops that do not go with the others of a support, after which it is kept as it is."""
 
+UNKNOWN = -1
+"""Live bytes of a support that is not there yet."""
+
 FILL, TURN, FLOWS = 0, 1, 2
 """Numbers of a branch's `tally`: pairs known; where the next support may go; flows so far."""
 COUNTS = 3
