@@ -1,0 +1,62 @@
+"""The study of odd graphs: its definition agrees with the tests' oracle, and mistakes are found."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from experiments.ordering_exactness import odd
+from experiments.ordering_exactness.definition import Document, Model
+from experiments.ordering_exactness.odd_graphs import odd_document
+from optsched.formats.native import read_graph_document
+from optsched.graph import Graph
+from optsched.ordering import OrderOutcome, Rules, engine, problem, solve_order
+from optsched.result import Limits
+from tests.brute import least_peak
+
+
+@pytest.fixture(autouse=True)
+def efforts_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The study changes them; at the end they are put back."""
+    monkeypatch.setattr(engine, "FIRST_EFFORT", engine.FIRST_EFFORT)
+    monkeypatch.setattr(problem, "TWIN_OPS", problem.TWIN_OPS)
+
+
+def odd_graph(seed: int, ops: int = 8) -> tuple[Document, Graph]:
+    document = odd_document(random.Random(seed), ops)
+    return document, read_graph_document(document)
+
+
+def test_the_definition_agrees_with_the_oracle_of_the_tests() -> None:
+    helped = 0
+    for seed in range(40):
+        document, graph = odd_graph(seed)
+        least = [Model(document, in_place=flag).least_peak(10_000) for flag in (False, True)]
+        assert least == [least_peak(graph), least_peak(graph.with_inplace())]
+        helped += least[0] != least[1]
+    assert helped > 5
+
+
+def test_nothing_is_wrong() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(6):
+        document, graph = odd_graph(seed)
+        assert list(odd.examine(random.Random(seed), graph, document, counts)) == []
+    assert counts["runs"] == 6 * odd.RUNS
+    assert counts["mutants refused"] > 0
+
+
+def test_a_bound_that_is_too_high_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def boastful(
+        graph: Graph, *, warm_start: list[int] | None, rules: Rules, limits: Limits
+    ) -> OrderOutcome:
+        found = solve_order(graph, warm_start=warm_start, rules=rules, limits=limits)
+        worse = max(graph.arrays.initial, found.peak) + 1
+        return replace(found, bound=worse)
+
+    monkeypatch.setattr(odd, "solve_order", boastful)
+    document, graph = odd_graph(0)
+    assert list(odd.examine(random.Random(0), graph, document, Counter()))
