@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isqrt
 
 import numpy as np
 
@@ -24,6 +25,9 @@ TWIN_NODES = 400
 
 SLICE_WORK = 16_000_000
 """Nodes times buffers and sections between two looks at the clock: some ten milliseconds."""
+
+FIT_WORK = 32_000_000
+"""Pairs of buffers that first fit compares between two looks at the clock."""
 
 FAILURE_BUFFERS = 128
 """Up to this many buffers failed states are kept; in larger searches they hardly recur."""
@@ -246,7 +250,13 @@ class Engine:
         """Let `offsets` return these."""
         self.buffers[rows.OFFSET] = offsets
 
-    def first_fit(self, order: IntArray, capacity: int, fixed: IntArray | None = None) -> bool:
+    def first_fit(
+        self,
+        order: IntArray,
+        capacity: int,
+        fixed: IntArray | None = None,
+        in_time: Callable[[], bool] = lambda: True,
+    ) -> bool:
         """Place buffers in turn within a capacity; `offsets` returns the packing.
 
         Parameters
@@ -255,6 +265,8 @@ class Engine:
             All buffers, or all but the `fixed` ones.
         fixed
             Buffers whose offsets in the OFFSET row hold.
+        in_time
+            Asked now and then where buffers are many; if it says no the packing is given up.
         """
         if not self._set_capacity(capacity):
             return False
@@ -266,10 +278,22 @@ class Engine:
             apart = np.ones(len(self.piece), bool)
             apart[held] = False
             order = np.concatenate([held, order[apart[order]]])
+        count = len(held)
+        while True:
+            until = min(len(order), isqrt(count * count + 2 * FIT_WORK))
+            if self._fit(order[:until], count) < until:
+                return False
+            if until == len(order) or not in_time():
+                return until == len(order)
+            # As the kernel keeps them: then it need not move any of them.
+            line = np.argsort(self.buffers[rows.OFFSET, order[:until]], kind="stable")
+            order, count = np.concatenate([order[line], order[until:]]), until
+
+    def _fit(self, order: IntArray, placed: int) -> int:
+        """Place all but the first buffers of an order; return how many then have a place."""
         small = len(order) <= TWIN_BUFFERS and not is_warm()
         if self.windows is not None:
             fit = first_fit_windows if small else first_fit_windows.compiled
-            return fit(self.buffers, *self.windows, order, len(held), self.line) == len(order)
+            return fit(self.buffers, *self.windows, order, placed, self.line)
         run = first_fit if small else first_fit.compiled
-        masks = self.piece.sections.masks
-        return run(self.buffers, masks, order, len(held), self.line) == len(order)
+        return run(self.buffers, self.piece.sections.masks, order, placed, self.line)

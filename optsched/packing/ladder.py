@@ -119,18 +119,20 @@ class Ladder:
             self.offer(offsets // self.piece.unit, "warm start")
 
     def run_first_fit(self) -> None:
-        """Try the orders of first fit."""
+        """Try the orders of first fit; the first one is begun whatever the time."""
         n = len(self.piece)
         orders = max(4, min(len(FIRST_FIT_ORDERS), FIRST_FIT_WORK // max(1, n * n)))
         unlimited = int(self.piece.bytes.sum() + self.piece.unit * (
             self.piece.alignment.sum() + self.piece.pin.max(initial=0) + n + 1
         ))  # fmt: skip
         for name in FIRST_FIT_ORDERS[:orders]:
-            if self.done() or (self.offsets is not None and not self.clock.in_time()):
+            begun = self.fits > 0 or self.offsets is not None
+            if self.done() or (begun and not self.clock.in_time()):
                 return
             capacity = unlimited if self.offsets is None else self.slab - 1
             self.fits += 1
-            if self.engine.first_fit(self.engine.keys.order(name), capacity):
+            order = self.engine.keys.order(name)
+            if self.engine.first_fit(order, capacity, in_time=self.clock.in_time):
                 self.offer(self.engine.offsets(), f"first fit {name}")
 
     def raise_bound(self, refuted: int) -> None:

@@ -101,6 +101,8 @@ class _Solver:
             if self.offsets is not None:
                 ladder.offer_bytes(self.offsets[piece.ids])
             ladder.run_first_fit()
+            if ladder.offsets is None:
+                return
             self.ladders.append(ladder)
         self._moved("first fit")
         for ladder in self.ladders:

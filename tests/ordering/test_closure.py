@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,9 +9,9 @@ import pytest
 from optsched.arrays import Rows, build_rows
 from optsched.builder import GraphBuilder
 from optsched.graph import Graph
-from optsched.liveness import peak_memory
-from optsched.ordering import closure_bound, closure_witness
-from optsched.ordering.kernels.cut import around, least_given
+from optsched.liveness import Order, Timeline, peak_memory, timeline
+from optsched.ordering import closure, closure_bound, closure_witness
+from optsched.ordering.kernels.cut import around, build_cut, least_given
 from optsched.ordering.model import build_net
 from tests.generators import PLANNABLE, random_graph, random_order
 from tests.ordering.oracle import Oracle
@@ -57,6 +58,44 @@ def test_a_good_order_saves_flows() -> None:
     graph = some_graphs(1, seed=5, ops=12)[0]
     order = random_order(np.random.default_rng(0), graph)
     assert closure_bound(graph, [order]).flows <= closure_bound(graph).flows
+
+
+class Counted(list[int]):
+    """A list that knows how often it was read."""
+
+    reads = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        self.reads += 1
+        return super().__getitem__(at)
+
+
+def test_a_buffer_of_many_users_is_looked_at_once() -> None:
+    build = GraphBuilder("star")
+    build.input("x", 5)
+    for i in range(300):
+        build.op(f"leaf{i}", reads=["x"], writes={f"b{i}": 7})
+    net = build_net(build.build().arrays)
+    users = Counted(net.user.tolist())
+    done = np.zeros(300, np.bool_)
+    build_cut(net._replace(user=users), done, np.arange(300), np.full(300, -1, np.int64))  # type: ignore[arg-type]
+    assert 300 <= users.reads <= 4 * 300
+
+
+def test_deadline_spares_orders_but_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = some_graphs(1, seed=5, ops=12)[0]
+    orders = [random_order(np.random.default_rng(seed), graph) for seed in range(4)]
+    followed = []
+
+    def follow(graph: Graph, order: Order) -> Timeline:
+        followed.append(order)
+        return timeline(graph, order)
+
+    monkeypatch.setattr(closure, "timeline", follow)
+    bound = closure_bound(graph, orders, deadline=time.monotonic() - 1)
+    assert len(followed) == 1
+    assert bound.value <= closure_bound(graph, orders).value
+    assert len(followed) == 5
 
 
 def test_deadline_leaves_a_valid_bound() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
+from optsched.arrays import IntArray
 from optsched.check import check_packing
 from optsched.errors import GraphError
-from optsched.packing import PackingOutcome, Rules, solve_packing
+from optsched.packing import PackingOutcome, Rules, engine, solve_packing
 from optsched.packing.engine import Engine
 from optsched.packing.kernels.branch import FEWEST_THEN_TIGHT
 from optsched.packing.kernels.search import EXHAUSTED, LIMIT, SOLVED
@@ -42,6 +44,50 @@ def test_capacity_is_decided_both_ways() -> None:
             assert outcome.slab is not None
             assert outcome.slab <= capacity
             assert outcome.stop_reason in (StopReason.DECIDED, StopReason.PROVED)
+
+
+@pytest.mark.parametrize("kind", ["", "ap", "g", "w"])
+def test_first_fit_with_looks_at_the_clock_is_the_same(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = random_problem(np.random.default_rng(8), kind, buffers=60)
+    (piece,) = make_pieces(problem, Rules(pieces=False))
+    looks = 0
+
+    def in_time() -> bool:
+        nonlocal looks
+        looks += 1
+        return True
+
+    def place(work: int, asked: Callable[[], bool]) -> IntArray | None:
+        monkeypatch.setattr(engine, "FIT_WORK", work)
+        bench = Engine(piece, Rules())
+        done = bench.first_fit(bench.keys.order("A"), 2**40, in_time=asked)
+        return bench.offsets() if done else None
+
+    whole, parts = place(10**9, in_time), place(100, in_time)
+    assert whole is not None
+    assert parts is not None
+    assert np.array_equal(whole, parts)
+    # Each look after 100 pairs, of 60 * 60 / 2.
+    assert 5 < looks <= 1 + len(piece) ** 2 // 200
+    assert place(100, lambda: False) is None
+
+
+def test_without_time_for_first_fit_the_warm_start_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem, least = above_load()
+    monkeypatch.setattr(engine, "FIT_WORK", 2)
+    start = np.cumsum(problem.size) - problem.size
+    for warm in (None, start):
+        outcome = solve_packing(problem, limits=Limits(seconds=0.0), warm_start=warm)
+        assert outcome.stop_reason is StopReason.TIME_LIMIT
+        assert outcome.bound <= least
+        if warm is None:
+            assert outcome.offsets is outcome.slab is None
+        else:
+            assert outcome.slab == problem.slab_size(start)
 
 
 def test_node_limit_is_not_an_answer() -> None:

@@ -109,21 +109,20 @@ def build_cut(net: Net, done: Flags, free: IntArray, place: IntArray) -> Cut:
         pairs += 1 + net.pred_ptr[v + 1] - net.pred_ptr[v]
         wanted += net.read_ptr[v + 1] - net.read_ptr[v]
     buffers = np.empty(wanted, np.int64)
+    seen = np.zeros(len(net.size), np.bool_)
     found = 0
     for i in range(count):
         v = free[i]
         for k in range(net.read_ptr[v], net.read_ptr[v + 1]):
             b = net.read[k]
-            first, possible = -1, True
-            for j in range(net.user_ptr[b], net.user_ptr[b + 1]):
-                w = net.user[j]
-                if not done[w]:
-                    if place[w] < 0:
-                        possible = False
-                        break
-                    if first < 0:
-                        first = w
-            if possible and first == v:
+            # Once for all its users: there may be as many as ops.
+            possible = not seen[b]
+            seen[b] = True
+            j = net.user_ptr[b]
+            while possible and j < net.user_ptr[b + 1]:
+                possible = done[net.user[j]] or place[net.user[j]] >= 0
+                j += 1
+            if possible:
                 buffers[found] = b
                 found += 1
                 pairs += 1 + net.user_ptr[b + 1] - net.user_ptr[b]
