@@ -30,6 +30,10 @@ from optsched.slabs import (
 SLOWER = 4
 """A packing, and the check of its plan, may take so many times as long as the one before it."""
 
+CHECKS_A_PLAN = 2.0
+"""To pack an order and check its plan takes so many times as long as the check; what is compiled
+meanwhile counts for nothing."""
+
 
 class Candidate(NamedTuple):
     """An order; `rank` is what it is preferred by, its peak or the sum of its pools' peaks."""
@@ -66,6 +70,7 @@ class Run:
     order_peak: int | None = None
     interrupted: bool = False
     exhausted: bool = False
+    plan_takes: float = 0.0
 
     def __post_init__(self) -> None:
         pools = pools_of(self.graph)
@@ -76,7 +81,9 @@ class Run:
 
     def offer(self, plan: Plan, source: str) -> None:
         """Check a plan and keep it if it is better."""
+        begun = time.perf_counter()
         checked = check_plan(self.graph, plan)
+        self.plan_takes = CHECKS_A_PLAN * (time.perf_counter() - begun)
         if not self.is_better(checked.peak, checked.slab):
             return
         self.plan, self.peak, self.slab = plan, checked.peak, checked.slab
@@ -168,9 +175,18 @@ class Run:
         return left is not None and seconds is not None and left <= seconds * (1 - share)
 
     def limits_left(self, share: float = 1.0) -> Limits:
-        """The limits of a stage that may use this share of the time left."""
+        """The limits of a stage that may use this share of the time left.
+
+        What it finds is still to become a plan, which of a large graph takes seconds.
+        """
         left = self.seconds_left()
-        return replace(self.limits, seconds=None if left is None else left * share)
+        seconds = None if left is None else max(0.0, min(left * share, left - self.plan_takes))
+        return replace(self.limits, seconds=seconds)
+
+    def has_time(self) -> bool:
+        """Whether there is time for one more plan, if its check takes as long as the last."""
+        left = self.seconds_left()
+        return left is None or left > self.plan_takes
 
     def deadline(self, share: float) -> float | None:
         """The `time.monotonic()` at which this share of the time left is over."""
@@ -262,7 +278,7 @@ class Run:
             return StopReason.PROVED
         if self.interrupted:
             return StopReason.INTERRUPTED
-        if self.seconds_left() == 0:
+        if not self.has_time():
             return StopReason.TIME_LIMIT
         return StopReason.EXHAUSTED
 

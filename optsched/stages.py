@@ -87,7 +87,7 @@ def pack_before_search(run: Run) -> None:
 
 def order_search(run: Run) -> None:
     """The least peak over all orders, by our exact search; then its order, packed."""
-    if run.order_done():
+    if run.order_done() or not run.has_time():
         return
     from optsched.ordering import solve_order
 
@@ -112,7 +112,7 @@ def first_packing(run: Run) -> None:
 
 def packing_search(run: Run, share: float = 1.0) -> None:
     """The least slab of the least-peak order, by our exact packing search."""
-    if run.objective is Objective.PEAK and not run.order_done():
+    if (run.objective is Objective.PEAK and not run.order_done()) or not run.has_time():
         return
     # Where there are several pools the best of these orders is not known beforehand.
     orders = run.best_orders(PACKED_ORDERS if run.pool_graphs else 1)

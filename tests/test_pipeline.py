@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from experiments.ordering_families.generate import random_wiring
-from experiments.small_graphs.graphs import SMALL_GRAPHS
+from experiments.small_graphs.graphs import SMALL_GRAPHS, diamond
 from heuristics import ORDERINGS
 from optsched import pipeline, stages
-from optsched.check import check_plan
+from optsched import run as run_module
+from optsched.check import Checked, check_plan
 from optsched.errors import PlanError
 from optsched.graph import Graph
 from optsched.hunt.exhaust import least_peak
@@ -21,6 +23,7 @@ from optsched.liveness import peak_memory
 from optsched.pipeline import Engine, solve
 from optsched.plan import Plan
 from optsched.result import Event, Limits, Objective, Proof, Status, StopReason
+from optsched.run import Run
 from tests.generators import PLANNABLE, random_graph
 
 
@@ -180,3 +183,30 @@ def test_a_search_for_orders_that_runs_out_leaves_time_to_pack(
     assert [what for what, _ in given[:2]] == ["orders", "packing"]
     assert given[0][1] <= 20 * stages.ORDER_SHARE
     assert given[1][1] > 0
+
+
+def test_time_is_kept_for_the_check_of_another_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(run_module, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+
+    def check_slowly(graph: Graph, plan: Plan) -> Checked:
+        now[0] += 2.0
+        return check_plan(graph, plan)
+
+    monkeypatch.setattr(run_module, "check_plan", check_slowly)
+    run = Run(diamond(), Objective.SLAB, None, Limits(seconds=10.0), lambda event: None)
+    run.started = now[0]
+    run.offer_order([0, 1, 2], "program")
+    # Eight seconds are left, and four of these are for a plan.
+    assert run.limits_left(0.25).seconds == 2.0
+    assert run.limits_left().seconds == 4.0
+    assert run.has_time()
+    now[0] += 4.5
+    assert run.limits_left().seconds == 0.0
+    assert not run.has_time()
+    before = now[0]
+    stages.order_search(run)
+    stages.packing_search(run)
+    assert now[0] == before
+    run.slab += 1
+    assert run.result().stop_reason is StopReason.TIME_LIMIT
