@@ -14,11 +14,21 @@ import numpy as np
 import numpy.typing as npt
 
 from optsched.inplace import admissible_pairs
+from optsched.jit import inner
 
 if TYPE_CHECKING:
     from optsched.graph import Graph
 
 IntArray = npt.NDArray[np.int64]
+
+
+@inner
+def row_lengths(ptr: IntArray) -> IntArray:
+    """Number of entries of each row; a sum of arrays would take a second to compile."""
+    lengths = np.empty(len(ptr) - 1, np.int64)
+    for i in range(len(lengths)):
+        lengths[i] = ptr[i + 1] - ptr[i]
+    return lengths
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ kernel or one of numba's own (`np.zeros`), which saves almost half of the time. 
 integers with branches gain nothing from being vectorised, which saves a tenth. A function that
 makes no arrays need not count who holds those it was given: its caller holds them. A call with 0 is
 no other kind than one with any integer. And there is so little garbage that looking for it takes a
-tenth of the time. The code that runs is optimised as ever.
+tenth of the time. Structures are not taken apart for LLVM to put together (:mod:`jit_lower`). Each
+part is made simpler once, where it is written, and all of a kernel is optimised once, at the end.
 
 And what became part of a kernel stays its own. Numba leaves such functions open to all, under a
 name that ends in the count of functions the process had compiled. Two caches made by two processes
@@ -20,8 +21,10 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from types import FunctionType, SimpleNamespace
+from types import CodeType, FunctionType, SimpleNamespace
 from typing import Any
+
+from optsched.jit_lower import drop_dead, lean_code
 
 BORROWS = (
     *("cast", "build_tuple", "exhaust_iter", "getattr", "getitem", "static_getitem"),
@@ -29,6 +32,8 @@ BORROWS = (
 )
 """Expressions of numba that make nothing: their arrays are those they are made of, or views."""
 
+NEEDLESS = ("inline_closure_likes", "dead_branch_prune", "nopython_rewrites")
+"""Steps of numba's for functions within functions, `None` and sums of whole arrays: a tenth."""
 
 on_first: list[Callable[[], None]] = []
 """Called, and forgotten, when the first function is compiled rather than loaded."""
@@ -87,7 +92,8 @@ def _compiler(part: bool) -> Any:
         def _compile_core(self) -> Any:
             while on_first:
                 on_first.pop()()
-            with _undisturbed(), _made_by(self.state.targetctx.codegen(), embedded):
+            made_by = _made_by(self.state.targetctx.codegen(), embedded)
+            with _undisturbed(), lean_code(), made_by:
                 return super()._compile_core()
 
         def define_pipelines(self) -> list[Any]:
@@ -96,6 +102,8 @@ def _compiler(part: bool) -> Any:
             self.state.library = (embedded if part else library)(codegen, name)
             self.state.library.enable_object_caching()
             passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+            if not any(isinstance(x, CodeType) for x in self.state.func_id.code.co_consts):
+                passes.passes = [x for x in passes.passes if x[0]._name not in NEEDLESS]
             passes.add_pass_after(_uncounted(), NopythonTypeInference)
             passes.finalize()
             return [passes]
@@ -112,22 +120,19 @@ def _libraries() -> tuple[Any, Any]:
     class Library(JITCodeLibrary):  # type: ignore[misc]
         """Machine code of a kernel and all it calls."""
 
-        def _optimize_final_module(self) -> None:
-            self._keep_to_itself()
-            self._inline()
-            self._optimize()
+        def add_ir_module(self, ir_module: Any) -> None:
+            drop_dead(ir_module)
+            super().add_ir_module(ir_module)
 
-        def _keep_to_itself(self) -> None:
+        def _optimize_functions(self, ll_module: Any) -> None:
+            ll_module.data_layout = self._codegen._data_layout
+
+        def _optimize_final_module(self) -> None:
             for function in self._final_module.functions:
                 runtime = function.name.startswith("NRT_")  # found by name, and the same in all
                 if function.linkage == Linkage.linkonce_odr and not runtime:
                     function.linkage = Linkage.internal
-
-        def _inline(self) -> None:
-            self._optimize(opt=self._codegen._opt_level, slp_vectorize=False, cost="cheap")
-
-        def _optimize(self, **options: Any) -> None:
-            passes, builder = self._codegen._module_pass_manager(loop_vectorize=False, **options)
+            passes, builder = self._codegen._module_pass_manager(loop_vectorize=False)
             passes.run(self._final_module, builder)
 
     class Part(Library):
@@ -135,8 +140,15 @@ def _libraries() -> tuple[Any, Any]:
 
         codegen = SimpleNamespace(set_env=lambda name, env: None)
 
+        def _optimize_functions(self, ll_module: Any) -> None:
+            super()._optimize_functions(ll_module)
+            passes, builder = self._codegen._function_pass_manager()
+            for function in ll_module.functions:
+                if not function.is_declaration:
+                    passes.run(function, builder)
+
         def _optimize_final_module(self) -> None:
-            self._inline()
+            """Leave that to what it becomes part of."""
 
         def _finalize_final_module(self) -> None:
             self._finalize_dynamic_globals()

@@ -14,7 +14,7 @@ from heuristics.kernels.ready import (
     remove,
     update_path,
 )
-from optsched.arrays import IntArray
+from optsched.arrays import IntArray, row_lengths
 from optsched.jit import kernel
 
 WAITING, READY, MOVING, DONE = 0, 1, 2, 3
@@ -71,7 +71,7 @@ def run_forward(
         The order.
     """
     n = len(alloc)
-    waits = pred_ptr[1:] - pred_ptr[:-1]
+    waits = row_lengths(pred_ptr)
     state = np.zeros(n, np.int64)
     freed = own.copy()
     for v in range(n):
@@ -200,7 +200,7 @@ def run_backward(
         The order, first op first.
     """
     n = len(alloc)
-    waits = succ_ptr[1:] - succ_ptr[:-1]
+    waits = row_lengths(succ_ptr)
     state = np.zeros(n, np.int64)
     grow = own.copy()
     for v in range(n):

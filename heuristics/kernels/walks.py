@@ -6,7 +6,7 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from optsched.arrays import IntArray
+from optsched.arrays import IntArray, row_lengths
 from optsched.jit import kernel
 
 
@@ -61,7 +61,7 @@ def append_by_rank(
 def run_smallest_first(pred_ptr: IntArray, succ_ptr: IntArray, succ: IntArray) -> IntArray:
     """Run the ready op of the smallest id at each step."""
     n = len(pred_ptr) - 1
-    waits = pred_ptr[1:] - pred_ptr[:-1]
+    waits = row_lengths(pred_ptr)
     ready = [v for v in range(n) if waits[v] == 0]
     heapify(ready)
     order = np.empty(n, np.int64)

@@ -51,6 +51,23 @@ def first_shared(
     return int(best)
 
 
+@inner
+def sort_first(values: IntArray, count: int) -> None:
+    """Sort the first `count` values, Shell's way: `np.sort` takes long to compile."""
+    gap = 1
+    while gap < count:
+        gap = 3 * gap + 1
+    while gap > 1:
+        gap //= 3
+        for i in range(gap, count):
+            value = values[i]
+            at = i
+            while at >= gap and values[at - gap] > value:
+                values[at] = values[at - gap]
+                at -= gap
+            values[at] = value
+
+
 @kernel
 def run_list_scheduler(
     listing: IntArray,
@@ -176,8 +193,9 @@ def run_list_scheduler(
                 count += 1
             listed[u] = 0
         rising = kept
-        for code in np.sort(noticed[:count]):
-            u = code % n
+        sort_first(noticed, count)
+        for i in range(count):
+            u = noticed[i] % n
             remove(tree, u, net, tie, weight)
             arrived += 1
             tie[u] = -(user_ptr[u + 1] - user_ptr[u]) * most_arrivals - arrived

@@ -201,7 +201,7 @@ def allow(
     before: IntArray, live: Int,
 ) -> None:  # fmt: skip
     """Keep the downset of all that has ended for certain and the free ops that are not late."""
-    member = np.empty_like(side)
+    member = np.empty(len(side), np.int64)
     for w in range(len(side)):
         member[w] = before[v, w] | (desk.free[w] & ~side[w])
         sides[0, w] |= member[w]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from optsched.arrays import IntArray
+from optsched.arrays import IntArray, row_lengths
 from optsched.flow import Int
 from optsched.jit import inner, kernel
 from optsched.ordering.kernels.cut import Flags, live_after
@@ -291,7 +291,7 @@ def place_if_free(
 @kernel
 def follow(net: Net, base: Int, order: IntArray, during: IntArray) -> Int:
     """Write the live bytes while each op of an order runs, by step; return the peak."""
-    waiting = net.user_ptr[1:] - net.user_ptr[:-1]
+    waiting = row_lengths(net.user_ptr)
     live, peak = base, base
     for i in range(len(order)):
         v = order[i]
