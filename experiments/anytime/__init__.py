@@ -1,0 +1,1 @@
+"""Whether a time limit and Ctrl-C are heeded on large graphs."""
