@@ -166,8 +166,11 @@ class Splitter:
                 self.stack = [self.part]
                 self.blame //= 2
             self.left -= 1
-            order = self.look(self.stack.pop(), on_open)
+            node = self.stack.pop()
+            order = self.look(node, on_open)
             if order:
+                # There is one: so this part is never refuted, whatever becomes of the rest of it.
+                self.stack.append(node)
                 return order
             if divide or not self.stack or (self.parts.wanted and len(self.stack) > 1):
                 self.parts.put_back(self.stack)
@@ -224,7 +227,9 @@ class Splitter:
             self.choice,
         )
         if count == 0:
-            return topological(self.strengthened(branch))
+            # The one order that is left may save less than was thought possible op by op.
+            order = topological(self.strengthened(branch))
+            return order if problem.follow(order)[0] <= self.budget else []
         fill = int(branch.tally[FILL])
         for _, v, u in self.choice[:count].tolist():
             if has_bit(branch.before[u], v) or has_bit(branch.after[u], v):

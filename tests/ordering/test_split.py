@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -102,6 +103,38 @@ def test_workers_share_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
                 assert order is not None
                 assert check_order(graph, order) <= budget
     assert helped
+
+
+def test_a_tree_in_which_an_order_was_found_is_never_refuted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A worker may go on with its part of it, and another not know yet what was found.
+    monkeypatch.setattr(split, "SEARCH_EVERY", 1)
+    later = 0
+    for graph, optimum in some_graphs(19, 60):
+        tree = make_tree(graph, optimum)
+        found = make_tree(graph, optimum).run(ENOUGH, no_search)
+        assert isinstance(found, list)
+        step = {v: at for at, v in enumerate(found)}
+
+        def knows_one(
+            strong: Problem,
+            tree: Splitter = tree,
+            found: list[int] = found,
+            step: dict[int, int] = step,
+        ) -> list[int] | bool:
+            if tree.opened == 1:
+                return False
+            rows = (strong.net.pred[a:b] for a, b in pairwise(strong.net.pred_ptr.tolist()))
+            keeps = all(step[u] < step[v] for v, row in enumerate(rows) for u in row.tolist())
+            return found if keeps else True
+
+        answers = [tree.run(1, knows_one) for _ in range(8)]
+        assert found in answers
+        assert True not in answers
+        assert not tree.settled
+        later += tree.opened > 2
+    assert later > 10
 
 
 def test_part_in_the_hands_of_another_worker_is_not_refuted() -> None:
