@@ -17,7 +17,8 @@ from optsched.certificate.facts import Fact, Refutation, Trail, UnshownError, co
 from optsched.certificate.flow import Network
 from optsched.graph import Graph
 from optsched.liveness import timeline
-from optsched.ordering.kernels.refine import FILL, Branch, add_pair, weigh
+from optsched.ordering.kernels.refine import add_pair, weigh
+from optsched.ordering.kernels.supports import FILL, Branch
 from optsched.ordering.model import build_net
 from optsched.ordering.problem import Problem
 from optsched.ordering.relations import related

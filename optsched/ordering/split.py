@@ -17,7 +17,9 @@ from optsched.arrays import IntArray, Rows
 from optsched.ordering.cuts import topological
 from optsched.ordering.kernels.bits import has_bit, pack, unpack, words
 from optsched.ordering.kernels.imply import Matrix
-from optsched.ordering.kernels.refine import (
+from optsched.ordering.kernels.refine import add_pair, reduce_rows, refine, weigh
+from optsched.ordering.kernels.release import make_desk
+from optsched.ordering.kernels.supports import (
     COUNTS,
     FILL,
     FLOWS,
@@ -25,12 +27,7 @@ from optsched.ordering.kernels.refine import (
     UNKNOWN,
     Branch,
     Supports,
-    add_pair,
-    reduce_rows,
-    refine,
-    weigh,
 )
-from optsched.ordering.kernels.release import make_desk
 from optsched.ordering.model import Net, make_net
 from optsched.ordering.problem import Problem
 
@@ -117,7 +114,9 @@ class Splitter:
         self.problem = problem
         self.budget = budget
         self.supports = Supports(
-            np.zeros((n, SUPPORTS, words(n)), np.int64), np.full((n, SUPPORTS), UNKNOWN)
+            np.zeros((n, SUPPORTS, words(n)), np.int64),
+            np.zeros((n, n), np.int64),
+            np.full((n, SUPPORTS), UNKNOWN),
         )
         self.desk = make_desk(problem.net)
         self.pair = np.zeros((n * n // 2 + 1, 2), np.int64)

@@ -23,7 +23,7 @@ from optsched.formats.native import schema
 from optsched.graph import Graph
 from optsched.ordering import closure_bound, solve_order
 from optsched.ordering.kernels.bits import has_bit
-from optsched.ordering.kernels.refine import FILL, SUPPORTS
+from optsched.ordering.kernels.supports import FILL, SUPPORTS
 from optsched.proof import Certificate, OpStep, OrderStep, SupposeStep
 from tests.brute import least_peak
 from tests.certificate.branches import some_graphs

@@ -1,19 +1,15 @@
 """Precedences that a budget implies, kept up to date while more of them are assumed.
 
-What op `v` may cost is a question about the downset `D` of ops that have ended when it runs. A
-*support* of `v` is such a `D` within the budget: as long as it obeys all precedences known, it
-shows that its members may run before `v` and all others after it, without any flow. Only what lost
-its last support is looked at again, from the flow that the op had when it was last looked at.
+Where an op may run is shown by its supports: see :mod:`optsched.ordering.kernels.supports`. Only
+what lost one is looked at again, from the flow that the op had when it was last looked at.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from optsched.arrays import IntArray
-from optsched.flow import UNBOUNDED, Int
+from optsched.flow import Int
 from optsched.jit import inner, kernel
 from optsched.ordering.kernels.bits import has_bit, set_bit
 from optsched.ordering.kernels.release import (
@@ -32,63 +28,24 @@ from optsched.ordering.kernels.release import (
     take_up,
     undo,
 )
+from optsched.ordering.kernels.supports import (
+    FILL,
+    FLOWS,
+    Branch,
+    Supports,
+    drop_supports,
+    keep_support,
+    lowest,
+    open_sides,
+    shift,
+)
 from optsched.ordering.model import Net
-
-SUPPORTS = 56
-"""Supports that an op keeps; a new one takes the place of a lost one or of the oldest."""
 
 MISSES = 3
 """Ops that do not go with the others of a support, after which it is kept as it is."""
 
-UNKNOWN = -1
-"""Live bytes of a support that is not there yet."""
-
-FILL, TURN, FLOWS = 0, 1, 2
-"""Numbers of a branch's `tally`: pairs known; where the next support may go; flows so far."""
-COUNTS = 3
-
 COST_PARTS = 1 << 20
 """Costs are compared in so many parts of the slack at least."""
-
-
-class Supports(NamedTuple):
-    """Downsets within the budget, shared by all branches.
-
-    Parameters
-    ----------
-    member
-        Shape `(n, SUPPORTS, words)`: who has ended in a support, as bits.
-    live
-        Shape `(n, SUPPORTS)`: live bytes while the op runs there.
-    """
-
-    member: IntArray
-    live: IntArray
-
-
-class Branch(NamedTuple):
-    """What is known and assumed at one node of the tree.
-
-    Parameters
-    ----------
-    before, after
-        Shape `(n, words)`: who runs before an op, and after it, as bits; transitive.
-    valid
-        Shape `(n,)`: which supports obey the pairs looked at, as bits.
-    seen
-        Shape `(n,)`: how many pairs each op's supports have been held against.
-    pair
-        Shape `(room, 2)`: the pairs that were added, the earlier op first.
-    tally
-        See :data:`FILL`.
-    """
-
-    before: IntArray
-    after: IntArray
-    valid: IntArray
-    seen: IntArray
-    pair: IntArray
-    tally: IntArray
 
 
 @kernel
@@ -138,44 +95,6 @@ def reduce_rows(before: IntArray) -> tuple[IntArray, IntArray]:
 
 
 @inner
-def drop_supports(branch: Branch, supports: Supports, v: Int) -> bool:
-    """Hold the supports of an op against the pairs it has not seen; whether it is well off.
-
-    That is so if none was lost and one is left.
-    """
-    lost = False
-    for k in range(SUPPORTS):
-        if not (branch.valid[v] >> k) & 1:
-            continue
-        member = supports.member[v, k]
-        for p in range(branch.seen[v], branch.tally[FILL]):
-            first, second = branch.pair[p, 0], branch.pair[p, 1]
-            if not has_bit(member, first) and (second == v or has_bit(member, second)):
-                branch.valid[v] &= ~(np.int64(1) << k)
-                lost = True
-                break
-    branch.seen[v] = branch.tally[FILL]
-    return branch.valid[v] != 0 and not lost
-
-
-@inner
-def keep_support(branch: Branch, supports: Supports, v: Int, early: IntArray, live: Int) -> None:
-    """Keep a downset and the live bytes while `v` runs after it."""
-    slot = np.int64(-1)
-    for k in range(SUPPORTS):
-        if not (branch.valid[v] >> k) & 1:
-            slot = np.int64(k)
-            break
-    if slot < 0:
-        slot = branch.tally[TURN] % SUPPORTS
-        branch.tally[TURN] += 1
-    for w in range(len(early)):
-        supports.member[v, slot, w] = early[w]
-    supports.live[v, slot] = live
-    branch.valid[v] |= np.int64(1) << slot
-
-
-@inner
 def flow_at(
     net: Net, base: Int, budget: Int, before: IntArray, branch: Branch, desk: Desk, v: Int
 ) -> Int:
@@ -207,19 +126,6 @@ def allow(
         sides[0, w] |= member[w]
         sides[1, w] |= side[w]
     keep_support(branch, supports, v, member, live)
-
-
-@inner
-def open_sides(branch: Branch, supports: Supports, every: IntArray, v: Int) -> IntArray:
-    """Ops that some support has before `v`, and those that some has after it or are `v`."""
-    sides = np.zeros((2, len(every)), np.int64)
-    for k in range(SUPPORTS):
-        if (branch.valid[v] >> k) & 1:
-            for w in range(len(every)):
-                sides[0, w] |= supports.member[v, k, w]
-                sides[1, w] |= every[w] & ~supports.member[v, k, w]
-    set_bit(sides[0], v)
-    return sides
 
 
 @inner
@@ -311,7 +217,7 @@ def refine_op(
 ) -> bool:
     """Find the pairs that the budget implies at one op; False if it leaves no order."""
     width = len(desk.every)
-    sides = open_sides(branch, supports, desk.every, v)
+    sides = open_sides(branch, supports, v)
     missing = np.int64(0)
     for w in range(width):
         free = desk.every[w] & ~(branch.before[v, w] | branch.after[v, w])
@@ -417,12 +323,15 @@ def tallest(branch: Branch, supports: Supports, every: IntArray) -> IntArray:
                 free += 1
         if free <= 0:
             continue
-        least = np.int64(UNBOUNDED)
-        for k in range(SUPPORTS):
-            if (branch.valid[v] >> k) & 1:
-                least = min(least, supports.live[v, k])
-        height[v] = least
+        height[v] = supports.live[v, lowest(branch, supports, v)]
     return height
+
+
+@inner
+def score(cost_in: Int, cost_out: Int, slack: Int, unit: Int) -> Int:
+    """How good it is to split on a pair of which the two orders cost so much at an op."""
+    costs = min(cost_in, slack + 1), min(cost_out, slack + 1)
+    return (10 * costs[0] // unit + 1) * (10 * costs[1] // unit + 1)
 
 
 @kernel
@@ -457,36 +366,54 @@ def weigh(
         Number of pairs; 0 if all ops are in order.
     """
     height = tallest(branch, supports, desk.every)
-    late = np.empty(len(desk.every), np.int64)
-    count = np.int64(0)
+    low, high = np.empty_like(desk.every), np.empty_like(desk.every)
+    more = np.empty_like(desk.every)
+    count, least = np.int64(0), np.int64(-1)
     for turn in range(2 * tops):
         v = np.int64(-1)
-        for u in range(len(height)):
-            if height[u] < 0:
+        for i in range(len(height)):
+            if height[i] < 0:
                 continue
-            better = v < 0 or blame[u] > blame[v]
+            better = v < 0 or blame[i] > blame[v]
             if v >= 0 and turn < tops:
-                better = height[u] > height[v] or (height[u] == height[v] and better)
+                better = height[i] > height[v] or (height[i] == height[v] and better)
             if better:
-                v = np.int64(u)
+                v = np.int64(i)
         if v < 0:
             break
         height[v] = -1
         slack = budget - flow_at(net, base, budget, branch.before, branch, desk, v)
-        mark_late(desk, branch.before, late)
+        for w in range(len(low)):
+            low[w] = branch.before[v, w] | (desk.free[w] & desk.mark[0, w])
+        mark_late(desk, branch.before, high)
         mark_lost(desk)
+        for w in range(len(high)):
+            high[w] = branch.before[v, w] | (desk.free[w] & ~high[w])
         # Costs in parts of the slack fit 64 bits when multiplied.
         unit = max(slack, 0) // COST_PARTS + 1
-        for u in range(len(height)):
+        for i in range(len(height)):
+            u = np.int64(i)
             if not has_bit(desk.free, u):
                 continue
-            begin_with(desk)
-            cost_in = least_with(desk, branch.before, np.int64(u), slack)
-            undo(desk, np.int64(0))
-            cost_out = least_without(desk, np.int64(u), slack)
-            close_without(desk, np.int64(u), slack)
-            # Both orders should cost something, as both have to be refuted.
-            score = (10 * cost_in // unit + 1) * (10 * cost_out // unit + 1)
-            count = insert_choice(choice, count, (np.int64(score), v, np.int64(u)))
+            # Both orders should cost something, as both have to be refuted. No flow is needed
+            # where what it costs to move an op with all that must go along is too little.
+            cost_in, cost_out = np.int64(0), np.int64(0)
+            if not has_bit(high, u):
+                cost_in = shift(net, desk, high, branch.before[u], u, np.int64(0), more)
+            if has_bit(low, u):
+                cost_out = shift(net, desk, low, branch.after[u], u, np.int64(1), more)
+            if score(cost_in, cost_out, slack, unit) <= least:
+                continue
+            if cost_in > 0:
+                begin_with(desk)
+                cost_in = least_with(desk, branch.before, u, slack)
+                undo(desk, np.int64(0))
+            if score(cost_in, cost_out, slack, unit) <= least:
+                continue
+            if cost_out > 0:
+                cost_out = least_without(desk, u, slack)
+                close_without(desk, u, slack)
+            count = insert_choice(choice, count, (score(cost_in, cost_out, slack, unit), v, u))
+            least = choice[count - 1, 0] if count == len(choice) else np.int64(-1)
         put_away(desk, v)
     return count
