@@ -54,6 +54,7 @@ def main() -> int:
         ]
         for rules in [ALL_RULES, ALL_RULES, *subsets]:
             engine.FIRST_EFFORT = int(rng.choice([1, 4, 8_192]))
+            engine.NEARBY_OPS = int(rng.choice([0, 1_000]))
             problem.TWIN_OPS = int(rng.choice([-1, 60]))
             outcome = solve_order(graph, warm_start=random_order(rng, graph), rules=rules)
             runs += 1

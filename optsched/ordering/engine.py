@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from optsched.arrays import IntArray
 from optsched.graph import Graph
 from optsched.interrupt import plain_interrupts
 from optsched.liveness import peak_memory
@@ -19,6 +20,7 @@ from optsched.ordering.contract import contract
 from optsched.ordering.cuts import topological
 from optsched.ordering.decide import Answer, Decider, search_all
 from optsched.ordering.model import build_net
+from optsched.ordering.nearby import Nearby
 from optsched.ordering.problem import OutOfTimeError, Problem
 from optsched.ordering.relations import TOO_MANY, related
 from optsched.ordering.rules import ALL_RULES, Rules, Statistics
@@ -46,8 +48,11 @@ MOVES_A_STATE = 16
 HALVINGS = 8
 """Budgets that are refuted or not between the bound and the peak, in a round."""
 
+NEARBY_OPS = 1_000
+"""With more ops, precedences near the peak are looked for before those of all ops."""
+
 PATIENT_OPS, PATIENT_STATES = 3_000, 12_288
-"""With more ops, relations take longer than so many states: search among these first."""
+"""With more ops, relations of all take longer than so many states: search among these first."""
 
 NO_LIMITS = Limits()
 
@@ -208,11 +213,13 @@ class _Run:
         self.problem = replace(self.whole, net=self.small.net, priority=priority)
         self.problem.statistics.merged = self.whole.ops - self.problem.ops
         self.take_order(self.small.shrink(self.order), "contraction")
+        if self.problem.ops > NEARBY_OPS:
+            self.search(FIRST_EFFORT // 32)
+            self.approach()
         self.search(FIRST_EFFORT)
         if self.problem.ops > PATIENT_OPS:
             self.search(PATIENT_STATES)
-        if self.bound < self.peak:
-            self.prepare()
+        self.prepare()
         self.search(self.effort * EFFORT_GROWTH)
         self.anneal(self.effort * EFFORT_GROWTH)
         self.improve(self.effort // 8)
@@ -294,26 +301,47 @@ class _Run:
         self.other.problem.collect()
         self.problem.statistics.add(self.other.problem.statistics)
 
+    def approach(self) -> None:
+        """What is quick for many ops: walks and windows, and what the peak's neighbourhood says."""
+        self.equip()
+        self.improve(FIRST_EFFORT // 8)
+        near = Nearby(self.problem)
+        if (
+            self.rules.nearby
+            and self.bound < self.peak
+            and near.refute(self.peak - 1, self.during())
+        ):
+            self.raise_bound(self.peak, Proof.BOUND, "precedences near the peak")
+
     def prepare(self) -> None:
         """Set up what an easy problem needs not: walks, windows, relations, set bounds."""
-        order = self.small.shrink(self.order)
-        if self.rules.anneal:
-            self.annealer = Annealer(self.problem, order, self.seed)
-            # Before budgets are tried: the lower the peak, the more a budget below it implies.
-            self.anneal(FIRST_EFFORT)
-            order = self.small.shrink(self.order)
-        if self.rules.windows:
-            self.windows = Windows(self.problem, order, self.seed)
-        if self.problem.ops > TOO_MANY:
+        self.equip()
+        if self.problem.ops > TOO_MANY or self.bound >= self.peak:
             return
         above = related(self.problem.net)
         if self.rules.sets:
             self.raise_bound(set_bound(self.problem, above, self.bound), Proof.BOUND, "set bound")
         if self.rules.implied:
-            during = np.empty(self.problem.ops, np.int64)
-            during[order] = self.problem.follow(order)[1]
-            self.decider = Decider(self.problem, above, during)
+            self.decider = Decider(self.problem, above, self.during())
             self.refute()
+
+    def equip(self) -> None:
+        """Set up walks and windows, once."""
+        if self.bound >= self.peak:
+            return
+        if self.rules.anneal and self.annealer is None:
+            self.annealer = Annealer(self.problem, self.small.shrink(self.order), self.seed)
+            # Before budgets are tried: the lower the peak, the more a budget below it implies.
+            self.anneal(FIRST_EFFORT)
+        if self.rules.windows and self.windows is None:
+            self.windows = Windows(self.problem, self.small.shrink(self.order), self.seed)
+
+    def during(self) -> IntArray:
+        """Live bytes while each op runs in the best order."""
+        during = np.empty(self.problem.ops, np.int64)
+        order = self.small.shrink(self.order)
+        during[order] = self.problem.follow(order)[1]
+        return during
 
     def search(self, states: int) -> None:
         """Search for an order below the peak."""

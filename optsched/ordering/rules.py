@@ -39,6 +39,9 @@ class Rules:
         is: the least such bound over the set holds for every order.
     implied
         If `v` after `u` (or before it) costs more than the budget, only the other way is left.
+    nearby
+        The same at the ops around the peak only, along edges: for many ops, before all else that
+        takes long.
     split
         Orders in which `u` runs before `v` and those in which it does not are refuted, or found,
         one after the other, with all that the budget then implies.
@@ -58,6 +61,7 @@ class Rules:
     foresee: bool = True
     sets: bool = True
     implied: bool = True
+    nearby: bool = True
     split: bool = True
     windows: bool = True
     anneal: bool = True

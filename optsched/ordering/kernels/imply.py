@@ -5,22 +5,33 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from optsched.flow import UNBOUNDED, Arcs, Int, mark_side, max_flow
+from optsched.arrays import IntArray
+from optsched.flow import UNBOUNDED, Arcs, Int, make_bench, mark_side, max_flow, send_from
 from optsched.jit import inner, kernel
-from optsched.ordering.kernels.cut import MOST_CASES, Flags, build_cut, live_after
+from optsched.ordering.kernels.cut import (
+    MOST_CASES,
+    Cut,
+    Flags,
+    build_cut,
+    live_after,
+    mark_reach,
+    require,
+)
 from optsched.ordering.model import Net
 
 Matrix = npt.NDArray[np.bool_]
+
+Sides = npt.NDArray[np.int8]
 
 FREE, BEFORE, AFTER = 0, 1, 2
 """Where an op may be: on both sides of the op looked at, or on one only."""
 
 
 @inner
-def note_sides(arcs: Arcs, sink: Int, other: Int, late: Flags, early: Flags) -> None:
+def note_sides(arcs: Arcs, sink: Int, other: Int, flip: Int, late: Flags, early: Flags) -> None:
     """Note who is on which side of a cut that the budget allows: it may be there in some order."""
-    behind = mark_side(arcs, sink, np.int64(1))
-    beyond = mark_side(arcs, other, np.int64(1))
+    behind = mark_side(arcs, sink, flip)
+    beyond = mark_side(arcs, other, flip)
     for i in range(len(late)):
         if behind[i] or beyond[i]:
             late[i] = True
@@ -46,19 +57,118 @@ def require_above(net: Net, above: Matrix, way: Int, op: Int, before: Flags) -> 
 
 
 @inner
+def spread(
+    ptr: IntArray, idx: IntArray, start: Int, loose: Flags, forced: Sides, side: Int
+) -> None:
+    """Force `start`, and all that it reaches over adjacency rows among `loose`, to a side."""
+    stack = np.empty(len(loose), np.int64)
+    stack[0] = start
+    forced[start] = side
+    count = 1
+    while count > 0:
+        count -= 1
+        v = stack[count]
+        for k in range(ptr[v], ptr[v + 1]):
+            w = idx[k]
+            if loose[w] and forced[w] != side:
+                forced[w] = side
+                stack[count] = w
+                count += 1
+
+
+@inner
+def turn(arcs: Arcs) -> Arcs:
+    """Return the residual network with all arcs the other way round."""
+    room = np.empty_like(arcs.room)
+    for e in range(len(room)):
+        room[e] = arcs.room[e ^ 1]
+    return Arcs(arcs.first, arcs.following, arcs.head, room)
+
+
+@inner
+def try_side(
+    net: Net,
+    above: Matrix,
+    cut: Cut,
+    free: IntArray,
+    loose: Flags,
+    wants_early: bool,
+    most: Int,
+    tests: Int,
+    late: Flags,
+    early: Flags,
+    forced: Sides,
+) -> None:
+    """Force all ops of `free` that cost more than `most` bytes if they are on a side.
+
+    The flow from source to sink is a largest one. What more an op takes by being early flows from
+    it to the sink, never by way of the source, as nothing more comes from there. By being late it
+    takes what flows from the source to it: all arcs are turned. Both searches begin at the op.
+    """
+    count = len(free)
+    arcs = cut.arcs if wants_early else turn(cut.arcs)
+    goal, other = cut.sink, cut.source
+    if not wants_early:
+        goal, other = other, goal
+    e = arcs.first[other]
+    while e >= 0:
+        arcs.room[e ^ 1] = 0
+        e = arcs.following[e]
+    at_first, bench = arcs.room.copy(), make_bench(len(arcs.first))
+    changed = False
+    # What may be late may have all that follows it late: the first of these are tried first, if ops
+    # are numbered in some order, and of those that may be early the last.
+    for k in range(count):
+        i = np.int64(count - 1 - k if wants_early else k)
+        u = free[i]
+        if forced[u] != FREE or (early[i] if wants_early else late[i]):
+            continue
+        if tests == 0:
+            break
+        if changed:
+            for j in range(len(at_first)):
+                arcs.room[j] = at_first[j]
+        sent = send_from(arcs, bench, i, goal, most)
+        changed = sent > 0
+        if sent <= most:
+            far = goal if wants_early else i
+            note_sides(arcs, far, cut.sink, np.int64(wants_early), late, early)
+            tests = tests - 1
+        elif len(above) == 0 and wants_early:
+            spread(net.succ_ptr, net.succ, u, loose, forced, np.int64(AFTER))
+        elif len(above) == 0:
+            spread(net.pred_ptr, net.pred, u, loose, forced, np.int64(BEFORE))
+        else:
+            for j in range(count):
+                w = free[j]
+                if wants_early and (w == u or above[w, u]):
+                    forced[w] = AFTER
+                elif not wants_early and (w == u or above[u, w]):
+                    forced[w] = BEFORE
+
+
+@inner
 def imply_case(
-    net: Net, base: Int, above: Matrix, before: Flags, op: Int, spare: Int, budget: Int, tests: Int
-) -> tuple[Int, npt.NDArray[np.int8]]:
+    net: Net,
+    base: Int,
+    above: Matrix,
+    before: Flags,
+    after: Flags,
+    op: Int,
+    spare: Int,
+    budget: Int,
+    tests: Int,
+) -> tuple[Int, Sides]:
     """Do the work of :func:`imply_at` where the ops `before` have ended and `op` saves `spare`.
 
-    `before` is a downset with all ancestors of `op` and none of its descendants.
+    `before` is a downset with all ancestors of `op` and none of its descendants, `after`.
     """
     n = len(net.net)
     forced = np.zeros(n, np.int8)
     free = np.empty(n, np.int64)
     count = 0
     for u in range(n):
-        if u != op and not before[u] and not above[u, op]:
+        if u != op and not before[u] and not after[u]:
             free[count] = u
             count += 1
     free = free[:count].copy()
@@ -70,44 +180,22 @@ def imply_case(
         return least, forced
     early = np.zeros(count, np.bool_)
     late = np.zeros(count, np.bool_)
-    note_sides(cut.arcs, cut.sink, cut.sink, late, early)
+    note_sides(cut.arcs, cut.sink, cut.sink, np.int64(1), late, early)
     near = mark_side(cut.arcs, cut.source, np.int64(0))
     for i in range(count):
         if not near[i]:
             late[i] = True
-    arcs = Arcs(cut.arcs.first, cut.arcs.following, cut.arcs.head, cut.arcs.room.copy())
-    for k in range(2 * count):
-        i = k >> 1
-        wants_early = k & 1 == 0
-        u = free[i]
-        if forced[u] != FREE or (early[i] if wants_early else late[i]):
-            continue
-        if tests == 0:
-            break
-        for e in range(len(arcs.room)):
-            arcs.room[e] = cut.arcs.room[e]
-        source, sink = cut.source, cut.sink
-        if wants_early:
-            source = i
-        else:
-            sink = i
-        if max_flow(arcs, source, sink, budget - least) <= budget - least:
-            note_sides(arcs, sink, cut.sink, late, early)
-            tests = tests - 1
-            continue
-        for j in range(count):
-            w = free[j]
-            if wants_early and (w == u or above[w, u]):
-                forced[w] = AFTER
-            elif not wants_early and (w == u or above[u, w]):
-                forced[w] = BEFORE
+    loose = ~(before | after)
+    most, tests = budget - least, (tests + 1) // 2
+    try_side(net, above, cut, free, loose, False, most, tests, late, early, forced)
+    try_side(net, above, cut, free, loose, True, most, tests, late, early, forced)
     return least, forced
 
 
 @kernel
 def imply_at(
     net: Net, base: Int, above: Matrix, op: Int, budget: Int, tests: Int
-) -> tuple[Int, npt.NDArray[np.int8]]:
+) -> tuple[Int, Sides]:
     """Bytes that `op` forces, and where the budget forces the other ops to be.
 
     Parameters
@@ -116,13 +204,13 @@ def imply_at(
         The problem, and the live bytes of the empty downset.
     above
         Shape `(n, n)`: `above[v, u]` if `u` is known to run before `v`; transitive, and at least
-        what the net says.
+        what the net says. Shape `(0, 0)`: just that.
     op
         The op looked at.
     budget
         Orders above it are of no interest.
     tests
-        Try no further ops once for so many nothing was implied.
+        On each side, try no further ops once for half as many nothing was implied.
 
     Returns
     -------
@@ -132,19 +220,28 @@ def imply_at(
         save bytes, only what holds in each of these cases.
     """
     n = len(net.net)
-    before = above[op].copy()
+    if len(above):
+        before, after = above[op].copy(), above[:, op].copy()
+    else:
+        before, after = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+        mark_reach(net.pred_ptr, net.pred, op, before)
+        mark_reach(net.succ_ptr, net.succ, op, after)
     first, end = net.way_ptr[op], net.way_ptr[op + 1]
     spare = np.int64(0)
     if end - first > MOST_CASES:
         for i in range(first, end):
             spare = max(spare, net.way[i])
         end = first
-    least, forced = imply_case(net, base, above, before, op, spare, budget, tests)
+    least, forced = imply_case(net, base, above, before, after, op, spare, budget, tests)
     for i in range(first, end):
         more = before.copy()
-        if not require_above(net, above, np.int64(i), op, more):
+        if len(above):
+            possible = require_above(net, above, np.int64(i), op, more)
+        else:
+            possible = require(net, np.int64(i), op, after, more)
+        if not possible:
             continue
-        value, held = imply_case(net, base, above, more, op, net.way[i], budget, tests)
+        value, held = imply_case(net, base, above, more, after, op, net.way[i], budget, tests)
         if value > budget:
             continue
         for u in range(n):

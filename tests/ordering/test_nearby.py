@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from optsched.arrays import Rows, transpose
+from optsched.check import check_order
+from optsched.graph import Graph
+from optsched.ordering import Rules, engine, solve_order
+from optsched.ordering import problem as problem_module
+from optsched.ordering.cuts import topological
+from optsched.ordering.model import Net, build_net
+from optsched.ordering.nearby import Nearby, with_edges
+from optsched.ordering.problem import Problem
+from optsched.result import Event
+from tests.brute import least_peak, orders
+from tests.generators import PLANNABLE, random_graph, random_order
+from tests.test_inplace import more_candidates
+
+
+def some_graphs(count: int, seed: int, most: int) -> Iterator[Graph]:
+    """Random graphs, half of them in-place."""
+    rng = np.random.default_rng(seed)
+    for number in range(count):
+        size = int(rng.choice([3, 12, 1000, 2**40]))
+        features = PLANNABLE | {"shuffled"}
+        graph = random_graph(rng, int(rng.integers(1, most + 1)), max_size=size, features=features)
+        yield more_candidates(rng, graph).with_inplace() if number % 2 else graph
+
+
+def edges(net: Net) -> set[tuple[int, int]]:
+    rows = Rows(net.pred_ptr, net.pred)
+    return {(u, v) for v in range(len(net.net)) for u in rows.row(v).tolist()}
+
+
+def test_every_order_within_the_budget_keeps_the_edges() -> None:
+    refuted = added = 0
+    for graph in some_graphs(100, seed=1, most=5):
+        problem = Problem(build_net(graph.arrays), graph.arrays.initial)
+        peaks = {order: check_order(graph, order) for order in orders(graph)}
+        optimum = min(peaks.values())
+        for budget in range(max(0, optimum - 1), optimum + 3):
+            within = [order for order, peak in peaks.items() if peak <= budget]
+            near = Nearby(problem)
+            if near.refute(budget, np.zeros(problem.ops, np.int64)):
+                assert not within
+                refuted += 1
+                continue
+            new = edges(near.net) - edges(problem.net)
+            added += len(new)
+            for order in within:
+                step = {v: i for i, v in enumerate(order)}
+                assert all(step[u] < step[v] for u, v in new)
+    assert refuted > 50
+    assert added > 50
+
+
+def test_compiled_kernels_do_what_the_twins_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def look(graph: Graph) -> tuple[bool, set[tuple[int, int]]]:
+        problem = Problem(build_net(graph.arrays), graph.arrays.initial)
+        near = Nearby(problem)
+        during = problem.follow(topological(problem.net))[1]
+        return near.refute(int(during.max()) - 1, during), edges(near.net)
+
+    graphs = list(some_graphs(60, seed=2, most=10))
+    twins = [look(graph) for graph in graphs]
+    monkeypatch.setattr(problem_module, "TWIN_OPS", -1)
+    assert [look(graph) for graph in graphs] == twins
+
+
+def test_optimum_is_the_same_with_the_rule_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "FIRST_EFFORT", 1)
+    monkeypatch.setattr(engine, "NEARBY_OPS", 0)
+    monkeypatch.setattr(problem_module, "TWIN_OPS", -1)
+    rng = np.random.default_rng(4)
+    proved = 0
+    for graph in some_graphs(150, seed=4, most=8):
+        optimum, start = least_peak(graph), random_order(rng, graph)
+        for rules in (Rules(nearby=False), Rules(), Rules(implied=False)):
+            events: list[Event] = []
+            outcome = solve_order(graph, warm_start=start, rules=rules, on_event=events.append)
+            assert check_order(graph, outcome.order) == outcome.peak
+            assert (outcome.peak, outcome.bound) == (optimum, optimum)
+            by = any(event.source == "precedences near the peak" for event in events)
+            assert rules.nearby or not by
+            proved += by
+    assert proved > 10
+
+
+def test_edges_are_added_both_ways() -> None:
+    rng = np.random.default_rng(3)
+    for graph in some_graphs(50, seed=3, most=12):
+        net = build_net(graph.arrays)
+        step = {v: i for i, v in enumerate(random_order(rng, graph))}
+        pairs = [(u, v) for u in step for v in step if step[u] < step[v] and rng.random() < 0.3]
+        new = sorted(set(pairs) - edges(net))
+        first, second = np.array(new, np.int64).reshape(-1, 2).T
+        more = with_edges(net, first, second)
+        assert edges(more) == edges(net) | set(new)
+        turned = transpose(Rows(more.pred_ptr, more.pred), len(net.net))
+        assert turned.ptr.tolist() == more.succ_ptr.tolist()
+        assert turned.idx.tolist() == more.succ.tolist()
