@@ -19,6 +19,9 @@ from optsched.ordering.relations import TEST_WORK
 PATIENCE = 24
 """Ops without a new precedence after which a sweep ends."""
 
+MOST_LOOKS = 128
+"""Looks at ops after which it ends in any case: what takes longer is not near the peak."""
+
 
 class Nearby:
     """Precedences of a problem that every order within a budget keeps.
@@ -40,13 +43,15 @@ class Nearby:
         """
         guess = expected.copy()
         idle: set[int] = set()
+        looks = 0
         while True:
             found = misses = 0
             for v in np.argsort(-guess, kind="stable").tolist():
-                if misses > PATIENCE:
+                if misses > PATIENCE or looks == MOST_LOOKS:
                     break
                 if v in idle:
                     continue
+                looks += 1
                 guess[v], added = self.look_at(v, budget)
                 if guess[v] > budget or added < 0:
                     return True
@@ -57,7 +62,7 @@ class Nearby:
                 else:
                     idle.add(v)
             self.problem.statistics.relations += found
-            if not found:
+            if not found or looks == MOST_LOOKS:
                 return False
 
     def look_at(self, v: int, budget: int) -> tuple[int, int]:

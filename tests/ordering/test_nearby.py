@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -78,7 +79,8 @@ def test_optimum_is_the_same_with_the_rule_and_without(monkeypatch: pytest.Monke
     proved = 0
     for graph in some_graphs(150, seed=4, most=8):
         optimum, start = least_peak(graph), random_order(rng, graph)
-        for rules in (Rules(nearby=False), Rules(), Rules(implied=False)):
+        some = {field.name: bool(rng.integers(2)) for field in fields(Rules)}
+        for rules in (Rules(nearby=False), Rules(), Rules(**some | {"nearby": True})):
             events: list[Event] = []
             outcome = solve_order(graph, warm_start=start, rules=rules, on_event=events.append)
             assert check_order(graph, outcome.order) == outcome.peak
