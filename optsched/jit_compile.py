@@ -35,6 +35,9 @@ BORROWS = (
 NEEDLESS = ("inline_closure_likes", "dead_branch_prune", "nopython_rewrites")
 """Steps of numba's for functions within functions, `None` and sums of whole arrays: a tenth."""
 
+KNOWN = ((0, 62), (0, 69))
+"""Versions of numba that this goes with: from the first on, before the second."""
+
 on_first: list[Callable[[], None]] = []
 """Called, and forgotten, when the first function is compiled rather than loaded."""
 
@@ -43,11 +46,14 @@ def dispatcher(function: FunctionType, *, part: bool) -> Any:
     """Return what compiles a function when it is called first, or loads it from the disk cache.
 
     A `part` is called by other kernels only: without an entry for Python it is a quarter less to
-    compile, and there is nothing to cache.
+    compile, and there is nothing to cache. A version of numba that is not known compiles its own
+    way, in about twice the time.
     """
     import numba
     from numba.core.types.misc import unliteral
 
+    if not _is_known(numba.__version__):
+        return numba.njit(nogil=True, cache=not part)(function)
     made = numba.njit(
         nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=part, pipeline_class=_compiler(part)
     )(function)
@@ -56,6 +62,12 @@ def dispatcher(function: FunctionType, *, part: bool) -> Any:
     typed = made.get_call_template
     made.get_call_template = lambda args, kws: typed(tuple(map(unliteral, args)), kws)
     return made
+
+
+def _is_known(version: str) -> bool:
+    """Whether what is changed here and in :mod:`optsched.jit_lower` is there in a numba."""
+    major, minor = version.split(".")[:2]
+    return KNOWN[0] <= (int(major), int(minor)) < KNOWN[1]
 
 
 @cache

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, cast
 
+import numba
 import numpy as np
 import pytest
 from llvmlite.binding import Linkage
@@ -17,7 +18,7 @@ from numba.core import config, types
 from numba.core.registry import cpu_target
 from numba.core.runtime import _nrt_python, rtsys
 
-from optsched import jit
+from optsched import jit, jit_compile
 from optsched.jit import SMALL, SMALL_WARM, Kernel, inner, kernel
 
 
@@ -226,3 +227,21 @@ def test_a_kernel_loaded_while_another_is_compiled_can_be_called(
     assert with_globals(shifted, scaled=loaded).compiled(3) == 7
     assert cast(Any, loaded.compiled).stats.cache_hits
     assert loaded.compiled(3) == 6
+
+
+@pytest.mark.parametrize("version", ["0.61.2", "0.69.0rc1", "1.0.0"])
+def test_an_unknown_numba_compiles_its_own_way(
+    version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def add(x: int, y: int) -> int:
+        return x + y
+
+    monkeypatch.setattr(numba, "__version__", version)
+    made = jit_compile.dispatcher(cast(FunctionType, add), part=True)
+    assert made(2, 3) == 5
+    assert made.targetoptions == {"nogil": True, "nopython": True, "boundscheck": None}
+
+
+def test_the_numba_that_is_here_is_known() -> None:
+    # Or kernels take twice as long to compile.
+    assert jit_compile._is_known(numba.__version__)

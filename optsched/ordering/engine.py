@@ -193,6 +193,8 @@ class _Run:
     def take_whole(self, full: list[int], source: str) -> None:
         """Take an order of the whole problem if it is better."""
         peak = peak_memory(self.graph, full)
+        if peak < self.bound:
+            raise RuntimeError(f"{source}: an order of peak {peak} is below the bound {self.bound}")
         if peak < self.peak:
             self.order, self.peak = full, peak
             self.report(source)
