@@ -14,7 +14,7 @@ from functools import cache, cached_property, update_wrapper
 from types import CodeType, FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
-from optsched import jit_compile, jit_lower
+from optsched import jit_compile
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -98,8 +98,8 @@ def _described(code: CodeType) -> tuple[object, ...]:
 
 @cache
 def _described_compiler() -> str:
-    modules: tuple[Any, ...] = (jit_compile, jit_lower)
-    return repr([_described(x.__loader__.get_code(x.__name__)) for x in modules])
+    code = cast(Any, jit_compile.__loader__).get_code(jit_compile.__name__)
+    return repr(_described(code))
 
 
 def inner(function: Callable[P, R]) -> InnerKernel[P, R]:

@@ -6,8 +6,8 @@ kernel or one of numba's own (`np.zeros`), which saves almost half of the time. 
 integers with branches gain nothing from being vectorised, which saves a tenth. A function that
 makes no arrays need not count who holds those it was given: its caller holds them. A call with 0 is
 no other kind than one with any integer. And there is so little garbage that looking for it takes a
-tenth of the time. Structures are not taken apart for LLVM to put together (:mod:`jit_lower`). Each
-part is made simpler once, where it is written, and all of a kernel is optimised once, at the end.
+tenth of the time. Each part is made simpler once, where it is written, and all of a kernel is
+optimised once, at the end.
 
 And what became part of a kernel stays its own. Numba leaves such functions open to all, under a
 name that ends in the count of functions the process had compiled. Two caches made by two processes
@@ -23,8 +23,6 @@ from contextlib import contextmanager
 from functools import cache
 from types import CodeType, FunctionType, SimpleNamespace
 from typing import Any
-
-from optsched.jit_lower import drop_dead, lean_code
 
 BORROWS = (
     *("cast", "build_tuple", "exhaust_iter", "getattr", "getitem", "static_getitem"),
@@ -65,7 +63,7 @@ def dispatcher(function: FunctionType, *, part: bool) -> Any:
 
 
 def _is_known(version: str) -> bool:
-    """Whether what is changed here and in :mod:`optsched.jit_lower` is there in a numba."""
+    """Whether what is changed here is there in a numba."""
     major, minor = version.split(".")[:2]
     return KNOWN[0] <= (int(major), int(minor)) < KNOWN[1]
 
@@ -104,8 +102,7 @@ def _compiler(part: bool) -> Any:
         def _compile_core(self) -> Any:
             while on_first:
                 on_first.pop()()
-            made_by = _made_by(self.state.targetctx.codegen(), embedded)
-            with _undisturbed(), lean_code(), made_by:
+            with _undisturbed(), _made_by(self.state.targetctx.codegen(), embedded):
                 return super()._compile_core()
 
         def define_pipelines(self) -> list[Any]:
@@ -131,10 +128,6 @@ def _libraries() -> tuple[Any, Any]:
 
     class Library(JITCodeLibrary):  # type: ignore[misc]
         """Machine code of a kernel and all it calls."""
-
-        def add_ir_module(self, ir_module: Any) -> None:
-            drop_dead(ir_module)
-            super().add_ir_module(ir_module)
 
         def _optimize_functions(self, ll_module: Any) -> None:
             ll_module.data_layout = self._codegen._data_layout
