@@ -90,7 +90,8 @@ def warm_trees(graph: Graph) -> None:
     problem = Problem(build_net(graph.arrays), graph.arrays.initial)
     during = problem.follow(range(len(graph.ops)))[1]
     budget = int(during.max()) - 1
-    tree = Splitter(problem, related(problem.net), budget, during)
+    blame = np.zeros(len(during), np.int64)
+    tree = Splitter(problem, related(problem.net), budget, during, blame)
     tree.known()
     tree.run(BRANCHES, lambda _: False)
 

@@ -22,7 +22,10 @@ from optsched.ordering.kernels.supports import FILL, Branch
 from optsched.ordering.model import build_net
 from optsched.ordering.problem import Problem
 from optsched.ordering.relations import related
-from optsched.ordering.split import TOPS, Splitter
+from optsched.ordering.split import Splitter
+
+TOPS = 4
+"""Ops with the least slack, and as many most to blame, at which pairs to split on are sought."""
 
 
 @dataclass(slots=True)
@@ -66,7 +69,8 @@ class Tree:
         self.budget = budget
         self.trail = Trail(Network(graph), budget)
         self.contradictions = 0
-        self.branches = _Branches(self.problem, related(self.problem.net), budget, during)
+        blame = np.zeros_like(during)
+        self.branches = _Branches(self.problem, related(self.problem.net), budget, during, blame)
         root = self.branches.looked
         self.why = self.note(root, np.zeros_like(during), refuted=self.branches.settled)
         self.nodes = [_Node(root, None, (), len(self.trail.facts))]

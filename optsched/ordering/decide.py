@@ -112,6 +112,7 @@ class Decider:
         self.during = during
         self.known: dict[int, tuple[Problem, Contracted] | None] = {}
         self.trees: dict[int, Splitter] = {}
+        self.blame = np.zeros(problem.ops, np.int64)
         self.latest: Splitter | None = None
         self.shared: tuple[Splitter, Splitter] | None = None
 
@@ -132,7 +133,7 @@ class Decider:
                 return None
             above, net = relations.above, relations.strengthened()
         if split:
-            tree = Splitter(self.problem, above, budget, self.during)
+            tree = Splitter(self.problem, above, budget, self.during, self.blame)
             if tree.settled:
                 return None
             self.trees[budget] = tree

@@ -35,11 +35,14 @@ FIRST_EFFORT, EFFORT_GROWTH = 2_048, 4
 WINDOW_STATES, WINDOW_TRIES = 8_192, 16
 """States per direction in a window; windows in a row that may fail."""
 
-TREE_GROWTH, TOP_PART = 2, 4
-"""The same where budgets are decided, as trees are taken up again and not begun anew; and by how
-many times less the budget just below the peak gets: what it needs is a proof, or a better order."""
+TREE_GROWTH = 2
+"""The same where budgets are decided, as trees are taken up again and not begun anew."""
 
-FIRST_STEP, LEAST_STEP = 4, 256
+FAR, FAR_PART = 16, 4
+"""Where the gap is more than such a part of the peak, the budget just below the peak gets so many
+times less effort than others: refuting it is far off, though it may lead to a better order."""
+
+FIRST_STEP, LEAST_STEP = 4, 128
 """By which part of the gap budgets are raised at first; which part of the peak is too small."""
 
 MOVES_A_STATE = 16
@@ -267,10 +270,12 @@ class _Run:
             self.improve(self.effort // 8)
             if self.decider is None:
                 self.effort *= EFFORT_GROWTH
-            else:
-                self.decide_top(self.effort)
+                continue
+            self.decide_top(self.effort)
+            self.effort = self.other.effort
+            while self.effort == self.other.effort and self.bound < self.peak:
                 self.help(self.effort)
-                self.effort = self.other.effort
+                self.meet()
 
     def help(self, states: int) -> None:
         """Have a part in what the other worker is at."""
@@ -364,7 +369,8 @@ class _Run:
         while self.bound < self.peak < known:
             self.meet()
             known = self.peak
-            self.decide(known - 1, states // TOP_PART)
+            far = FAR * (self.peak - self.bound) > self.peak
+            self.decide(known - 1, states // FAR_PART if far else states)
 
     def climb(self, states: int) -> set[int]:
         """Refute budgets from the bound upwards, in steps as long as the effort allows.
@@ -373,6 +379,7 @@ class _Run:
         """
         assert self.decider is not None
         tried: set[int] = set()
+        least = max(1, self.peak // LEAST_STEP)
         while self.bound < self.peak:
             self.meet()
             budget = min(self.bound + self.step, self.peak) - 1
@@ -381,10 +388,10 @@ class _Run:
             self.decide(budget, states)
             if self.bound > budget:
                 self.step *= 2
-            elif self.bound == bound and self.step <= max(1, self.peak // LEAST_STEP):
+            elif self.bound == bound and self.step <= least:
                 break
             else:
-                self.step = max(1, self.step // 2)
+                self.step = max(least, self.step // 2)
         return tried
 
     def decide(self, budget: int, states: int) -> None:

@@ -34,7 +34,7 @@ from optsched.ordering.problem import Problem
 MOST_OPS = 400
 """Problems of more ops are not split: every open branch keeps a matrix of all pairs."""
 
-TOPS, CHOICES = 4, 16
+TOPS, CHOICES = 2, 16
 """Ops with the least slack, and as many most to blame, at which pairs to split on are looked for;
 pairs that are tried."""
 
@@ -65,7 +65,7 @@ class Parts:
     def __init__(self, parts: Sequence[_Open]) -> None:
         self.waiting = list(parts)
         self.left = len(parts)
-        self.wanted = False
+        self.wanted = self.shared = False
         self.lock = Lock()
 
     def take(self) -> _Open | None:
@@ -98,6 +98,9 @@ class Splitter:
         Live bytes that no order may pass.
     expected
         Live bytes while each op runs in some good order: where to look first.
+    blame
+        Shape `(n,)`: how often a contradiction came up at an op; added to. What other trees of the
+        problem have met is of use here, whatever their budgets: they may share it.
     parts
         Those of another worker's tree for the same, to share them.
     """
@@ -108,6 +111,7 @@ class Splitter:
         above: Matrix,
         budget: int,
         expected: IntArray,
+        blame: IntArray,
         parts: Parts | None = None,
     ) -> None:
         n = problem.ops
@@ -122,7 +126,7 @@ class Splitter:
         self.pair = np.zeros((n * n // 2 + 1, 2), np.int64)
         self.expected = expected
         self.order = np.argsort(-expected, kind="stable").astype(np.int64)
-        self.blame = np.zeros(n, np.int64)
+        self.blame = blame
         self.choice = np.zeros((CHOICES, 3), np.int64)
         self.opened = self.left = 0
         self.stack: list[_Open] = []
@@ -154,7 +158,8 @@ class Splitter:
 
     def share(self, problem: Problem) -> Splitter:
         """The tree for another worker, who takes some of the parts."""
-        return Splitter(problem, self.above, self.budget, self.expected, self.parts)
+        self.parts.shared = True
+        return Splitter(problem, self.above, self.budget, self.expected, self.blame, self.parts)
 
     def run(self, nodes: int, on_open: OnOpen) -> list[int] | bool:
         """Look at `nodes` branches or a few more; return an order, or whether there is none."""
@@ -172,9 +177,16 @@ class Splitter:
                 self.stack.append(node)
                 return order
             if divide or not self.stack or (self.parts.wanted and len(self.stack) > 1):
-                self.parts.put_back(self.stack)
-                self.stack = []
+                self.hand_over()
+        if self.parts.shared and self.stack:
+            # Whoever goes on is not to wait until this worker is back.
+            self.hand_over()
         return self.settled
+
+    def hand_over(self) -> None:
+        """Let what is open in the part at hand be parts that anyone may take."""
+        self.parts.put_back(self.stack)
+        self.stack = []
 
     def take_part(self) -> bool:
         """Have a part to go on with; False if there is none, or others have them all.

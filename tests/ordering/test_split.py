@@ -23,7 +23,8 @@ ENOUGH = 100_000
 
 def make_tree(graph: Graph, budget: int) -> Splitter:
     problem = Problem(build_net(graph.arrays), graph.arrays.initial)
-    return Splitter(problem, related(problem.net), budget, problem.net.hill)
+    blame = np.zeros(problem.ops, np.int64)
+    return Splitter(problem, related(problem.net), budget, problem.net.hill, blame)
 
 
 def no_search(_: Problem) -> bool:
