@@ -9,10 +9,11 @@ import pytest
 
 from optsched.check import check_order
 from optsched.graph import Graph
-from optsched.ordering import ALL_RULES, OrderOutcome, engine, solve_order
-from optsched.ordering.problem import OutOfTimeError
+from optsched.ordering import ALL_RULES, OrderOutcome, engine, solve_order, split
+from optsched.ordering.problem import OutOfTimeError, Problem
 from optsched.ordering.rules import Statistics
 from optsched.ordering.sibling import Sibling
+from optsched.ordering.split import Splitter
 from optsched.result import Event, Limits, StopReason
 from optsched.warmup import wired_graph
 from tests.generators import PLANNABLE, random_graph, random_order
@@ -75,6 +76,28 @@ def test_two_workers_and_one_agree_on_a_hard_graph(hired: list[str], alone: Orde
     assert (two.peak, two.bound, two.proof) == (alone.peak, alone.bound, alone.proof)
     assert two.statistics.ops == alone.statistics.ops
     check(HARD, two)
+
+
+def test_two_workers_share_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = []
+    share = Splitter.share
+
+    def noted(tree: Splitter, problem: Problem) -> Splitter:
+        shares.append(tree.budget)
+        return share(tree, problem)
+
+    graphs = [wired_graph(ops, seed=ops) for ops in range(40, 64)]
+    alone = [solve_order(graph, rules=replace(ALL_RULES, split=False)) for graph in graphs]
+    monkeypatch.setattr(Splitter, "share", noted)
+    monkeypatch.setattr(engine, "FIRST_EFFORT", 16)
+    monkeypatch.setattr(split, "PATIENCE", 2)
+    # Orders are left to the trees, which have more to do from poor ones.
+    rules = replace(ALL_RULES, anneal=False, windows=False)
+    for graph, one in zip(graphs, alone, strict=True):
+        two = solve_order(graph, limits=TWO, rules=rules)
+        assert (two.peak, two.bound) == (one.peak, one.bound)
+        check(graph, two)
+    assert shares
 
 
 def test_easy_graphs_hire_nobody(hired: list[str]) -> None:
