@@ -181,7 +181,8 @@ class Decider:
     def help(self, other: Decider, states: int) -> tuple[int, Answer]:
         """Take parts of the tree that another worker is at; return its budget and the answer."""
         theirs = other.latest
-        if theirs is None:
+        if theirs is None or theirs.settled:
+            time.sleep(LOOK_SECONDS)
             return 0, UNKNOWN
         if self.shared is None or self.shared[0] is not theirs:
             self.shared = theirs, theirs.share(self.problem)

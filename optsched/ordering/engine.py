@@ -274,6 +274,7 @@ class _Run:
             self.decide_top(self.effort)
             self.effort = self.other.effort
             while self.effort == self.other.effort and self.bound < self.peak:
+                self.problem.check_time()
                 self.help(self.effort)
                 self.meet()
 
