@@ -87,11 +87,12 @@ def test_a_missing_package_names_the_extra(
     option: str,
     package: str,
     files: tuple[str, str],
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     _hide(monkeypatch, package)
-    line = refused([files[0], option, "out"], capsys)
+    line = refused([files[0], option, str(tmp_path / "out")], capsys)
     assert f"{package} is not installed; run: pip install 'optsched[report]'" in line
 
 
