@@ -11,7 +11,7 @@ into its inputs, in whatever order, is taken off.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,11 +78,25 @@ def peak_lower_bound(
     return best
 
 
-def op_bound(arrays: GraphArrays, v: int) -> PeakBound:
-    """Return the bytes that are live whenever op `v` runs."""
+def op_bound(
+    arrays: GraphArrays, v: int, *, done: Iterable[int] = (), later: Iterable[int] = ()
+) -> PeakBound:
+    """Return the bytes that are live whenever op `v` runs.
+
+    Parameters
+    ----------
+    arrays
+        Of the graph.
+    v
+        Op id.
+    done, later
+        Further ops that are known to have ended then, or not to have begun.
+    """
     before = _reachable(arrays.pred, v)
     behind = _reachable(arrays.succ, v)
     behind[v] = True
+    _add_reachable(arrays.pred, done, before)
+    _add_reachable(arrays.succ, later, behind)
     # The flag appended stands for graph inputs, whose birth is -1: they are born before all.
     born = np.append(before, True)[arrays.birth]
     used = np.zeros(arrays.buffer_count, np.bool_)
@@ -132,6 +146,14 @@ def _reachable(rows: Rows, start: int) -> npt.NDArray[np.bool_]:
     # Asked for many ops of a graph, so what counts is the number of ops as well as of edges.
     work = (len(rows.ptr) - 1) * len(rows.idx) // FOLLOWED
     return run_reachable.for_work(work)(rows.ptr, rows.idx, start)
+
+
+def _add_reachable(rows: Rows, starts: Iterable[int], found: npt.NDArray[np.bool_]) -> None:
+    """Flag some rows and what can be reached from them."""
+    for u in starts:
+        if not found[u]:
+            found |= _reachable(rows, u)
+            found[u] = True
 
 
 @kernel

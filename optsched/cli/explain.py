@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from optsched.cli import exits
-from optsched.cli.inputs import read_graph
-from optsched.cli.options import add_inplace, add_input_bytes
+from optsched.cli.inputs import limits, read_graph
+from optsched.cli.options import add_inplace, add_input_bytes, add_limits
 from optsched.cli.output import print_result
 
 HELP = "why no order has a smaller peak"
@@ -15,6 +15,7 @@ HELP = "why no order has a smaller peak"
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument("graph", help="graph file (found out by content; - for standard input)")
+    add_limits(parser)
     add_input_bytes(parser)
     add_inplace(parser)
 
@@ -25,6 +26,6 @@ def run(args: argparse.Namespace) -> int:
     from optsched.report.explain import explain_record, explain_text
 
     graph = read_graph(args, args.graph)
-    record = explain_record(graph, explain(graph))
+    record = explain_record(graph, explain(graph, limits=limits(args)))
     print_result(args, record, explain_text(record))
     return exits.OK

@@ -8,6 +8,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 
 from optsched.arrays import IntArray
@@ -22,32 +25,78 @@ LARGEST = 400
 """Ops in a set at most."""
 
 
+@dataclass(frozen=True, slots=True)
+class ForcedSet:
+    """A set of ops of which one runs last (or first), and that one forces bytes.
+
+    Parameters
+    ----------
+    value
+        Bytes: the least over all ops of the set that may be the last.
+    op
+        The op that forces no more.
+    ops
+        The set, ascending.
+    last
+        Whether the last one is meant; else the first.
+    """
+
+    value: int
+    op: int
+    ops: tuple[int, ...]
+    last: bool
+
+
 def set_bound(problem: Problem, above: Matrix, bound: int) -> int:
     """Return the best set bound, or `bound` if none is above it."""
+    best = best_set(problem, above, bound)
+    return bound if best is None else best.value
+
+
+def best_set(problem: Problem, above: Matrix, bound: int) -> ForcedSet | None:
+    """Return the set that forces most bytes; None if none forces more than `bound`."""
     heights = np.unique(problem.net.hill[problem.net.hill > 0])[::-1]
     if len(heights) > THRESHOLDS:
         heights = heights[np.linspace(0, len(heights) - 1, THRESHOLDS).astype(np.int64)]
+    best = None
     for height in heights.tolist():
         members = np.flatnonzero(problem.net.hill >= height)
         if len(members) > LARGEST:
             break
         if len(members) > 1:
             for last in (True, False):
-                bound = max(bound, least_extreme(problem, above, members, bound, last=last))
-    return bound
+                value, op = least_extreme(problem, above, members, bound, last=last)
+                if value > bound:
+                    best, bound = ForcedSet(value, op, tuple(members.tolist()), last), value
+    return best
 
 
 def least_extreme(
     problem: Problem, above: Matrix, members: IntArray, bound: int, *, last: bool
-) -> int:
-    """Least bytes that the last (or first) op of a set forces; stops at one that is no news."""
+) -> tuple[int, int]:
+    """Least bytes that the last (or first) op of a set forces, and that op.
+
+    Stops at one that is no news.
+    """
+    least, least_op = -1, -1
+    for op, value in extremes(problem, above, members, last=last):
+        if least < 0 or value < least:
+            least, least_op = value, op
+        if least <= bound:
+            break
+    return least, least_op
+
+
+def extremes(
+    problem: Problem, above: Matrix, members: IntArray, *, last: bool
+) -> Iterator[tuple[int, int]]:
+    """Yield each op that may be the last (or first) of a set, and the bytes that it then forces."""
     n = problem.ops
     toward = above if last else above.T
     inside = np.zeros(n, np.bool_)
     inside[members] = True
     evaluate = problem.pick(least_given)
     spot = np.full(n, -1, np.int64)
-    least = -1
     for v in members.tolist():
         if (toward[:, v] & inside).any():
             continue
@@ -58,8 +107,4 @@ def least_extreme(
         rest = toward[:, v].copy()
         before, after = (done, rest) if last else (rest, done)
         problem.statistics.flows += 1
-        value = int(evaluate(problem.net, problem.base, before, after, v, spot))
-        least = value if least < 0 else min(least, value)
-        if least <= bound:
-            break
-    return least
+        yield v, int(evaluate(problem.net, problem.base, before, after, v, spot))

@@ -82,9 +82,18 @@ def closure_witness(
         case = _least(arrays, op, more, later)
         if case.value - always - saved < least:
             best, least = case, case.value - always - saved
-    free = [(b, s) for b, s in pairs if others[s].issubset(best.done)]
-    shared = tuple(sorted((b, s) for s, b in heaviest_matching(free, arrays.size).items()))
-    return replace(best, value=least, shared=shared)
+    return replace(best, value=least, shared=written_over(graph, op, set(best.done)))
+
+
+def written_over(graph: Graph, op: int, done: set[int]) -> tuple[Pair, ...]:
+    """Outputs of an op, and the inputs that it writes them into where the ops `done` have ended."""
+    arrays = graph.arrays
+    free = []
+    for i in np.flatnonzero(arrays.inplace_op == op).tolist():
+        output, source = int(arrays.inplace_output[i]), int(arrays.inplace_source[i])
+        if done.issuperset(set(arrays.user.row(source).tolist()) - {op}):
+            free.append((output, source))
+    return tuple(sorted((b, s) for s, b in heaviest_matching(free, arrays.size).items()))
 
 
 def _least(arrays: GraphArrays, op: int, done: set[int], later: set[int]) -> ClosureWitness:

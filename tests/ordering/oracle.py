@@ -65,9 +65,17 @@ class Oracle:
                 best[more] = min(best.get(more, peak), peak)
         return best[self.full]
 
-    def least_during(self, op: int) -> int:
-        """The least live bytes while an op runs."""
-        need, bit = self.before[op], 1 << op
+    def least_during(self, op: int, *, ended: int = 0, waiting: int = 0) -> int | None:
+        """The least live bytes while an op runs, where some have ended and others not begun.
+
+        None if that can not be.
+        """
+        need, bit = self.before[op] | ended, 1 << op
         return min(
-            self.live(done, bit) for done in self.downsets if need & ~done == 0 and not done & bit
+            (
+                self.live(done, bit)
+                for done in self.downsets
+                if need & ~done == 0 and not done & (bit | waiting)
+            ),
+            default=None,
         )
