@@ -20,7 +20,7 @@ class Reason(StrEnum):
     PRECEDENCES = "precedences"
     """What an op or a set forces with the precedences that a smaller budget implies."""
     SEARCH = "search"
-    """All orders below were searched: no op forces it by itself."""
+    """The engine proved it, by searching all orders below or else; nothing simpler is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,16 +118,20 @@ class Implied:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """The orders below the bound, all examined.
+    """What the engine did to prove the bound.
 
     Parameters
     ----------
+    by
+        What raised the bound last: a search of all orders below, precedences or a set of ops in a
+        graph in which ops were merged.
     states, branches
         States expanded; cases of assumed precedences.
     step
         Of the best order: where its peak is.
     """
 
+    by: str
     states: int
     branches: int
     step: int

@@ -22,7 +22,7 @@ from optsched.ordering.relations import Relations, related
 from optsched.ordering.witness import written_over
 from optsched.pipeline import DEFAULT_LIMITS
 from optsched.proof import OrderStep, SetStep
-from optsched.result import Limits, StopReason
+from optsched.result import Event, Limits, StopReason
 
 CHANGES = 8
 """Buffers that are tried for what a smaller one would bring: the largest ones."""
@@ -75,6 +75,7 @@ class _Explainer:
         self.deadline = None if limits.seconds is None else time.monotonic() + limits.seconds
         self.orders = [ORDERINGS[name](graph, 0) for name in QUICK]
         self.bounds = Bounds(graph, self.orders, self.deadline)
+        self.raised, self.by = 0, ""
 
     def run(self) -> Explanation:
         known = self.solve()
@@ -101,12 +102,21 @@ class _Explainer:
             seconds = self.limits.seconds
             limits = replace(self.limits, seconds=seconds and SEARCH_SHARE * seconds)
             outcome = solve_order(
-                self.graph, limits=limits, warm_start=np.asarray(order).tolist(), bound=found.value
+                self.graph,
+                limits=limits,
+                warm_start=np.asarray(order).tolist(),
+                bound=found.value,
+                on_event=self.note,
             )
             if outcome.stop_reason is StopReason.INTERRUPTED:
                 raise KeyboardInterrupt
             known = _Known(outcome.order, outcome.peak, outcome.bound, closure, outcome)
         return known
+
+    def note(self, event: Event) -> None:
+        """Remember what raised the bound last."""
+        if event.bound > self.raised:
+            self.raised, self.by = event.bound, event.source
 
     def of_op(self, known: _Known) -> Explanation:
         """One op forces the bound, or an end of the graph does."""
@@ -212,7 +222,7 @@ class _Explainer:
         return relations.refute(budget, during) and len(relations.added) <= MOST_PRECEDENCES
 
     def of_search(self, known: _Known) -> Explanation:
-        """Nothing simpler is known than that all orders below were searched."""
+        """Nothing simpler is known than what the engine did."""
         graph, order = self.graph, np.asarray(known.order, np.int64)
         running = timeline(graph, order).running
         step = int(np.argmax(running))
@@ -229,7 +239,7 @@ class _Explainer:
             shared=written_over(graph, op, done),
             op_bound=known.closure.value,
             op_bound_at=known.closure.op,
-            searched=Searched(statistics.expanded, statistics.branches, step),
+            searched=Searched(self.by, statistics.expanded, statistics.branches, step),
         )
 
 

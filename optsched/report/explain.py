@@ -82,6 +82,7 @@ def explain_record(graph: Graph, found: Explanation) -> dict[str, Any]:
         ]
     if found.searched is not None:
         record["search"] = {
+            "by": found.searched.by,
             "states": found.searched.states,
             "branches": found.searched.branches,
             "step": found.searched.step,
@@ -173,12 +174,23 @@ def _by_search(record: dict[str, Any], where: str) -> list[str]:
     cases = f" and {search['branches']:,} cases" if search["branches"] else ""
     peak = record["peak"]
     which = "an order of least peak" if peak == record["bound"] else "the best order found"
+    how = _PROOFS.get(search["by"], f"by examining {search['states']:,} states{cases}")
     return [
         f"  no single op forces that: {_most_of_one(record)}",
-        "  nor does any set of ops or few precedences that were looked at; that no order is below "
-        f"was proved by examining {search['states']:,} states{cases}",
+        "  nor is it known of any set of ops, or few precedences: that no order is below was proved",
+        f"  {how}",
         f"  {which} has its peak of {_both(peak)} at step {search['step']:,}, {where}; live then:",
     ]
+
+
+_BY_PRECEDENCES = "by precedences that it would have to keep, and that leave no room for some op"
+
+_PROOFS = {
+    "precedences near the peak": _BY_PRECEDENCES,
+    "implied precedences": _BY_PRECEDENCES,
+    "set bound": "by a set of ops, where ops that may as well run in a row were merged",
+}
+"""How the engine proved a bound other than by search, by what raised it last."""
 
 
 def _most_of_one(record: dict[str, Any]) -> str:
