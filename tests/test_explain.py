@@ -13,7 +13,7 @@ import pytest
 
 from experiments.small_graphs.graphs import diamond
 from optsched.cli import main
-from optsched.explain import Explanation, Reason, explain
+from optsched.explain import Explanation, Reason, explain, explain_op
 from optsched.explain.reasons import with_precedence
 from optsched.formats import write_graph
 from optsched.graph import Graph
@@ -210,7 +210,9 @@ def test_what_only_search_proves_is_told_from_the_best_order() -> None:
         assert found.op_bound == max(
             closure_bound(graph).value, *(Oracle(graph).least_during(v) for v in range(14))
         )
-        assert found.op_bound < found.bound
+        of_one = explain_op(graph)
+        assert of_one.bound == of_one.forced == found.op_bound < found.bound
+        assert of_one.op == found.op_bound_at
         assert found.searched.states > 0
         check_live(graph, found)
         record = explain_record(graph, found)

@@ -18,7 +18,7 @@ from optsched.explain.data import (
     Reason,
     Searched,
 )
-from optsched.explain.reasons import explain
+from optsched.explain.reasons import explain, explain_op
 
 __all__ = [
     "Change",
@@ -29,4 +29,5 @@ __all__ = [
     "Reason",
     "Searched",
     "explain",
+    "explain_op",
 ]

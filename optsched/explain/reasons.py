@@ -58,6 +58,12 @@ def explain(graph: Graph, *, changes: int = CHANGES, limits: Limits | None = Non
     return _Explainer(graph, changes, limits or DEFAULT_LIMITS).run()
 
 
+def explain_op(graph: Graph) -> Explanation:
+    """Explain the most that a single op forces, even where more can be proved; without changes."""
+    explainer = _Explainer(graph, 0, Limits())
+    return explainer.of_op(explainer.begin())
+
+
 @dataclass(slots=True)
 class _Known:
     """The best order and bound, and what one op forces."""
@@ -90,28 +96,31 @@ class _Explainer:
             implied = None
         return implied or self.of_search(known)
 
-    def solve(self) -> _Known:
-        """Find out what can be proved."""
+    def begin(self) -> _Known:
+        """The best of quick orders, and what one op forces."""
         peaks = [peak_memory(self.graph, order) for order in self.orders]
         peak = min(peaks)
         order = self.orders[peaks.index(peak)]
         found = closure_bound(self.graph, self.orders, deadline=self.deadline)
         closure = Bottleneck(found.value, found.op)
-        known = _Known(order, peak, found.value, closure)
-        if peak > found.value:
-            seconds = self.limits.seconds
-            limits = replace(self.limits, seconds=seconds and SEARCH_SHARE * seconds)
-            outcome = solve_order(
-                self.graph,
-                limits=limits,
-                warm_start=np.asarray(order).tolist(),
-                bound=found.value,
-                on_event=self.note,
-            )
-            if outcome.stop_reason is StopReason.INTERRUPTED:
-                raise KeyboardInterrupt
-            known = _Known(outcome.order, outcome.peak, outcome.bound, closure, outcome)
-        return known
+        return _Known(order, peak, found.value, closure)
+
+    def solve(self) -> _Known:
+        """Find out what can be proved."""
+        known = self.begin()
+        if known.peak == known.bound:
+            return known
+        seconds = self.limits.seconds
+        outcome = solve_order(
+            self.graph,
+            limits=replace(self.limits, seconds=seconds and SEARCH_SHARE * seconds),
+            warm_start=np.asarray(known.order).tolist(),
+            bound=known.bound,
+            on_event=self.note,
+        )
+        if outcome.stop_reason is StopReason.INTERRUPTED:
+            raise KeyboardInterrupt
+        return _Known(outcome.order, outcome.peak, outcome.bound, known.closure, outcome)
 
     def note(self, event: Event) -> None:
         """Remember what raised the bound last."""

@@ -127,9 +127,9 @@ def _graph_culprits(
         if simple.value > capacity:
             return _named(graph, simple.buffers), _place(graph, simple.op)
     if not graph.in_place:
-        from optsched.explain import explain
+        from optsched.explain import explain_op
 
-        found = explain(graph, changes=0)
+        found = explain_op(graph)
         if found.bound > capacity or result.plan is None:
             return _named(graph, (live.buffer for live in found.buffers)), _place(graph, found.op)
     if result.plan is None:

@@ -177,13 +177,12 @@ def _by_search(record: dict[str, Any], where: str) -> list[str]:
     how = _PROOFS.get(search["by"], f"by examining {search['states']:,} states{cases}")
     return [
         f"  no single op forces that: {_most_of_one(record)}",
-        "  nor is it known of any set of ops, or few precedences: that no order is below was proved",
-        f"  {how}",
+        f"  nor is it known of any set of ops, or few precedences; it was proved {how}",
         f"  {which} has its peak of {_both(peak)} at step {search['step']:,}, {where}; live then:",
     ]
 
 
-_BY_PRECEDENCES = "by precedences that it would have to keep, and that leave no room for some op"
+_BY_PRECEDENCES = "by precedences that a lower order would have to keep"
 
 _PROOFS = {
     "precedences near the peak": _BY_PRECEDENCES,

@@ -84,10 +84,10 @@ def make_report(
     """
     explained = None
     if len(graph.ops) <= MANY_OPS:
-        from optsched.explain import explain
+        from optsched.explain import explain_op
         from optsched.report.explain import explain_record
 
-        explained = explain_record(graph, explain(graph, changes=0))
+        explained = explain_record(graph, explain_op(graph))
     traces = {f"the search for {name}": trace for name, _, trace in plans}
     return Report(
         graph,

@@ -11,7 +11,8 @@ from optsched.result import Proof, Result, optimality_gap
 
 PROOFS = {
     Proof.PACKING: "L1: the live bytes of one step fill the slab, so this order packs no better",
-    Proof.BOUND: "L2: one op forces that many live bytes, whatever the order",
+    Proof.BOUND: "L2: an op, or the last or first of a set, forces that many live bytes, whatever "
+    "the order",
     Proof.SEARCH: "L3: all orders that might need less were searched, none is left",
     Proof.PACKING_SEARCH: "L4: all packings below were searched, none is left",
     Proof.JOINT: "L5: the slab equals a proved bound on the peak of every order, and no slab is "
