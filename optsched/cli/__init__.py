@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
+from typing import NoReturn
 
 from optsched.cli import (
     check,
@@ -25,6 +26,7 @@ from optsched.cli import (
 from optsched.errors import OptschedError
 from optsched.interrupt import plain_interrupts
 from optsched.jit import tell_of_compiling
+from optsched.readable import plain
 
 COMMANDS: dict[str, ModuleType] = {
     "solve": solve,
@@ -85,6 +87,13 @@ def _say_compiling() -> None:
     print(f"optsched: {text}", file=sys.stderr, flush=True)
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong with arguments as any other error is said, one line."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(plain(message).replace("\n", "\\n"))
+
+
 class _ShowVersion(argparse.Action):
     """Look the version up only when asked: that takes longer than a small graph."""
 
@@ -96,7 +105,7 @@ class _ShowVersion(argparse.Action):
 
 
 def _make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="optsched",
         description="Order of ops and offsets of buffers with least peak memory and slab, proved.",
         epilog=_EPILOG,

@@ -21,7 +21,7 @@ from optsched.cli.options import (
     natural,
     positive,
 )
-from optsched.cli.output import print_json
+from optsched.cli.output import print_json, say
 from optsched.errors import UsageError
 
 if TYPE_CHECKING:
@@ -180,16 +180,16 @@ def _say(args: argparse.Namespace, study: Study, shown: list[str] | None, *, dam
     notes = sys.stderr if args.json else sys.stdout
     if args.resume:
         lost = f"; {damaged} damaged lines passed over" if damaged else ""
-        print(f"journal: {args.resume}, {study.reused:,} rows were there{lost}", file=notes)
+        say(f"journal: {args.resume}, {study.reused:,} rows were there{lost}", notes)
     for name, path in (("csv", args.csv), ("markdown", args.markdown), ("report", args.report)):
         if path:
-            print(f"{name}: {path}", file=notes)
+            say(f"{name}: {path}", notes)
     for skipped in study.skipped:
         level = "error: " if skipped.bad else "passed over: "
-        print(f"optsched: {level}{skipped.reason}", file=sys.stderr)
+        say(f"optsched: {level}{skipped.reason}", sys.stderr)
     if study.interrupted:
         again = "; the same command goes on from here" if args.resume else ""
-        print(f"optsched: interrupted{again}", file=sys.stderr)
+        say(f"optsched: interrupted{again}", sys.stderr)
 
 
 def _exit_code(study: Study) -> int:

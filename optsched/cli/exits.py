@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from optsched.readable import plain
+
 if TYPE_CHECKING:
     from optsched.result import StopReason
 
@@ -14,7 +16,7 @@ DOES_NOT_FIT, NOTHING_FOUND, INTERRUPTED = 4, 5, 130
 
 def fail(message: str, code: int) -> int:
     """Say in one line on standard error what went wrong; return `code`."""
-    print(f"optsched: error: {' '.join(message.split())}", file=sys.stderr)
+    print(f"optsched: error: {plain(' '.join(message.split()))}", file=sys.stderr)
     return code
 
 

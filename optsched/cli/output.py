@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any
+from typing import Any, TextIO
+
+from optsched.readable import plain
 
 
 def print_result(args: argparse.Namespace, record: dict[str, Any], text: str) -> None:
@@ -13,7 +15,12 @@ def print_result(args: argparse.Namespace, record: dict[str, Any], text: str) ->
     if args.json:
         print_json(record)
     else:
-        print(text)
+        say(text)
+
+
+def say(text: str, stream: TextIO | None = None) -> None:
+    """Print words for people; whatever names are in them, the terminal gets none of it raw."""
+    print(plain(text), file=stream or sys.stdout)
 
 
 def print_json(record: dict[str, Any]) -> None:

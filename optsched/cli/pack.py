@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from optsched.cli import exits
 from optsched.cli.inputs import capacity, limits, pools, protect
 from optsched.cli.options import add_limits, add_pool
-from optsched.cli.output import print_json, progress
+from optsched.cli.output import print_json, progress, say
 from optsched.errors import UsageError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         records = [record for record, _, _ in answers]
         print_json(records[0] if len(records) == 1 else {"results": records})
     else:
-        print("\n".join(text for _, text, _ in answers))
+        say("\n".join(text for _, text, _ in answers))
     return max(code for _, _, code in answers)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from optsched.cli import exits
 from optsched.cli.inputs import capacity, limits, pools, protect, read_graph
 from optsched.cli.options import add_engine, add_inplace, add_input_bytes, add_limits, add_pool
-from optsched.cli.output import print_result, progress
+from optsched.cli.output import print_result, progress, say
 from optsched.errors import UsageError
 
 if TYPE_CHECKING:
@@ -128,6 +128,6 @@ def _certify(args: argparse.Namespace, graph: Graph, result: Result) -> dict[str
     written = certify_peak(graph, order, result.peak_bound, seconds=limits(args).seconds)
     write_certificate(args.certificate, graph, written.certificate)
     if written.missing:
-        print(f"optsched: certificate: {written.missing}", file=sys.stderr)
+        say(f"optsched: certificate: {written.missing}", sys.stderr)
     bound = written.certificate.bound
     return {"rung": written.rung, "bound": bound, "missing": written.missing}

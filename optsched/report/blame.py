@@ -12,6 +12,7 @@ from optsched.graph import Graph
 from optsched.liveness import live_ranges, steps_of, timeline
 from optsched.plan import Plan
 from optsched.problem import PackingProblem
+from optsched.readable import readable
 
 _MOST = 8
 """Names that a list spells out."""
@@ -176,7 +177,9 @@ def _live(graph: Graph, ranges: IntArray, step: int) -> list[int]:
 
 
 def _sizes(graph: Graph, buffers: Sequence[int]) -> str:
-    told = [f"{graph.buffers[b].name} ({graph.buffers[b].size:,})" for b in buffers[:_MOST]]
+    told = [
+        f"{readable(graph.buffers[b].name)} ({graph.buffers[b].size:,})" for b in buffers[:_MOST]
+    ]
     return _join(told, len(buffers))
 
 
@@ -187,7 +190,7 @@ def _names(graph: Graph, buffers: Sequence[int]) -> str:
 def _join(words: Sequence[str], count: int | None = None) -> str:
     """Write a list; what it leaves out of `count` is counted."""
     rest = 0 if count is None else count - len(words)
-    told = [*words, f"{rest} more"] if rest > 0 else list(words)
+    told = [*map(readable, words), f"{rest} more"] if rest > 0 else [*map(readable, words)]
     return " and ".join(filter(None, [", ".join(told[:-1]), told[-1]])) if told else ""
 
 

@@ -14,6 +14,7 @@ from optsched.liveness import timeline
 from optsched.packer import PackingResult
 from optsched.pools import Shortage
 from optsched.problem import PackingProblem, packing_problem, select
+from optsched.readable import readable
 from optsched.result import Result, Status
 
 SHOWN = 5
@@ -58,7 +59,7 @@ class Refusal:
 
     def text(self) -> str:
         """Return two lines: the bytes, and the largest culprits."""
-        named = ", ".join(f"{name} {size:,}" for name, size in self.culprits[:SHOWN])
+        named = ", ".join(f"{readable(name)} {size:,}" for name, size in self.culprits[:SHOWN])
         more = len(self.culprits) - SHOWN
         return (
             f"does not fit in {self.available:,} bytes: at least {self.required:,} required, "

@@ -19,9 +19,10 @@ import numpy as np
 
 from optsched.formats import write_bytes
 from optsched.graph import Graph
+from optsched.readable import readable
 from optsched.report.bytes import format_bytes
 from optsched.report.record import versions
-from optsched.report.view import Slab, View, kind_of, lifetime, maker, readable
+from optsched.report.view import Slab, View, kind_of, lifetime, maker
 
 STEP = 1000
 """Microseconds of a step."""

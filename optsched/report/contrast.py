@@ -13,6 +13,7 @@ from optsched.graph import Graph
 from optsched.liveness import live_ranges, timeline
 from optsched.plan import Plan
 from optsched.problem import PackingProblem, packing_problem
+from optsched.readable import readable
 
 _WIDTH, _HEIGHT, _TOP, _LEFT, _BOTTOM = 440, 300, 44, 48, 40
 _MOST_BLOCKS = 4_000
@@ -132,7 +133,7 @@ def _draw(panel: Panel, left: int, top: int, level: int) -> Iterator[str]:
     yield f'<text x="{left}" y="{_TOP - 20}" font-weight="600">{escape(panel.title)}</text>'
     yield '<g stroke="#fff" stroke-width=".7">'
     for b in panel.blocks:
-        title = f"{b.name}: {b.high - b.low:,} bytes, steps {b.start} to {b.end - 1}"
+        title = f"{readable(b.name)}: {b.high - b.low:,} bytes, steps {b.start} to {b.end - 1}"
         yield (
             f'<rect x="{left + b.start * across:.1f}" y="{y(b.high)}" '
             f'width="{(b.end - b.start) * across:.1f}" height="{(b.high - b.low) * up:.1f}" '
@@ -154,7 +155,8 @@ def _names(panel: Panel, left: int, across: float, up: float) -> Iterator[str]:
         if wide and (b.high - b.low) * up > 12:
             x = left + (b.start + b.end) / 2 * across
             y = floor - (b.low + b.high) / 2 * up + 4
-            yield f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle">{escape(b.name)}</text>'
+            name = escape(readable(b.name))
+            yield f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle">{name}</text>'
     if len(panel.labels) > _MOST_LABELS:
         return
     for step, label in enumerate(panel.labels):
@@ -164,5 +166,5 @@ def _names(panel: Panel, left: int, across: float, up: float) -> Iterator[str]:
         anchor = "end" if turned else "middle"
         yield (
             f'<text x="{x:.1f}" y="{y}" text-anchor="{anchor}" font-size="11"{turn}>'
-            f"{escape(label[:24])}</text>"
+            f"{escape(readable(label, 24))}</text>"
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 from optsched.explain import Explanation, Reason
 from optsched.graph import Graph
+from optsched.readable import readable
 from optsched.report.bytes import format_bytes
 
 SHOWN = 12
@@ -92,6 +93,7 @@ def explain_record(graph: Graph, found: Explanation) -> dict[str, Any]:
 
 def explain_text(record: dict[str, Any]) -> str:
     """Return the same in lines of words."""
+    record = _shown(record)
     lines = [
         f"{record['instance']}: no order has a peak below {_both(record['bound'])}",
         f"  (memory model: {record['memory_model']})",
@@ -122,6 +124,15 @@ def explain_text(record: dict[str, Any]) -> str:
     else:
         lines.append("an order of just this peak was found: it is the least there is")
     return "\n".join(lines)
+
+
+def _shown(value: Any) -> Any:
+    """Make all names in a record fit to be shown."""
+    if isinstance(value, str):
+        return readable(value)
+    if isinstance(value, dict):
+        return {key: _shown(inner) for key, inner in value.items()}
+    return [_shown(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _because(record: dict[str, Any]) -> list[str]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from optsched.errors import MissingDependencyError
 from optsched.graph import Graph
+from optsched.readable import readable
 from optsched.report.bytes import unit_of
 from optsched.report.colours import BOUND, INK, LIVE, PEAK, by_kind, by_size, least_shade
 from optsched.report.view import (
@@ -25,7 +26,6 @@ from optsched.report.view import (
     kind_of,
     lifetime,
     maker,
-    readable,
     thinned,
 )
 from optsched.result import Event

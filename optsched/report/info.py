@@ -7,6 +7,7 @@ from typing import Any
 from optsched.bounds import peak_lower_bound
 from optsched.graph import Graph
 from optsched.liveness import ESTIMATORS, peak_memory
+from optsched.readable import readable
 from optsched.report.bytes import format_bytes
 
 
@@ -52,7 +53,7 @@ def info_text(record: dict[str, Any]) -> str:
     by_name = record.get("input_bytes_by_name", {})
     difference = by_name.get("true", 0) - by_name.get("recorded", 0)
     rows = [
-        ("memory model", record["memory_model"]),
+        ("memory model", readable(record["memory_model"])),
         ("ops", f"{record['ops']:,}, {record['dependencies']:,} dependencies"),
         ("buffers", f"{record['buffers']:,}, {record['views']:,} of them views"),
         ("inputs", f"{record['graph_inputs']:,}, {format_bytes(record['input_bytes'])} counted"),
@@ -80,4 +81,6 @@ def info_text(record: dict[str, Any]) -> str:
             f"at least {format_bytes(record['peak_bound'])}" + (f", at op {at!r}" if at else ""),
         ),
     ]
-    return "\n".join([record["instance"], *(f"  {name:14} {text}" for name, text in rows)])
+    return "\n".join(
+        [readable(record["instance"]), *(f"  {name:14} {text}" for name, text in rows)]
+    )

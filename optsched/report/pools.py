@@ -7,6 +7,7 @@ from typing import Any
 from optsched.pooled import PooledResult
 from optsched.pools import PackedPool, PoolsResult
 from optsched.problem import PackingProblem
+from optsched.readable import readable
 from optsched.report.capacity import Refusal, all_orders_refusal, pool_refusal, refusal
 from optsched.report.record import solve_record, versions
 from optsched.report.table import result_lines
@@ -69,7 +70,7 @@ def _pool_record(part: PackedPool) -> dict[str, Any]:
 
 def pools_text(problem: PackingProblem, result: PoolsResult) -> str:
     """Return the result in a few lines of words."""
-    lines = [f"{problem.name}: {len(problem)} buffers in {len(result.packed)} pools"]
+    lines = [f"{readable(problem.name)}: {len(problem)} buffers in {len(result.packed)} pools"]
     lines += pools_lines(problem, result)
     lines.append(f"  {result.status} ({result.stop_reason}) after {result.runtime:.2f} s")
     return "\n".join(lines)
@@ -82,10 +83,10 @@ def pools_lines(problem: PackingProblem, result: PoolsResult, short: bool = True
         room = "" if part.pool.capacity is None else f" of {part.pool.capacity:,}"
         slab = "nothing found" if part.result.slab is None else f"{part.result.slab:,}{room} bytes"
         proof = part.result.slab_proof or f"bound {part.result.slab_bound:,}"
-        lines.append(f"  {part.pool.name}  {slab}  {proof}  {len(part.ids)} buffers")
+        lines.append(f"  {readable(part.pool.name)}  {slab}  {proof}  {len(part.ids)} buffers")
     if result.shortage is None and short:
         for name, found in result.short.items():
-            lines.append(f"  pool {name}: {pool_refusal(problem, found).text()}")
+            lines.append(f"  pool {readable(name)}: {pool_refusal(problem, found).text()}")
     if result.spilled:
         least = result.spilled_bytes <= result.spilled_bound
         proof = "the fewest, proved" if least else f"at least {result.spilled_bound:,}"
@@ -139,7 +140,7 @@ def pooled_text(found: PooledResult) -> str:
     if found.refuted is not None:
         lines.append(f"  {found.refuted.reason}")
     if why is not None:
-        name = "" if found.refuted is not None else f"pool {_only_pool(found)}: "
+        name = "" if found.refuted is not None else f"pool {readable(_only_pool(found))}: "
         lines.append(f"  {name}{why.text()}")
     if found.packing is not None and found.problem is not None:
         order_lines = pools_lines(found.problem, found.packing, short=why is None)
@@ -165,4 +166,6 @@ def _why_all_orders(found: PooledResult) -> Refusal | None:
 
 
 def _names(problem: PackingProblem, ids: tuple[int, ...]) -> str:
-    return ", ".join(problem.names[i] for i in ids[:SHOWN]) + (", ..." if len(ids) > SHOWN else "")
+    return ", ".join(readable(problem.names[i]) for i in ids[:SHOWN]) + (
+        ", ..." if len(ids) > SHOWN else ""
+    )

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from optsched.readable import readable
 from optsched.report.bytes import format_bytes
 from optsched.result import Event, optimality_gap
 
@@ -39,7 +40,7 @@ class ProgressLine:
         """Show a text in place of the line before."""
         if self.stream.isatty():
             # A longer line would wrap, and could not be rewritten.
-            line = f"{self.prefix}{text}"[: shutil.get_terminal_size().columns - 1]
+            line = readable(f"{self.prefix}{text}")[: shutil.get_terminal_size().columns - 1]
             self.stream.write("\r" + line.ljust(self._width))
             self.stream.flush()
             self._width = len(line)
@@ -96,7 +97,7 @@ class StudyProgress:
             self.line.say(text)
         elif time.monotonic() - self.last >= self.PAUSE:
             self.last = time.monotonic()
-            print(text, file=self.line.stream, flush=True)
+            print(readable(text), file=self.line.stream, flush=True)
 
 
 def _stem(path: str) -> str:

@@ -9,11 +9,12 @@ from typing import Any
 
 from optsched.compare import OUR_METHOD, Comparison
 from optsched.graph import Graph
+from optsched.readable import LONGEST, readable
 from optsched.report.bytes import format_bytes
 from optsched.report.colours import BOUND, LIVE, OTHER, PEAK, VIRIDIS
 from optsched.report.figures import Painting
 from optsched.report.record import versions
-from optsched.report.view import LONGEST, View, both, lifetime, maker, readable, thinned
+from optsched.report.view import View, both, lifetime, maker, thinned
 from optsched.report.words import bottleneck, percent, verdicts
 from optsched.result import Event, Result, optimality_gap
 

@@ -12,10 +12,11 @@ import numpy as np
 from optsched.errors import MissingDependencyError
 from optsched.formats import write_bytes
 from optsched.graph import Graph
+from optsched.readable import readable
 from optsched.report.bytes import format_bytes
 from optsched.report.colours import BOUND, LIVE, PEAK
 from optsched.report.figures import Painting, painting
-from optsched.report.view import Slab, View, bars, readable, thinned
+from optsched.report.view import Slab, View, bars, thinned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

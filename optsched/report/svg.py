@@ -8,8 +8,8 @@ from html import escape
 from optsched.graph import Graph
 from optsched.liveness import live_ranges, timeline
 from optsched.plan import Plan
+from optsched.readable import readable
 from optsched.report.bytes import format_bytes
-from optsched.report.view import readable
 
 _WIDTH, _HEIGHT = 960, 360
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from optsched.graph import Graph
 from optsched.packer import PackingResult
 from optsched.problem import PackingProblem
+from optsched.readable import readable
 from optsched.report.bytes import format_bytes
 from optsched.report.capacity import Refusal, packing_refusal, refusal
 from optsched.result import Proof, Result, StopReason, optimality_gap
@@ -29,8 +30,8 @@ def result_text(graph: Graph, result: Result) -> str:
 def result_lines(graph: Graph, result: Result) -> list[str]:
     """Return a result's lines but for the last, which says how it ended."""
     lines = [
-        f"{graph.name}: {len(graph.ops)} ops, {len(graph.buffers)} buffers"
-        f"  (memory model: {graph.memory_model})"
+        f"{readable(graph.name)}: {len(graph.ops)} ops, {len(graph.buffers)} buffers"
+        f"  (memory model: {readable(graph.memory_model)})"
     ]
     for what, value, bound, proof in (
         ("peak", result.peak, result.peak_bound, result.peak_proof),
@@ -75,7 +76,7 @@ def _capacity_line(result: Result | PackingResult, refused: Refusal | None) -> s
 def packing_text(problem: PackingProblem, result: PackingResult) -> str:
     """Return a packing's result in a few lines of words."""
     lines = [
-        f"{problem.name}: {len(problem)} buffers",
+        f"{readable(problem.name)}: {len(problem)} buffers",
         f"  slab  {_value_line(result.slab, result.slab_bound, result.slab_proof)}",
     ]
     if result.capacity is not None:

@@ -12,12 +12,11 @@ from optsched.check_inplace import shared_spans
 from optsched.graph import Graph
 from optsched.liveness import live_ranges, steps_of, timeline
 from optsched.plan import Plan
+from optsched.readable import readable
 from optsched.report.bytes import format_bytes
 
 DRAWN = 5_000
 """Rectangles in a picture at most: a browser pans and zooms this many without a stutter."""
-LONGEST = 160
-"""Characters of a name that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +165,6 @@ def kind_of(graph: Graph, buffer: int) -> str:
         return "graph input"
     op = graph.ops[producer]
     return "workspace" if op.workspace == buffer else op.kind or "op of unknown type"
-
-
-def readable(name: str, longest: int = LONGEST) -> str:
-    """Return a name fit to be shown: on one line, nothing invisible in it, not too long."""
-    shown = "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode() for c in name[: longest + 1]
-    )
-    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
 
 
 def both(count: int) -> str:

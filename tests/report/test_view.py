@@ -13,9 +13,10 @@ from optsched.errors import PlanError
 from optsched.graph import Graph
 from optsched.pipeline import solve
 from optsched.plan import Plan
+from optsched.readable import readable
 from optsched.report.colours import OTHER, by_kind, by_size
 from optsched.report.page import Report
-from optsched.report.view import bars, kind_of, readable, thinned, view
+from optsched.report.view import bars, kind_of, thinned, view
 from tests.generators import random_graph
 
 

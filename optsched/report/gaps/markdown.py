@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from optsched.compare import TAUS, Study, profile, rows_against_optimum, summarise
+from optsched.readable import readable
 from optsched.report.bytes import format_bytes
 from optsched.report.gaps.choice import cell, columns, percent, proofs, troubles
 from optsched.report.gaps.terminal import KINDS, gap_summary
@@ -92,5 +93,6 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _escape(text: str) -> str:
-    """Keep a name from ending a cell or starting a tag."""
+    """Keep a name from ending a cell or a line, or starting a tag."""
+    text = readable(text, 1000)
     return re.sub("<(?=[A-Za-z/!])", "&lt;", text.replace("|", "\\|"))

@@ -14,6 +14,7 @@ from optsched.compare import (
     rows_against_optimum,
     summarise,
 )
+from optsched.readable import plain, readable
 from optsched.report.bytes import format_bytes
 from optsched.report.gaps.choice import (
     by_loss,
@@ -82,7 +83,14 @@ def print_study(
 
 def _print_line(console: Console, line: str) -> None:
     # As it is: names may hold brackets, and whoever copies a line wants it whole.
-    console.print(line, soft_wrap=True, markup=False)
+    console.print(plain(line), soft_wrap=True, markup=False)
+
+
+def _name(name: str) -> str:
+    """Return a name as a cell: without brackets that would be taken for a style."""
+    from rich.markup import escape
+
+    return escape(readable(name))
 
 
 def method_table(study: Study, console: Console) -> Table:
@@ -126,9 +134,9 @@ def _method_table(
 
 def _method_cells(line: Summary, near: tuple[float, ...], count: int, wide: int) -> list[str]:
     missing = f" (on {line.measured})" if line.measured < count else ""
-    cells = [f"  {line.method}{missing}", f"{line.mean:.3f}", f"{line.worst:.2f}"]
+    cells = [f"  {_name(line.method)}{missing}", f"{line.mean:.3f}", f"{line.worst:.2f}"]
     if wide >= 2:
-        cells.append(line.worst_instance)
+        cells.append(_name(line.worst_instance))
     cells.append(_share(line.at_optimum / line.asked))
     if wide >= 3:
         cells += map(_share, near)
@@ -180,12 +188,13 @@ def _graph_table(study: Study, lines: Sequence[Comparison], shown: Sequence[str]
     table.add_column("graph", no_wrap=True)
     table.add_column("ops", justify="right", no_wrap=True)
     for method in shown:
-        table.add_column(heading(method), justify="right", no_wrap=True)
+        title = map(_name, heading(method).splitlines())
+        table.add_column("\n".join(title), justify="right", no_wrap=True)
     for name in ("least slab", "proof", "s"):
         table.add_column(name, justify="right", no_wrap=True)
     for c in lines:
         table.add_row(
-            c.graph.name,
+            _name(c.graph.name),
             str(len(c.graph.ops)),
             *(cell(c, method) for method in shown),
             format_bytes(c.best_slab),
@@ -226,7 +235,9 @@ def _trouble_lines(study: Study) -> list[str]:
     """Return one line for each method and kind of trouble: on how many graphs, the first reason."""
     met: dict[tuple[str, str], list[str]] = {}
     for name, failed in troubles(study):
-        met.setdefault((failed.method, failed.trouble), []).append(f"{name}: {failed.reason}")
+        met.setdefault((failed.method, failed.trouble), []).append(
+            readable(f"{name}: {failed.reason}", 1000)
+        )
     lines = [
         f"{method} {trouble} on {graphs(len(reasons))}, first {reasons[0]}"
         for (method, trouble), reasons in met.items()
