@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,13 @@ def row_lengths(ptr: IntArray) -> IntArray:
     for i in range(len(lengths)):
         lengths[i] = ptr[i + 1] - ptr[i]
     return lengths
+
+
+def row_counts(ptr: IntArray, marked: npt.NDArray[np.bool_]) -> IntArray:
+    """Number of marked entries of each row, given whether each entry is marked."""
+    total = np.zeros(len(marked) + 1, np.int64)
+    np.cumsum(marked, out=total[1:])
+    return cast(IntArray, total[ptr[1:]] - total[ptr[:-1]])
 
 
 @dataclass(frozen=True, slots=True)

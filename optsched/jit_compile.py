@@ -33,6 +33,9 @@ BORROWS = (
 NEEDLESS = ("inline_closure_likes", "dead_branch_prune", "nopython_rewrites")
 """Steps of numba's for functions within functions, `None` and sums of whole arrays: a tenth."""
 
+INLINED = 50
+"""How much machine code a call may grow into: a quarter of what LLVM allows if not told."""
+
 KNOWN = ((0, 62), (0, 69))
 """Versions of numba that this goes with: from the first on, before the second."""
 
@@ -102,7 +105,8 @@ def _compiler(part: bool) -> Any:
         def _compile_core(self) -> Any:
             while on_first:
                 on_first.pop()()
-            with _undisturbed(), _made_by(self.state.targetctx.codegen(), embedded):
+            codegen = self.state.targetctx.codegen()
+            with _undisturbed(), _typed_once(), _made_by(codegen, embedded):
                 return super()._compile_core()
 
         def define_pipelines(self) -> list[Any]:
@@ -137,7 +141,9 @@ def _libraries() -> tuple[Any, Any]:
                 runtime = function.name.startswith("NRT_")  # found by name, and the same in all
                 if function.linkage == Linkage.linkonce_odr and not runtime:
                     function.linkage = Linkage.internal
-            passes, builder = self._codegen._module_pass_manager(loop_vectorize=False)
+            builder = _optimiser(self._codegen._tm)
+            passes = builder.getModulePassManager()
+            passes.add_refprune_pass()
             passes.run(self._final_module, builder)
 
     class Part(Library):
@@ -147,7 +153,9 @@ def _libraries() -> tuple[Any, Any]:
 
         def _optimize_functions(self, ll_module: Any) -> None:
             super()._optimize_functions(ll_module)
-            passes, builder = self._codegen._function_pass_manager()
+            builder = _optimiser(self._codegen._tm)
+            passes = builder.getFunctionPassManager()
+            passes.add_refprune_pass()
             for function in ll_module.functions:
                 if not function.is_declaration:
                     passes.run(function, builder)
@@ -166,6 +174,16 @@ def _libraries() -> tuple[Any, Any]:
     return Library, Part
 
 
+def _optimiser(machine: Any) -> Any:
+    """Return LLVM's passes for a machine, tuned to loops that branch and seldom run long."""
+    from llvmlite.binding import create_pass_builder, create_pipeline_tuning_options
+
+    options = create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+    options.inlining_threshold = INLINED
+    return create_pass_builder(machine, options)
+
+
 @contextmanager
 def _made_by(codegen: Any, library: type) -> Iterator[None]:
     """Let what numba compiles of its own on the way be of this kind."""
@@ -175,6 +193,41 @@ def _made_by(codegen: Any, library: type) -> Iterator[None]:
         yield
     finally:
         codegen._library_class = before
+
+
+@contextmanager
+def _typed_once() -> Iterator[None]:
+    """Let a type of operands be looked up once for each operator: it takes a twentieth of the time.
+
+    Numba asks all the forms of an operator which of them fits, again at each place that uses it.
+    """
+    from numba.core.types.functions import BaseFunction
+
+    before = BaseFunction.get_call_type
+    setattr(BaseFunction, "get_call_type", _remembered())  # noqa: B010
+    try:
+        yield
+    finally:
+        setattr(BaseFunction, "get_call_type", before)  # noqa: B010
+
+
+@cache
+def _remembered() -> Callable[..., Any]:
+    from numba.core.types.functions import BaseFunction
+
+    find: Callable[..., Any] = BaseFunction.get_call_type
+    found: dict[tuple[Any, ...], Any] = {}
+
+    def get_call_type(function: Any, context: Any, args: Any, kws: Any) -> Any:
+        if kws or getattr(function.typing_key, "__module__", None) != "_operator":
+            return find(function, context, args, kws)
+        key = (function, args)
+        signature = found.get(key)
+        if signature is None:
+            signature = found[key] = find(function, context, args, kws)
+        return signature
+
+    return get_call_type
 
 
 @contextmanager

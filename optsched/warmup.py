@@ -6,6 +6,7 @@ written) and loaded from there ever after.
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import time
@@ -47,13 +48,16 @@ def warm_up(say: Callable[[str], None]) -> None:
     Half of it in a process of its own: numba compiles one function at a time.
     """
     started = time.perf_counter()
+    gc.disable()  # compiling leaves little garbage, and this process ends soon
     say("search of packings and trees of precedences, in a second process")
-    command = f"from {__name__} import warm_packings; warm_packings()"
+    command = f"import gc; gc.disable(); from {__name__} import warm_packings; warm_packings()"
     beside = subprocess.Popen([sys.executable, "-c", command], stdin=subprocess.DEVNULL)
     say("bounds and search of orders")
     warm_orders()
     if beside.wait():
         warm_packings()
+    gc.freeze()
+    gc.enable()
     say(f"done in {time.perf_counter() - started:.1f} s")
 
 

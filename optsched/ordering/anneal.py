@@ -69,7 +69,7 @@ class Annealer:
         """Go on from another order."""
         problem = self.problem
         start = np.array(order, np.int64)
-        self.walk = problem.pick(start_walk)(problem.net, problem.base, start)
+        self.walk = start_walk(problem.net, problem.base, start, problem.follow(order)[1])
         self.best, self.peak = start, self.height()
 
     @property

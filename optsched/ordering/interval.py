@@ -9,10 +9,10 @@ import numpy as np
 from optsched.ordering.kernels import arena as arenas
 from optsched.ordering.kernels import explore
 from optsched.ordering.kernels.children import Task
-from optsched.ordering.kernels.commit import move_root
+from optsched.ordering.kernels.commit import place_all
 from optsched.ordering.kernels.cut import Flags
 from optsched.ordering.kernels.foresee import FIRST_LOOK, PERIOD, SELDOM, WAIT
-from optsched.ordering.kernels.state import LIVE, READY
+from optsched.ordering.kernels.state import LIVE, READY, start_state
 from optsched.ordering.problem import Problem
 
 FIRST_ROOM = 1_024
@@ -63,10 +63,15 @@ class Search:
         """Start from the root."""
         problem = self.problem
         done, within = self.begin
-        self.state, self.arena, self.scratch = problem.pick(explore.start_search)(
-            problem.net, problem.base, done, within, self.task.forward, FIRST_ROOM, problem.critics
-        )
+        self.state = start_state(problem.net, problem.base, done, within, self.task.forward)
+        self.plant(int(np.count_nonzero(within)))
+        self.scratch = explore.start_scratch(problem.ops, problem.critics)
         self.delay_foresight()
+
+    def plant(self, left: int) -> None:
+        """Make the present state the root, with so many ops left to place."""
+        live = int(self.state.tally[LIVE])
+        self.arena = arenas.make_arena(FIRST_ROOM, self.problem.ops, left, live)
 
     def delay_foresight(self) -> None:
         """Let a search of many ops be longer before it looks ahead: that takes as many steps."""
@@ -78,9 +83,8 @@ class Search:
         """Go on from the state that moves lead to, short of the goal; return its live bytes."""
         problem = self.problem
         placed = np.array(moves, np.int32)
-        self.arena = problem.pick(move_root)(
-            problem.net, self.state, self.arena, self.task.forward, placed, FIRST_ROOM
-        )
+        problem.pick(place_all)(problem.net, self.state, self.task.forward, placed)
+        self.plant(int(self.arena.left[0]) - len(moves))
         # The state shares the second array, and may place no op outside it: so only now.
         self.begin[0][placed] = self.task.forward
         self.begin[1][placed] = False
@@ -99,10 +103,10 @@ class Search:
 
     def make_room(self) -> None:
         """Have room for the successors of one more state, at most one for each ready op."""
-        grow = self.problem.pick(arenas.grow_arena)
-        self.arena = grow(self.arena, self.problem.ops)
-        while len(self.arena.parent) < self.states + int(self.state.tally[READY]):
-            self.arena = grow(self.arena, self.problem.ops)
+        wanted = self.states + int(self.state.tally[READY])
+        self.arena = arenas.grow_arena(self.arena, self.problem.ops)
+        while len(self.arena.parent) < wanted:
+            self.arena = arenas.grow_arena(self.arena, self.problem.ops)
 
     def run(self, states: int) -> tuple[int, list[int]]:
         """Go on until `states` states are stored or it ends; return how, and the moves found."""

@@ -15,8 +15,8 @@ from optsched.arrays import IntArray
 from optsched.interrupt import take_interrupt
 from optsched.jit import Kernel
 from optsched.ordering.kernels import children
-from optsched.ordering.kernels.cut import Flags, live_after
-from optsched.ordering.kernels.state import follow
+from optsched.ordering.kernels.cut import Flags
+from optsched.ordering.kernels.state import count_waiting, follow
 from optsched.ordering.model import Net
 from optsched.ordering.rules import ALL_RULES, Rules, Statistics
 
@@ -83,9 +83,9 @@ class Problem:
 
     def live(self, done: Flags) -> int:
         """Live bytes after a downset."""
-        return int(self.pick(live_after)(self.net, self.base, done))
+        return count_waiting(self.net, self.base, done)[1]
 
-    def follow(self, order: Sequence[int]) -> tuple[int, IntArray]:
+    def follow(self, order: Sequence[int] | IntArray) -> tuple[int, IntArray]:
         """The peak of an order, and the live bytes while each step runs."""
         during = np.empty(self.ops, np.int64)
         peak = self.pick(follow)(self.net, self.base, np.asarray(order, np.int64), during)

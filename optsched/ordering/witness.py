@@ -122,7 +122,7 @@ def _least(arrays: GraphArrays, op: int, done: set[int], later: set[int]) -> Clo
                 if u not in done:
                     e = add_arc(arcs, e, v, u, UNBOUNDED)
     value += max_flow.for_work(8 * pairs)(arcs, source, sink, UNBOUNDED)
-    chosen = mark_side.for_work(8 * pairs)(arcs, source, False)
+    chosen = mark_side.for_work(8 * pairs)(arcs, source, np.int64(0))
     charges = _charges(arcs, n, releasable, sink)
     state = tuple(v for v in range(n) if v in done or chosen[v])
     return ClosureWitness(op, int(value), state, charges)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from optsched.arrays import IntArray
 from optsched.flow import Int
-from optsched.jit import inner, kernel
+from optsched.jit import inner
 from optsched.ordering.kernels.state import State, place, take_back
 from optsched.ordering.model import Net
 
@@ -65,41 +65,68 @@ class Arena(NamedTuple):
     fill: IntArray
 
 
-@inner
-def make_arena(states: Int, ops: Int, left: Int, live: Int) -> Arena:
-    """Return an arena that holds the root only."""
-    slots = 16
-    while slots < 2 * states:
-        slots *= 2
+def make_arena(states: int, ops: int, left: int, live: int) -> Arena:
+    """Return an arena that holds the root only, still to be expanded.
+
+    Neither this nor what follows from it is compiled: a kernel that returns so many arrays takes
+    long to make.
+    """
+    slots = 1 << max(4, (2 * states - 1).bit_length())
     arena = Arena(
-        np.empty(states, np.int32),
-        np.empty(states, np.int32),
-        np.empty(states, np.int64),
-        np.empty(states, np.int32),
-        np.empty(states, np.int64),
-        np.empty(states, np.int64),
-        np.empty(states, np.int64),
-        np.empty(states, np.int64),
-        np.empty(states, np.int64),
-        np.full(slots, -1, np.int32),
-        np.empty(8 * states + 64 * ops + 64, np.int32),
-        np.zeros(states + 2, np.int32),
-        np.zeros(states + 2, np.int32),
-        np.empty(ops + 2, np.int32),
-        np.zeros(3, np.int64),
+        parent=np.empty(states, np.int32),
+        level=np.empty(states, np.int32),
+        start=np.empty(states, np.int64),
+        length=np.empty(states, np.int32),
+        left=np.empty(states, np.int64),
+        live=np.empty(states, np.int64),
+        low=np.empty(states, np.int64),
+        high=np.empty(states, np.int64),
+        need=np.empty(states, np.int64),
+        table=np.full(slots, -1, np.int32),
+        moves=np.empty(8 * states + 64 * ops + 64, np.int32),
+        open=np.zeros(states + 2, np.int32),
+        blocked=np.zeros(states + 2, np.int32),
+        path=np.empty(ops + 2, np.int32),
+        fill=np.zeros(3, np.int64),
     )
     arena.parent[0] = -1
-    arena.level[0] = 0
-    arena.start[0] = 0
-    arena.length[0] = 0
-    arena.left[0] = left
-    arena.live[0] = live
-    arena.low[0] = 0
-    arena.high[0] = 0
-    arena.table[0] = 0
-    arena.path[0] = 0
+    arena.level[0] = arena.start[0] = arena.length[0] = 0
+    arena.left[0], arena.live[0] = left, live
+    arena.low[0] = arena.high[0] = 0
+    arena.table[0] = arena.path[0] = 0
+    arena.open[0] = 1
     arena.fill[STATES] = 1
     return arena
+
+
+def grow_arena(arena: Arena, ops: int) -> Arena:
+    """Return an arena of the same content with twice the room."""
+    new = make_arena(2 * len(arena.parent), ops, int(arena.left[0]), int(arena.live[0]))
+    count, used = int(arena.fill[STATES]), int(arena.fill[MOVES])
+    for name in ("parent", "level", "start", "length", "left", "live", "low", "high", "need"):
+        getattr(new, name)[:count] = getattr(arena, name)[:count]
+    new.moves[:used] = arena.moves[:used]
+    for name in ("open", "blocked", "path", "fill"):
+        old = getattr(arena, name)
+        getattr(new, name)[: len(old)] = old
+    fill_table(new, count)
+    return new
+
+
+def fill_table(arena: Arena, count: int) -> None:
+    """Put the first states into the hash table: each takes the next place while its own is taken.
+
+    All do so together, and of those that want one place the last gets it.
+    """
+    mask = len(arena.table) - 1
+    arena.table[0] = -1
+    left = np.arange(count, dtype=np.int32)
+    at = arena.low[:count] & mask
+    while len(left):
+        free = arena.table[at] < 0
+        arena.table[at[free]] = left[free]
+        lost = arena.table[at] != left
+        left, at = left[lost], (at[lost] + 1) & mask
 
 
 @inner
@@ -182,34 +209,3 @@ def go_to(net: Net, state: State, arena: Arena, forward: bool, s: Int) -> None:
         for k in range(arena.start[t], arena.start[t] + arena.length[t]):
             place(net, state, forward, np.int64(arena.moves[k]))
     arena.fill[LEVEL] = level
-
-
-@kernel
-def grow_arena(arena: Arena, ops: Int) -> Arena:
-    """Return an arena of the same content with twice the room."""
-    old = len(arena.parent)
-    count, used = arena.fill[STATES], arena.fill[MOVES]
-    new = make_arena(2 * old, ops, arena.left[0], arena.live[0])
-    for s in range(count):
-        new.parent[s] = arena.parent[s]
-        new.level[s] = arena.level[s]
-        new.start[s] = arena.start[s]
-        new.length[s] = arena.length[s]
-        new.left[s] = arena.left[s]
-        new.live[s] = arena.live[s]
-        new.low[s] = arena.low[s]
-        new.high[s] = arena.high[s]
-        new.need[s] = arena.need[s]
-        if s > 0:
-            new.table[find_state(new, arena.low[s], arena.high[s])] = s
-    for i in range(used):
-        new.moves[i] = arena.moves[i]
-    for i in range(arena.open[0] + 1):
-        new.open[i] = arena.open[i]
-    for i in range(arena.blocked[0] + 1):
-        new.blocked[i] = arena.blocked[i]
-    for i in range(len(arena.path)):
-        new.path[i] = arena.path[i]
-    for i in range(len(arena.fill)):
-        new.fill[i] = arena.fill[i]
-    return new

@@ -50,7 +50,7 @@ class Cut(NamedTuple):
     profit: Int
 
 
-@kernel
+@inner
 def live_after(net: Net, base: Int, done: Flags) -> Int:
     """Live bytes after the ops of a downset have ended."""
     live = base

@@ -14,7 +14,6 @@ from optsched.ordering.kernels.arena import (
     Moves,
     find_state,
     go_to,
-    make_arena,
     pop,
     push,
 )
@@ -30,9 +29,8 @@ from optsched.ordering.kernels.children import (
     find_children,
     keep_best,
 )
-from optsched.ordering.kernels.cut import Flags
 from optsched.ordering.kernels.foresee import FIRST_LOOK, WAIT, foresee
-from optsched.ordering.kernels.state import LIVE, State, start_state
+from optsched.ordering.kernels.state import State
 from optsched.ordering.model import Net
 
 REACHED, EXHAUSTED, FULL, PAUSED = 0, 1, 2, 3
@@ -101,32 +99,18 @@ def raise_budget(arena: Arena, budget: Int, ceiling: Int) -> Int:
     return budget
 
 
-@kernel
-def start_search(
-    net: Net, base: Int, done: Flags, within: Flags, forward: bool, states: Int, critics: IntArray
-) -> tuple[State, Arena, Scratch]:
-    """Set up a search from the downset `done` over the ops of `within`.
-
-    Forward, the goal is `done` with all of `within`; backward, `done` without it. `critics` are
-    the ops that foresight looks at, the most promising first.
-    """
-    n = len(net.net)
-    state = start_state(net, base, done, within, forward)
-    goal = np.int64(0)
-    for v in range(n):
-        goal += within[v]
-    arena = make_arena(states, n, goal, state.tally[LIVE])
-    push(arena.open, arena.left, arena.live, np.int64(0))
+def start_scratch(ops: int, critics: IntArray) -> Scratch:
+    """Return what a search has room to work in; `critics` are the ops that foresight looks at."""
     scratch = Scratch(
-        np.empty(n + 1, np.int64),
-        np.empty(3 * n + 3, np.int64),
-        np.full(n, -1, np.int64),
-        np.zeros(n, np.int64),
+        np.empty(ops + 1, np.int64),
+        np.empty(3 * ops + 3, np.int64),
+        np.full(ops, -1, np.int64),
+        np.zeros(ops, np.int64),
         critics.copy(),
         np.zeros(4, np.int64),
     )
     scratch.gauge[WAIT] = FIRST_LOOK
-    return state, arena, scratch
+    return scratch
 
 
 @kernel
@@ -150,7 +134,7 @@ def advance(
     net, task
         The problem; what to search for.
     state, arena, scratch
-        From :func:`start_search`, or a previous call.
+        Where it is; what it has met; room to work in.
     budget
         Live bytes that may not be passed.
     codes

@@ -185,7 +185,10 @@ def imply_case(
     for i in range(count):
         if not near[i]:
             late[i] = True
-    loose = ~(before | after)
+    loose = np.zeros(n, np.bool_)
+    for i in range(count):
+        loose[free[i]] = True
+    loose[op] = not before[op] and not after[op]
     most, tests = budget - least, (tests + 1) // 2
     try_side(net, above, cut, free, loose, False, most, tests, late, early, forced)
     try_side(net, above, cut, free, loose, True, most, tests, late, early, forced)

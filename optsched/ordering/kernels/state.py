@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from optsched.arrays import IntArray, row_lengths
+from optsched.arrays import IntArray, row_counts, row_lengths
 from optsched.flow import Int
 from optsched.jit import inner, kernel
-from optsched.ordering.kernels.cut import Flags, live_after
+from optsched.ordering.kernels.cut import Flags
 from optsched.ordering.model import Net
 
 READY, LIVE = 0, 1
@@ -54,31 +54,28 @@ class State(NamedTuple):
     tally: IntArray
 
 
-@inner
-def start_state(net: Net, base: Int, done: Flags, within: Flags, forward: bool) -> State:
-    """Return the state of a downset; only ops of `within` will ever be placed."""
+def count_waiting(net: Net, base: int, done: Flags) -> tuple[IntArray, int]:
+    """Users of each shared buffer outside a downset, and the live bytes after it."""
+    waiting = row_counts(net.user_ptr, ~done[net.user])
+    return waiting, int(base + net.net[done].sum() - net.size[waiting == 0].sum())
+
+
+def start_state(net: Net, base: int, done: Flags, within: Flags, forward: bool) -> State:
+    """Return the state of a downset; only ops of `within` will ever be placed.
+
+    Not compiled: a kernel that returns that many arrays takes long to make.
+    """
     n = len(net.net)
-    waiting = np.zeros(len(net.size), np.int64)
-    for b in range(len(net.size)):
-        for k in range(net.user_ptr[b], net.user_ptr[b + 1]):
-            if not done[net.user[k]]:
-                waiting[b] += 1
-    missing = np.zeros(n, np.int64)
-    ready = np.empty(n + 1, np.int64)
-    slot = np.full(n, -1, np.int64)
-    tally = np.zeros(2, np.int64)
-    for v in range(n):
-        if forward:
-            for k in range(net.pred_ptr[v], net.pred_ptr[v + 1]):
-                missing[v] += not done[net.pred[k]]
-        else:
-            for k in range(net.succ_ptr[v], net.succ_ptr[v + 1]):
-                missing[v] += done[net.succ[k]]
-        if within[v] and missing[v] == 0:
-            ready[tally[READY]] = v
-            slot[v] = tally[READY]
-            tally[READY] += 1
-    tally[LIVE] = live_after(net, base, done)
+    waiting, live = count_waiting(net, base, done)
+    if forward:
+        missing = row_counts(net.pred_ptr, ~done[net.pred])
+    else:
+        missing = row_counts(net.succ_ptr, done[net.succ])
+    first = np.flatnonzero(within & (missing == 0))
+    ready, slot = np.empty(n + 1, np.int64), np.full(n, -1, np.int64)
+    ready[: len(first)] = first
+    slot[first] = np.arange(len(first))
+    tally = np.array([len(first), live], np.int64)
     return State(done.copy(), within, missing, waiting, ready, slot, tally)
 
 

@@ -156,34 +156,24 @@ def accept(net: Net, walk: Walk, first: Int, end: Int, target: Int) -> None:
                 walk.last[b] = walk.user[b]
 
 
-@kernel
-def start_walk(net: Net, base: Int, order: IntArray) -> Walk:
-    """Return the walk that begins at a valid order."""
+def start_walk(net: Net, base: Int, order: IntArray, during: IntArray) -> Walk:
+    """Return the walk that begins at a valid order; `during` are live bytes while each step runs.
+
+    Not compiled: a kernel that returns that many arrays takes long to make.
+    """
     n, m = len(order), len(net.size)
-    walk = Walk(
-        order.copy(),
-        np.empty(n, np.int64),
-        np.full(n + 1, base, np.int64),
-        np.zeros(n, np.int64),
-        np.zeros(m, np.int64),
-        order.copy(),
-        np.empty(n, np.int64),
-        np.empty(n, np.int64),
-        np.zeros(n, np.int64),
-        np.zeros(m, np.int64),
-        np.zeros(m, np.int64),
-        np.zeros(2, np.int64),
-    )
-    for i in range(n):
-        walk.step[order[i]] = i
-        walk.live[n] += net.net[order[i]]
-    for b in range(m):
-        walk.live[n] -= net.size[b]
-        walk.last[b] = net.user[net.user_ptr[b]]
-    walk.tally[STAMP] = 1
-    work_out(net, walk, 0, n - 1, base, np.inf)
-    accept(net, walk, 0, n - 1, base)
-    return walk
+    step = np.empty(n, np.int64)
+    step[order] = np.arange(n)
+    change = net.net[order]
+    last = np.maximum.reduceat(step[net.user], net.user_ptr[:-1]) if m else step[:0]
+    np.subtract.at(change, last, net.size)
+    live = np.full(n + 1, base, np.int64)
+    live[1:] += np.cumsum(change)
+    return Walk(
+        order.copy(), step, live, during.copy(), order[last], order.copy(),
+        before=np.empty(n, np.int64), high=np.empty(n, np.int64), mark=np.zeros(n, np.int64),
+        seen=np.zeros(m, np.int64), user=np.zeros(m, np.int64), tally=np.zeros(2, np.int64),
+    )  # fmt: skip
 
 
 @kernel
