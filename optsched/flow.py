@@ -74,104 +74,13 @@ def add_arc(arcs: Arcs, e: Int, tail: Int, head: Int, capacity: Int) -> Int:
     return e + 2
 
 
-@inner
-def find_distances(arcs: Arcs, distance: IntArray, queue: IntArray, source: Int, sink: Int) -> bool:
-    """Fill in the residual distances to the sink; stop at the source. False if it has no path."""
-    distance[:] = -1
-    distance[sink] = 0
-    queue[0] = sink
-    taken, filled = 0, 1
-    while taken < filled:
-        node = queue[taken]
-        taken += 1
-        e = arcs.first[node]
-        while e >= 0:
-            tail = arcs.head[e]
-            if arcs.room[e ^ 1] > 0 and distance[tail] < 0:
-                distance[tail] = distance[node] + 1
-                if tail == source:
-                    return True
-                queue[filled] = tail
-                filled += 1
-            e = arcs.following[e]
-    return False
-
-
-@inner
-def push_blocking(
-    arcs: Arcs, distance: IntArray, current: IntArray, path: IntArray, source: Int, sink: Int
-) -> Int:
-    """Send along shortest paths until each has a full arc; return how much was sent."""
-    for i in range(len(current)):
-        current[i] = arcs.first[i]
-    sent = 0
-    depth = 0
-    node = source
-    while True:
-        if node == sink:
-            tight = 0
-            for k in range(1, depth):
-                if arcs.room[path[k]] < arcs.room[path[tight]]:
-                    tight = k
-            amount = arcs.room[path[tight]]
-            for k in range(depth):
-                arcs.room[path[k]] -= amount
-                arcs.room[path[k] ^ 1] += amount
-            sent += amount
-            depth = tight
-            node = arcs.head[path[tight] ^ 1]
-        e = current[node]
-        while e >= 0 and not (arcs.room[e] > 0 and distance[arcs.head[e]] == distance[node] - 1):
-            e = arcs.following[e]
-        current[node] = e
-        if e >= 0:
-            path[depth] = e
-            depth += 1
-            node = arcs.head[e]
-        elif depth == 0:
-            return sent
-        else:
-            distance[node] = -2
-            depth -= 1
-            node = arcs.head[path[depth] ^ 1]
-
-
-@kernel
-def max_flow(arcs: Arcs, source: Int, sink: Int, enough: Int) -> Int:
-    """Send from source to sink as much as fits, or until more than `enough` is sent.
-
-    Parameters
-    ----------
-    arcs
-        Changed in place into the residual network.
-    source, sink
-        Two different nodes.
-    enough
-        At a total above this the work stops: the flow is then valid but not maximal.
-
-    Returns
-    -------
-    int
-        Units sent.
-    """
-    nodes = len(arcs.first)
-    distance = np.empty(nodes, np.int64)
-    current = np.empty(nodes, np.int64)
-    queue = np.empty(nodes, np.int64)
-    path = np.empty(nodes + 1, np.int64)
-    total = 0
-    while total <= enough and find_distances(arcs, distance, queue, source, sink):
-        total += push_blocking(arcs, distance, current, path, source, sink)
-    return total
-
-
 class Bench(NamedTuple):
-    """Where :func:`send_from` works; made once for many flows that each touch few nodes.
+    """Where flows are looked for; may be used for many, and is left as it was made.
 
     Parameters
     ----------
     level
-        Shape `(nodes,)`: arcs from the source, all -1 between two flows.
+        Shape `(nodes,)`: arcs from where the search began, all -1 between two flows.
     current
         Shape `(nodes,)`: the arc that a node tries next.
     queue
@@ -198,25 +107,28 @@ def make_bench(nodes: Int) -> Bench:
 
 
 @inner
-def find_levels(arcs: Arcs, bench: Bench, source: Int, sink: Int) -> Int:
-    """Number nodes by arcs from the source, up to the sink; return how many, or 0 without a way."""
+def find_levels(arcs: Arcs, bench: Bench, start: Int, goal: Int, backwards: Int) -> Int:
+    """Number nodes by arcs from a start (to it, if backwards), up to a goal.
+
+    Returns how many were met, or 0 if there is no way.
+    """
     level, queue = bench.level, bench.queue
-    level[source] = 0
-    bench.current[source] = arcs.first[source]
-    queue[0] = source
+    level[start] = 0
+    bench.current[start] = arcs.first[start]
+    queue[0] = start
     taken, filled = 0, 1
     while taken < filled:
         node = queue[taken]
         taken += 1
         e = arcs.first[node]
         while e >= 0:
-            head = arcs.head[e]
-            if arcs.room[e] > 0 and level[head] < 0:
-                level[head] = level[node] + 1
-                bench.current[head] = arcs.first[head]
-                queue[filled] = head
+            other = arcs.head[e]
+            if arcs.room[e ^ backwards] > 0 and level[other] < 0:
+                level[other] = level[node] + 1
+                bench.current[other] = arcs.first[other]
+                queue[filled] = other
                 filled += 1
-                if head == sink:
+                if other == goal:
                     return filled
             e = arcs.following[e]
     for i in range(filled):
@@ -225,48 +137,85 @@ def find_levels(arcs: Arcs, bench: Bench, source: Int, sink: Int) -> Int:
 
 
 @inner
-def send_from(arcs: Arcs, bench: Bench, source: Int, sink: Int, enough: Int) -> Int:
-    """Do what :func:`max_flow` does; only nodes near the source take time.
+def push_blocking(arcs: Arcs, bench: Bench, source: Int, sink: Int, step: Int) -> Int:
+    """Send along shortest paths until each has a full arc; return how much was sent.
 
-    A sink with many arcs costs nothing: the search is numbered from the source and walks from it.
+    `step` is by how much the level changes on the way to the sink.
     """
     level, current, path = bench.level, bench.current, bench.path
     sent = np.int64(0)
-    while sent <= enough:
-        met = find_levels(arcs, bench, source, sink)
+    depth = 0
+    node = source
+    while True:
+        if node == sink:
+            tight = 0
+            for k in range(1, depth):
+                if arcs.room[path[k]] < arcs.room[path[tight]]:
+                    tight = k
+            amount = arcs.room[path[tight]]
+            for k in range(depth):
+                arcs.room[path[k]] -= amount
+                arcs.room[path[k] ^ 1] += amount
+            sent += amount
+            depth = tight
+            node = arcs.head[path[tight] ^ 1]
+        e = current[node]
+        wanted = level[node] + step
+        while e >= 0 and not (arcs.room[e] > 0 and level[arcs.head[e]] == wanted):
+            e = arcs.following[e]
+        current[node] = e
+        if e >= 0:
+            path[depth] = e
+            depth += 1
+            node = arcs.head[e]
+        elif depth == 0:
+            return sent
+        else:
+            level[node] = -2
+            depth -= 1
+            node = arcs.head[path[depth] ^ 1]
+
+
+@inner
+def send(arcs: Arcs, bench: Bench, source: Int, sink: Int, enough: Int, from_sink: Int) -> Int:
+    """Do what :func:`max_flow` does, on a bench.
+
+    Levels are counted from the sink, or from the source: then only nodes near the source take time,
+    and a sink with many arcs costs nothing.
+    """
+    start, goal, step = source, sink, np.int64(1)
+    if from_sink:
+        start, goal, step = sink, source, np.int64(-1)
+    total = np.int64(0)
+    while total <= enough:
+        met = find_levels(arcs, bench, start, goal, from_sink)
         if met == 0:
             break
-        node, depth = source, 0
-        while True:
-            if node == sink:
-                tight = 0
-                for k in range(1, depth):
-                    if arcs.room[path[k]] < arcs.room[path[tight]]:
-                        tight = k
-                amount = arcs.room[path[tight]]
-                for k in range(depth):
-                    arcs.room[path[k]] -= amount
-                    arcs.room[path[k] ^ 1] += amount
-                sent += amount
-                depth = tight
-                node = arcs.head[path[tight] ^ 1]
-            e = current[node]
-            while e >= 0 and not (arcs.room[e] > 0 and level[arcs.head[e]] == level[node] + 1):
-                e = arcs.following[e]
-            current[node] = e
-            if e >= 0:
-                path[depth] = e
-                depth += 1
-                node = arcs.head[e]
-            elif depth == 0:
-                break
-            else:
-                level[node] = -2
-                depth -= 1
-                node = arcs.head[path[depth] ^ 1]
+        total += push_blocking(arcs, bench, source, sink, step)
         for i in range(met):
-            level[bench.queue[i]] = -1
-    return sent
+            bench.level[bench.queue[i]] = -1
+    return total
+
+
+@kernel
+def max_flow(arcs: Arcs, source: Int, sink: Int, enough: Int) -> Int:
+    """Send from source to sink as much as fits, or until more than `enough` is sent.
+
+    Parameters
+    ----------
+    arcs
+        Changed in place into the residual network.
+    source, sink
+        Two different nodes.
+    enough
+        At a total above this the work stops: the flow is then valid but not maximal.
+
+    Returns
+    -------
+    int
+        Units sent.
+    """
+    return send(arcs, make_bench(len(arcs.first)), source, sink, enough, np.int64(1))
 
 
 @kernel

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from optsched.arrays import IntArray
-from optsched.flow import UNBOUNDED, Arcs, Int, make_bench, mark_side, max_flow, send_from
+from optsched.flow import UNBOUNDED, Arcs, Int, make_bench, mark_side, max_flow, send
 from optsched.jit import inner, kernel
 from optsched.ordering.kernels.cut import (
     MOST_CASES,
@@ -128,7 +128,7 @@ def try_side(
         if changed:
             for j in range(len(at_first)):
                 arcs.room[j] = at_first[j]
-        sent = send_from(arcs, bench, i, goal, most)
+        sent = send(arcs, bench, i, goal, most, np.int64(0))
         changed = sent > 0
         if sent <= most:
             far = goal if wants_early else i
