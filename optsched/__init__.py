@@ -14,29 +14,43 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-from optsched.builder import GraphBuilder
-from optsched.errors import OptschedError
-from optsched.graph import Buffer, Graph, InputPolicy, Op, OutputPolicy
-from optsched.interop import from_networkx, to_networkx
-from optsched.liveness import live_ranges, peak_memory, timeline
-from optsched.plan import Plan
-from optsched.problem import PackingProblem
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
+    from optsched.builder import GraphBuilder
     from optsched.check import check_packing, check_plan
     from optsched.compare import compare_methods
+    from optsched.errors import OptschedError
     from optsched.formats import read_graph, read_packing, read_plan, write_graph, write_plan
+    from optsched.graph import Buffer, Graph, InputPolicy, Op, OutputPolicy
+    from optsched.interop import from_networkx, to_networkx
+    from optsched.liveness import live_ranges, peak_memory, timeline
     from optsched.packer import pack
     from optsched.pipeline import Engine, solve
+    from optsched.plan import Plan
     from optsched.pooled import solve_in_pools
     from optsched.pools import Pool, pack_pools
+    from optsched.problem import PackingProblem
     from optsched.result import Limits, Objective, Proof, Result, Status, StopReason
 
-# Loaded on first use, so that `import optsched` pays for no solver.
+# Loaded on first use: `import optsched` pays for no solver, and the command is soon where it can
+# bear an interrupt; so `typing` is not imported either.
 _LAZY = {
+    "GraphBuilder": "optsched.builder",
+    "OptschedError": "optsched.errors",
+    "Buffer": "optsched.graph",
+    "Graph": "optsched.graph",
+    "InputPolicy": "optsched.graph",
+    "Op": "optsched.graph",
+    "OutputPolicy": "optsched.graph",
+    "from_networkx": "optsched.interop",
+    "to_networkx": "optsched.interop",
+    "live_ranges": "optsched.liveness",
+    "peak_memory": "optsched.liveness",
+    "timeline": "optsched.liveness",
+    "Plan": "optsched.plan",
+    "PackingProblem": "optsched.problem",
     "check_packing": "optsched.check",
     "check_plan": "optsched.check",
     "compare_methods": "optsched.compare",
@@ -100,6 +114,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
     return getattr(import_module(_LAZY[name]), name)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from types import FunctionType
 
@@ -49,6 +51,59 @@ def test_a_search_keeps_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = solve_order(build.build())
     assert outcome.stop_reason is StopReason.INTERRUPTED
     assert outcome.order == (0, 1)
+
+
+def test_one_that_lands_in_an_import_waits_until_that_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = ["import signal", "signal.raise_signal(signal.SIGINT)", "whole = True"]
+    (tmp_path / "half_made.py").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    held = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), plain_interrupts():
+            assert importlib.import_module("half_made").whole
+            time.sleep(10)
+            pytest.fail("it never came")
+    finally:
+        signal.signal(signal.SIGINT, held)
+        del sys.modules["half_made"]
+
+
+ARRIVES = """
+import signal
+import sys
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+module = sys.argv.pop(1)
+
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            signal.raise_signal(signal.SIGINT)
+
+
+sys.meta_path.insert(0, Finder())
+from optsched.cli import run
+
+if __name__ == "__main__":
+    run()
+"""
+
+
+@pytest.mark.parametrize(
+    "module", ["argparse", "optsched.cli.commands", "numpy", "optsched.formats", "heuristics"]
+)
+def test_the_command_ends_in_one_line_whatever_it_was_importing(module: str) -> None:
+    graph = str(Path(__file__).parents[1] / "instances" / "small" / "diamond.json")
+    command = [sys.executable, "-c", ARRIVES, module, "info", graph]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    # A process that an exception passed through an `exec` of ends by the signal itself.
+    assert done.returncode in (130, -signal.SIGINT)
+    assert done.stderr == "optsched: error: interrupted\n"
 
 
 STORM = """
