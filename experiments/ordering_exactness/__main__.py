@@ -7,8 +7,9 @@ mutation, control edges, zero sizes, workspace, several outputs) is solved with 
 random subsets of them, from random warm starts, by the Python twins and by the compiled kernels,
 with the usual effort in the first round and with next to none, so that the later stages come in.
 Half of the graphs are in-place, with most pairs of an output and an input as candidates. A third
-have all sizes multiplied, so that peaks lie on plateaus. Of each graph a certificate of its optimum
-is written and checked, and the same certificate with a higher bound must be refused.
+have all sizes multiplied, so that peaks lie on plateaus. Every fifth is made of identical blocks.
+Of each graph a certificate of its optimum is written and checked, and the same certificate with a
+higher bound must be refused.
 A line is printed for each difference; the last line counts the runs.
 """
 
@@ -16,15 +17,18 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import fields, replace
+from random import Random
 
 import numpy as np
 
+from experiments.ordering_exactness.block_graphs import block_document
 from optsched.certificate import certify_peak
 from optsched.check import check_order
 from optsched.check_certificate import check_certificate
 from optsched.errors import PlanError
+from optsched.formats.native import read_graph_document
 from optsched.graph import Graph
-from optsched.ordering import ALL_RULES, Rules, engine, problem, solve_order
+from optsched.ordering import ALL_RULES, Rules, engine, interval, problem, solve_order
 from tests.brute import least_peak
 from tests.generators import PLANNABLE, random_graph, random_order
 from tests.test_inplace import more_candidates
@@ -43,7 +47,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     rng = np.random.default_rng(args.seed)
-    runs = searched = relations = windows = wrong = in_place = scaled = certified = 0
+    runs = searched = relations = windows = wrong = in_place = scaled = certified = blocks = 0
     for number in range(args.graphs):
         graph = some_graph(rng, args.ops, number)
         in_place += graph.in_place
@@ -54,6 +58,7 @@ def main() -> int:
         ]
         for rules in [ALL_RULES, ALL_RULES, *subsets]:
             engine.FIRST_EFFORT = int(rng.choice([1, 4, 8_192]))
+            interval.FIRST_TURN = int(rng.choice([1, 2_048]))
             engine.NEARBY_OPS = int(rng.choice([0, 1_000]))
             problem.TWIN_OPS = int(rng.choice([-1, 60]))
             outcome = solve_order(graph, warm_start=random_order(rng, graph), rules=rules)
@@ -61,6 +66,7 @@ def main() -> int:
             searched += outcome.statistics.stored > 0
             relations += outcome.statistics.relations
             windows += outcome.statistics.improved
+            blocks += outcome.statistics.blocks > 0
             wrong += differs(graph, outcome, optimum, number, rules)
         kept = certificate_holds(graph, outcome.order, optimum)
         certified += kept
@@ -69,7 +75,8 @@ def main() -> int:
     print(
         f"{args.graphs} graphs ({in_place} in-place, {scaled} with factors), {runs} runs, "
         f"{searched} of them searched, {relations} implied precedences, "
-        f"{windows} windows improved: {wrong} wrong; {certified} certificates hold"
+        f"{windows} windows improved, {blocks} runs with identical blocks: "
+        f"{wrong} wrong; {certified} certificates hold"
     )
     return 1 if wrong or certified < args.graphs else 0
 
@@ -79,6 +86,10 @@ def some_graph(rng: np.random.Generator, ops: int, number: int) -> Graph:
     size = int(rng.choice(SIZES))
     features = PLANNABLE | {"shuffled"}
     graph = random_graph(rng, int(rng.integers(0, ops + 1)), max_size=size, features=features)
+    if number % 5 == 4:
+        document = block_document(Random(int(rng.integers(2**32))), max(2, ops))
+        graph = read_graph_document(document)
+        size = max((buffer.size for buffer in graph.buffers), default=0)
     if number % 2:
         graph = more_candidates(rng, graph).with_inplace()
     if number % 3 == 0 and size <= 1000:

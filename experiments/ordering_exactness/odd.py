@@ -2,12 +2,13 @@
 
     python -m experiments.ordering_exactness.odd --graphs 1000 --seed 0
 
-Each graph (up to 12 ops, see `odd_graphs`; every tenth one a random wiring of 26 to 40) is solved a
-few times: rules off at random, one worker or two, from random orders, with time limits from none
-at all to a moment. The optimum is that of `definition`, which shares no code with this package and
-reads the same JSON. Where an answer is cut short its bound may not pass the optimum, nor its peak
-stay below. Of half the graphs a certificate is written, and copies of it with something dropped,
-changed, swapped or raised are checked: none may be accepted with a bound above the optimum.
+Each graph (up to 12 ops, see `odd_graphs`; every third one of identical blocks, or nearly so, see
+`block_graphs`; every tenth one a random wiring of 26 to 40 ops) is solved a few times: rules off at
+random, one worker or two, from random orders, with time limits from none at all to a moment. The
+optimum is that of `definition`, which shares no code with this package and reads the same JSON.
+Where an answer is cut short its bound may not pass the optimum, nor its peak stay below. Of half
+the graphs a certificate is written, and copies of it with something dropped, changed, swapped or
+raised are checked: none may be accepted with a bound above the optimum.
 A line is printed for each mistake, and one at the end.
 """
 
@@ -21,6 +22,7 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
 
+from experiments.ordering_exactness.block_graphs import block_document
 from experiments.ordering_exactness.definition import Document, Model
 from experiments.ordering_exactness.odd_graphs import odd_document, wired_document
 from optsched.certificate import certify_peak
@@ -29,7 +31,15 @@ from optsched.errors import GraphError, OptschedError
 from optsched.formats.certificate import certificate_document, read_certificate_document
 from optsched.formats.native import read_graph_document
 from optsched.graph import Graph
-from optsched.ordering import ALL_RULES, OrderOutcome, Rules, engine, problem, solve_order
+from optsched.ordering import (
+    ALL_RULES,
+    OrderOutcome,
+    Rules,
+    engine,
+    interval,
+    problem,
+    solve_order,
+)
 from optsched.result import Limits
 
 RUNS, MUTANTS = 4, 12
@@ -51,7 +61,8 @@ def main() -> int:
         rng = random.Random(f"{args.seed}-{number}")
         number += 1
         large = number % 10 == 0
-        document = wired_document(rng, rng.randint(26, 40)) if large else odd_document(rng, 12)
+        make = odd_document if number % 3 else block_document
+        document = wired_document(rng, rng.randint(26, 40)) if large else make(rng, 12)
         try:
             graph = read_graph_document(document)
         except GraphError:
@@ -77,6 +88,7 @@ def examine(
     known = [] if optimum is None else [optimum]
     for _ in range(RUNS):
         engine.FIRST_EFFORT = rng.choice([1, 4, 64, 2_048])
+        interval.FIRST_TURN = rng.choice([1, 2_048])
         problem.TWIN_OPS = rng.choice([-1, 60])
         limits = some_limits(rng, large=model.n > 12)
         rules = some_rules(rng)
@@ -84,6 +96,7 @@ def examine(
         outcome = solve_order(graph, warm_start=start, rules=rules, limits=limits)
         counts["runs"] += 1
         counts["runs with two workers"] += limits.workers == 2
+        counts["runs with identical blocks"] += outcome.statistics.blocks > 0
         counts["runs left open"] += outcome.proof is None
         if outcome.proof is not None:
             known.append(outcome.peak)

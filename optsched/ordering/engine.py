@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 
@@ -26,6 +26,7 @@ from optsched.ordering.relations import TOO_MANY, related
 from optsched.ordering.rules import ALL_RULES, Rules, Statistics
 from optsched.ordering.sets import set_bound
 from optsched.ordering.sibling import Sibling
+from optsched.ordering.symmetry import Lined, line_up
 from optsched.ordering.windows import Windows
 from optsched.result import Event, Limits, OnEvent, Proof, StopReason
 
@@ -170,6 +171,7 @@ class _Run:
         self.windows: Windows | None = None
         self.annealer: Annealer | None = None
         self.decider: Decider | None = None
+        self.lined: Lined | None = None
         self.report("warm start")
 
     def report(self, source: str) -> None:
@@ -230,6 +232,9 @@ class _Run:
         self.improve(self.effort // 8)
         self.hire()
         self.narrow()
+        if self.lined is not None:
+            # What blocks make of states and precedences is worth more than trees.
+            self.search(self.effort * EFFORT_GROWTH**2)
         self.step = max(1, (self.peak - self.bound) // FIRST_STEP)
         while self.bound < self.peak and self.effort < MOST_STATES:
             self.meet()
@@ -241,6 +246,8 @@ class _Run:
             else:
                 self.settle()
                 self.effort *= TREE_GROWTH
+                if self.lined is not None:
+                    self.search(self.effort)
         return StopReason.PROVED if self.bound >= self.peak else StopReason.EXHAUSTED
 
     def hire(self) -> None:
@@ -256,7 +263,9 @@ class _Run:
         if self.windows is not None:
             other.windows = Windows(other.problem, order, self.seed + 1)
         if self.decider is not None:
-            other.decider = Decider(other.problem, self.decider.above, self.decider.during)
+            count, ended = other.problem.statistics, other.problem.ended
+            problem = replace(self.decider.problem, statistics=count, ended=ended)
+            other.decider = Decider(problem, self.decider.above, self.decider.during)
         self.annealer = self.windows = None
         self.other = other
         self.sibling = Sibling(other.seek, other.problem.ended)
@@ -313,25 +322,32 @@ class _Run:
         """What is quick for many ops: walks and windows, and what the peak's neighbourhood says."""
         self.equip()
         self.improve(FIRST_EFFORT // 8)
-        near = Nearby(self.problem)
-        if (
-            self.rules.nearby
-            and self.bound < self.peak
-            and near.refute(self.peak - 1, self.during())
-        ):
+        if not self.rules.nearby or self.bound >= self.peak:
+            return
+        if Nearby(self.line_up()).refute(self.peak - 1, self.during()):
             self.raise_bound(self.peak, Proof.BOUND, "precedences near the peak")
 
     def prepare(self) -> None:
         """Set up what an easy problem needs not: walks, windows, relations, set bounds."""
         self.equip()
-        if self.problem.ops > TOO_MANY or self.bound >= self.peak:
+        if self.bound >= self.peak:
             return
-        above = related(self.problem.net)
+        problem = self.line_up()
+        if problem.ops > TOO_MANY:
+            return
+        above = related(problem.net)
         if self.rules.sets:
-            self.raise_bound(set_bound(self.problem, above, self.bound), Proof.BOUND, "set bound")
+            self.raise_bound(set_bound(problem, above, self.bound), Proof.BOUND, "set bound")
         if self.rules.implied:
-            self.decider = Decider(self.problem, above, self.during())
+            self.decider = Decider(problem, above, self.during())
             self.refute()
+
+    def line_up(self) -> Problem:
+        """The problem with identical blocks in line, if there are any."""
+        families = self.problem.families(wanted=True)
+        if families and self.lined is None:
+            self.lined = line_up(self.problem, families, self.during())
+        return self.problem if self.lined is None else self.lined.problem
 
     def equip(self) -> None:
         """Set up walks and windows, once."""
@@ -352,10 +368,19 @@ class _Run:
         return during
 
     def search(self, states: int) -> None:
-        """Search for an order below the peak."""
+        """Search for an order below the peak; where there are blocks, also for one in line."""
+        self.search_in(self.problem, states, list)
+        if self.lined is not None:
+            self.search_in(self.lined.problem, states, self.lined.lead)
+
+    def search_in(
+        self, problem: Problem, states: int, lead: Callable[[Sequence[int]], list[int]]
+    ) -> None:
+        """Search a problem of the same ops and least peak; `lead` makes an order one of its own."""
         if self.bound < self.peak:
-            order = self.small.shrink(self.order)
-            answer = search_all(self.problem, self.bound, self.peak, states, self.searched, order)
+            order = lead(self.small.shrink(self.order))
+            answer = search_all(problem, self.bound, self.peak, states, self.searched, order)
+            problem.collect()
             self.take_answer(answer, self.peak - 1, "search")
 
     def settle(self) -> None:

@@ -14,6 +14,7 @@ from optsched.ordering.kernels.cut import Flags
 from optsched.ordering.kernels.foresee import FIRST_LOOK, PERIOD, SELDOM, WAIT
 from optsched.ordering.kernels.state import LIVE, READY, start_state
 from optsched.ordering.problem import Problem
+from optsched.ordering.symmetry import make_keys
 
 FIRST_ROOM = 1_024
 """States that a search has room for at first; doubled as needed."""
@@ -33,7 +34,10 @@ FIRST_TURN, TURN_GROWTH = 2_048, 4
 
 
 class Search:
-    """One search in one direction over the interval between two downsets."""
+    """One search in one direction over the interval between two downsets.
+
+    A `long` one looks for identical blocks; where these are known any search makes use of them.
+    """
 
     def __init__(
         self,
@@ -46,6 +50,7 @@ class Search:
         ceiling: int,
         commit: bool,
         probe: int,
+        long: bool = False,
     ) -> None:
         rules = problem.rules
         self.problem = problem
@@ -54,6 +59,8 @@ class Search:
             forward, ceiling, problem.base, rules.close, commit, probe, rules.lift, rules.foresee
         )
         self.begin = ((low if forward else high).copy(), within)
+        families = problem.families(wanted=long)
+        self.keys = make_keys(families, problem.codes, high if forward else low)
         self.budget = budget
         self.path = np.empty(len(low) + 1, np.int32)
         self.slice = max(1, min(FIRST_SLICE, SLICE_OPS // max(1, problem.ops)))
@@ -116,7 +123,7 @@ class Search:
             before = time.monotonic()
             how, budget, length = step(
                 problem.net, self.task, self.state, self.arena, self.scratch, self.budget,
-                problem.codes, self.path, problem.counters, self.slice, states,
+                self.keys, self.path, problem.counters, self.slice, states,
             )  # fmt: skip
             self.budget = int(budget)
             if how == explore.EXHAUSTED and self.budget < self.task.ceiling:
@@ -192,7 +199,7 @@ class Interval:
         first = self.ends[0] >= self.ends[1]
         while True:
             for forward in (first, not first) if both else (first,):
-                search = self.search(forward=forward)
+                search = self.search(forward=forward, long=states > FIRST_TURN)
                 search.budget = max(search.budget, self.budget)
                 how, moves = search.run(min(self.turn, states))
                 self.note_bytes()
@@ -212,7 +219,7 @@ class Interval:
         stats = self.problem.statistics
         stats.table_bytes = max(stats.table_bytes, total)
 
-    def search(self, *, forward: bool) -> Search:
+    def search(self, *, forward: bool, long: bool) -> Search:
         """The search from one end, started when it is first wanted."""
         if forward not in self.searches:
             rules = self.problem.rules
@@ -225,6 +232,7 @@ class Interval:
                 ceiling=self.ceiling,
                 commit=rules.commit,
                 probe=2 if rules.probe else 0,
+                long=long,
             )
         return self.searches[forward]
 

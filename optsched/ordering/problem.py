@@ -14,6 +14,7 @@ import numpy as np
 from optsched.arrays import IntArray
 from optsched.interrupt import take_interrupt
 from optsched.jit import Kernel
+from optsched.ordering.blocks import find_blocks
 from optsched.ordering.kernels import children
 from optsched.ordering.kernels.cut import Flags
 from optsched.ordering.kernels.state import count_waiting, follow
@@ -25,6 +26,26 @@ R = TypeVar("R")
 
 TWIN_OPS = 60
 """Problems of up to so many ops are searched by the Python twin while numba is not loaded."""
+
+MOST_OPS = 50_000
+"""In larger problems identical blocks are not looked for: that would take seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Identical blocks: any two may change places, and the net stays as it is.
+
+    Parameters
+    ----------
+    rows
+        Shape `(blocks, ops)`: ops in the same column change places.
+    line
+        A column whose ops run in the order of the rows, by edges that were added to the net; then
+        only blocks beyond it may change places. None if there is none.
+    """
+
+    rows: IntArray
+    line: int | None = None
 
 
 class OutOfTimeError(Exception):
@@ -63,12 +84,27 @@ class Problem:
         rng = np.random.default_rng(0)
         n = len(self.net.net)
         self.codes: IntArray = rng.integers(-(2**63), 2**63 - 1, (2, n), np.int64, endpoint=True)
+        # No argument: with another net it is another problem, and they are not its blocks.
+        self._families: list[Family] | None = None
         self.counters = np.zeros(children.COUNTERS + 1, np.int64)
         self.ops = n
         height = self.net.hill if self.priority is None else self.priority
         self.critics: IntArray = np.argsort(-height, kind="stable")
         sizes = (self.net.hill, self.net.net, self.net.size, self.net.way)
         self.step = math.gcd(*(int(np.gcd.reduce(x)) for x in sizes if len(x)))
+
+    def families(self, *, wanted: bool) -> list[Family]:
+        """Families of identical blocks; none as long as nobody has wanted them."""
+        if self._families is None and wanted and self.rules.symmetry and self.ops <= MOST_OPS:
+            found = find_blocks(self.net, self.check_time)
+            self._families = [Family(rows) for rows in found]
+            blocks = sum(len(rows) for rows in found)
+            self.statistics.blocks = max(self.statistics.blocks, blocks)
+        return self._families or []
+
+    def tell_families(self, families: Sequence[Family]) -> None:
+        """Say which blocks are identical, where that is known."""
+        self._families = list(families)
 
     def pick(self, kernel: Kernel[P, R]) -> Callable[P, R]:
         """The compiled form, or the twin for a small problem."""

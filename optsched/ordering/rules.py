@@ -49,6 +49,9 @@ class Rules:
         Stretches of a known order around its peak are searched for a better way, all else fixed.
     anneal
         A walk over orders, which may rise above the best peak ever less, looks for a lower one.
+    symmetry
+        Where two identical blocks of ops change places the net stays as it is: of states that
+        differ by that one is enough, and in some best order the blocks pass an op in line.
     """
 
     contract: bool = True
@@ -65,6 +68,7 @@ class Rules:
     split: bool = True
     windows: bool = True
     anneal: bool = True
+    symmetry: bool = True
 
 
 ALL_RULES = Rules()
@@ -89,6 +93,8 @@ class Statistics:
         raised.
     foreseen
         States put off because an op still to come passes the budget.
+    blocks
+        Identical blocks of ops.
     relations
         Precedences implied by a budget.
     branches
@@ -113,6 +119,7 @@ class Statistics:
     commits: int = 0
     lifts: int = 0
     foreseen: int = 0
+    blocks: int = 0
     relations: int = 0
     branches: int = 0
     windows: int = 0
@@ -125,5 +132,5 @@ class Statistics:
         """Add what a second worker did on the same problem."""
         for name in (field.name for field in fields(self)):
             mine, others = getattr(self, name), getattr(other, name)
-            shared = name in ("ops", "merged", "segments", "table_bytes")
+            shared = name in ("ops", "merged", "segments", "blocks", "table_bytes")
             setattr(self, name, max(mine, others) if shared else mine + others)

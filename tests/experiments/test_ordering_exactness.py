@@ -9,11 +9,12 @@ from dataclasses import replace
 import pytest
 
 from experiments.ordering_exactness import odd
+from experiments.ordering_exactness.block_graphs import block_document
 from experiments.ordering_exactness.definition import Document, Model
 from experiments.ordering_exactness.odd_graphs import odd_document
 from optsched.formats.native import read_graph_document
 from optsched.graph import Graph
-from optsched.ordering import OrderOutcome, Rules, engine, problem, solve_order
+from optsched.ordering import OrderOutcome, Rules, engine, interval, problem, solve_order
 from optsched.result import Limits
 from tests.brute import least_peak
 
@@ -23,6 +24,7 @@ def efforts_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """The study changes them; at the end they are put back."""
     monkeypatch.setattr(engine, "FIRST_EFFORT", engine.FIRST_EFFORT)
     monkeypatch.setattr(problem, "TWIN_OPS", problem.TWIN_OPS)
+    monkeypatch.setattr(interval, "FIRST_TURN", interval.FIRST_TURN)
 
 
 def odd_graph(seed: int, ops: int = 8) -> tuple[Document, Graph]:
@@ -42,10 +44,14 @@ def test_the_definition_agrees_with_the_oracle_of_the_tests() -> None:
 
 def test_nothing_is_wrong() -> None:
     counts: Counter[str] = Counter()
-    for seed in range(6):
+    for seed in range(12):
         document, graph = odd_graph(seed)
+        if seed % 2:
+            document = block_document(random.Random(seed), 10)
+            graph = read_graph_document(document)
         assert list(odd.examine(random.Random(seed), graph, document, counts)) == []
-    assert counts["runs"] == 6 * odd.RUNS
+    assert counts["runs"] == 12 * odd.RUNS
+    assert counts["runs with identical blocks"] > 0
     assert counts["mutants refused"] > 0
 
 

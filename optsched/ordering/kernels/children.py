@@ -11,6 +11,7 @@ from optsched.flow import Int
 from optsched.jit import inner
 from optsched.ordering.kernels.arena import MOVES, Arena, Moves
 from optsched.ordering.kernels.cut import best_selection
+from optsched.ordering.kernels.orbit import Keys
 from optsched.ordering.kernels.state import (
     LIVE,
     READY,
@@ -214,12 +215,14 @@ def find_children(
     budget: Int,
     s: Int,
     scratch: Scratch,
+    keys: Keys,
     counters: IntArray,
 ) -> Int:
     """List the successors of the current state behind `arena.moves`; return their number, or -1.
 
     `scratch.child` gets first move, end of moves and live bytes of each. The state's `need` is set.
-    A single successor, by the commit rule, replaces all others. -1 if there is no room.
+    A single successor, by the commit rule, replaces all others. -1 if there is no room. Of blocks
+    that may change places and are equally far, ops of the first one only are looked at.
     """
     moves, child = arena.moves, scratch.child
     live = state.tally[LIVE]
@@ -233,6 +236,8 @@ def find_children(
     need = np.int64(NEVER)
     for i in range(ready):
         v = candidates[i]
+        if len(keys.same) > 0 and keys.block[v] >= 0 and keys.same[keys.block[v]] > 0:
+            continue
         during, _ = look_ahead(net, state, task.forward, v)
         if during > budget and net.way_ptr[v] < net.way_ptr[v + 1]:
             during -= saved(net, state.waiting, v, np.int64(task.forward))

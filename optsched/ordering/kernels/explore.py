@@ -30,6 +30,7 @@ from optsched.ordering.kernels.children import (
     keep_best,
 )
 from optsched.ordering.kernels.foresee import FIRST_LOOK, WAIT, foresee
+from optsched.ordering.kernels.orbit import Keys, add_moves, take_stock
 from optsched.ordering.kernels.state import State
 from optsched.ordering.model import Net
 
@@ -39,14 +40,21 @@ REACHED, EXHAUSTED, FULL, PAUSED = 0, 1, 2, 3
 
 @inner
 def store_child(
-    arena: Arena, s: Int, first: Int, end: Int, live: Int, codes: IntArray, counters: IntArray
+    arena: Arena,
+    s: Int,
+    first: Int,
+    end: Int,
+    live: Int,
+    hashes: tuple[Int, Int],
+    keys: Keys,
+    counters: IntArray,
 ) -> Int:
-    """Add a child to the arena, its moves being moved to where they belong; -1 if it is known."""
+    """Add a child to the arena, its moves being moved to where they belong; -1 if it is known.
+
+    `hashes` are those of the ops placed so far that are in no block.
+    """
     moves = arena.moves
-    low, high = arena.low[s], arena.high[s]
-    for k in range(first, end):
-        low ^= codes[0, moves[k]]
-        high ^= codes[1, moves[k]]
+    low, high = add_moves(keys, moves, first, end, hashes)
     at = find_state(arena, low, high)
     if arena.table[at] >= 0:
         counters[DUPLICATES] += 1
@@ -121,7 +129,7 @@ def advance(
     arena: Arena,
     scratch: Scratch,
     budget: Int,
-    codes: IntArray,
+    keys: Keys,
     path: Moves,
     counters: IntArray,
     expansions: Int,
@@ -137,8 +145,8 @@ def advance(
         Where it is; what it has met; room to work in.
     budget
         Live bytes that may not be passed.
-    codes
-        Shape `(2, n)`: random 64-bit codes of the ops; a state's hash is their exclusive or.
+    keys
+        What the hashes of states are made of.
     path
         Gets the moves found.
     counters
@@ -181,7 +189,10 @@ def advance(
                 arena.need[s] = cost
                 push(arena.blocked, arena.need, arena.live, s)
                 continue
-        count = find_children(net, state, arena, task, budget, s, scratch, counters)
+        hashes = arena.low[s], arena.high[s]
+        if len(keys.same) > 0:
+            hashes = take_stock(state, task.forward, keys)
+        count = find_children(net, state, arena, task, budget, s, scratch, keys, counters)
         if count < 0 or arena.fill[STATES] + count > len(arena.parent):
             push(arena.open, arena.left, arena.live, s)
             return FULL, budget, 0
@@ -189,7 +200,14 @@ def advance(
         for i in range(count):
             live = scratch.child[3 * i + 2]
             new = store_child(
-                arena, s, scratch.child[3 * i], scratch.child[3 * i + 1], live, codes, counters
+                arena,
+                s,
+                scratch.child[3 * i],
+                scratch.child[3 * i + 1],
+                live,
+                hashes,
+                keys,
+                counters,
             )
             if new < 0:
                 continue

@@ -1,0 +1,59 @@
+"""Generated graphs of identical blocks: micro-batches of a training step, parallel branches."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optsched.builder import GraphBuilder
+from optsched.graph import Graph
+
+LARGEST = 100
+"""Sizes are at most so many units."""
+
+
+def microbatches(count: int, layers: int, seed: int = 0) -> Graph:
+    """Forward and backward of some equal micro-batches; the sums of their weight gradients.
+
+    Micro-batches share the weights and nothing else. A skip joins every third layer.
+    """
+    rng = np.random.default_rng(seed)
+    size = rng.integers(20, LARGEST, layers + 1).tolist()
+    weight = rng.integers(1, LARGEST, layers).tolist()
+    build = GraphBuilder(f"microbatches{count}x{layers}_{seed}")
+    for i in range(layers):
+        build.input(f"w{i}", weight[i])
+    for j in range(count):
+        build.input(f"x{j}_0", size[0])
+        for i in range(layers):
+            skip = [f"x{j}_{i - 2}"] if i > 2 and i % 3 == 0 else []
+            reads = [f"x{j}_{i}", f"w{i}", *skip]
+            build.op(f"f{j}_{i}", reads=reads, writes={f"x{j}_{i + 1}": size[i + 1]})
+        build.op(f"loss{j}", reads=[f"x{j}_{layers}"], writes={f"g{j}_{layers}": size[layers]})
+        for i in reversed(range(layers)):
+            reads = [f"x{j}_{i}", f"g{j}_{i + 1}"]
+            build.op(f"b{j}_{i}", reads=[*reads, f"w{i}"], writes={f"g{j}_{i}": size[i]})
+            build.op(f"d{j}_{i}", reads=reads, writes={f"d{j}_{i}": weight[i]})
+    for i in range(layers):
+        build.op(f"sum{i}", reads=[f"d{j}_{i}" for j in range(count)], writes={f"s{i}": weight[i]})
+        build.output(f"s{i}")
+    return build.build()
+
+
+def branches(count: int, ops: int, seed: int = 0) -> Graph:
+    """Equal branches between one input and one op: each a random graph of so many ops."""
+    rng = np.random.default_rng(seed)
+    size = rng.integers(1, LARGEST, ops).tolist()
+    reads: list[list[int]] = [[]]
+    for i in range(1, ops):
+        near = range(max(0, i - 6), i)
+        reads.append(sorted(rng.choice(near, min(2, len(near)), replace=False).tolist()))
+    last = sorted(set(range(ops)).difference(*reads))
+    build = GraphBuilder(f"branches{count}x{ops}_{seed}")
+    build.input("x", 50)
+    for j in range(count):
+        for i, row in enumerate(reads):
+            read = [f"b{j}_{u}" for u in row] or ["x"]
+            build.op(f"o{j}_{i}", reads=read, writes={f"b{j}_{i}": size[i]})
+    build.op("join", reads=[f"b{j}_{i}" for j in range(count) for i in last], writes={"y": 10})
+    build.output("y")
+    return build.build()

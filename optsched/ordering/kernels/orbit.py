@@ -1,0 +1,123 @@
+"""Hashes of states that are the same for all that identical blocks make of one by changing places.
+
+A state's hash is made of the codes of the ops placed. Ops of identical blocks that correspond to
+each other have one code, the exclusive or of a block's codes is mixed, and the blocks are summed:
+so it does not matter which block has come how far. Two 62-bit hashes; sums are taken modulo 2**62,
+so that no twin overflows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from optsched.arrays import IntArray
+from optsched.flow import Int
+from optsched.jit import inner
+from optsched.ordering.kernels.arena import Moves
+from optsched.ordering.kernels.state import State
+
+HASH = (1 << 62) - 1
+HALF, HALF_BITS = (1 << 31) - 1, 31
+ROUNDS = (0x5DEECE67, 0x6C078965, 0x41C64E6D, 0x7FEB352D)
+"""Odd factors below `2**31` that bits are mixed by."""
+
+LOW, HIGH = 0, 1
+
+
+class Keys(NamedTuple):
+    """What hashes are made of, and what is known of the blocks in the current state.
+
+    Parameters
+    ----------
+    codes
+        Shape `(2, n)`: random codes of the ops; below `2**62` for those of blocks.
+    block
+        Shape `(n,)`: the block that an op is in, or -1.
+    salt
+        Shape `(2, blocks)`: what blocks begin with: equal for those that may change places.
+    part
+        Shape `(2, blocks)`: the same with the codes of all that is placed.
+    same
+        Shape `(blocks,)`: 1 if an earlier block is as far, and may change places with it; or 0.
+    """
+
+    codes: IntArray
+    block: IntArray
+    salt: IntArray
+    part: IntArray
+    same: IntArray
+
+
+@inner
+def mixed(value: Int) -> Int:
+    """A number below `2**62` for another one: one to one, and as good as random."""
+    left, right = value >> HALF_BITS, value & HALF
+    for factor in ROUNDS:
+        left, right = right, left ^ (((right * factor) >> 16) & HALF)
+    return (left << HALF_BITS) | right
+
+
+@inner
+def take_stock(state: State, forward: bool, keys: Keys) -> tuple[Int, Int]:
+    """Work out the parts of the blocks; return the two hashes of all other ops placed.
+
+    Placed is all that the state has, or lacks if it is to shrink: not by this search alone.
+    """
+    codes, block, part = keys.codes, keys.block, keys.part
+    for h in range(2):
+        for j in range(part.shape[1]):
+            part[h, j] = keys.salt[h, j]
+    low, high = np.int64(0), np.int64(0)
+    for v in range(len(block)):
+        if state.done[v] == forward:
+            if block[v] >= 0:
+                turn_part(keys, np.int64(v))
+            else:
+                low ^= codes[LOW, v]
+                high ^= codes[HIGH, v]
+    for j in range(part.shape[1]):
+        keys.same[j] = 0
+        for i in range(j):
+            if part[LOW, i] == part[LOW, j] and part[HIGH, i] == part[HIGH, j]:
+                keys.same[j] = 1
+                break
+    return low, high
+
+
+@inner
+def add_moves(
+    keys: Keys, moves: Moves, first: Int, end: Int, hashes: tuple[Int, Int]
+) -> tuple[Int, Int]:
+    """Return the two hashes of the current state with `moves[first:end]` made.
+
+    `hashes` are those of the ops placed so far that are in no block.
+    """
+    low, high = hashes
+    blocks = len(keys.same)
+    for k in range(first, end):
+        v = moves[k]
+        if blocks > 0 and keys.block[v] >= 0:
+            turn_part(keys, v)
+        else:
+            low ^= keys.codes[LOW, v]
+            high ^= keys.codes[HIGH, v]
+    if blocks == 0:
+        return low, high
+    low_sum, high_sum = np.int64(0), np.int64(0)
+    for j in range(blocks):
+        low_sum = (low_sum + mixed(keys.part[LOW, j])) & HASH
+        high_sum = (high_sum + mixed(keys.part[HIGH, j])) & HASH
+    for k in range(first, end):
+        v = moves[k]
+        if keys.block[v] >= 0:
+            turn_part(keys, v)
+    return low ^ low_sum, high ^ high_sum
+
+
+@inner
+def turn_part(keys: Keys, v: Int) -> None:
+    """Put the code of an op into the part of its block, or take it out."""
+    keys.part[LOW, keys.block[v]] ^= keys.codes[LOW, v]
+    keys.part[HIGH, keys.block[v]] ^= keys.codes[HIGH, v]

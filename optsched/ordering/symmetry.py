@@ -1,0 +1,123 @@
+"""What identical blocks are good for: fewer states, and precedences that cost nothing.
+
+Let any two of some blocks change places without a change of the net (:func:`find_blocks`).
+
+*States.* Where blocks have changed places in a state, what may come next has done so as well, as
+long as the goal of the search is as it was: of all such states one is enough. They have one hash.
+A stored state stays the set it was met as: ways, commits and probes are made of real moves.
+
+*In line.* In any order let the blocks change places so that some op of theirs, the same in each,
+runs in the order of the blocks. That is an order of the same peak, so these precedences may be
+added to the net; one such chain for each family of blocks, as families are disjoint. In the new net
+blocks that are beyond the op may still change places on the way to the goal: among them, nothing
+that is to come knows of the line. All others are told apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from optsched.arrays import IntArray
+from optsched.ordering.kernels.cut import around
+from optsched.ordering.kernels.orbit import HASH, Keys
+from optsched.ordering.nearby import with_edges
+from optsched.ordering.problem import Family, Problem
+
+
+def make_keys(families: Sequence[Family], codes: IntArray, goal: npt.NDArray[np.bool_]) -> Keys:
+    """What states are hashed by on the way to a downset.
+
+    Two hashes are the same if blocks can change places, and leave the goal as it is, so that the
+    one state becomes the other. Where a search begins does not matter: the rest of the way does.
+
+    Parameters
+    ----------
+    families
+        Of the net that is searched.
+    codes
+        Shape `(2, n)`: random 64-bit codes of the ops.
+    goal
+        Shape `(n,)`: the downset that the search is to end in.
+    """
+    count = sum(len(family.rows) for family in families)
+    block = np.full(codes.shape[1], -1, np.int64)
+    salt = np.zeros((2, count), np.int64)
+    codes = codes.copy() if count else codes
+    rng = np.random.default_rng(count)
+    at = 0
+    for family in families:
+        rows = family.rows
+        codes[:, rows] = codes[:, rows[0]][:, np.newaxis] & HASH
+        salts: dict[bytes, IntArray] = {}
+        for row in rows:
+            block[row] = at
+            salt[:, at] = salts.setdefault(goal[row].tobytes(), rng.integers(0, HASH, 2))
+            if family.line is not None:
+                # Told apart until the op in line is placed: then its code takes that away.
+                own = rng.integers(0, HASH, 2)
+                codes[:, row[family.line]] ^= own
+                salt[:, at] ^= own
+            at += 1
+    return Keys(codes, block, salt, salt.copy(), np.zeros(count, np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class Lined:
+    """A problem in which blocks pass one of their ops in line: of the same least peak.
+
+    Parameters
+    ----------
+    problem
+        It.
+    families
+        The blocks, in the order in which they pass.
+    """
+
+    problem: Problem
+    families: tuple[Family, ...]
+
+    def lead(self, order: Sequence[int]) -> list[int]:
+        """An order of the problem as it was, with blocks in other places so that they are in line.
+
+        It has the same peak.
+        """
+        step = np.empty(len(order), np.int64)
+        step[np.asarray(order)] = np.arange(len(order))
+        image = np.arange(len(order))
+        for family in self.families:
+            met = np.argsort(step[family.rows[:, family.line]])
+            image[family.rows[met]] = family.rows
+        found: list[int] = image[np.asarray(order)].tolist()
+        return found
+
+
+def line_up(problem: Problem, families: Sequence[Family], during: IntArray) -> Lined:
+    """Let the blocks pass one of their ops in line.
+
+    It is one with which most others of its block are in order, and of those one at which most bytes
+    are live: once it is known who is first there, most else follows.
+
+    Parameters
+    ----------
+    problem, families
+        The problem and its identical blocks.
+    during
+        Shape `(n,)`: live bytes while each op runs in some good order.
+    """
+    net, lined = problem.net, []
+    for rows in (family.rows for family in families):
+        problem.check_time()
+        ordered = np.zeros(len(rows[0]), np.int64)
+        for i, v in enumerate(rows[0].tolist()):
+            before, after = problem.pick(around)(problem.net, v)
+            ordered[i] = np.count_nonzero(before[rows[0]] | after[rows[0]])
+        line = int(np.lexsort((during[rows].max(axis=0), ordered))[-1])
+        net = with_edges(net, rows[:-1, line], rows[1:, line])
+        lined.append(Family(rows, line))
+    made = replace(problem, net=net, priority=during)
+    made.tell_families(lined)
+    return Lined(made, tuple(lined))

@@ -1,0 +1,165 @@
+"""What identical blocks are good for changes no answer, whatever other rules are on."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from experiments.ordering_families.copies import branches, microbatches
+from optsched.arrays import Rows
+from optsched.check import check_order
+from optsched.graph import Graph
+from optsched.liveness import peak_memory
+from optsched.ordering import ALL_RULES, Rules, engine, interval, solve_order
+from optsched.ordering import problem as problem_module
+from optsched.ordering.contract import contract
+from optsched.ordering.cuts import topological
+from optsched.ordering.decide import search_all
+from optsched.ordering.interval import Interval
+from optsched.ordering.kernels.orbit import HASH, mixed
+from optsched.ordering.model import build_net
+from optsched.ordering.problem import Family, Problem
+from optsched.ordering.symmetry import line_up, make_keys
+from optsched.result import Limits
+from tests.brute import least_peak
+from tests.generators import random_order
+from tests.ordering.test_blocks import block_graphs
+
+NAMES = [field.name for field in fields(Rules)]
+ENDLESS = 2**62
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks are looked for in short searches as well."""
+    monkeypatch.setattr(interval, "FIRST_TURN", 1)
+
+
+def with_blocks(graph: Graph, rules: Rules) -> tuple[Problem, list[Family]]:
+    net = contract(build_net(graph.arrays), merge=rules.contract).net
+    problem = Problem(net, graph.arrays.initial, rules)
+    return problem, problem.families(wanted=True)
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_search_without_bounds_finds_the_least_peak() -> None:
+    rng = np.random.default_rng(3)
+    runs = in_line = 0
+    for graph in block_graphs(220):
+        switches = {name: bool(rng.integers(2)) for name in NAMES if name != "symmetry"}
+        problem, families = with_blocks(graph, Rules(**switches))
+        if not families:
+            continue
+        optimum = least_peak(graph)
+        if rng.integers(2):
+            weight = rng.integers(0, 9, problem.ops)
+            problem = line_up(problem, families, weight).problem
+            in_line += 1
+        runs += 1
+        bounds = [0]
+        found = search_all(problem, 0, ENDLESS, 10**6, bounds.append)
+        assert found.order is not None
+        assert problem.follow(found.order)[0] == optimum >= max(bounds)
+        assert search_all(problem, 0, optimum, 10**6, bounds.append).refuted
+    assert runs > 150
+    assert in_line > 60
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_stretch_of_an_order_is_searched_as_without_blocks() -> None:
+    rng = np.random.default_rng(4)
+    for graph in block_graphs(120):
+        problem, families = with_blocks(graph, ALL_RULES)
+        if not families or problem.ops < 3:
+            continue
+        order = topological(problem.net)
+        if rng.integers(2):
+            lined = line_up(problem, families, rng.integers(0, 9, problem.ops))
+            problem, order = lined.problem, lined.lead(order)
+        first, end = sorted(rng.choice(problem.ops + 1, 2, replace=False).tolist())
+        peaks = []
+        for either in (problem, replace(problem, rules=replace(ALL_RULES, symmetry=False))):
+            low, high = np.zeros((2, problem.ops), np.bool_)
+            low[order[:first]] = high[order[:end]] = True
+            part = Interval(either, low, high, 0, ENDLESS)
+            part.run(10**6)
+            whole = [*order[:first], *part.moves, *order[end:]]
+            peaks.append(int(problem.follow(whole)[1][first:end].max()))
+        assert peaks[0] == peaks[1]
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_optimum_is_brute_forces_whatever_the_rules(
+    workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(workers)
+    blocks = 0
+    for graph in block_graphs(80):
+        optimum = least_peak(graph)
+        for effort in (1, 16):
+            monkeypatch.setattr(engine, "FIRST_EFFORT", effort)
+            monkeypatch.setattr(engine, "NEARBY_OPS", int(rng.choice([0, 1_000])))
+            rules = Rules(**{name: bool(rng.random() < 0.6) for name in NAMES})
+            outcome = solve_order(
+                graph,
+                warm_start=random_order(rng, graph),
+                rules=replace(rules, symmetry=effort == 1 or rules.symmetry),
+                limits=Limits(workers=workers),
+            )
+            assert check_order(graph, outcome.order) == outcome.peak == outcome.bound == optimum
+            blocks += outcome.statistics.blocks > 0
+    assert blocks > 10
+
+
+@pytest.mark.usefixtures("soon")
+def test_compiled_kernels_do_what_the_twins_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "FIRST_EFFORT", 16)
+    graphs = [branches(3, 7, seed) for seed in range(2)] + [microbatches(2, 2, 1)]
+    starts = [random_order(np.random.default_rng(0), graph) for graph in graphs]
+    twins = [solve_order(g, warm_start=o) for g, o in zip(graphs, starts, strict=True)]
+    assert sum(twin.statistics.blocks for twin in twins) > 5
+    monkeypatch.setattr(problem_module, "TWIN_OPS", -1)
+    for graph, start, twin in zip(graphs, starts, twins, strict=True):
+        assert solve_order(graph, warm_start=start) == twin
+
+
+@pytest.mark.parametrize("graph", [microbatches(4, 8), branches(6, 20, 1)], ids=["steps", "par"])
+def test_far_fewer_states_are_needed(graph: Graph) -> None:
+    plain = replace(ALL_RULES, implied=False)
+    without = solve_order(graph, rules=replace(plain, symmetry=False))
+    found = solve_order(graph, rules=plain)
+    assert (found.peak, found.bound) == (without.peak, without.bound)
+    assert found.statistics.blocks == (4 if "micro" in graph.name else 6)
+    assert found.statistics.stored * 2.5 < without.statistics.stored
+
+
+def test_an_order_in_line_has_the_peak_of_the_order_it_was() -> None:
+    rng = np.random.default_rng(5)
+    for graph in block_graphs(60):
+        problem, families = with_blocks(graph, replace(ALL_RULES, contract=False))
+        lined = line_up(problem, families, rng.integers(0, 9, problem.ops))
+        order = random_order(rng, graph)
+        lead = lined.lead(order)
+        step = {v: i for i, v in enumerate(lead)}
+        before = Rows(lined.problem.net.pred_ptr, lined.problem.net.pred)
+        assert all(step[u] < step[v] for v in lead for u in before.row(v).tolist())
+        assert peak_memory(graph, lead) == peak_memory(graph, order)
+
+
+def test_hashes_are_mixed_one_to_one_and_blocks_told_apart_by_their_goal() -> None:
+    numbers = np.random.default_rng(0).integers(0, HASH, 2_000).tolist()
+    images = [mixed(value) for value in (*numbers, *range(2_000))]
+    assert len(set(images)) == 4_000
+    assert all(0 <= image <= HASH for image in images)
+    rows = np.array([[0, 1], [2, 3], [4, 5]])
+    codes = np.random.default_rng(1).integers(0, 2**63, (2, 7))
+    goal = np.array([1, 1, 1, 0, 1, 1, 0], np.bool_)
+    keys = make_keys([Family(rows)], codes, goal)
+    assert (keys.salt[:, 0] == keys.salt[:, 2]).all()
+    assert (keys.salt[:, 0] != keys.salt[:, 1]).all()
+    assert keys.block.tolist() == [0, 0, 1, 1, 2, 2, -1]
+    assert (keys.codes[:, [0, 1]] == keys.codes[:, [2, 3]]).all()
+    assert (keys.codes[:, 6] == codes[:, 6]).all()
