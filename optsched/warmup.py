@@ -37,9 +37,9 @@ BRANCHES = 4
 SECONDS = 20.0
 """More than the searches below need, compilation included; a guard, not a budget."""
 
-WITH_ORDERS = ("bfs", "dfs", "xla_list", "xla_dfs")
-WITH_PACKINGS = ("lpmf", "lpmf_backward")
-"""Heuristics that call every kernel of one once, shared out so that both processes do as much."""
+WITH_ORDERS = ("xla_list", "lpmf", "lpmf_backward")
+WITH_PACKINGS = ("bfs", "dfs", "xla_dfs")
+"""Sorters that call every kernel of one once, shared out so that both processes do as much."""
 
 
 def warm_up(say: Callable[[str], None]) -> None:
@@ -48,7 +48,7 @@ def warm_up(say: Callable[[str], None]) -> None:
     Half of it in a process of its own: numba compiles one function at a time.
     """
     started = time.perf_counter()
-    gc.disable()  # compiling leaves little garbage, and this process ends soon
+    gc.disable()  # there is little garbage in compiling, and this process ends soon
     say("search of packings and trees of precedences, in a second process")
     command = f"import gc; gc.disable(); from {__name__} import warm_packings; warm_packings()"
     beside = subprocess.Popen([sys.executable, "-c", command], stdin=subprocess.DEVNULL)
@@ -62,7 +62,7 @@ def warm_up(say: Callable[[str], None]) -> None:
 
 
 def warm_orders() -> None:
-    """Compile the bounds, the search of orders but for its trees, and some heuristics."""
+    """Compile the bounds, the search of orders but for its trees, and some sorters."""
     graph = training_graph(700)
     for name in WITH_ORDERS:
         ORDERINGS[name](graph, 0)
@@ -76,11 +76,11 @@ def warm_orders() -> None:
 
 
 def warm_packings() -> None:
-    """Compile the search of packings, the trees of precedences, and the other heuristics."""
+    """Compile the trees of precedences, other sorters, the packers, and the search of packings."""
     warm_trees(wired_graph(100, seed=5))
     graph = training_graph(700)
     for name in WITH_PACKINGS:
-        order = ORDERINGS[name](graph, 0)
+        order = np.array(ORDERINGS[name](graph, 0))
     next(pooled_orders(graph, order, work=WALK))
     problem, _ = packing_problem(graph, order)
     for packing in PACKINGS.values():

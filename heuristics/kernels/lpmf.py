@@ -217,7 +217,8 @@ def run_backward(
                     saved[u] += gain[q]
                     rise[u] = grow[u] - min(cap[u], saved[u])
     net = bias.copy()
-    net[:n] += grow - alloc
+    for v in range(n):
+        net[v] += grow[v] - alloc[v]
     net[n] = NEVER
     tree = make_tree(n)
     for v in range(n):
@@ -262,7 +263,8 @@ def run_backward(
                 if len(gain) > 0:
                     saved[u] -= gain[q]
                 rise[u] = grow[u] - min(cap[u], saved[u])
-        for u in moved[:moving]:
+        for k in range(moving):
+            u = moved[k]
             state[u] = READY
             insert(tree, u, rise, net, tie, weight)
     return order

@@ -17,7 +17,7 @@ from optsched.certificate.facts import Fact, Refutation, Trail, UnshownError, co
 from optsched.certificate.flow import Network
 from optsched.graph import Graph
 from optsched.liveness import timeline
-from optsched.ordering.kernels.refine import add_pair, weigh
+from optsched.ordering.kernels.refine import add_pair
 from optsched.ordering.kernels.supports import FILL, Branch
 from optsched.ordering.model import build_net
 from optsched.ordering.problem import Problem
@@ -148,20 +148,8 @@ class Tree:
 
     def choices(self, branch: Branch) -> list[tuple[int, int]]:
         """Pairs to split on; none if all ops are in order."""
-        tree, problem = self.branches, self.problem
-        look = problem.pick(weigh)
-        count = look(
-            problem.net,
-            problem.base,
-            self.budget,
-            branch,
-            tree.supports,
-            tree.desk,
-            tree.blame,
-            TOPS,
-            tree.choice,
-        )
-        return [(u, v) for _, v, u in tree.choice[:count].tolist()]
+        count = self.branches.derive(branch, TOPS)
+        return [(u, v) for _, v, u in self.branches.choice[:count].tolist()]
 
     def both(self, node: _Node, pair: tuple[int, int]) -> list[_Node] | Refutation:
         """The two orders of a pair; none of them if something was learnt instead."""

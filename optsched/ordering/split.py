@@ -17,7 +17,7 @@ from optsched.arrays import IntArray, Rows
 from optsched.ordering.cuts import topological
 from optsched.ordering.kernels.bits import has_bit, pack, unpack, words
 from optsched.ordering.kernels.imply import Matrix
-from optsched.ordering.kernels.refine import add_pair, reduce_rows, refine, weigh
+from optsched.ordering.kernels.refine import add_pair, reduce_rows, refine
 from optsched.ordering.kernels.release import make_desk
 from optsched.ordering.kernels.supports import (
     COUNTS,
@@ -226,17 +226,7 @@ class Splitter:
         """
         best, chosen = -1, (branch, branch)
         problem = self.problem
-        count = problem.pick(weigh)(
-            problem.net,
-            problem.base,
-            self.budget,
-            branch,
-            self.supports,
-            self.desk,
-            self.blame,
-            TOPS,
-            self.choice,
-        )
+        count = self.derive(branch, TOPS)
         if count == 0:
             # The one order that is left may save less than was thought possible op by op.
             order = topological(self.strengthened(branch))
@@ -277,15 +267,18 @@ class Splitter:
 
     def refuted(self, branch: Branch) -> bool:
         """Derive all that follows; whether the branch contradicts itself."""
+        return self.derive(branch, 0) < 0
+
+    def derive(self, branch: Branch, tops: int) -> int:
+        """Derive all that follows; -1 if refuted. Where that is done, list so many tops' pairs."""
         problem = self.problem
-        look = problem.pick(refine)
-        refuted = look(
+        count = problem.pick(refine)(
             problem.net, problem.base, self.budget, branch, self.supports, self.desk, self.order,
-            self.blame,
+            self.blame, tops, self.choice,
         )  # fmt: skip
         problem.statistics.flows += int(branch.tally[FLOWS])
         branch.tally[FLOWS] = 0
-        return bool(refuted)
+        return int(count)
 
     def leave(self, branch: Branch, fill: int) -> _Open:
         """Put a branch off; its supports will be held against the pairs from `fill` on again.

@@ -245,53 +245,6 @@ def refine_op(
     return bool(possible)
 
 
-@kernel
-def refine(
-    net: Net,
-    base: Int,
-    budget: Int,
-    branch: Branch,
-    supports: Supports,
-    desk: Desk,
-    order: IntArray,
-    blame: IntArray,
-) -> bool:
-    """Add all pairs that a budget implies, to a fixpoint; whether that refutes it.
-
-    Parameters
-    ----------
-    net, base
-        The problem, and the live bytes of the empty downset.
-    budget
-        Live bytes that no order may pass.
-    branch, supports, desk
-        Changed in place.
-    order
-        All ops, in the order in which to look at them; one that brings news moves up.
-    blame
-        Shape `(n,)`: how often a contradiction came up at an op; added to.
-    """
-    n = len(order)
-    idle = 0
-    at = 0
-    while idle < n:
-        v = order[at]
-        idle += 1
-        if not drop_supports(branch, supports, v):
-            fill = branch.tally[FILL]
-            refuted = not refine_op(net, base, budget, branch, supports, desk, v)
-            if refuted or fill != branch.tally[FILL]:
-                for i in range(at, at // 2, -1):
-                    order[i] = order[i - 1]
-                order[at // 2] = v
-                idle = 0
-            if refuted:
-                blame[v] += 1
-                return True
-        at = at + 1 if at + 1 < n else 0
-    return False
-
-
 @inner
 def insert_choice(choice: IntArray, count: Int, row: tuple[Int, Int, Int]) -> Int:
     """Insert (score, op, other op) where it belongs; return how many choices there are."""
@@ -334,36 +287,15 @@ def score(cost_in: Int, cost_out: Int, slack: Int, unit: Int) -> Int:
     return (10 * costs[0] // unit + 1) * (10 * costs[1] // unit + 1)
 
 
-@kernel
+@inner
 def weigh(
-    net: Net,
-    base: Int,
-    budget: Int,
-    branch: Branch,
-    supports: Supports,
-    desk: Desk,
-    blame: IntArray,
-    tops: Int,
-    choice: IntArray,
-) -> Int:
+    net: Net, base: Int, budget: Int, branch: Branch, supports: Supports, desk: Desk,
+    blame: IntArray, tops: Int, choice: IntArray,
+) -> Int:  # fmt: skip
     """List the pairs of ops whose two orders cost most at the ops with the least slack.
 
-    Parameters
-    ----------
-    net, base, budget, branch, supports, desk
-        As in :func:`refine`, which has been here before.
-    blame
-        Shape `(n,)`: of ops with the same slack, those blamed more often are looked at; and then
-        those that are blamed most of all.
-    tops
-        Ops to look at either way.
-    choice
-        Shape `(room, 3)`: gets score, op and other op of each pair, the best first.
-
-    Returns
-    -------
-    int
-        Number of pairs; 0 if all ops are in order.
+    Of ops with the same slack, those blamed more often are looked at, `tops` of them; and then as
+    many that are blamed most of all.
     """
     height = tallest(branch, supports, desk.every)
     low, high = np.empty_like(desk.every), np.empty_like(desk.every)
@@ -417,3 +349,67 @@ def weigh(
             least = choice[count - 1, 0] if count == len(choice) else np.int64(-1)
         put_away(desk, v)
     return count
+
+
+@kernel
+def refine(
+    net: Net,
+    base: Int,
+    budget: Int,
+    branch: Branch,
+    supports: Supports,
+    desk: Desk,
+    order: IntArray,
+    blame: IntArray,
+    tops: Int,
+    choice: IntArray,
+) -> Int:
+    """Add all pairs that a budget implies, to a fixpoint; after that, list pairs to split on.
+
+    Parameters
+    ----------
+    net, base
+        The problem, and the live bytes of the empty downset.
+    budget
+        Live bytes that no order may pass.
+    branch, supports, desk
+        Changed in place.
+    order
+        All ops, in the order in which to look at them; one that brings news moves up.
+    blame
+        Shape `(n,)`: how often a contradiction came up at an op; added to.
+    tops
+        Above 0 where all pairs are there: then, ops to list pairs at, as :func:`weigh` has them.
+    choice
+        Shape `(room, 3)`: gets score, op and other op of each pair, the best first.
+
+    Returns
+    -------
+    int
+        Number of pairs listed; -1 if the budget is refuted.
+
+    Notes
+    -----
+    One kernel for both: most of the code is the same, and takes a second to compile.
+    """
+    if tops > 0:
+        return weigh(net, base, budget, branch, supports, desk, blame, tops, choice)
+    n = len(order)
+    idle = 0
+    at = 0
+    while idle < n:
+        v = order[at]
+        idle += 1
+        if not drop_supports(branch, supports, v):
+            fill = branch.tally[FILL]
+            refuted = not refine_op(net, base, budget, branch, supports, desk, v)
+            if refuted or fill != branch.tally[FILL]:
+                for i in range(at, at // 2, -1):
+                    order[i] = order[i - 1]
+                order[at // 2] = v
+                idle = 0
+            if refuted:
+                blame[v] += 1
+                return np.int64(-1)
+        at = at + 1 if at + 1 < n else 0
+    return np.int64(0)
