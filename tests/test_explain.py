@@ -7,23 +7,24 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from experiments.small_graphs.graphs import diamond
 from optsched.cli import main
-from optsched.explain import Explanation, Reason, explain, explain_op
+from optsched.explain import Explanation, Reason, explain, explain_op, reasons
 from optsched.explain.reasons import with_precedence
 from optsched.formats import write_graph
 from optsched.graph import Graph
-from optsched.ordering import closure_bound
+from optsched.ordering import OrderOutcome, closure_bound, solve_order
 from optsched.ordering.model import build_net
 from optsched.ordering.problem import Problem
 from optsched.ordering.relations import related
 from optsched.ordering.sets import set_bound
 from optsched.report.explain import explain_record, explain_text
-from optsched.result import Limits
+from optsched.result import Limits, StopReason
 from tests.brute import least_peak
 from tests.generators import PLAIN, random_graph
 from tests.ordering.oracle import Oracle
@@ -220,6 +221,27 @@ def test_what_only_search_proves_is_told_from_the_best_order() -> None:
         assert f"{found.bound - found.op_bound:,} bytes" in text
         assert f"examining {found.searched.states:,} states" in text
         assert f"at step {found.searched.step:,}, while op {record['op']} runs" in text
+
+
+def test_an_interrupted_search_leaves_what_was_known(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph, complete = next(some_plain(SEARCHED))
+
+    def interrupted(*args: Any, **kwargs: Any) -> OrderOutcome:
+        outcome = solve_order(*args, **kwargs)
+        known = {"bound": bound, "proof": None, "stop_reason": StopReason.INTERRUPTED}
+        return replace(outcome, **known)
+
+    monkeypatch.setattr(reasons, "solve_order", interrupted)
+    path = tmp_path / "graph.json"
+    write_graph(path, graph)
+    for bound, reason in ((complete.op_bound, "ends"), (complete.bound - 1, "search")):
+        assert main(["explain", str(path), "--json"]) == 130
+        record = json.loads(capsys.readouterr().out)
+        assert (record["bound"], record["reason"], record["interrupted"]) == (bound, reason, True)
+        assert main(["explain", str(path)]) == 130
+        assert "interrupted" in capsys.readouterr().out
 
 
 def test_without_time_the_bound_of_one_op_is_explained() -> None:

@@ -184,12 +184,14 @@ def _say(args: argparse.Namespace, study: Study, shown: list[str] | None, *, dam
     for name, path in (("csv", args.csv), ("markdown", args.markdown), ("report", args.report)):
         if path:
             say(f"{name}: {path}", notes)
-    for skipped in study.skipped:
+    for skipped in (row for row in study.skipped if not row.cut_off):
         level = "error: " if skipped.bad else "passed over: "
         say(f"optsched: {level}{skipped.reason}", sys.stderr)
     if study.interrupted:
         again = "; the same command goes on from here" if args.resume else ""
-        say(f"optsched: interrupted{again}", sys.stderr)
+        cut_off = sum(row.cut_off for row in study.skipped)
+        left = f", {cut_off:,} graphs left without figures" if cut_off else ""
+        say(f"optsched: interrupted{left}{again}", sys.stderr)
 
 
 def _exit_code(study: Study) -> int:

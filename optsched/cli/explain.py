@@ -26,6 +26,7 @@ def run(args: argparse.Namespace) -> int:
     from optsched.report.explain import explain_record, explain_text
 
     graph = read_graph(args, args.graph)
-    record = explain_record(graph, explain(graph, limits=limits(args)))
+    found = explain(graph, limits=limits(args))
+    record = explain_record(graph, found)
     print_result(args, record, explain_text(record))
-    return exits.OK
+    return exits.INTERRUPTED if found.interrupted else exits.OK

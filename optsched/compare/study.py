@@ -20,11 +20,15 @@ from optsched.result import Event, Limits
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file without a row, and why; `bad` is False for what is no graph and was not named."""
+    """A file without a row, and why; `bad` is False for what is no graph and was not named.
+
+    `cut_off` is True where nothing but an interrupt is the reason.
+    """
 
     path: str
     reason: str
     bad: bool
+    cut_off: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,11 +237,13 @@ class _Run:
 
     def _judge(self, slot: _Slot) -> Comparison | Skipped:
         if slot.graph is None:
-            problem = slot.problem or Unreadable("interrupted before its turn", bad=False)
-            return Skipped(slot.path, problem.reason, slot.named or problem.bad)
+            if slot.problem is None:
+                return Skipped(slot.path, "interrupted before its turn", bad=False, cut_off=True)
+            return Skipped(slot.path, slot.problem.reason, slot.named or slot.problem.bad)
         ours = slot.outcomes.get(self.reference.name)
         if ours is None:
-            return Skipped(slot.path, "interrupted before a bound was found", bad=False)
+            reason = "interrupted before a bound was found"
+            return Skipped(slot.path, reason, bad=False, cut_off=True)
         if slot.problem is not None:
             for m in self.methods:
                 lost = Failed(m.name, m.kind, Trouble.DIED, slot.problem.reason)

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import connection, get_context, parent_process
+from multiprocessing import connection, get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from types import FrameType
@@ -254,6 +254,8 @@ def _no_interrupts() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    # Started later, by the first process that is, it would let interrupts in again.
+    resource_tracker.ensure_running()
     held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -307,9 +309,14 @@ def _serve(pipe: Connection, work: Work) -> None:
     """Body of a worker: tasks in, messages out, until the pipe is closed."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     voice = _Voice(pipe)
+    # A Ctrl-C is for the parent, which then says so.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, voice.stop)
     with suppress(KeyboardInterrupt, EOFError, OSError):
         while True:
             work(pipe.recv(), voice)
             voice(Idle())
+    if hasattr(signal, "SIGTERM"):
+        # Nothing is left to be said, and nobody would catch it.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

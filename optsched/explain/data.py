@@ -171,6 +171,8 @@ class Explanation:
         What every order below the bound would have to keep, each by those before it.
     searched
         What was done where nothing simpler is known to force the bound.
+    interrupted
+        Whether an interrupt ended the search: more might have been proved.
     """
 
     bound: int
@@ -187,6 +189,7 @@ class Explanation:
     group: Group | None = None
     precedences: tuple[Implied, ...] = ()
     searched: Searched | None = None
+    interrupted: bool = False
 
     @property
     def reason(self) -> Reason:

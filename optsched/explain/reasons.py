@@ -50,10 +50,10 @@ def explain(graph: Graph, *, changes: int = CHANGES, limits: Limits | None = Non
         Time, workers and seed; as for :func:`optsched.solve` if None. Where the time is too short
         for the least peak, the bound that was proved is explained.
 
-    Raises
-    ------
-    KeyboardInterrupt
-        On an interrupt.
+    Returns
+    -------
+    Explanation
+        Of what an interrupt of the search left known, if there was one.
     """
     return _Explainer(graph, changes, limits or DEFAULT_LIMITS).run()
 
@@ -82,9 +82,14 @@ class _Explainer:
         self.orders = [ORDERINGS[name](graph, 0) for name in QUICK]
         self.bounds = Bounds(graph, self.orders, self.deadline)
         self.raised, self.by = 0, ""
+        self.interrupted = False
 
     def run(self) -> Explanation:
         known = self.solve()
+        if self.interrupted:
+            self.changes = 0
+            simple = known.bound == known.closure.value
+            return replace(self.of_op(known) if simple else self.of_search(known), interrupted=True)
         if known.bound == known.closure.value:
             return self.of_op(known)
         try:
@@ -118,8 +123,7 @@ class _Explainer:
             bound=known.bound,
             on_event=self.note,
         )
-        if outcome.stop_reason is StopReason.INTERRUPTED:
-            raise KeyboardInterrupt
+        self.interrupted = outcome.stop_reason is StopReason.INTERRUPTED
         return _Known(outcome.order, outcome.peak, outcome.bound, known.closure, outcome)
 
     def note(self, event: Event) -> None:

@@ -29,6 +29,7 @@ def explain_record(graph: Graph, found: Explanation) -> dict[str, Any]:
         "bound": found.bound,
         "peak": found.peak,
         "reason": str(found.reason),
+        "interrupted": found.interrupted,
         "at": found.at,
         "op": op_name(found.op),
         "forced": found.forced,
@@ -116,6 +117,8 @@ def explain_text(record: dict[str, Any]) -> str:
         saved = _both(row["saves"])
         lines.append(f"  in place: {row['output']} is written into {row['input']}, saving {saved}")
     lines += _changes(record)
+    if record["interrupted"]:
+        lines.append("the search was interrupted: more might be proved")
     if record["peak"] > record["bound"]:
         lines.append(
             f"the best order found has a peak of {_both(record['peak'])}: "

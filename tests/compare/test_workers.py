@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -96,6 +97,24 @@ def test_no_worker_outlives_the_command(tmp_path: Path) -> None:
         process.kill()
     stat = Path("/proc") / note.read_text().strip() / "stat"
     _wait(lambda: _is_gone(stat))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal to a group of processes")
+def test_an_interrupt_of_all_processes_is_said_by_the_first_only(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        f"from tests.compare.acts import sleep_in_worker; sleep_in_worker({str(note)!r})"
+    )
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(
+        command, cwd=ROOT, start_new_session=True, stderr=subprocess.PIPE, text=True
+    ) as process:
+        _wait(lambda: note.exists() and note.read_text().endswith(" "))
+        os.killpg(process.pid, signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert error == ""
 
 
 def _is_gone(stat: Path) -> bool:
