@@ -21,12 +21,18 @@ from optsched.bounds import peak_lower_bound
 from optsched.builder import GraphBuilder
 from optsched.graph import Graph
 from optsched.ordering import closure_bound, solve_order
+from optsched.ordering.kernels.state import follow
 from optsched.ordering.model import build_net
 from optsched.ordering.problem import Problem
 from optsched.ordering.relations import related
 from optsched.ordering.rules import ALL_RULES
 from optsched.ordering.split import Splitter
+from optsched.packing import Rules as PackingRules
 from optsched.packing import solve_packing
+from optsched.packing.beam import search_beam
+from optsched.packing.engine import Engine
+from optsched.packing.kernels.branch import LOWEST
+from optsched.packing.pieces import make_pieces
 from optsched.problem import PackingProblem, packing_problem
 from optsched.result import Limits
 
@@ -37,9 +43,8 @@ BRANCHES = 4
 SECONDS = 20.0
 """More than the searches below need, compilation included; a guard, not a budget."""
 
-WITH_ORDERS = ("xla_list", "lpmf", "lpmf_backward")
-WITH_PACKINGS = ("bfs", "dfs", "xla_dfs")
-"""Sorters that call every kernel of one once, shared out so that both processes do as much."""
+SORTERS = ("bfs", "dfs", "xla_list", "xla_dfs", "lpmf", "lpmf_backward")
+"""These call every kernel of a sorter."""
 
 
 def warm_up(say: Callable[[str], None]) -> None:
@@ -62,9 +67,9 @@ def warm_up(say: Callable[[str], None]) -> None:
 
 
 def warm_orders() -> None:
-    """Compile the bounds, the search of orders but for its trees, and some sorters."""
+    """Compile the sorters, the bounds, and the search of orders but for its trees."""
     graph = training_graph(700)
-    for name in WITH_ORDERS:
+    for name in SORTERS:
         ORDERINGS[name](graph, 0)
     limits = Limits(seconds=SECONDS)
     peak_lower_bound(graph, [range(len(graph.ops))])
@@ -76,28 +81,38 @@ def warm_orders() -> None:
 
 
 def warm_packings() -> None:
-    """Compile the trees of precedences, other sorters, the packers, and the search of packings."""
+    """Compile the trees of precedences, the packers, and the search of packings."""
     warm_trees(wired_graph(100, seed=5))
     graph = training_graph(700)
-    for name in WITH_PACKINGS:
-        order = np.array(ORDERINGS[name](graph, 0))
+    order = np.arange(len(graph.ops))
     next(pooled_orders(graph, order, work=WALK))
     problem, _ = packing_problem(graph, order)
     for packing in PACKINGS.values():
         packing(problem)
     for seed in (0, 1):
         solve_packing(tight_packing(seed), limits=Limits(seconds=SECONDS / 2))
+    warm_beam(tight_packing(0))
 
 
 def warm_trees(graph: Graph) -> None:
     """Take up some branches of a tree; the graph's own order should be a poor one."""
     problem = Problem(build_net(graph.arrays), graph.arrays.initial)
-    during = problem.follow(range(len(graph.ops)))[1]
-    budget = int(during.max()) - 1
+    during = np.empty(problem.ops, np.int64)
+    # As Python: the other process compiles it.
+    budget = follow(problem.net, problem.base, np.arange(problem.ops), during) - 1
     blame = np.zeros(len(during), np.int64)
     tree = Splitter(problem, related(problem.net), budget, during, blame)
     tree.known()
     tree.run(BRANCHES, lambda _: False)
+
+
+def warm_beam(problem: PackingProblem) -> None:
+    """Search a problem with a beam of some states."""
+    piece = next(make_pieces(problem, PackingRules(pieces=False)))
+    search_beam(
+        Engine(piece, PackingRules()), piece.bound, width=4, rule=LOWEST, softness=1.0, noise=0.0,
+        skips=1, random=np.random.default_rng(0), in_time=lambda: True,
+    )  # fmt: skip
 
 
 def training_graph(layers: int, seed: int = 0) -> Graph:

@@ -157,7 +157,7 @@ def best_selection(net: Net, done: Flags, free: IntArray, place: IntArray, large
     """Which of `free` to add for the least live bytes; the largest or the smallest such choice."""
     cut = build_cut(net, done, free, place)
     max_flow(cut.arcs, cut.source, cut.sink, np.int64(UNBOUNDED))
-    side = mark_side(cut.arcs, cut.sink if largest else cut.source, largest)
+    side = mark_side(cut.arcs, cut.sink if largest else cut.source, np.int64(largest))
     chosen = np.empty(len(free), np.bool_)
     for i in range(len(free)):
         chosen[i] = side[i] != largest
