@@ -9,14 +9,17 @@ ops one runs first, the contrary precedence holds. So a proof by cases is a list
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TypeAlias
 
+from optsched.check_blocks import Family, check_blocks
 from optsched.check_inplace import heaviest
 from optsched.check_network import Network, reach
 from optsched.check_states import check_states
 from optsched.errors import PlanError
 from optsched.graph import Graph
 from optsched.proof import (
+    BlocksStep,
     Cases,
     Certificate,
     End,
@@ -69,6 +72,7 @@ class _Checker:
     def __init__(self, graph: Graph, budget: int) -> None:
         self.graph, self.network, self.budget = graph, Network(graph), budget
         self.refuted = False
+        self.families: list[Family] = []
         self.supposed: list[tuple[int, int]] = []
         self.resting: list[list[tuple[int, int]]] = [[]]
         """Precedences that rest on each of those supposed, itself included; first on none."""
@@ -89,6 +93,9 @@ class _Checker:
                 self.resting.append([])
                 self.add(step.first, step.second)
                 return
+            case BlocksStep():
+                self.check_blocks(step)
+                return
             case EndStep():
                 value = self.network.initial if step.at is End.START else self.network.kept
                 if value <= self.budget:
@@ -98,13 +105,33 @@ class _Checker:
             case SetStep():
                 self.check_set(step)
             case StatesStep():
-                check_states(self.network, self.budget, step.states, backward=step.backward)
+                rows, families = step.states, self.families
+                check_states(
+                    self.network, self.budget, rows, backward=step.backward, families=families
+                )
         self.refute()
 
     def add(self, first: int, second: int) -> None:
-        """Add a precedence that rests on what is supposed."""
+        """Add a precedence that rests on what is supposed; it may tell blocks apart."""
+        self.families = []
         if self.network.add(first, second):
             self.resting[-1].append((first, second))
+
+    def check_blocks(self, step: BlocksStep) -> None:
+        """Blocks are identical as far as all that is known says.
+
+        What is in line tells no blocks of other families apart: no op is in two of them.
+        """
+        taken = {v for rows, _ in self.families for row in rows for v in row}
+        if any(not taken.isdisjoint(row) for row in step.rows):
+            raise PlanError("blocks: an op is in another family already")
+        check_blocks(self.network, step.rows, step.line)
+        families = [*self.families, (step.rows, step.line)]
+        if step.line is not None:
+            ops = [row[step.line] for row in step.rows]
+            for first, second in pairwise(ops):
+                self.add(first, second)
+        self.families = families
 
     def refute(self) -> None:
         """Nothing is within the budget: nothing at all, or nothing with what was supposed last."""

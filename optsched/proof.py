@@ -135,7 +135,28 @@ class SupposeStep:
     second: int
 
 
-Step: TypeAlias = EndStep | OpStep | SetStep | OrderStep | StatesStep | SupposeStep
+@dataclass(frozen=True, slots=True)
+class BlocksStep:
+    """Blocks of ops are identical: any two may change places, op by op, and nothing is different.
+
+    Until another precedence is known or supposed, states that differ by that count as one; the
+    precedences of `line` are none of these.
+
+    Parameters
+    ----------
+    rows
+        The blocks; ops that change places are at the same place of each.
+    line
+        A place: the ops there run in the order of the blocks, which costs nothing. States then
+        count as one only if the blocks that change places have run theirs (have it taken back, if
+        followed backward). None if there are no such precedences.
+    """
+
+    rows: tuple[tuple[int, ...], ...]
+    line: int | None
+
+
+Step: TypeAlias = EndStep | OpStep | SetStep | OrderStep | StatesStep | SupposeStep | BlocksStep
 
 
 @dataclass(frozen=True, slots=True)

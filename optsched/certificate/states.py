@@ -7,10 +7,11 @@ besides (commits, contractions, both ends in turns) is quicker but harder to che
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from optsched.certificate.flow import Network
+from optsched.check_blocks import Family, Layout
 from optsched.inplace import Pair, heaviest_matching
 from optsched.proof import StatesStep
 
@@ -29,7 +30,13 @@ class _State:
 
 
 def list_states(
-    network: Network, budget: int, most: int, deadline: float | None, *, backward: bool
+    network: Network,
+    budget: int,
+    most: int,
+    deadline: float | None,
+    *,
+    backward: bool,
+    families: Sequence[Family] = (),
 ) -> StatesStep | None:
     """Return all states within a budget, or None.
 
@@ -45,23 +52,27 @@ def list_states(
         `time.monotonic()` after which to give up.
     backward
         Take ops back from the full state instead of running them from the empty one.
+    families
+        Identical blocks: states that differ by such changing places count as one.
 
     Returns
     -------
     StatesStep or None
         None if they are more than `most`, time is up, or an order is within the budget.
     """
-    moves = _Moves(network, budget, backward)
+    layout = Layout(len(network.born), families)
+    moves = _Moves(network, budget, backward, layout)
     root = moves.root()
     root = moves.close(root, root.ready)
     full = (1 << len(network.born)) - 1
-    number = {root.done: 0}
+    key = layout.key
+    number = {key(root.done): 0}
     entries: list[tuple[int, int]] = []
-    open_states = [root]
+    open_states = [(root, 0)]
     while open_states:
         if len(number) > most:
             return None
-        state = open_states.pop()
+        state, parent = open_states.pop()
         if state.done == full:
             return None
         for v in sorted(state.ready):
@@ -70,28 +81,29 @@ def list_states(
             if not moves.fits(state, v):
                 continue
             after = moves.close(moves.make(state, v), moves.beside[v])
-            if after.done not in number:
-                entries.append((number[state.done], v))
-                number[after.done] = len(entries)
-                open_states.append(after)
+            if key(after.done) not in number:
+                entries.append((parent, v))
+                number[key(after.done)] = len(entries)
+                open_states.append((after, len(entries)))
     return StatesStep(backward, tuple(entries))
 
 
 class _Moves:
     """Which ops may move, and what that changes."""
 
-    def __init__(self, network: Network, budget: int, backward: bool) -> None:
+    def __init__(self, network: Network, budget: int, backward: bool, layout: Layout) -> None:
         self.network, self.budget, self.backward = network, budget, backward
         ahead, self.order = network.pred, network.succ
         if backward:
             ahead, self.order = network.succ, network.pred
-        self.needs = [_mask(row) for row in ahead]
+        self.bit, mask = layout.bit, layout.mask
+        self.needs = [mask(set(row)) for row in ahead]
         self.held: list[list[tuple[int, int]]] = [[] for _ in network.born]
         for b, users in network.users.items():
             for v in users:
-                self.held[v].append((_mask(users), network.size[b]))
+                self.held[v].append((mask(set(users)), network.size[b]))
         self.overwrites: dict[int, list[tuple[int, Pair]]] = {
-            v: [(_mask(network.others(v, pair[1])), pair) for pair in pairs]
+            v: [(mask(network.others(v, pair[1])), pair) for pair in pairs]
             for v, pairs in network.pairs.items()
         }
         self.worth: dict[tuple[Pair, ...], int] = {}
@@ -111,7 +123,7 @@ class _Moves:
 
     def missing(self, state: _State, v: int) -> int:
         """Ops that have not ended when `v` ends; others may be among them that do not matter."""
-        return state.done if self.backward else ~(state.done | 1 << v)
+        return state.done if self.backward else ~(state.done | self.bit[v])
 
     def saved(self, state: _State, v: int) -> int:
         """Bytes that `v` can write into inputs."""
@@ -130,7 +142,7 @@ class _Moves:
         return over <= 0 or (v in self.overwrites and over <= self.saved(state, v))
 
     def make(self, state: _State, v: int) -> _State:
-        done = state.done | 1 << v
+        done = state.done | self.bit[v]
         change = self.network.born[v] - self.freed(state, v)
         fresh = [w for w in self.order[v] if not self.needs[w] & ~done]
         live = state.live - change if self.backward else state.live + change
@@ -157,7 +169,3 @@ class _Moves:
             else:
                 state.blocked |= {v}
         return state
-
-
-def _mask(ops: Iterable[int]) -> int:
-    return sum(1 << v for v in set(ops))

@@ -6,6 +6,7 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -15,11 +16,17 @@ from optsched.certificate.facts import TooLongError, UnshownError, list_steps
 from optsched.certificate.flow import Network
 from optsched.certificate.states import list_states
 from optsched.certificate.tree import Tree
+from optsched.check_blocks import check_blocks
 from optsched.check_certificate import check_certificate
+from optsched.check_network import Network as CheckedNetwork
+from optsched.errors import PlanError
 from optsched.graph import Graph
-from optsched.ordering.problem import OutOfTimeError
+from optsched.liveness import timeline
+from optsched.ordering.model import build_net
+from optsched.ordering.problem import Family, OutOfTimeError, Problem
 from optsched.ordering.split import MOST_OPS
-from optsched.proof import Certificate, OrderStep, StatesStep, Step
+from optsched.ordering.symmetry import line_up
+from optsched.proof import BlocksStep, Certificate, OrderStep, Step
 
 FEW_STATES = 2_000
 """So many states are listed before precedences are looked for that would make them fewer."""
@@ -142,41 +149,94 @@ def _show_less(
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """Looks for steps that refute a budget."""
+    """Looks for steps that refute a budget; those that say what is identical are the first."""
 
     graph: Graph
     order: IntArray
     budget: int
     deadline: float | None
+    blocks: tuple[BlocksStep, ...] = ()
 
     def tries(self, most_states: int, most_cases: int) -> Iterator[Sequence[Step] | None]:
         """Try one way after the other, the cheapest first."""
-        precedences = yield from self.cheap_tries(min(FEW_STATES, most_states))
-        tree = self.tree(most_cases)
-        yield self.cases(tree, min(FEW_CASES, most_cases))
-        network = Network(self.graph)
-        for step in precedences:
-            network.add(step.first, step.second)
-        listed = self.states(network, most_states)
-        yield None if listed is None else (*precedences, *listed)
-        yield self.cases(tree, most_cases)
+        few, search = min(FEW_STATES, most_states), self
+        precedences = yield from self.cheap_tries(few)
+        together = self.with_blocks()
+        if together.blocks:
+            yield together.states(few)
+            search = together.in_line()
+            precedences = yield from search.cheap_tries(few)
+        tree = search.tree(most_cases)
+        yield search.cases(tree, min(FEW_CASES, most_cases))
+        if together.blocks:
+            yield together.states(most_states)
+        yield search.states(most_states, precedences)
+        yield search.cases(tree, most_cases)
 
     def cheap_tries(
         self, most_states: int
     ) -> Generator[Sequence[Step] | None, None, Sequence[OrderStep]]:
         """List few states, then look at ops and sets; return the precedences these led to."""
-        yield self.states(Network(self.graph), most_states)
+        yield self.states(most_states)
         precedences, steps = refute(self.graph, self.order, self.budget, self.deadline)
-        yield steps
+        yield None if steps is None else (*self.blocks, *steps)
         return precedences
 
-    def states(self, network: Network, most: int) -> tuple[StatesStep] | None:
-        """List the states from one end: the one that has few, else the back: usually fewer."""
+    def with_blocks(self) -> _Search:
+        """The same with the identical blocks of the graph.
+
+        To a search less may be different than to the checker: what an op saves in any case, say.
+        """
+        network, blocks = CheckedNetwork(self.graph), []
+        for family in self.problem().families(wanted=True):
+            first, *others = (tuple(row) for row in family.rows.tolist())
+            same = [first]
+            for row in others:
+                with suppress(PlanError):
+                    check_blocks(network, (first, row), None)
+                    same.append(row)
+            if len(same) > 1:
+                blocks.append(BlocksStep(tuple(same), None))
+        return replace(self, blocks=tuple(blocks))
+
+    def in_line(self) -> _Search:
+        """The same with the blocks in line; what that adds to the graph follows from the blocks."""
+        graph, families = self.graph, [Family(np.array(step.rows)) for step in self.blocks]
+        during = np.empty(len(self.order), np.int64)
+        during[self.order] = timeline(graph, self.order).running
+        lined = line_up(self.problem(), families, during)
+        ops, blocks = list(graph.ops), []
+        for step, family in zip(self.blocks, lined.families, strict=True):
+            assert family.line is not None
+            blocks.append(replace(step, line=family.line))
+            for u, v in pairwise(family.rows[:, family.line].tolist()):
+                ops[v] = replace(ops[v], control=(*ops[v].control, u))
+        order = np.array(lined.lead(self.order.tolist()), np.int64)
+        return replace(
+            self, graph=replace(graph, ops=tuple(ops)), order=order, blocks=tuple(blocks)
+        )
+
+    def problem(self) -> Problem:
+        """The graph as a search has it."""
+        net = build_net(self.graph.arrays)
+        return Problem(net, self.graph.arrays.initial, deadline=self.deadline)
+
+    def states(self, most: int, precedences: Sequence[OrderStep] = ()) -> list[Step] | None:
+        """List the states from one end: the one that has few, else the back: usually fewer.
+
+        Precedences may tell blocks apart: with any, no states count as one.
+        """
+        network = Network(self.graph)
+        for step in precedences:
+            network.add(step.first, step.second)
+        families = [] if precedences else [(step.rows, step.line) for step in self.blocks]
         tries = [(few, backward) for few in (most // 50, most) for backward in (True, False)]
         for few, backward in tries:
-            found = list_states(network, self.budget, few, self.deadline, backward=backward)
+            found = list_states(
+                network, self.budget, few, self.deadline, backward=backward, families=families
+            )
             if found is not None:
-                return (found,)
+                return [*self.blocks, *precedences, found]
         return None
 
     def tree(self, most: int) -> Tree | None:
@@ -192,7 +252,10 @@ class _Search:
         """Go on with a tree; its steps if it refutes the budget."""
         try:
             why = None if tree is None else tree.run(most)
-            return None if why is None else list_steps(self.graph, self.budget, why, MOST_STEPS)
+            if why is None:
+                return None
+            steps = list_steps(self.graph, self.budget, why, MOST_STEPS)
+            return [*self.blocks, *steps]
         except UnshownError:
             return None
 

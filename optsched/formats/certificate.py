@@ -18,6 +18,7 @@ from optsched.formats.source import decode_text, errors_named, label_of, parse_j
 from optsched.formats.source import write_bytes as _write_bytes
 from optsched.graph import IN_PLACE, Graph
 from optsched.proof import (
+    BlocksStep,
     Cases,
     Certificate,
     End,
@@ -48,6 +49,7 @@ _STEP_KEYS: dict[str, set[str]] = {
     "last": {"ops", "flows"},
     "first": {"ops", "flows"},
     "states": {"backward", "states"},
+    "blocks": {"rows", "line"},
 }
 
 
@@ -113,22 +115,26 @@ def _step_document(step: Step, op: _Table, buffer: _Table) -> dict[str, Any]:
 
     match step:
         case EndStep():
-            return {"kind": str(step.at)}
+            body: dict[str, Any] = {"kind": str(step.at)}
         case OpStep():
-            return {"kind": "op", "op": op(step.op), **flow_rows(step.flow)}
+            body = {"kind": "op", "op": op(step.op), **flow_rows(step.flow)}
         case OrderStep():
             first, second, at = op(step.first), op(step.second), op(step.at)
             head = {"kind": "precedence", "first": first, "second": second, "at": at}
-            return {**head, **flow_rows(step.flow)}
+            body = {**head, **flow_rows(step.flow)}
         case SupposeStep():
-            return {"kind": "suppose", "first": op(step.first), "second": op(step.second)}
+            body = {"kind": "suppose", "first": op(step.first), "second": op(step.second)}
         case SetStep():
             ops = [op(v) for v in step.ops]
             flows = [{"op": op(v), **flow_rows(flow)} for v, flow in step.flows]
-            return {"kind": "last" if step.last else "first", "ops": ops, "flows": flows}
+            body = {"kind": "last" if step.last else "first", "ops": ops, "flows": flows}
         case StatesStep():
-            head = {"kind": "states", "backward": step.backward}
-            return {**head, "states": [[k, op(v)] for k, v in step.states]}
+            states = [[k, op(v)] for k, v in step.states]
+            body = {"kind": "states", "backward": step.backward, "states": states}
+        case BlocksStep():
+            body = {"kind": "blocks", "rows": [[op(v) for v in row] for row in step.rows]}
+            body |= {} if step.line is None else {"line": step.line}
+    return body
 
 
 def read_certificate_document(graph: Graph, document: object) -> Certificate:
@@ -208,8 +214,8 @@ def _read_step(record: Record, ids: _Ids) -> Step:
         return OrderStep(first, second, at, ids.forced(record))
     if kind == "suppose":
         return SupposeStep(*(ids.op(record.count(key), where) for key in ("first", "second")))
-    if kind == "states":
-        return StatesStep(record.flag("backward"), _read_states(record, ids))
+    if kind in ("states", "blocks"):
+        return _read_states(record, ids) if kind == "states" else _read_blocks(record, ids)
     flows = []
     for number, value in enumerate(record.items("flows")):
         row = Record(value, f"{where}, flow {number}")
@@ -219,13 +225,21 @@ def _read_step(record: Record, ids: _Ids) -> Step:
     return SetStep(kind == "last", ops, tuple(flows))
 
 
-def _read_states(record: Record, ids: _Ids) -> tuple[tuple[int, int], ...]:
-    rows = record.items("states")
+def _read_blocks(record: Record, ids: _Ids) -> BlocksStep:
+    rows, where = record.items("rows"), f"{record.where}, rows"
+    if not all(isinstance(row, list) for row in rows):
+        raise FormatError(f"{where}: expected lists of ops")
+    line = record.count("line") if record.has("line") else None
+    return BlocksStep(tuple(tuple(ids.op(value, where) for value in row) for row in rows), line)
+
+
+def _read_states(record: Record, ids: _Ids) -> StatesStep:
     where = f"{record.where}, states"
-    return tuple(
+    states = tuple(
         (_place(parent, number + 1, f"{where}: parent"), ids.op(op, where))
-        for number, (parent, op) in enumerate(_row(row, 2, where) for row in rows)
+        for number, (parent, op) in enumerate(_row(row, 2, where) for row in record.items("states"))
     )
+    return StatesStep(record.flag("backward"), states)
 
 
 def _read_rows(

@@ -111,13 +111,18 @@ def line_up(problem: Problem, families: Sequence[Family], during: IntArray) -> L
     net, lined = problem.net, []
     for rows in (family.rows for family in families):
         problem.check_time()
-        ordered = np.zeros(len(rows[0]), np.int64)
-        for i, v in enumerate(rows[0].tolist()):
-            before, after = problem.pick(around)(problem.net, v)
-            ordered[i] = np.count_nonzero(before[rows[0]] | after[rows[0]])
-        line = int(np.lexsort((during[rows].max(axis=0), ordered))[-1])
+        line = pick_line(problem, rows, during)
         net = with_edges(net, rows[:-1, line], rows[1:, line])
         lined.append(Family(rows, line))
     made = replace(problem, net=net, priority=during)
     made.tell_families(lined)
     return Lined(made, tuple(lined))
+
+
+def pick_line(problem: Problem, rows: IntArray, during: IntArray) -> int:
+    """The column of ops that blocks are to pass in line."""
+    ordered = np.zeros(len(rows[0]), np.int64)
+    for i, v in enumerate(rows[0].tolist()):
+        before, after = problem.pick(around)(problem.net, v)
+        ordered[i] = np.count_nonzero(before[rows[0]] | after[rows[0]])
+    return int(np.lexsort((during[rows].max(axis=0), ordered))[-1])
