@@ -1,0 +1,1 @@
+"""How long the first run waits for compiled code."""

@@ -1,0 +1,77 @@
+"""How long commands take with an empty cache of compiled code, and with a full one.
+
+    python -m experiments.cold_start [--runs 3] [--write]
+
+Every run is a process of its own; the median is shown. Nothing else should run meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from experiments.ordering_families.generate import training
+from experiments.tables import markdown, replace_table
+from optsched.formats import write_graph
+
+HEAD = ("command", "cache", "seconds", "seconds of the processor", "kernels")
+LAYERS = (8, 1_400)
+"""Of a training step that no kernel is worth compiling for, and of one of 5,000 ops."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=3, help="of each command")
+    parser.add_argument("--write", action="store_true", help="put the table into the README")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        table = markdown(HEAD, measure(Path(folder), args.runs))
+    print(table, end="")
+    if args.write:
+        replace_table(Path(__file__).with_name("README.md"), "cold_start", table)
+    return 0
+
+
+def measure(folder: Path, runs: int) -> list[tuple[str, ...]]:
+    """Measure all commands; graphs and caches are put into a folder."""
+    commands = {"warmup": ("warmup",)}
+    for layers in LAYERS:
+        graph = training(layers, 1)
+        write_graph(folder / f"{layers}.json", graph)
+        commands[f"solve, {len(graph.ops):,} ops"] = ("solve", str(folder / f"{layers}.json"))
+    rows = []
+    for cache in ("empty", "full"):
+        for name, command in commands.items():
+            seen = []
+            for turn in range(runs):
+                code = folder / (cache if cache == "full" else f"{command[-1]}_{turn}")
+                seen.append(run(command, code))
+            wall, processor = (statistics.median(column) for column in zip(*seen, strict=True))
+            kernels = len(list(code.rglob("*.nbi")))
+            rows.append((name, cache, f"{wall:.2f}", f"{processor:.2f}", str(kernels)))
+        run(commands["warmup"], folder / "full")
+    return rows
+
+
+def run(command: tuple[str, ...], cache: Path) -> tuple[float, float]:
+    """Seconds of the wall clock and, processes that it starts included, of the processor."""
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run(
+        (sys.executable, "-m", "optsched", *command),
+        check=True,
+        capture_output=True,
+        env={**os.environ, "NUMBA_CACHE_DIR": str(cache)},
+    )
+    wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+if __name__ == "__main__":
+    sys.exit(main())
