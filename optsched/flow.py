@@ -87,23 +87,43 @@ class Bench(NamedTuple):
         Shape `(nodes,)`: the nodes met.
     path
         Shape `(nodes + 1,)`: arcs.
+    log, logged
+        Arcs that something was sent along, as far as there is room; shape `(1,)`: how many, or -1
+        if there was no room for all.
     """
 
     level: IntArray
     current: IntArray
     queue: IntArray
     path: IntArray
+    log: IntArray
+    logged: IntArray
 
 
 @inner
-def make_bench(nodes: Int) -> Bench:
-    """Return a bench for networks of so many nodes."""
+def make_bench(nodes: Int, log: Int) -> Bench:
+    """Return a bench for networks of so many nodes, with room for so many arcs in its log."""
     return Bench(
         np.full(nodes, -1, np.int64),
         np.empty(nodes, np.int64),
         np.empty(nodes, np.int64),
         np.empty(nodes + 1, np.int64),
+        np.empty(log, np.int64),
+        np.zeros(1, np.int64),
     )
+
+
+@inner
+def take_back(arcs: Arcs, bench: Bench, before: IntArray) -> None:
+    """Undo all that was sent since the log was empty, `before` being the rooms then."""
+    if bench.logged[0] < 0:
+        for e in range(len(before)):
+            arcs.room[e] = before[e]
+    for k in range(bench.logged[0]):
+        e = bench.log[k]
+        arcs.room[e] = before[e]
+        arcs.room[e ^ 1] = before[e ^ 1]
+    bench.logged[0] = 0
 
 
 @inner
@@ -137,6 +157,18 @@ def find_levels(arcs: Arcs, bench: Bench, start: Int, goal: Int, backwards: Int)
 
 
 @inner
+def note_arcs(bench: Bench, depth: Int) -> None:
+    """Add a path of so many arcs to the log."""
+    noted = bench.logged[0]
+    if noted < 0 or noted + depth > len(bench.log):
+        bench.logged[0] = -1
+        return
+    for k in range(depth):
+        bench.log[noted + k] = bench.path[k]
+    bench.logged[0] = noted + depth
+
+
+@inner
 def push_blocking(arcs: Arcs, bench: Bench, source: Int, sink: Int, step: Int) -> Int:
     """Send along shortest paths until each has a full arc; return how much was sent.
 
@@ -157,6 +189,7 @@ def push_blocking(arcs: Arcs, bench: Bench, source: Int, sink: Int, step: Int) -
                 arcs.room[path[k]] -= amount
                 arcs.room[path[k] ^ 1] += amount
             sent += amount
+            note_arcs(bench, depth)
             depth = tight
             node = arcs.head[path[tight] ^ 1]
         e = current[node]
@@ -215,7 +248,8 @@ def max_flow(arcs: Arcs, source: Int, sink: Int, enough: Int) -> Int:
     int
         Units sent.
     """
-    return send(arcs, make_bench(len(arcs.first)), source, sink, enough, np.int64(1))
+    bench = make_bench(len(arcs.first), np.int64(0))
+    return send(arcs, bench, source, sink, enough, np.int64(1))
 
 
 @kernel

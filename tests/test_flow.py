@@ -16,6 +16,7 @@ from optsched.flow import (
     mark_side,
     max_flow,
     send,
+    take_back,
 )
 
 Network = Sequence[tuple[int, int, int]]
@@ -81,7 +82,7 @@ def test_a_largest_flow_is_the_least_cut(form: str, most: int) -> None:
 @pytest.mark.parametrize("from_sink", [0, 1])
 def test_a_bench_serves_many_flows_from_either_end(from_sink: int) -> None:
     rng = np.random.default_rng(5)
-    bench = make_bench(9)
+    bench = make_bench(9, 0)
     for _ in range(300):
         nodes, network = random_network(rng, 1_000)
         arcs = arcs_of(nodes, network)
@@ -99,11 +100,28 @@ def test_it_ends_once_more_than_enough_is_sent(from_sink: int) -> None:
         nodes, network = random_network(rng, 1_000)
         most, enough = least_cut(nodes, network), int(rng.integers(-1, 8))
         arcs = arcs_of(nodes, network)
-        sent = int(send(arcs, make_bench(nodes), 0, nodes - 1, enough, from_sink))
+        sent = int(send(arcs, make_bench(nodes, 0), 0, nodes - 1, enough, from_sink))
         check_residual(nodes, network, arcs, sent)
         assert sent > enough or sent == most
         short += sent < most
     assert short > 10
+
+
+@pytest.mark.parametrize("room", [0, 4, 1_000])
+def test_what_was_sent_is_taken_back(room: int) -> None:
+    rng = np.random.default_rng(7)
+    outgrown = 0
+    for _ in range(200):
+        nodes, network = random_network(rng, 1_000)
+        arcs, bench = arcs_of(nodes, network), make_bench(nodes, room)
+        before = arcs.room.copy()
+        for source, sink in ((0, nodes - 1), (nodes - 1, 0)):
+            send(arcs, bench, source, sink, UNBOUNDED, 0)
+            outgrown += int(bench.logged[0] < 0)
+            take_back(arcs, bench, before)
+            assert (arcs.room == before).all()
+            assert bench.logged[0] == 0
+    assert (outgrown > 0) == (room < 1_000)
 
 
 def test_arcs_without_capacity_stay_so() -> None:

@@ -6,7 +6,16 @@ import numpy as np
 import numpy.typing as npt
 
 from optsched.arrays import IntArray
-from optsched.flow import UNBOUNDED, Arcs, Int, make_bench, mark_side, max_flow, send
+from optsched.flow import (
+    UNBOUNDED,
+    Arcs,
+    Int,
+    make_bench,
+    mark_side,
+    max_flow,
+    send,
+    take_back,
+)
 from optsched.jit import inner, kernel
 from optsched.ordering.kernels.cut import (
     MOST_CASES,
@@ -57,26 +66,6 @@ def require_above(net: Net, above: Matrix, way: Int, op: Int, before: Flags) -> 
 
 
 @inner
-def spread(
-    ptr: IntArray, idx: IntArray, start: Int, loose: Flags, forced: Sides, side: Int
-) -> None:
-    """Force `start`, and all that it reaches over adjacency rows among `loose`, to a side."""
-    stack = np.empty(len(loose), np.int64)
-    stack[0] = start
-    forced[start] = side
-    count = 1
-    while count > 0:
-        count -= 1
-        v = stack[count]
-        for k in range(ptr[v], ptr[v + 1]):
-            w = idx[k]
-            if loose[w] and forced[w] != side:
-                forced[w] = side
-                stack[count] = w
-                count += 1
-
-
-@inner
 def turn(arcs: Arcs) -> Arcs:
     """Return the residual network with all arcs the other way round."""
     room = np.empty_like(arcs.room)
@@ -114,37 +103,39 @@ def try_side(
     while e >= 0:
         arcs.room[e ^ 1] = 0
         e = arcs.following[e]
-    at_first, bench = arcs.room.copy(), make_bench(len(arcs.first))
-    changed = False
+    nodes = len(arcs.first)
+    at_first, bench = arcs.room.copy(), make_bench(nodes, nodes)
+    reached = ~loose
     # What may be late may have all that follows it late: the first of these are tried first, if ops
     # are numbered in some order, and of those that may be early the last.
     for k in range(count):
         i = np.int64(count - 1 - k if wants_early else k)
         u = free[i]
-        if forced[u] != FREE or (early[i] if wants_early else late[i]):
+        if forced[u] != FREE or reached[u] or (early[i] if wants_early else late[i]):
             continue
         if tests == 0:
             break
-        if changed:
-            for j in range(len(at_first)):
-                arcs.room[j] = at_first[j]
+        take_back(arcs, bench, at_first)
         sent = send(arcs, bench, i, goal, most, np.int64(0))
-        changed = sent > 0
         if sent <= most:
             far = goal if wants_early else i
             note_sides(arcs, far, cut.sink, np.int64(wants_early), late, early)
             tests = tests - 1
-        elif len(above) == 0 and wants_early:
-            spread(net.succ_ptr, net.succ, u, loose, forced, np.int64(AFTER))
+            continue
+        reached[u] = True
+        if len(above) == 0 and wants_early:
+            mark_reach(net.succ_ptr, net.succ, u, reached)
         elif len(above) == 0:
-            spread(net.pred_ptr, net.pred, u, loose, forced, np.int64(BEFORE))
+            mark_reach(net.pred_ptr, net.pred, u, reached)
         else:
             for j in range(count):
                 w = free[j]
-                if wants_early and (w == u or above[w, u]):
-                    forced[w] = AFTER
-                elif not wants_early and (w == u or above[u, w]):
-                    forced[w] = BEFORE
+                if above[w, u] if wants_early else above[u, w]:
+                    reached[w] = True
+    for k in range(count):
+        u = free[k]
+        if reached[u]:
+            forced[u] = AFTER if wants_early else BEFORE
 
 
 @inner
