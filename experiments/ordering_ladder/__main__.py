@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
+from experiments.ordering_families.copies import branches, microbatches
 from experiments.ordering_families.generate import checkpointed, random_wiring, training
 from experiments.ordering_families.shapes import layered, series_parallel, unet
 from experiments.ordering_families.stacks import experts, recurrent, transformer
@@ -38,6 +39,8 @@ FAMILIES: dict[str, tuple[int, Callable[[int], Graph]]] = {
     "experts": (8, experts),
     "recurrent": (16, recurrent),
     "checkpointed": (12, checkpointed),
+    "micro-batches": (2, lambda count: microbatches(count, 16)),
+    "branches": (2, lambda count: branches(count, 20, 1)),
     "U-Net training": (6, lambda depth: unet(depth, train=True)),
     "series-parallel": (256, lambda ops: series_parallel(ops, 0)),
     "layered": (32, lambda layers: layered(layers, 0)),

@@ -24,6 +24,7 @@ from dataclasses import fields, replace
 from itertools import chain
 from pathlib import Path
 
+from experiments.ordering_families.copies import branches, microbatches
 from experiments.ordering_families.generate import checkpointed, random_wiring, training
 from experiments.ordering_families.shapes import layered, series_parallel
 from experiments.ordering_families.stacks import experts, recurrent
@@ -57,8 +58,11 @@ FAMILIES: tuple[Callable[[], Graph], ...] = (
     lambda: layered(512, 0),
     lambda: random_wiring(64, 0),
     lambda: random_wiring(64, 0, unit=False),
+    lambda: microbatches(4, 8),
+    lambda: microbatches(8, 8),
+    lambda: branches(8, 20, 1),
 )
-"""Generated graphs, one per family."""
+"""Generated graphs, of each family one or a few."""
 FEW = 300
 """Graphs on which all rules together store fewer states tell little of any one rule."""
 

@@ -232,9 +232,7 @@ class _Run:
         self.improve(self.effort // 8)
         self.hire()
         self.narrow()
-        if self.lined is not None:
-            # What blocks make of states and precedences is worth more than trees.
-            self.search(self.effort * EFFORT_GROWTH**2)
+        self.search_blocks()
         self.step = max(1, (self.peak - self.bound) // FIRST_STEP)
         while self.bound < self.peak and self.effort < MOST_STATES:
             self.meet()
@@ -246,8 +244,7 @@ class _Run:
             else:
                 self.settle()
                 self.effort *= TREE_GROWTH
-                if self.lined is not None:
-                    self.search(self.effort)
+                self.search_blocks()
         return StopReason.PROVED if self.bound >= self.peak else StopReason.EXHAUSTED
 
     def hire(self) -> None:
@@ -372,6 +369,11 @@ class _Run:
         self.search_in(self.problem, states, list)
         if self.lined is not None:
             self.search_in(self.lined.problem, states, self.lined.lead)
+
+    def search_blocks(self) -> None:
+        """Search states where there are blocks; as long as a tree is looked at, or longer."""
+        if self.lined is not None:
+            self.search(self.effort * EFFORT_GROWTH**2)
 
     def search_in(
         self, problem: Problem, states: int, lead: Callable[[Sequence[int]], list[int]]

@@ -27,7 +27,7 @@ R = TypeVar("R")
 TWIN_OPS = 60
 """Problems of up to so many ops are searched by the Python twin while numba is not loaded."""
 
-MOST_OPS = 50_000
+MOST_OPS = 100_000
 """In larger problems identical blocks are not looked for: that would take seconds."""
 
 

@@ -62,7 +62,9 @@ def make_keys(families: Sequence[Family], codes: IntArray, goal: npt.NDArray[np.
                 codes[:, row[family.line]] ^= own
                 salt[:, at] ^= own
             at += 1
-    return Keys(codes, block, salt, salt.copy(), np.zeros(count, np.int64))
+    total, same = np.zeros(2, np.int64), np.zeros(count, np.int64)
+    slot = np.zeros(1 << (2 * count).bit_length(), np.int64)
+    return Keys(codes, block, salt, salt.copy(), total, same, slot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +110,14 @@ def line_up(problem: Problem, families: Sequence[Family], during: IntArray) -> L
     during
         Shape `(n,)`: live bytes while each op runs in some good order.
     """
-    net, lined = problem.net, []
+    lined = []
     for rows in (family.rows for family in families):
         problem.check_time()
-        line = pick_line(problem, rows, during)
-        net = with_edges(net, rows[:-1, line], rows[1:, line])
-        lined.append(Family(rows, line))
+        lined.append(Family(rows, pick_line(problem, rows, during)))
+    columns = [family.rows[:, family.line] for family in lined] or [np.zeros(0, np.int64)]
+    first = np.concatenate([column[:-1] for column in columns])
+    second = np.concatenate([column[1:] for column in columns])
+    net = with_edges(problem.net, first, second)
     made = replace(problem, net=net, priority=during)
     made.tell_families(lined)
     return Lined(made, tuple(lined))
@@ -121,6 +125,8 @@ def line_up(problem: Problem, families: Sequence[Family], during: IntArray) -> L
 
 def pick_line(problem: Problem, rows: IntArray, during: IntArray) -> int:
     """The column of ops that blocks are to pass in line."""
+    if len(rows[0]) == 1:
+        return 0
     ordered = np.zeros(len(rows[0]), np.int64)
     for i, v in enumerate(rows[0].tolist()):
         before, after = problem.pick(around)(problem.net, v)

@@ -39,15 +39,21 @@ class Keys(NamedTuple):
         Shape `(2, blocks)`: what blocks begin with: equal for those that may change places.
     part
         Shape `(2, blocks)`: the same with the codes of all that is placed.
+    total
+        Shape `(2,)`: sums of the parts, mixed.
     same
         Shape `(blocks,)`: 1 if an earlier block is as far, and may change places with it; or 0.
+    slot
+        Open addressing: a block by its part, or -1.
     """
 
     codes: IntArray
     block: IntArray
     salt: IntArray
     part: IntArray
+    total: IntArray
     same: IntArray
+    slot: IntArray
 
 
 @inner
@@ -65,25 +71,40 @@ def take_stock(state: State, forward: bool, keys: Keys) -> tuple[Int, Int]:
 
     Placed is all that the state has, or lacks if it is to shrink: not by this search alone.
     """
-    codes, block, part = keys.codes, keys.block, keys.part
-    for h in range(2):
-        for j in range(part.shape[1]):
-            part[h, j] = keys.salt[h, j]
+    codes, block, part, slot = keys.codes, keys.block, keys.part, keys.slot
+    for j in range(len(keys.same)):
+        part[LOW, j], part[HIGH, j] = keys.salt[LOW, j], keys.salt[HIGH, j]
     low, high = np.int64(0), np.int64(0)
     for v in range(len(block)):
         if state.done[v] == forward:
             if block[v] >= 0:
-                turn_part(keys, np.int64(v))
+                turn_part(keys, v)
             else:
                 low ^= codes[LOW, v]
                 high ^= codes[HIGH, v]
-    for j in range(part.shape[1]):
+    keys.total[LOW] = keys.total[HIGH] = 0
+    for i in range(len(slot)):
+        slot[i] = -1
+    for j in range(len(keys.same)):
+        count_part(keys, np.int64(j), 1)
         keys.same[j] = 0
-        for i in range(j):
+        at = part[LOW, j] & (len(slot) - 1)
+        while slot[at] >= 0:
+            i = slot[at]
             if part[LOW, i] == part[LOW, j] and part[HIGH, i] == part[HIGH, j]:
                 keys.same[j] = 1
                 break
+            at = (at + 1) & (len(slot) - 1)
+        if slot[at] < 0:
+            slot[at] = j
     return low, high
+
+
+@inner
+def count_part(keys: Keys, j: Int, sign: Int) -> None:
+    """Add the part of a block to the sums, or take it out."""
+    for h in range(2):
+        keys.total[h] = (keys.total[h] + sign * mixed(keys.part[h, j])) & HASH
 
 
 @inner
@@ -95,25 +116,28 @@ def add_moves(
     `hashes` are those of the ops placed so far that are in no block.
     """
     low, high = hashes
-    blocks = len(keys.same)
-    for k in range(first, end):
-        v = moves[k]
-        if blocks > 0 and keys.block[v] >= 0:
-            turn_part(keys, v)
-        else:
-            low ^= keys.codes[LOW, v]
-            high ^= keys.codes[HIGH, v]
-    if blocks == 0:
+    if len(keys.same) == 0:
+        for k in range(first, end):
+            low ^= keys.codes[LOW, moves[k]]
+            high ^= keys.codes[HIGH, moves[k]]
         return low, high
-    low_sum, high_sum = np.int64(0), np.int64(0)
-    for j in range(blocks):
-        low_sum = (low_sum + mixed(keys.part[LOW, j])) & HASH
-        high_sum = (high_sum + mixed(keys.part[HIGH, j])) & HASH
+    low_total, high_total = keys.total[LOW], keys.total[HIGH]
     for k in range(first, end):
         v = moves[k]
         if keys.block[v] >= 0:
+            count_part(keys, keys.block[v], -1)
             turn_part(keys, v)
-    return low ^ low_sum, high ^ high_sum
+            count_part(keys, keys.block[v], 1)
+        else:
+            low ^= keys.codes[LOW, v]
+            high ^= keys.codes[HIGH, v]
+    low ^= keys.total[LOW]
+    high ^= keys.total[HIGH]
+    for k in range(first, end):
+        if keys.block[moves[k]] >= 0:
+            turn_part(keys, moves[k])
+    keys.total[LOW], keys.total[HIGH] = low_total, high_total
+    return low, high
 
 
 @inner
