@@ -1,13 +1,15 @@
 """Time to proof on generated graphs: training steps, checkpointed ones, random wiring.
 
-python -m experiments.ordering_families [--seconds 60] [--largest] [--workers 2]
+python -m experiments.ordering_families [--seconds 60] [--largest | --blocks] [--workers 2]
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from itertools import product
 
+from experiments.ordering_families.copies import accumulated, branches, microbatches
 from experiments.ordering_families.generate import checkpointed, random_wiring, training
 from experiments.ordering_table.__main__ import HEAD, line, solve_row, warm_up
 from optsched.graph import Graph
@@ -38,19 +40,40 @@ LARGEST: tuple[Callable[[], Graph], ...] = (
     lambda: random_wiring(256, 0),
     lambda: random_wiring(256, 0, unit=False),
 )
+BLOCKS: tuple[Callable[[], Graph], ...] = (
+    lambda: microbatches(4, 8),
+    lambda: microbatches(8, 8),
+    lambda: microbatches(4, 32),
+    lambda: microbatches(8, 32),
+    lambda: microbatches(8, 16),
+    lambda: microbatches(16, 16),
+    lambda: microbatches(32, 16),
+    lambda: accumulated(8, 4),
+    lambda: accumulated(8, 12),
+    lambda: branches(6, 20, 1),
+    lambda: branches(8, 20, 1),
+    lambda: branches(64, 20, 1),
+)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60.0, help="limit per graph")
     parser.add_argument("--largest", action="store_true", help="the largest graphs instead")
+    parser.add_argument(
+        "--blocks",
+        action="store_true",
+        help="graphs of identical blocks instead, each without the rule for these as well",
+    )
     parser.add_argument("--workers", type=int, default=1, help="of the exact part")
     args = parser.parse_args()
     warm_up()
     print("the bound is the closure bound where the peak is proved, else the best bound")
     print(line(HEAD), flush=True)
-    for make in LARGEST if args.largest else USUAL:
-        print(line(solve_row(make(), Rules(), args.seconds, args.workers)), flush=True)
+    graphs = LARGEST if args.largest else BLOCKS if args.blocks else USUAL
+    for make, symmetry in product(graphs, (True, False) if args.blocks else (True,)):
+        rules = Rules(symmetry=symmetry)
+        print(line(solve_row(make(), rules, args.seconds, args.workers)), flush=True)
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from experiments.ordering_families.generate import Tape, block
 from optsched.builder import GraphBuilder
 from optsched.graph import Graph
 
@@ -36,6 +37,26 @@ def microbatches(count: int, layers: int, seed: int = 0) -> Graph:
     for i in range(layers):
         build.op(f"sum{i}", reads=[f"d{j}_{i}" for j in range(count)], writes={f"s{i}": weight[i]})
         build.output(f"s{i}")
+    return build.build()
+
+
+def accumulated(count: int, blocks: int, width: int = 1000) -> Graph:
+    """The same of transformer blocks, with all ops of a block and their weight gradients."""
+    build = GraphBuilder(f"accumulated{count}x{blocks}")
+    weights: list[tuple[str, int]] = []
+    for j in range(count):
+        at, tape = f"x{j}", Tape(build, keep=False)
+        sizes = {at: width}
+        build.input(at, width)
+        for i in range(blocks):
+            at = block(tape, f"{j}.{i}", at, width, sizes)
+        weights = [(name.split(".", 1)[1], size) for name, _, size in tape.records if size]
+        build.op(f"loss{j}", reads=[at], writes={f"grad{j}": width})
+        tape.backward(f"grad{j}", at, sizes, f"x{j}")
+    for name, size in weights:
+        reads = [f"{j}.{name}.dw" for j in range(count)]
+        build.op(f"sum.{name}", reads=reads, writes={f"{name}.sum": size})
+        build.output(f"{name}.sum")
     return build.build()
 
 

@@ -19,10 +19,15 @@ class Tape:
     ----------
     build
         Collects the graph.
+    records
+        Name, inputs and bytes of weight gradient of each op.
+    keep
+        Whether weight gradients are outputs of the graph.
     """
 
     build: GraphBuilder
     records: list[tuple[str, tuple[str, ...], int]] = field(default_factory=list)
+    keep: bool = True
 
     def op(self, name: str, inputs: tuple[str, ...], size: int, weight: int = 0) -> str:
         """Add an op with one output; with `weight` its backward makes a gradient of that size."""
@@ -38,7 +43,8 @@ class Tape:
             saved = dict.fromkeys([gradient, *inputs])
             if weight:
                 self.build.op(f"{name}.dw", reads=saved, writes={f"{name}.dw": weight})
-                self.build.output(f"{name}.dw")
+                if self.keep:
+                    self.build.output(f"{name}.dw")
             for i, source in enumerate(inputs):
                 if source not in sizes:
                     continue

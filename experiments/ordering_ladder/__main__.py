@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from experiments.ordering_families.copies import branches, microbatches
+from experiments.ordering_families.copies import accumulated, branches, microbatches
 from experiments.ordering_families.generate import checkpointed, random_wiring, training
 from experiments.ordering_families.shapes import layered, series_parallel, unet
 from experiments.ordering_families.stacks import experts, recurrent, transformer
@@ -40,6 +40,7 @@ FAMILIES: dict[str, tuple[int, Callable[[int], Graph]]] = {
     "recurrent": (16, recurrent),
     "checkpointed": (12, checkpointed),
     "micro-batches": (2, lambda count: microbatches(count, 16)),
+    "micro-batches of transformers": (1, lambda layers: accumulated(8, layers)),
     "branches": (2, lambda count: branches(count, 20, 1)),
     "U-Net training": (6, lambda depth: unet(depth, train=True)),
     "series-parallel": (256, lambda ops: series_parallel(ops, 0)),

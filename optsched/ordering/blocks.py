@@ -4,7 +4,8 @@ Micro-batches, heads, branches and experts often are copies of one subgraph betw
 Colour refinement gives every op a colour that any symmetry of the net keeps: from its bytes and
 depth, then again and again from the colours around it. An op or a buffer that is alone with its
 colour stays where it is; what else hangs together is a block, and blocks with the same colours are
-candidates. Where a colour occurs more than once in a block, one op of it is told apart in each.
+candidates. Ops of one colour in a block correspond by their numbers; where that is wrong, one op of
+a colour is told apart in each block.
 
 That only proposes. Two blocks are taken for identical if changing their places, with all other ops
 where they are, has been verified to leave the net as it is: bytes, edges, buffers and ways.
@@ -37,7 +38,7 @@ MOST_ROUNDS = 64
 """Rounds of refinement after which colours are taken as they are: they are proposals only."""
 
 MOST_TOLD = 8
-"""Refinements, between which ops are told apart where a colour occurs twice in a block."""
+"""Refinements, between which one op of a colour is told apart in each block."""
 
 MOST_KINDS = 8
 """Blocks of one family that are not identical to each other, after which no other is looked at."""
@@ -50,41 +51,29 @@ def find_blocks(net: Net, check_time: CheckTime = lambda: None) -> list[IntArray
     may change places, and that is verified; blocks of all families are disjoint. Takes a few
     rounds over the net, and for each block a look at all that it touches.
     """
-    found: list[IntArray] = []
-    proposed = _propose(net, check_time)
-    if not proposed:
-        return found
-    sets = _Sets(net)
-    for family in proposed:
-        kinds: list[list[IntArray]] = []
-        for row in family:
-            check_time()
-            for same in kinds:
-                if sets.may_swap(same[0].tolist(), row.tolist()):
-                    same.append(row)
-                    break
-            else:
-                if len(kinds) < MOST_KINDS:
-                    kinds.append([row])
-        found += [np.array(same) for same in kinds if len(same) > 1]
-    return found
-
-
-def _propose(net: Net, check_time: CheckTime) -> list[list[IntArray]]:
-    """Families of what may be identical blocks, their ops in the order of their colours."""
     colour = _first_colours(net)
+    sets: _Sets | None = None
+    kinds: list[list[list[IntArray]]] = []
     for _ in range(MOST_TOLD):
         colour, buffers = _refine(net, colour, check_time)
         families = _group(net, colour, buffers)
-        mixed = [family for family in families if _twice(colour[family[0]]) >= 0]
+        check_time()
+        if families and sets is None:
+            sets = _Sets(net)
+        kinds = [sets.sort_out(family, colour, check_time) for family in families if sets]
+        mixed = [
+            family
+            for family, found in zip(families, kinds, strict=True)
+            if len(found) > 1 and _twice(colour[family[0]]) >= 0
+        ]
         if not mixed:
-            return [[row[np.argsort(colour[row])] for row in family] for family in families]
+            break
         fresh = int(colour.max()) + 1
         for number, family in enumerate(mixed):
             repeated = _twice(colour[family[0]])
             for row in family:
                 colour[row[colour[row] == repeated][0]] = fresh + number
-    return []
+    return [np.array(same) for found in kinds for same in found if len(same) > 1]
 
 
 def _mix(values: Hashes, salt: int) -> Hashes:
@@ -208,6 +197,23 @@ class _Sets:
         self.size: list[int] = net.size.tolist()
         self.needs = _sets(net.need_ptr, net.need)
         self.worth: list[int] = net.way.tolist()
+
+    def sort_out(
+        self, family: Sequence[IntArray], colour: IntArray, check_time: CheckTime
+    ) -> list[list[IntArray]]:
+        """Blocks by what they are identical with; ops of one colour correspond by their numbers."""
+        kinds: list[list[IntArray]] = []
+        for block in family:
+            check_time()
+            row = block[np.lexsort((block, colour[block]))]
+            for same in kinds:
+                if self.may_swap(same[0].tolist(), row.tolist()):
+                    same.append(row)
+                    break
+            else:
+                if len(kinds) < MOST_KINDS:
+                    kinds.append([row])
+        return kinds
 
     def may_swap(self, first: Sequence[int], second: Sequence[int]) -> bool:
         """Whether the net stays as it is if two aligned rows of ops change places.

@@ -373,7 +373,7 @@ class _Run:
     def search_blocks(self) -> None:
         """Search states where there are blocks; as long as a tree is looked at, or longer."""
         if self.lined is not None:
-            self.search(self.effort * EFFORT_GROWTH**2)
+            self.search(min(self.effort * EFFORT_GROWTH**2, MOST_STATES))
 
     def search_in(
         self, problem: Problem, states: int, lead: Callable[[Sequence[int]], list[int]]

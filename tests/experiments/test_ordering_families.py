@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from experiments.ordering_families.cells import darts_cell, randwire_cell
-from experiments.ordering_families.copies import branches, microbatches
+from experiments.ordering_families.copies import accumulated, branches, microbatches
 from experiments.ordering_families.shapes import layered, series_parallel, unet
 from experiments.ordering_families.stacks import experts, recurrent, transformer
 from optsched.graph import Graph
@@ -27,6 +27,7 @@ from optsched.ordering import solve_order
         (partial(darts_cell, 1, 1, preprocess=False), 27, 8),
         (partial(transformer, 2), 85, 54_000),
         (partial(microbatches, 3, 4), 43, 571),
+        (partial(accumulated, 4, 2), 352, 69_000),
         (partial(branches, 4, 20, 1), 81, 500),
         (partial(experts, 1), 124, None),
         (partial(recurrent, 4), None, None),

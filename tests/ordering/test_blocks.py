@@ -47,13 +47,25 @@ def test_micro_batches_are_found_op_by_op() -> None:
     assert [rows.shape for rows in find_blocks(small)] == [(5, len(small.net) // 5)]
 
 
-def test_blocks_within_which_ops_look_alike() -> None:
-    # Each block is four equal ops between two: they are told apart, whichever is which.
-    before = [[], *([0] for _ in range(4)), [1, 2, 3, 4]]
-    pred = [[u + 6 * j for u in row] for j in range(3) for row in before]
+@pytest.mark.parametrize(("pairs", "shuffled"), [(20, False), (3, True)])
+def test_blocks_within_which_ops_look_alike(pairs: int, shuffled: bool) -> None:
+    # Each block is a chain of two equal branches of two ops: whichever is which, they are aligned.
+    # If they have numbers at random, ops must be told apart first.
+    before: list[list[int]] = [[]]
+    for _ in range(pairs):
+        at = len(before) - 1
+        before += [[at], [at], [at + 1], [at + 2], [at + 3, at + 4]]
+    count = len(before)
+    pred = [[u + count * j for u in row] for j in range(4) for row in before]
+    if shuffled:
+        number = np.random.default_rng(1).permutation(len(pred)).tolist()
+        place = np.argsort(number).tolist()
+        pred = [[number[u] for u in pred[v]] for v in place]
     ones = np.ones(len(pred), np.int64)
     net = make_net(build_rows(pred), build_rows([]), ones, ones, np.zeros(0, np.int64))
-    assert sorted(find_blocks(net)[0].ravel().tolist()) == list(range(18))
+    (rows,) = find_blocks(net)
+    assert rows.shape == (4, count)
+    assert sorted(rows.ravel().tolist()) == list(range(4 * count))
 
 
 def test_a_block_that_is_not_identical_is_left_out() -> None:
