@@ -7,7 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from optsched.ordering import contract as module
+from optsched.builder import GraphBuilder
+from optsched.ordering import merging
 from optsched.ordering.contract import contract
 from optsched.ordering.model import build_net
 from optsched.ordering.problem import OutOfTimeError
@@ -21,11 +22,11 @@ def test_blocks_of_ops_make_no_difference(merge: bool, monkeypatch: pytest.Monke
     for _ in range(150):
         graph = random_graph(rng, ops=int(rng.integers(1, 25)))
         net = build_net(graph.arrays)
-        monkeypatch.setattr(module, "BLOCK", 1_000)
+        monkeypatch.setattr(merging, "BLOCK", 1_000)
         whole = contract(net, merge=merge)
         dropped += len(net.pred) - len(whole.net.pred)
         for block in (1, 2, 7):
-            monkeypatch.setattr(module, "BLOCK", block)
+            monkeypatch.setattr(merging, "BLOCK", block)
             parts = contract(net, merge=merge)
             assert parts.members == whole.members
             assert all((a == b).all() for a, b in zip(parts.net, whole.net, strict=True))
@@ -50,7 +51,7 @@ def test_without_merging_no_edge_follows_from_others() -> None:
 
 
 def test_contraction_looks_at_the_clock_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PACE", 10)
+    monkeypatch.setattr(merging, "PACE", 10)
     rng = np.random.default_rng(8)
     net = build_net(random_graph(rng, ops=400).arrays)
     looks = 0
@@ -73,3 +74,31 @@ def test_contraction_looks_at_the_clock_all_the_time(monkeypatch: pytest.MonkeyP
 
         with pytest.raises(OutOfTimeError):
             contract(net, check_time=stop)
+
+
+def test_ops_before_a_join_are_looked_at_a_few_times_however_many_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(3)
+    build = GraphBuilder("join")
+    count = 400
+    for i in range(count):
+        made, turned, extra = (int(x) for x in rng.integers(1, [50, 50, 30]))
+        build.op(f"make{i}", writes={f"x{i}": made})
+        build.op(f"turn{i}", reads=[f"x{i}"], writes={f"y{i}": turned}, workspace=extra)
+    build.op("join", reads=[f"y{i}" for i in range(count)], writes={"z": 1}, workspace=20)
+    build.output("z")
+    graph = build.build()
+    looks = 0
+    find_late = merging.Merging.find_late
+
+    def counted(work: merging.Merging, u: int) -> tuple[int, int] | None:
+        nonlocal looks
+        looks += 1
+        return find_late(work, u)
+
+    monkeypatch.setattr(merging.Merging, "find_late", counted)
+    small = contract(build_net(graph.arrays))
+    assert len(small.members) == 1
+    assert sorted(small.members[0]) == list(range(len(graph.ops)))
+    assert looks < 12 * len(graph.ops)

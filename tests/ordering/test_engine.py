@@ -11,9 +11,8 @@ import pytest
 from optsched.builder import GraphBuilder
 from optsched.check import check_order
 from optsched.graph import Graph
-from optsched.ordering import ALL_RULES, OrderOutcome, Rules, engine, solve_order
+from optsched.ordering import ALL_RULES, OrderOutcome, Rules, engine, merging, solve_order
 from optsched.ordering import closure as closure_module
-from optsched.ordering import contract as contract_module
 from optsched.ordering import interval as interval_module
 from optsched.ordering import problem as problem_module
 from optsched.ordering.decide import UNKNOWN, Answer, Decider
@@ -112,7 +111,7 @@ def test_deadline_at_any_look_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> N
     graph = branches(5, 6)
     start = random_order(np.random.default_rng(0), graph)
     optimum = solve_order(graph).peak
-    monkeypatch.setattr(contract_module, "PACE", 8)
+    monkeypatch.setattr(merging, "PACE", 8)
     reasons = set()
     for looks in (*range(1, 40), 60, 100, 10_000):
         # A clock that stands still, and after so many looks at it is past the limit.
