@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from optsched.ordering.closure import ClosureBound, closure_bound
-from optsched.ordering.engine import OrderOutcome, solve_order
 from optsched.ordering.rules import ALL_RULES, Rules, Statistics
+from optsched.ordering.solve import OrderOutcome, solve_order
 from optsched.ordering.witness import ClosureWitness, closure_witness
 
 __all__ = [

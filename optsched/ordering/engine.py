@@ -6,29 +6,27 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from optsched.arrays import IntArray
 from optsched.graph import Graph
-from optsched.interrupt import plain_interrupts
-from optsched.liveness import peak_memory
 from optsched.ordering.anneal import Annealer
 from optsched.ordering.closure import closure_bound
 from optsched.ordering.contract import contract
-from optsched.ordering.cuts import topological
 from optsched.ordering.decide import Answer, Decider, search_all
+from optsched.ordering.known import Known
 from optsched.ordering.model import build_net
 from optsched.ordering.nearby import Nearby
-from optsched.ordering.problem import OutOfTimeError, Problem
+from optsched.ordering.problem import Problem
 from optsched.ordering.relations import TOO_MANY, related
-from optsched.ordering.rules import ALL_RULES, Rules, Statistics
+from optsched.ordering.rules import Rules, Statistics
 from optsched.ordering.sets import set_bound
 from optsched.ordering.sibling import Sibling
 from optsched.ordering.symmetry import Lined, line_up
 from optsched.ordering.windows import Windows
-from optsched.result import Event, Limits, OnEvent, Proof, StopReason
+from optsched.result import Limits, OnEvent, Proof, StopReason
 
 FIRST_EFFORT, EFFORT_GROWTH = 2_048, 4
 """States that each direction may store in the first round; how much more in each later one."""
@@ -58,93 +56,21 @@ NEARBY_OPS = 1_000
 PATIENT_OPS, PATIENT_STATES = 3_000, 12_288
 """With more ops, relations of all take longer than so many states: search among these first."""
 
-NO_LIMITS = Limits()
-
 MOST_STATES = 8_000_000
 """States that one direction may hold: about 1 GB."""
 
 
-@dataclass(frozen=True, slots=True)
-class OrderOutcome:
-    """What is known about the least peak of a graph.
+class Run(Known):
+    """Rounds of search with growing effort.
 
     Parameters
     ----------
-    order
-        The best order found.
-    peak
-        Its peak memory.
-    bound
-        No order has a smaller peak.
-    proof
-        What stands behind the peak if it equals the bound; else None.
-    stop_reason
-        Why the search ended.
-    statistics
-        What it did.
+    graph, warm_start, bound, on_event
+        As :class:`Known` takes them.
+    limits, rules
+        How long to search; what the search may use.
     """
 
-    order: tuple[int, ...]
-    peak: int
-    bound: int
-    proof: Proof | None
-    stop_reason: StopReason
-    statistics: Statistics
-
-
-def solve_order(
-    graph: Graph,
-    *,
-    limits: Limits = NO_LIMITS,
-    warm_start: Sequence[int] | None = None,
-    bound: int = 0,
-    rules: Rules = ALL_RULES,
-    on_event: OnEvent | None = None,
-) -> OrderOutcome:
-    """Find an order of least peak memory, and prove it.
-
-    Parameters
-    ----------
-    graph
-        The graph.
-    limits
-        With one worker and no time limit the answer is a function of the input. With more, two
-        threads share orders and bounds once a first search has failed.
-    warm_start
-        A known order; the better, the sooner the end.
-    bound
-        A known lower bound on the peak of every order (a closure bound: rung L2).
-    rules
-        What the search may use.
-    on_event
-        Told of every better order and bound.
-
-    Returns
-    -------
-    OrderOutcome
-        The best order and bound; on a time limit or an interrupt, as far as they got.
-    """
-    run = _Run(graph, limits, warm_start, bound, rules, on_event)
-    try:
-        try:
-            with plain_interrupts():
-                reason = run.solve()
-        finally:
-            run.dismiss()
-    except OutOfTimeError:
-        reason = StopReason.TIME_LIMIT
-    except KeyboardInterrupt:
-        reason = StopReason.INTERRUPTED
-    if run.bound >= run.peak and reason is not StopReason.INTERRUPTED:
-        reason = StopReason.PROVED
-    run.problem.collect()
-    proof = run.proof if run.peak == run.bound else None
-    return OrderOutcome(
-        tuple(run.order), run.peak, run.bound, proof, reason, run.problem.statistics
-    )
-
-
-class _Run:
     def __init__(
         self,
         graph: Graph,
@@ -154,57 +80,34 @@ class _Run:
         rules: Rules,
         on_event: OnEvent | None,
     ) -> None:
-        self.started = time.monotonic()
-        deadline = None if limits.seconds is None else self.started + limits.seconds
-        self.graph, self.rules, self.on_event = graph, rules, on_event
-        net = build_net(graph.arrays)
-        self.whole = Problem(net, graph.arrays.initial, rules, deadline)
-        self.problem = self.whole
+        started = time.monotonic()
+        deadline = None if limits.seconds is None else started + limits.seconds
+        self.problem = Problem(build_net(graph.arrays), graph.arrays.initial, rules, deadline)
         self.problem.statistics.ops = len(graph.ops)
-        order = topological(net) if warm_start is None else [int(v) for v in warm_start]
-        self.order, self.peak = order, peak_memory(graph, order)
-        self.bound, self.proof = bound, Proof.BOUND
-        self.deadline, self.seed, self.workers = deadline, limits.seed, limits.workers
+        super().__init__(graph, self.problem, warm_start, bound, on_event, started)
+        self.rules, self.deadline = rules, deadline
+        self.seed, self.workers = limits.seed, limits.workers
         self.effort, self.step = FIRST_EFFORT, 1
-        self.other: _Run | None = None
+        self.other: Run | None = None
         self.sibling: Sibling | None = None
         self.windows: Windows | None = None
         self.annealer: Annealer | None = None
         self.decider: Decider | None = None
         self.lined: Lined | None = None
-        self.report("warm start")
 
     def report(self, source: str) -> None:
+        """Tell what is known now; let the other worker end if that is all there is to know."""
         other = self.other
         if other and max(self.bound, other.bound) >= min(self.peak, other.peak):
             other.problem.ended.set()
-        if self.on_event is not None:
-            seconds = time.monotonic() - self.started
-            self.on_event(Event(seconds, self.peak, self.bound, source))
-
-    def raise_bound(self, bound: int, proof: Proof, source: str) -> None:
-        """Take a better bound, rounded up to what a peak can be."""
-        bound = self.whole.round_up(bound)
-        if bound > self.peak:
-            raise RuntimeError(f"{source}: bound {bound} is above the peak {self.peak} of an order")
-        if bound > self.bound:
-            self.bound, self.proof = bound, proof
-            self.report(source)
+        super().report(source)
 
     def take_order(self, order: Sequence[int], source: str) -> None:
         """Take an order of the contracted problem if it is better."""
         self.take_whole(self.small.expand(order), source)
 
-    def take_whole(self, full: list[int], source: str) -> None:
-        """Take an order of the whole problem if it is better."""
-        peak = peak_memory(self.graph, full)
-        if peak < self.bound:
-            raise RuntimeError(f"{source}: an order of peak {peak} is below the bound {self.bound}")
-        if peak < self.peak:
-            self.order, self.peak = full, peak
-            self.report(source)
-
     def solve(self) -> StopReason:
+        """Go through bounds, contractions and rounds until the peak is proved or states run out."""
         found = closure_bound(self.graph, [self.order], deadline=self.deadline)
         self.whole.statistics.flows += found.flows
         self.raise_bound(found.value, Proof.BOUND, "closure bound")
@@ -291,17 +194,6 @@ class _Run:
         if self.bound < self.peak and self.other.decider is not None:
             budget, answer = self.decider.help(self.other.decider, states)
             self.take_answer(answer, budget, "search")
-
-    def meet(self) -> None:
-        """Take what the other worker has found; each changes what is its own only.
-
-        An order is looked at afresh. A bound is a bound, whatever has become of the rest since.
-        """
-        other = self.other
-        if other is not None and other.peak < self.peak:
-            self.take_whole(other.order, "second worker")
-        if other is not None and other.bound > self.bound:
-            self.raise_bound(other.bound, Proof.SEARCH, "second worker")
 
     def dismiss(self) -> None:
         """Let the second worker end, and keep what it found."""
@@ -429,12 +321,14 @@ class _Run:
         self.take_answer(answer, budget, "search")
 
     def take_answer(self, answer: Answer, budget: int, source: str) -> None:
+        """Take what was found out about a budget."""
         if answer.refuted:
             self.raise_bound(budget + 1, Proof.SEARCH, source)
         elif answer.order is not None:
             self.take_order(answer.order, source)
 
     def searched(self, bound: int) -> None:
+        """Take a bound that a search of states has proved."""
         self.raise_bound(bound, Proof.SEARCH, "search")
 
     def anneal(self, states: int) -> None:

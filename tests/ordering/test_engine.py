@@ -176,7 +176,7 @@ def test_no_budget_is_given_the_same_effort_twice(gap: int) -> None:
     build = GraphBuilder("one")
     build.op("v", writes={"x": 1_000})
     build.output("x")
-    run = engine._Run(build.build(), Limits(), None, 1_000 - gap, ALL_RULES, None)
+    run = engine.Run(build.build(), Limits(), None, 1_000 - gap, ALL_RULES, None)
     tried: list[int] = []
 
     def decide(budget: int, *_: object) -> Answer:

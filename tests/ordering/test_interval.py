@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optsched.ordering.engine import solve_order
 from optsched.ordering.interval import FIRST_ROOM, Search
 from optsched.ordering.kernels.arena import STATE_BYTES, make_arena
 from optsched.ordering.kernels.state import READY
 from optsched.ordering.model import build_net
 from optsched.ordering.problem import Problem
 from optsched.ordering.rules import Rules
+from optsched.ordering.solve import solve_order
 from tests.generators import random_graph, random_order
 
 

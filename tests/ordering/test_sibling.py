@@ -106,12 +106,12 @@ def test_easy_graphs_hire_nobody(hired: list[str]) -> None:
 
 
 def test_time_limit_ends_both(hired: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def climb(run: engine._Run, states: int) -> None:
+    def climb(run: engine.Run, states: int) -> None:
         assert run.sibling is not None
         time.sleep(0.1)
         raise OutOfTimeError
 
-    monkeypatch.setattr(engine._Run, "climb", climb)
+    monkeypatch.setattr(engine.Run, "climb", climb)
     graph = wired_graph(160, seed=1)
     outcome = solve_order(graph, limits=TWO)
     assert hired
@@ -124,7 +124,7 @@ def test_interrupt_ends_both_and_keeps_what_both_found(
 ) -> None:
     runs = []
 
-    def climb(run: engine._Run, states: int) -> None:
+    def climb(run: engine.Run, states: int) -> None:
         # Wait for something to lose, then be interrupted.
         assert run.other is not None
         runs.append(run)
@@ -133,21 +133,21 @@ def test_interrupt_ends_both_and_keeps_what_both_found(
             time.sleep(0.01)
         raise KeyboardInterrupt
 
-    def seek(run: engine._Run) -> None:
+    def seek(run: engine.Run) -> None:
         while True:
             if runs:
                 run.walk_on()
             run.problem.check_time()
 
-    def walk_on(run: engine._Run) -> None:
+    def walk_on(run: engine.Run) -> None:
         run.annealer.improve(2_048, run.bound)
         run.take_order(run.annealer.order, "annealing")
 
-    monkeypatch.setattr(engine._Run, "climb", climb)
-    monkeypatch.setattr(engine._Run, "seek", seek)
-    monkeypatch.setattr(engine._Run, "walk_on", walk_on, raising=False)
-    monkeypatch.setattr(engine._Run, "anneal", lambda run, states: None)
-    monkeypatch.setattr(engine._Run, "improve", lambda run, states: None)
+    monkeypatch.setattr(engine.Run, "climb", climb)
+    monkeypatch.setattr(engine.Run, "seek", seek)
+    monkeypatch.setattr(engine.Run, "walk_on", walk_on, raising=False)
+    monkeypatch.setattr(engine.Run, "anneal", lambda run, states: None)
+    monkeypatch.setattr(engine.Run, "improve", lambda run, states: None)
     graph = wired_graph(160, seed=1)
     outcome = solve_order(graph, limits=TWO)
     assert hired
@@ -159,14 +159,14 @@ def test_interrupt_ends_both_and_keeps_what_both_found(
 def test_a_gap_that_the_second_closes_ends_the_first(
     monkeypatch: pytest.MonkeyPatch, alone: OrderOutcome
 ) -> None:
-    def climb(run: engine._Run, states: int) -> None:
+    def climb(run: engine.Run, states: int) -> None:
         if run.sibling is None:
             return
         while True:
             run.problem.check_time()
             time.sleep(0.001)
 
-    monkeypatch.setattr(engine._Run, "climb", climb)
+    monkeypatch.setattr(engine.Run, "climb", climb)
     outcome = solve_order(HARD, limits=TWO)
     assert outcome.stop_reason is StopReason.PROVED
     assert outcome.peak == outcome.bound == alone.peak
@@ -176,10 +176,10 @@ def test_a_gap_that_the_second_closes_ends_the_first(
 def test_what_the_second_says_of_an_order_is_not_believed(
     hired: list[str], monkeypatch: pytest.MonkeyPatch, alone: OrderOutcome
 ) -> None:
-    def seek(run: engine._Run) -> None:
+    def seek(run: engine.Run) -> None:
         run.peak = run.bound + 1
 
-    monkeypatch.setattr(engine._Run, "seek", seek)
+    monkeypatch.setattr(engine.Run, "seek", seek)
     events: list[Event] = []
     outcome = solve_order(HARD, limits=Limits(seconds=20.0, workers=2), on_event=events.append)
     assert hired
@@ -189,10 +189,10 @@ def test_what_the_second_says_of_an_order_is_not_believed(
 
 
 def test_a_failure_of_the_second_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    def seek(run: engine._Run) -> None:
+    def seek(run: engine.Run) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(engine._Run, "seek", seek)
+    monkeypatch.setattr(engine.Run, "seek", seek)
     with pytest.raises(ZeroDivisionError):
         solve_order(HARD, limits=TWO)
     assert_alone()

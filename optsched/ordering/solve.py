@@ -1,0 +1,95 @@
+"""Find an order of least peak memory, and prove it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from optsched.graph import Graph
+from optsched.interrupt import plain_interrupts
+from optsched.ordering.engine import Run
+from optsched.ordering.problem import OutOfTimeError
+from optsched.ordering.rules import ALL_RULES, Rules, Statistics
+from optsched.result import Limits, OnEvent, Proof, StopReason
+
+NO_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class OrderOutcome:
+    """What is known about the least peak of a graph.
+
+    Parameters
+    ----------
+    order
+        The best order found.
+    peak
+        Its peak memory.
+    bound
+        No order has a smaller peak.
+    proof
+        What stands behind the peak if it equals the bound; else None.
+    stop_reason
+        Why the search ended.
+    statistics
+        What it did.
+    """
+
+    order: tuple[int, ...]
+    peak: int
+    bound: int
+    proof: Proof | None
+    stop_reason: StopReason
+    statistics: Statistics
+
+
+def solve_order(
+    graph: Graph,
+    *,
+    limits: Limits = NO_LIMITS,
+    warm_start: Sequence[int] | None = None,
+    bound: int = 0,
+    rules: Rules = ALL_RULES,
+    on_event: OnEvent | None = None,
+) -> OrderOutcome:
+    """Find an order of least peak memory, and prove it.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    limits
+        With one worker and no time limit the answer is a function of the input. With more, two
+        threads share orders and bounds once a first search has failed.
+    warm_start
+        A known order; the better, the sooner the end.
+    bound
+        A known lower bound on the peak of every order (a closure bound: rung L2).
+    rules
+        What the search may use.
+    on_event
+        Told of every better order and bound.
+
+    Returns
+    -------
+    OrderOutcome
+        The best order and bound; on a time limit or an interrupt, as far as they got.
+    """
+    run = Run(graph, limits, warm_start, bound, rules, on_event)
+    try:
+        try:
+            with plain_interrupts():
+                reason = run.solve()
+        finally:
+            run.dismiss()
+    except OutOfTimeError:
+        reason = StopReason.TIME_LIMIT
+    except KeyboardInterrupt:
+        reason = StopReason.INTERRUPTED
+    if run.bound >= run.peak and reason is not StopReason.INTERRUPTED:
+        reason = StopReason.PROVED
+    run.problem.collect()
+    proof = run.proof if run.peak == run.bound else None
+    return OrderOutcome(
+        tuple(run.order), run.peak, run.bound, proof, reason, run.problem.statistics
+    )
