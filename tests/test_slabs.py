@@ -14,7 +14,7 @@ from optsched.cli import main
 from optsched.cpsat import solve_joint
 from optsched.errors import GraphError, PlanError
 from optsched.formats import write_graph
-from optsched.formats.native import plan_document, read_plan_document
+from optsched.formats.native_plan import plan_document, read_plan_document
 from optsched.graph import Graph
 from optsched.joint import exhaust
 from optsched.joint.decide import thresholds

@@ -13,7 +13,7 @@ from typing import Any
 
 from optsched.arrays import IntArray
 from optsched.errors import FormatError, UsageError
-from optsched.formats import inductor, minimalloc, native
+from optsched.formats import inductor, minimalloc, native, native_plan
 from optsched.formats.fields import show
 from optsched.formats.inductor import InputBytes
 from optsched.formats.minimalloc import UNPLACED, Packing, packing_of
@@ -119,7 +119,7 @@ def read_plan_claims(path: str | Path, graph: Graph) -> tuple[Plan, dict[str, An
     text = _read_text(path)
     with errors_named(label_of(path)):
         _, document = _expect(text, "a plan")
-        return native.read_plan_document(graph, document)
+        return native_plan.read_plan_document(graph, document)
 
 
 def read_packing(path: str | Path, *, pins: bool = False) -> Packing:
@@ -146,8 +146,8 @@ def write_graph(path: str | Path, graph: Graph) -> None:
 def write_plan(
     path: str | Path, graph: Graph, plan: Plan, claims: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a plan as `optsched-plan/1`; for `claims` see :func:`native.plan_document`."""
-    write_bytes(path, _json_bytes(native.plan_document(graph, plan, claims)))
+    """Write a plan as `optsched-plan/1`; for `claims` see :func:`native_plan.plan_document`."""
+    write_bytes(path, _json_bytes(native_plan.plan_document(graph, plan, claims)))
 
 
 def write_packing(

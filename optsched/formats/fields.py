@@ -96,3 +96,13 @@ def show(value: object) -> str:
     """Return a value as it looks in messages: on one line, and a short one."""
     text = _SHORT.repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def check_format(top: Record, wanted: str) -> None:
+    """Refuse a document of another format, or another version of this one."""
+    found = top.text("format")
+    if found != wanted:
+        raise FormatError(
+            f"format is {found[:60]!r}, this optsched reads {wanted!r}; "
+            "the file may need a newer optsched"
+        )

@@ -73,7 +73,7 @@ class Nearby:
         problem = self.problem
         problem.check_time()
         problem.statistics.flows += 1
-        tests = min(2 * problem.ops, TEST_WORK // max(1, problem.ops))
+        tests = min(2 * problem.ops, max(2, TEST_WORK // max(1, problem.ops)))
         nobody = np.zeros((0, 0), np.bool_)
         least, forced = problem.pick(imply_at)(self.net, problem.base, nobody, v, budget, tests)
         before, after = np.flatnonzero(forced == BEFORE), np.flatnonzero(forced == AFTER)

@@ -19,13 +19,8 @@ import optsched.formats
 from optsched.builder import GraphBuilder
 from optsched.check import check_plan
 from optsched.errors import FormatError, GraphError, PlanError
-from optsched.formats.native import (
-    graph_document,
-    plan_document,
-    read_graph_document,
-    read_plan_document,
-    schema,
-)
+from optsched.formats.native import graph_document, read_graph_document, schema
+from optsched.formats.native_plan import plan_document, read_plan_document
 from optsched.graph import Graph
 from optsched.plan import Plan, make_plan
 from optsched.problem import packing_problem

@@ -1,0 +1,143 @@
+"""The format of our own for plans, `optsched-plan/1`: JSON, in which ops and buffers go by name.
+
+What a plan says is written and read back without loss; `README.md` beside this file shows one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from optsched.errors import PlanError
+from optsched.formats.fields import Record, check_format
+from optsched.graph import Graph
+from optsched.plan import Plan
+
+PLAN_FORMAT = "optsched-plan/1"
+
+NUMBERS = ("peak", "slab")
+BOUNDS = ("peak_bound", "slab_bound")
+NOTES = ("objective", "peak_proof", "slab_proof", "memory_model")
+
+_PLAN_KEYS = {
+    *("format", "graph", "order", "offsets", "slabs", "pool", "capacities", "versions", "trace"),
+    *NUMBERS,
+    *BOUNDS,
+    *NOTES,
+}
+_EVENT_KEYS = {"microseconds", "incumbent", "bound", "source"}
+
+
+def plan_document(
+    graph: Graph, plan: Plan, claims: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return a plan as a JSON object.
+
+    Parameters
+    ----------
+    graph, plan
+        What was planned. Only buffers have offsets in the document; views share theirs. Where
+        there are several pools, the slab of each is written too.
+    claims
+        What else is known: the keys in :data:`BOUNDS`, :data:`NOTES`, `versions` and `trace` are
+        written where they are not None, all others ignored. Peak and slab are the plan's own. So
+        are `capacities` where the plan says in which pool each buffer lies.
+    """
+    known = {**(claims or {}), "peak": plan.peak(graph), "slab": plan.slab(graph)}
+    known.setdefault("memory_model", graph.memory_model)
+    document: dict[str, Any] = {"format": PLAN_FORMAT, "graph": graph.name}
+    for key in (*NUMBERS, *BOUNDS, *NOTES, "versions", "trace"):
+        if known.get(key) is not None:
+            document[key] = known[key]
+    slabs = plan.slabs(graph)
+    if len(slabs) > 1 or plan.pools:
+        document["slabs"] = slabs
+    if plan.pools:
+        document["capacities"] = dict(known.get("capacities") or {})
+        document["pool"] = {
+            graph.buffers[b].name: plan.pools[b]
+            for b, offset in enumerate(plan.offsets)
+            if offset is not None and graph.roots[b] == b
+        }
+    document["order"] = [graph.ops[v].name for v in plan.order]
+    document["offsets"] = {
+        graph.buffers[b].name: offset
+        for b, offset in enumerate(plan.offsets)
+        if offset is not None and graph.roots[b] == b
+    }
+    return document
+
+
+def read_plan_document(graph: Graph, document: object) -> tuple[Plan, dict[str, Any]]:
+    """Make a plan of a parsed `optsched-plan/1` document, and say what the document claims.
+
+    Nothing is checked beyond names and types: that is what `optsched.check.check_plan` is for.
+
+    Returns
+    -------
+    tuple
+        The plan, and the fields of the document but for its order and offsets.
+
+    Raises
+    ------
+    FormatError
+        On a missing, unknown or malformed field, or an unknown version.
+    PlanError
+        If it names an op or buffer that the graph does not have, or gives a view an offset.
+    """
+    top = Record(document, "plan")
+    check_format(top, PLAN_FORMAT)
+    top.refuse_unknown(_PLAN_KEYS)
+    claims: dict[str, Any] = {"graph": top.text("graph")}
+    claims |= {key: top.count(key) for key in NUMBERS}
+    claims |= {key: top.count(key) for key in BOUNDS if key in top.value}
+    claims |= {key: top.text(key) for key in NOTES if key in top.value}
+    for key in ("slabs", "capacities"):
+        if key in top.value:
+            bytes_ = Record(top.mapping(key), key)
+            claims[key] = {pool: bytes_.count(pool) for pool in bytes_.value}
+    if "versions" in top.value:
+        versions = Record(top.mapping("versions"), "versions")
+        claims["versions"] = {key: versions.text(key) for key in versions.value}
+    if "trace" in top.value:
+        claims["trace"] = [_read_event(i, x) for i, x in enumerate(top.items("trace"))]
+    order = tuple(_planned_id(graph, graph.op_ids, x, "op") for x in top.texts("order"))
+    offsets = _read_offsets(graph, Record(top.mapping("offsets"), "offsets"))
+    pools = _read_pools(graph, Record(top.mapping("pool"), "pool")) if "pool" in top.value else ()
+    return Plan(order, offsets, pools), claims
+
+
+def _read_event(number: int, value: object) -> dict[str, Any]:
+    record = Record(value, f"trace event number {number}")
+    record.refuse_unknown(_EVENT_KEYS)
+    found: dict[str, Any] = {key: record.count(key) for key in ("microseconds", "bound")}
+    found["incumbent"] = record.count("incumbent") if record.has("incumbent") else None
+    return {**found, "source": record.text("source")}
+
+
+def _read_offsets(graph: Graph, record: Record) -> tuple[int | None, ...]:
+    placed: list[int | None] = [None] * len(graph.buffers)
+    for name in record.value:
+        placed[_planned_root(graph, name, "an offset")] = record.count(name)
+    return tuple(placed[root] for root in graph.roots)
+
+
+def _read_pools(graph: Graph, record: Record) -> tuple[str, ...]:
+    placed = [graph.buffers[root].pool for root in graph.roots]
+    for name in record.value:
+        placed[_planned_root(graph, name, "a pool")] = record.text(name)
+    return tuple(placed[root] for root in graph.roots)
+
+
+def _planned_root(graph: Graph, name: str, place: str) -> int:
+    b = _planned_id(graph, graph.buffer_ids, name, "buffer")
+    if graph.roots[b] != b:
+        root = graph.buffers[graph.roots[b]].name
+        raise PlanError(f"plan gives view {name!r} {place}: only its root {root!r} has one")
+    return b
+
+
+def _planned_id(graph: Graph, ids: Mapping[str, int], name: str, what: str) -> int:
+    if name not in ids:
+        raise PlanError(f"plan names {what} {name[:200]!r}, which graph {graph.name!r} has not")
+    return ids[name]
