@@ -16,26 +16,23 @@ import numpy as np
 
 from heuristics.portfolio import candidate_orders
 from optsched.arrays import IntArray
-from optsched.bounds import op_bound, peak_lower_bound
 from optsched.check import check_plan
-from optsched.errors import GraphError, UsageError
+from optsched.errors import GraphError
 from optsched.graph import Graph
 from optsched.liveness import peak_memory
 from optsched.packer import PackingResult, packing_bound
 from optsched.pairing import Pairs, heads, pair_choices
 from optsched.pipeline import DEFAULT_LIMITS, Engine, solve
 from optsched.plan import Plan, make_plan
+from optsched.pooled_bounds import find_homes, find_shortage, spilled_bound
 from optsched.pools import PackedPool, Pool, PoolsResult, Shortage, pack_pools
 from optsched.problem import PackingProblem, packing_problem, select
 from optsched.result import Limits, Objective, OnEvent, Proof, Result, Status, StopReason
-from optsched.slabs import pinned_bytes, pins_clash, pool_graph
-from optsched.spill_search import TABLE, Steps, least_leaving
+from optsched.slabs import pins_clash, pool_graph
 
 FIT_SHARE, SOLVE_SHARE, ORDERS_SHARE, PACK_SHARE = 0.3, 0.5, 0.2, 0.6
 """Parts of the time left that the search for a plan which fits, that for a least one, further
 orders, and packing one of the orders may take."""
-BOUND_OPS = 3000
-"""Up to this many ops the bytes live whenever each of them runs are looked at together."""
 ORDERS = 3
 """Orders that are packed, at most."""
 
@@ -118,12 +115,12 @@ def solve_in_pools(
     run = _Run(graph, pools, limits or DEFAULT_LIMITS, on_event)
     given = None if warm_start is None or warm_start.pools else warm_start
     before = run.solve(objective, engine, given)
-    refuted = run.shortage(before)
+    refuted = find_shortage(run.homes, before)
     if refuted is not None:
         none = replace(before, plan=None, peak=None, slab=None, capacity=None)
         stopped = replace(none, peak_proof=None, slab_proof=None, stop_reason=StopReason.DECIDED)
         return PooledResult(run.graph, stopped, before, None, None, 0, refuted)
-    if before.plan is not None and run.fits(before.plan):
+    if before.plan is not None and run.homes.fits(before.plan):
         return run.unspilled(before, before.plan)
     orders = [plan.order for plan in (before.plan, warm_start) if plan is not None]
     return run.spilled(before, orders)
@@ -135,17 +132,8 @@ class _Run:
     ) -> None:
         self.started = time.perf_counter()
         self.pools, self.limits, self.on_event = tuple(pools), limits, on_event
-        numbers = {pool.name: number for number, pool in enumerate(pools)}
-        if len(numbers) < len(pools) or not pools:
-            raise UsageError("each pool is given once, and at least one")
-        homes = [graph.buffers[root].pool or pools[0].name for root in graph.roots]
-        for buffer, home in zip(graph.buffers, homes, strict=True):
-            if home not in numbers:
-                raise UsageError(f"buffer {buffer.name!r} names pool {home!r}, which is not given")
-        self.graph = Plan((), (), tuple(homes)).placed(graph)
-        self.counted = np.flatnonzero(self.graph.arrays.size)
-        self.home = np.array([numbers[home] for home in homes], np.int64)
-        self.used = sorted(set(self.home[self.counted].tolist())) or [0]
+        self.homes = find_homes(graph, pools)
+        self.graph, self.home = self.homes.graph, self.homes.home
 
     def limits_left(self, share: float) -> Limits:
         """The limits of what may take this share of the time left."""
@@ -158,7 +146,7 @@ class _Run:
         self, objective: Objective | str, engine: Engine | str, warm_start: Plan | None
     ) -> Result:
         """Plan the graph with every buffer in its own pool."""
-        capacity = self.capacity()
+        capacity = self.homes.capacity()
         found = None
         if capacity is not None:
             found = solve(
@@ -171,7 +159,7 @@ class _Run:
                 on_event=self.on_event,
             )
             if found.stop_reason is StopReason.INTERRUPTED or (
-                found.plan is not None and self.fits(found.plan)
+                found.plan is not None and self.homes.fits(found.plan)
             ):
                 return found
             warm_start = found.plan
@@ -187,86 +175,6 @@ class _Run:
         if found is None or found.slab_bound <= least.slab_bound:
             return replace(least, capacity=capacity)
         return replace(least, capacity=capacity, slab_bound=found.slab_bound, slab_proof=None)
-
-    def capacity(self) -> int | None:
-        """Bytes of the pool that all buffers name; None if there are several or it has none."""
-        return self.pools[self.used[0]].capacity if len(self.used) == 1 else None
-
-    def fits(self, plan: Plan) -> bool:
-        """Whether no slab of a plan is larger than its pool."""
-        slabs = plan.slabs(self.graph)
-        return all(
-            pool.capacity is None or slabs.get(pool.name, 0) <= pool.capacity for pool in self.pools
-        )
-
-    def shortage(self, before: Result) -> Shortage | None:
-        """Return why no order has room, if that is known."""
-        later = [pool.capacity for pool in self.pools[self.used[0] :]]
-        room = sum(capacity or 0 for capacity in later)
-        if None not in later and before.peak_bound > room:
-            text = f"every order needs {before.peak_bound} bytes, the pools have {room}"
-            return Shortage(self.counted, before.peak_bound, room, text)
-        if len(later) == 1 and later[0] is not None and before.slab_bound > later[0]:
-            text = f"every plan needs {before.slab_bound} bytes, the pool has {later[0]}"
-            return Shortage(self.counted, before.slab_bound, later[0], text)
-        for b in self.counted.tolist():
-            own = [pool.capacity for pool in self.pools[int(self.home[b]) :]]
-            room, buffer = max(x or 0 for x in own), self.graph.buffers[b]
-            used = self.graph.producers[b] is not None or len(self.graph.arrays.user.row(b))
-            if None not in own and buffer.size > room and (used or self.graph.is_kept(b)):
-                text = f"buffer {buffer.name!r} is larger than every pool it may lie in"
-                return Shortage(np.array([b]), buffer.size, room, text)
-        for pool in self.pools:
-            pins = pinned_bytes(pool_graph(self.graph, pool.name))
-            if pool.capacity is not None and pins > pool.capacity:
-                text = f"pins in pool {pool.name!r} reach {pins} bytes, it has {pool.capacity}"
-                return Shortage(self.counted, pins, pool.capacity, text)
-        return None
-
-    def spilled_bound(self, before: Result) -> int:
-        """Return bytes that are spilled in every order: what the pools' own peaks are too much."""
-        until = self.limits_left(1 - ORDERS_SHARE).seconds
-        alone = sum(self.spilled_alone(number, until) for number in self.used)
-        if len(self.used) == 1:
-            capacity = self.capacity()
-            if capacity is None:
-                return 0
-            return max(before.peak_bound - capacity, int(before.slab_bound > capacity), alone)
-        orders = [] if before.plan is None else [before.plan.order]
-        total = 0
-        for number in self.used:
-            pool = self.pools[number]
-            if pool.capacity is not None:
-                part = pool_graph(self.graph, pool.name)
-                total += max(0, peak_lower_bound(part, orders).value - pool.capacity)
-        return max(total, alone)
-
-    def spilled_alone(self, number: int, until: float | None) -> int:
-        """Return bytes that leave a pool in every order, by what is live whenever each op runs.
-
-        Who is spilled is the same at all ops: the fewest bytes that relieve every op are searched.
-        """
-        graph, capacity = self.graph, self.pools[number].capacity
-        if capacity is None or graph.in_place or len(graph.ops) > BOUND_OPS:
-            return 0
-        size = np.where(self.home == number, graph.arrays.size, 0)
-        rows: list[IntArray] = []
-        for v in range(len(graph.ops)):
-            if len(rows) * len(size) > TABLE or not self.is_before(until):
-                # Fewer ops to relieve are a weaker bound, and still one.
-                break
-            row = np.zeros(len(size), np.int64)
-            live = list(op_bound(graph.arrays, v).buffers)
-            row[live] = size[live]
-            if row.sum() > capacity:
-                rows.append(row)
-        if not rows:
-            return 0
-        height = np.unique(rows, axis=0)
-        there = height.any(axis=0)
-        movable = np.array([buffer.pin is None for buffer in graph.buffers], np.bool_)
-        steps = Steps(height[:, there], size[there], movable[there], capacity)
-        return least_leaving(steps, None, lambda _: True, lambda: self.is_before(until)).bound
 
     def is_before(self, until: float | None) -> bool:
         """Whether more time is left than this."""
@@ -301,7 +209,8 @@ class _Run:
     def spilled(self, before: Result, orders: Sequence[Sequence[int]]) -> PooledResult:
         """Pack a few orders and keep the one that spills fewest bytes."""
         best: tuple[tuple[int, ...], Plan | None, PackingProblem, PoolsResult] | None = None
-        bound = self.spilled_bound(before)
+        until = self.limits_left(1 - ORDERS_SHARE).seconds
+        bound = spilled_bound(self.homes, before, lambda: self.is_before(until))
         tried = self.orders(orders)
         for left, order in zip(range(len(tried), 0, -1), tried, strict=True):
             chosen = self.problem(order)
