@@ -16,9 +16,9 @@ import numpy as np
 from optsched.arrays import IntArray, Rows
 from optsched.ordering.cuts import topological
 from optsched.ordering.kernels.bits import has_bit, pack, unpack, words
+from optsched.ordering.kernels.desk import make_desk
 from optsched.ordering.kernels.imply import Matrix
 from optsched.ordering.kernels.refine import add_pair, reduce_rows, refine
-from optsched.ordering.kernels.release import make_desk
 from optsched.ordering.kernels.supports import (
     COUNTS,
     FILL,

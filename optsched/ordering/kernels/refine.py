@@ -12,20 +12,16 @@ from optsched.arrays import IntArray
 from optsched.flow import Int
 from optsched.jit import inner, kernel
 from optsched.ordering.kernels.bits import has_bit, set_bit
+from optsched.ordering.kernels.desk import LOGGED, Desk
 from optsched.ordering.kernels.release import (
-    LOGGED,
-    Desk,
     begin_with,
     close_without,
-    drain_all,
     is_full,
-    lay_out,
     least_with,
     least_without,
     mark_late,
     mark_lost,
     put_away,
-    take_up,
     undo,
 )
 from optsched.ordering.kernels.supports import (
@@ -34,18 +30,15 @@ from optsched.ordering.kernels.supports import (
     Branch,
     Supports,
     drop_supports,
+    flow_at,
     keep_support,
-    lowest,
     open_sides,
-    shift,
 )
+from optsched.ordering.kernels.weigh import weigh
 from optsched.ordering.model import Net
 
 MISSES = 3
 """Ops that do not go with the others of a support, after which it is kept as it is."""
-
-COST_PARTS = 1 << 20
-"""Costs are compared in so many parts of the slack at least."""
 
 
 @kernel
@@ -92,26 +85,6 @@ def reduce_rows(before: IntArray) -> tuple[IntArray, IntArray]:
                 count += 1
         ptr[v + 1] = count
     return ptr, idx[:count].copy()
-
-
-@inner
-def flow_at(
-    net: Net, base: Int, budget: Int, before: IntArray, branch: Branch, desk: Desk, v: Int
-) -> Int:
-    """Least live bytes while `v` runs, or a number above the budget that is not above them.
-
-    Where the op has ways to save bytes, it is taken to save the most of them in any case.
-    """
-    spare = np.int64(0)
-    for i in range(net.way_ptr[v], net.way_ptr[v + 1]):
-        spare = max(spare, net.way[i])
-    least = lay_out(net, base, before, branch.after, desk, v) + take_up(desk, v) - spare
-    branch.tally[FLOWS] += 1
-    while least <= budget:
-        least += drain_all(desk, budget + 1 - least)
-        if not is_full(desk):
-            break
-    return least
 
 
 @inner
@@ -243,112 +216,6 @@ def refine_op(
             possible = try_late(branch, supports, desk, v, least, slack, before, sides)
     put_away(desk, v)
     return bool(possible)
-
-
-@inner
-def insert_choice(choice: IntArray, count: Int, row: tuple[Int, Int, Int]) -> Int:
-    """Insert (score, op, other op) where it belongs; return how many choices there are."""
-    if count == len(choice):
-        if row[0] <= choice[count - 1, 0]:
-            return count
-        count -= 1
-    at = count
-    while at > 0 and choice[at - 1, 0] < row[0]:
-        for j in range(3):
-            choice[at, j] = choice[at - 1, j]
-        at -= 1
-    for j in range(3):
-        choice[at, j] = row[j]
-    return count + 1
-
-
-@inner
-def tallest(branch: Branch, supports: Supports, every: IntArray) -> IntArray:
-    """Least live bytes of any support of each op, -1 for those in order with all others."""
-    n = len(branch.before)
-    height = np.full(n, -1, np.int64)
-    for v in range(n):
-        free = -1
-        for w in range(len(every)):
-            rest = every[w] & ~(branch.before[v, w] | branch.after[v, w])
-            while rest != 0 and free <= 0:
-                rest &= rest - 1
-                free += 1
-        if free <= 0:
-            continue
-        height[v] = supports.live[v, lowest(branch, supports, v)]
-    return height
-
-
-@inner
-def score(cost_in: Int, cost_out: Int, slack: Int, unit: Int) -> Int:
-    """How good it is to split on a pair of which the two orders cost so much at an op."""
-    costs = min(cost_in, slack + 1), min(cost_out, slack + 1)
-    return (10 * costs[0] // unit + 1) * (10 * costs[1] // unit + 1)
-
-
-@inner
-def weigh(
-    net: Net, base: Int, budget: Int, branch: Branch, supports: Supports, desk: Desk,
-    blame: IntArray, tops: Int, choice: IntArray,
-) -> Int:  # fmt: skip
-    """List the pairs of ops whose two orders cost most at the ops with the least slack.
-
-    Of ops with the same slack, those blamed more often are looked at, `tops` of them; and then as
-    many that are blamed most of all.
-    """
-    height = tallest(branch, supports, desk.every)
-    low, high = np.empty_like(desk.every), np.empty_like(desk.every)
-    more = np.empty_like(desk.every)
-    count, least = np.int64(0), np.int64(-1)
-    for turn in range(2 * tops):
-        v = np.int64(-1)
-        for i in range(len(height)):
-            if height[i] < 0:
-                continue
-            better = v < 0 or blame[i] > blame[v]
-            if v >= 0 and turn < tops:
-                better = height[i] > height[v] or (height[i] == height[v] and better)
-            if better:
-                v = np.int64(i)
-        if v < 0:
-            break
-        height[v] = -1
-        slack = budget - flow_at(net, base, budget, branch.before, branch, desk, v)
-        for w in range(len(low)):
-            low[w] = branch.before[v, w] | (desk.free[w] & desk.mark[0, w])
-        mark_late(desk, branch.before, high)
-        mark_lost(desk)
-        for w in range(len(high)):
-            high[w] = branch.before[v, w] | (desk.free[w] & ~high[w])
-        # Costs in parts of the slack fit 64 bits when multiplied.
-        unit = max(slack, 0) // COST_PARTS + 1
-        for i in range(len(height)):
-            u = np.int64(i)
-            if not has_bit(desk.free, u):
-                continue
-            # Both orders should cost something, as both have to be refuted. No flow is needed
-            # where what it costs to move an op with all that must go along is too little.
-            cost_in, cost_out = np.int64(0), np.int64(0)
-            if not has_bit(high, u):
-                cost_in = shift(net, desk, high, branch.before[u], u, np.int64(0), more)
-            if has_bit(low, u):
-                cost_out = shift(net, desk, low, branch.after[u], u, np.int64(1), more)
-            if score(cost_in, cost_out, slack, unit) <= least:
-                continue
-            if cost_in > 0:
-                begin_with(desk)
-                cost_in = least_with(desk, branch.before, u, slack)
-                undo(desk, np.int64(0))
-            if score(cost_in, cost_out, slack, unit) <= least:
-                continue
-            if cost_out > 0:
-                cost_out = least_without(desk, u, slack)
-                close_without(desk, u, slack)
-            count = insert_choice(choice, count, (score(cost_in, cost_out, slack, unit), v, u))
-            least = choice[count - 1, 0] if count == len(choice) else np.int64(-1)
-        put_away(desk, v)
-    return count
 
 
 @kernel

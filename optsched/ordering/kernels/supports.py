@@ -16,7 +16,8 @@ from optsched.arrays import IntArray
 from optsched.flow import Int
 from optsched.jit import inner
 from optsched.ordering.kernels.bits import WORD, first_bit, has_bit, set_bit
-from optsched.ordering.kernels.release import Desk
+from optsched.ordering.kernels.desk import Desk, lay_out
+from optsched.ordering.kernels.release import drain_all, is_full, take_up
 from optsched.ordering.model import Net
 
 SUPPORTS = 56
@@ -173,3 +174,23 @@ def open_sides(branch: Branch, supports: Supports, v: Int) -> IntArray:
             set_bit(sides[1], u)
     set_bit(sides[0], v)
     return sides
+
+
+@inner
+def flow_at(
+    net: Net, base: Int, budget: Int, before: IntArray, branch: Branch, desk: Desk, v: Int
+) -> Int:
+    """Least live bytes while `v` runs, or a number above the budget that is not above them.
+
+    Where the op has ways to save bytes, it is taken to save the most of them in any case.
+    """
+    spare = np.int64(0)
+    for i in range(net.way_ptr[v], net.way_ptr[v + 1]):
+        spare = max(spare, net.way[i])
+    least = lay_out(net, base, before, branch.after, desk, v) + take_up(desk, v) - spare
+    branch.tally[FLOWS] += 1
+    while least <= budget:
+        least += drain_all(desk, budget + 1 - least)
+        if not is_full(desk):
+            break
+    return least

@@ -9,15 +9,13 @@ import pytest
 
 from optsched.graph import Graph
 from optsched.ordering.kernels.bits import pack, unpack
+from optsched.ordering.kernels.desk import Desk, lay_out, make_desk
 from optsched.ordering.kernels.release import (
-    Desk,
     begin_with,
     close_without,
     drain_all,
-    lay_out,
     least_with,
     least_without,
-    make_desk,
     mark_late,
     mark_lost,
     put_away,
