@@ -257,14 +257,18 @@ class Run(Known):
         return during
 
     def search(self, states: int) -> None:
-        """Search for an order below the peak; where there are blocks, also for one in line."""
-        self.search_in(self.problem, states, list)
+        """Search for an order below the peak, in line where there are blocks.
+
+        Where they are large, also without: that alone lets all states count as one that are alike.
+        """
+        if self.lined is None or self.lined.large:
+            self.search_in(self.problem, states, list)
         if self.lined is not None:
             self.search_in(self.lined.problem, states, self.lined.lead)
 
     def search_blocks(self) -> None:
-        """Search states where there are blocks; as long as a tree is looked at, or longer."""
-        if self.lined is not None:
+        """Search states where blocks are large, as long as a tree is looked at, or longer."""
+        if self.lined is not None and self.lined.large:
             self.search(min(self.effort * EFFORT_GROWTH**2, MOST_STATES))
 
     def search_in(

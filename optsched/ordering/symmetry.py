@@ -27,6 +27,9 @@ from optsched.ordering.kernels.orbit import HASH, Keys
 from optsched.ordering.nearby import with_edges
 from optsched.ordering.problem import Family, Problem
 
+LARGE_PART = 4
+"""Which part of the ops is a good part."""
+
 
 def make_keys(families: Sequence[Family], codes: IntArray, goal: npt.NDArray[np.bool_]) -> Keys:
     """What states are hashed by on the way to a downset.
@@ -81,6 +84,12 @@ class Lined:
 
     problem: Problem
     families: tuple[Family, ...]
+
+    @property
+    def large(self) -> bool:
+        """Whether a good part of the ops is in blocks of more than one op."""
+        inside = sum(family.rows.size for family in self.families if family.rows.shape[1] > 1)
+        return inside * LARGE_PART >= self.problem.ops
 
     def lead(self, order: Sequence[int]) -> list[int]:
         """An order of the problem as it was, with blocks in other places so that they are in line.

@@ -10,13 +10,13 @@ import pytest
 from experiments.ordering_families.copies import branches, microbatches
 from optsched.arrays import Rows
 from optsched.check import check_order
-from optsched.graph import Graph
+from optsched.graph import Buffer, Graph, Op
 from optsched.liveness import peak_memory
 from optsched.ordering import ALL_RULES, Rules, engine, interval, solve_order
 from optsched.ordering import problem as problem_module
 from optsched.ordering.contract import contract
 from optsched.ordering.cuts import topological
-from optsched.ordering.decide import search_all
+from optsched.ordering.decide import UNKNOWN, Answer, search_all
 from optsched.ordering.interval import Interval
 from optsched.ordering.kernels.orbit import HASH, mixed
 from optsched.ordering.model import build_net
@@ -134,6 +134,29 @@ def test_far_fewer_states_are_needed(graph: Graph) -> None:
     assert (found.peak, found.bound) == (without.peak, without.bound)
     assert found.statistics.blocks == (4 if "micro" in graph.name else 6)
     assert found.statistics.stored * 2.5 < without.statistics.stored
+
+
+@pytest.mark.parametrize("others", [0, 200])
+def test_small_blocks_do_not_double_the_work(others: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = branches(2, 14, 4)
+    ops, buffers = list(graph.ops), list(graph.buffers)
+    for i in range(others):
+        ops.append(Op(f"v{i}", control=(len(ops) - 1,), writes=(len(buffers),)))
+        buffers.append(Buffer(f"w{i}", size=1 + i))
+    searched = []
+
+    def fail(problem: Problem, *_: object) -> Answer:
+        searched.append(len(problem.net.pred))
+        return UNKNOWN
+
+    monkeypatch.setattr(engine, "search_all", fail)
+    rules = replace(ALL_RULES, contract=False)
+    run = engine._Run(Graph("g", tuple(ops), tuple(buffers)), Limits(), None, 0, rules, None)
+    run.small = contract(run.whole.net, merge=False)
+    run.line_up()
+    run.search(1)
+    assert len(searched) == (1 if others else 2)
+    assert searched[-1] == len(run.problem.net.pred) + 1
 
 
 def test_an_order_in_line_has_the_peak_of_the_order_it_was() -> None:
