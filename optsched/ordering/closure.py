@@ -13,15 +13,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
+from optsched.arrays import IntArray
 from optsched.flow import UNBOUNDED
 from optsched.graph import Graph
 from optsched.liveness import Order, timeline
+from optsched.ordering.blocks import find_blocks
 from optsched.ordering.kernels.cut import around, least_given
-from optsched.ordering.model import build_net
+from optsched.ordering.model import Net, build_net
+
+MANY_FLOWS = 64
+"""After so many flows identical blocks are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +86,9 @@ def closure_bound(
     work = 8 * (len(net.pred) + len(net.user) + n)
     enclose, evaluate = around.for_work(work), least_given.for_work(work)
     spot = np.full(n, -1, np.int64)
-    for v in np.argsort(-cap, kind="stable").tolist():
+    waiting = np.argsort(-cap, kind="stable").tolist()[::-1]
+    while waiting:
+        v = waiting.pop()
         if cap[v] <= value:
             break
         if deadline is not None and flows and time.monotonic() > deadline:
@@ -88,6 +96,26 @@ def closure_bound(
         flows += 1
         before, after = enclose(net, v)
         found = int(evaluate(net, arrays.initial, before, after, v, spot))
+        cap[v] = found
         if found > value:
             value, best = found, v
+        if flows == MANY_FLOWS:
+            _share(net, cap, deadline)
+            waiting = np.argsort(-cap, kind="stable").tolist()[::-1]
     return ClosureBound(value, best, flows, complete=True)
+
+
+def _share(net: Net, cap: IntArray, deadline: float | None) -> None:
+    """Of ops that correspond to each other in identical blocks leave one, with the least cap.
+
+    The net stays as it is when blocks change places: these ops force the same bytes.
+    """
+
+    def look() -> None:
+        if deadline is not None and time.monotonic() > deadline:
+            raise TimeoutError
+
+    with suppress(TimeoutError):
+        for rows in find_blocks(net, look):
+            cap[rows[0]] = cap[rows].min(axis=0)
+            cap[rows[1:]] = 0

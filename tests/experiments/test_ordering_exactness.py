@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.ordering_exactness import odd
+from experiments.ordering_exactness import blocks, odd
 from experiments.ordering_exactness.block_graphs import block_document
 from experiments.ordering_exactness.definition import Document, Model
 from experiments.ordering_exactness.odd_graphs import odd_document
 from optsched.formats.native import read_graph_document
 from optsched.graph import Graph
 from optsched.ordering import OrderOutcome, Rules, engine, interval, problem, solve_order
+from optsched.ordering import blocks as found_blocks
 from optsched.result import Limits
 from tests.brute import least_peak
 
@@ -53,6 +54,19 @@ def test_nothing_is_wrong() -> None:
     assert counts["runs"] == 12 * odd.RUNS
     assert counts["runs with identical blocks"] > 0
     assert counts["mutants refused"] > 0
+
+
+def test_blocks_that_are_not_verified_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interval, "FIRST_TURN", 1)
+    monkeypatch.setattr(found_blocks, "MOST_ROUNDS", 1)
+
+    def mistakes() -> list[str]:
+        rngs = [random.Random(seed) for seed in range(120)]
+        return [text for rng in rngs for text in blocks.examine(rng, Counter())]
+
+    assert mistakes() == []
+    monkeypatch.setattr(found_blocks._Sets, "may_swap", lambda *_: True)
+    assert mistakes()
 
 
 def test_a_bound_that_is_too_high_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments.ordering_families.copies import microbatches
 from optsched.arrays import Rows, build_rows
 from optsched.builder import GraphBuilder
 from optsched.graph import Graph
@@ -15,6 +16,7 @@ from optsched.ordering.kernels.cut import around, build_cut, least_given
 from optsched.ordering.model import build_net
 from tests.generators import PLANNABLE, random_graph, random_order
 from tests.ordering.oracle import Oracle
+from tests.ordering.test_blocks import block_graphs
 
 
 def some_graphs(count: int, seed: int, ops: int = 8, max_size: int = 16) -> list[Graph]:
@@ -52,6 +54,21 @@ def test_bound_is_the_best_op_and_never_above_the_optimum() -> None:
             if bound.op is not None:
                 assert oracle.least_during(bound.op) == expected
         assert expected <= oracle.least_peak() <= min(peak_memory(graph, o) for o in orders)
+
+
+def test_ops_of_identical_blocks_share_a_flow(monkeypatch: pytest.MonkeyPatch) -> None:
+    fewer = 0
+    for graph in block_graphs(60):
+        plain = closure_bound(graph)
+        for many in (1, 3):
+            monkeypatch.setattr(closure, "MANY_FLOWS", many)
+            shared = closure_bound(graph)
+            assert (shared.value, shared.complete) == (plain.value, True)
+            fewer += shared.flows < plain.flows
+        monkeypatch.setattr(closure, "MANY_FLOWS", 64)
+    assert fewer > 30
+    graph = microbatches(8, 8)
+    assert closure_bound(graph).flows < 64 + len(graph.ops) // 8 + 8
 
 
 def test_a_good_order_saves_flows() -> None:

@@ -1,0 +1,128 @@
+"""States up to identical blocks, and blocks in line: searches without any bound, and of stretches.
+
+    python -m experiments.ordering_exactness.blocks --graphs 6000 --seed 100 [--coarse]
+
+Each graph (up to 13 ops, see `block_graphs`; half of them in-place) is searched for an order of least
+peak without bounds, or for one below the optimum, which there is not: with half of the other rules,
+as it is or with blocks in line. The optimum is that of `definition`, which shares no code with this
+package. Then a random stretch of an order is searched with and without the rule. With `--coarse`
+colours are refined once only, so that much is proposed that is not identical, and all depends on
+what is verified. A line is printed for each mistake, and one at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import fields, replace
+
+import numpy as np
+
+from experiments.ordering_exactness.block_graphs import block_document
+from experiments.ordering_exactness.definition import Model
+from optsched.formats.native import read_graph_document
+from optsched.graph import Graph
+from optsched.ordering import ALL_RULES, Rules, blocks, interval, problem
+from optsched.ordering.contract import contract
+from optsched.ordering.cuts import topological
+from optsched.ordering.decide import search_all
+from optsched.ordering.interval import Interval
+from optsched.ordering.model import build_net
+from optsched.ordering.problem import Problem
+from optsched.ordering.symmetry import line_up
+
+RUNS = 3
+MOST_DOWNSETS = 60_000
+ENDLESS, STATES = 2**62, 10**6
+OTHERS = [field.name for field in fields(Rules) if field.name != "symmetry"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--graphs", type=int, default=6_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--coarse", action="store_true", help="refine colours once only")
+    args = parser.parse_args()
+    interval.FIRST_TURN = 1
+    if args.coarse:
+        blocks.MOST_ROUNDS = 1
+    counts: Counter[str] = Counter(wrong=0)
+    for number in range(args.graphs):
+        for mistake in examine(random.Random(f"{args.seed}-{number}"), counts):
+            counts["wrong"] += 1
+            print(f"seed {args.seed}, graph {number}: {mistake}", flush=True)
+    print(", ".join(f"{count} {what}" for what, count in sorted(counts.items())))
+    return 1 if counts["wrong"] else 0
+
+
+def examine(rng: random.Random, counts: Counter[str]) -> Iterator[str]:
+    """Search a random graph a few times and say what is wrong."""
+    document = block_document(rng, rng.choice([6, 9, 12, 13]))
+    graph = read_graph_document(document)
+    in_place = rng.random() < 0.5
+    graph = graph.with_inplace() if in_place else graph
+    optimum = Model(document, in_place=in_place).least_peak(MOST_DOWNSETS)
+    if optimum is None:
+        return
+    counts["graphs"] += 1
+    for _ in range(RUNS):
+        problem.TWIN_OPS = rng.choice([-1, 60])
+        searched, in_line = prepare(rng, graph)
+        if searched is None:
+            continue
+        counts["runs"] += 1
+        counts["runs in line"] += in_line
+        yield from search(rng, searched, optimum)
+        yield from search_stretch(rng, searched)
+        searched.collect()
+        counts["states"] += searched.statistics.expanded
+
+
+def prepare(rng: random.Random, graph: Graph) -> tuple[Problem | None, bool]:
+    """The problem with some rules, and whether its blocks are in line; None without blocks."""
+    rules = replace(ALL_RULES, **{name: rng.random() < 0.5 for name in OTHERS})
+    small = contract(build_net(graph.arrays), merge=rules.contract)
+    found = Problem(small.net, graph.arrays.initial, rules)
+    families = found.families(wanted=True)
+    if not families:
+        return None, False
+    if rng.random() < 0.4:
+        return found, False
+    weight = np.array([rng.randrange(9) for _ in range(found.ops)])
+    return line_up(found, families, weight).problem, True
+
+
+def search(rng: random.Random, searched: Problem, optimum: int) -> Iterator[str]:
+    """Search for an order, or refute all below the optimum."""
+    bounds = [0]
+    ceiling = rng.choice([ENDLESS, optimum])
+    answer = search_all(searched, 0, ceiling, STATES, bounds.append)
+    if max(bounds) > optimum:
+        yield f"a bound of {max(bounds)}, the optimum is {optimum}"
+    if ceiling == optimum:
+        if not answer.refuted:
+            yield f"{answer} below the optimum {optimum}"
+    elif answer.order is None or searched.follow(answer.order)[0] != optimum:
+        yield f"{answer}, the optimum is {optimum}"
+
+
+def search_stretch(rng: random.Random, searched: Problem) -> Iterator[str]:
+    """Search a stretch of an order with the rule and without."""
+    order = topological(searched.net)
+    first, end = sorted(rng.sample(range(len(order) + 1), 2))
+    low, high = np.zeros((2, len(order)), np.bool_)
+    low[order[:first]] = high[order[:end]] = True
+    peaks = []
+    for either in (searched, replace(searched, rules=replace(searched.rules, symmetry=False))):
+        part = Interval(either, low, high, 0, ENDLESS)
+        part.run(STATES)
+        whole = [*order[:first], *part.moves, *order[end:]]
+        peaks.append(int(searched.follow(whole)[1][first:end].max()))
+    if peaks[0] != peaks[1]:
+        yield f"steps {first} to {end}: {peaks[0]}, without the rule {peaks[1]}"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
