@@ -151,7 +151,7 @@ def test_small_blocks_do_not_double_the_work(others: int, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(engine, "search_all", fail)
     rules = replace(ALL_RULES, contract=False)
-    run = engine._Run(Graph("g", tuple(ops), tuple(buffers)), Limits(), None, 0, rules, None)
+    run = engine.Run(Graph("g", tuple(ops), tuple(buffers)), Limits(), None, 0, rules, None)
     run.small = contract(run.whole.net, merge=False)
     run.line_up()
     run.search(1)
