@@ -38,7 +38,11 @@ USUAL: tuple[Callable[[], Graph], ...] = (
 LARGEST: tuple[Callable[[], Graph], ...] = (
     lambda: training(14_000, 1),
     lambda: random_wiring(256, 0),
+    lambda: random_wiring(256, 1),
+    lambda: random_wiring(256, 2),
     lambda: random_wiring(256, 0, unit=False),
+    lambda: random_wiring(256, 1, unit=False),
+    lambda: random_wiring(256, 2, unit=False),
 )
 BLOCKS: tuple[Callable[[], Graph], ...] = (
     lambda: microbatches(4, 8),
