@@ -152,7 +152,7 @@ def test_one_of_a_set_forces_the_bound_and_the_others_no_less() -> None:
 def test_a_smaller_buffer_lowers_the_bound_of_all_ops_and_sets_to_what_is_said() -> None:
     """Found anew on the changed graph: no larger size brings as little, and no order has less."""
     helped = by_set = 0
-    for graph, found in some_sets(14):
+    for graph, found in some_sets(8):
         for change in found.changes:
             size = graph.buffers[change.buffer].size - change.smaller_by
             changed = resized(graph, change.buffer, size)
@@ -165,8 +165,8 @@ def test_a_smaller_buffer_lowers_the_bound_of_all_ops_and_sets_to_what_is_said()
                 larger = resized(graph, change.buffer, size + 1)
                 assert least_peak(larger) > change.bound
             by_set += change.by_set
-    assert helped > 30
-    assert by_set > 15
+    assert helped > 15
+    assert by_set > 8
 
 
 def test_each_precedence_holds_in_every_order_below_the_bound() -> None:
