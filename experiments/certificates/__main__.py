@@ -1,9 +1,10 @@
 """Certificates of real graphs: how many proofs can be written down, how large, how long to check.
 
-    python -m experiments.certificates DIR... [--wiring] [--inplace] [--seconds 60] [--csv FILE]
+    python -m experiments.certificates DIR... [--wiring] [--blocks] [--inplace] [--seconds 60]
+        [--csv FILE]
 
-Reads every graph file of the directories, and makes graphs of random wiring if asked to; solves
-each from the best heuristic order and writes the certificate of the bound.
+Reads every graph file of the directories, and makes graphs of random wiring or of identical blocks
+if asked to; solves each from the best heuristic order and writes the certificate of the bound.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, product
 from pathlib import Path
 
+from experiments.ordering_families.__main__ import BLOCKS
 from experiments.ordering_families.generate import random_wiring
 from experiments.ordering_table.__main__ import warm_up
 from heuristics import ORDERINGS
@@ -45,6 +47,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folders", nargs="*", type=Path, metavar="DIR")
     parser.add_argument("--wiring", action="store_true", help="graphs of random wiring as well")
+    parser.add_argument("--blocks", action="store_true", help="graphs of blocks as well")
     parser.add_argument("--inplace", action="store_true", help="in the in-place memory model")
     parser.add_argument("--seconds", type=float, default=60.0, help="to solve, and to certify")
     parser.add_argument("--csv", type=Path, help="write the rows to this file as well")
@@ -54,7 +57,8 @@ def main() -> int:
     print(line(HEAD), flush=True)
     wirings = WIRINGS if args.wiring else ()
     made = (random_wiring(nodes, seed, unit=unit) for nodes, unit, seed in wirings)
-    for graph in chain(read_all(args.folders), made):
+    blocks = (make() for make in (BLOCKS if args.blocks else ()))
+    for graph in chain(read_all(args.folders), made, blocks):
         rows.append(certify(graph.with_inplace() if args.inplace else graph, args.seconds))
         print(line(rows[-1]), flush=True)
     if not rows:
