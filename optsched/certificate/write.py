@@ -37,6 +37,9 @@ MOST_STATES = 200_000
 FEW_CASES = 200
 """So many contradictions are looked at in a tree before many states are listed."""
 
+SOME_CASES = 800
+"""The same where blocks are identical: with these in line a case says much."""
+
 MOST_CASES = 5_000
 """Contradictions after which a tree of supposed precedences is given up."""
 
@@ -167,7 +170,7 @@ class _Search:
             search = together.in_line()
             precedences = yield from search.cheap_tries(few)
         tree = search.tree(most_cases)
-        yield search.cases(tree, min(FEW_CASES, most_cases))
+        yield search.cases(tree, min(SOME_CASES if search.blocks else FEW_CASES, most_cases))
         if together.blocks:
             yield together.states(most_states)
         yield search.states(most_states, precedences)
