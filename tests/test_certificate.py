@@ -441,6 +441,7 @@ def no_refutation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "refuting_op", lambda *_: None)
     monkeypatch.setattr(bounds, "refuting_set", lambda *_: None)
     monkeypatch.setattr(write, "FEW_CASES", 0)
+    monkeypatch.setattr(write, "SOME_CASES", 0)
 
 
 @pytest.mark.usefixtures("no_refutation")
