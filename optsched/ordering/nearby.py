@@ -16,8 +16,9 @@ from optsched.ordering.model import Net
 from optsched.ordering.problem import Problem
 from optsched.ordering.relations import TEST_WORK
 
-PATIENCE = 24
-"""Ops without a new precedence after which a sweep ends."""
+FIRST_PATIENCE, PATIENCE = 4, 24
+"""Ops without a new precedence after which a sweep ends: before there is any, and after that. Where
+precedences refute a budget, one of the first three ops says so; an op of many takes half a second."""
 
 MOST_LOOKS = 128
 """Looks at ops after which it ends in any case: what takes longer is not near the peak."""
@@ -43,11 +44,11 @@ class Nearby:
         """
         guess = expected.copy()
         idle: set[int] = set()
-        looks = 0
+        looks, patience = 0, FIRST_PATIENCE
         while True:
             found = misses = 0
             for v in np.argsort(-guess, kind="stable").tolist():
-                if misses > PATIENCE or looks == MOST_LOOKS:
+                if misses > patience or looks == MOST_LOOKS:
                     break
                 if v in idle:
                     continue
@@ -58,6 +59,7 @@ class Nearby:
                 found += added
                 misses = 0 if added else misses + 1
                 if added:
+                    patience = PATIENCE
                     idle.clear()
                 else:
                     idle.add(v)
