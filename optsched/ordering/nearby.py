@@ -18,7 +18,8 @@ from optsched.ordering.relations import TEST_WORK
 
 FIRST_PATIENCE, PATIENCE = 4, 24
 """Ops without a new precedence after which a sweep ends: before there is any, and after that. Where
-precedences refute a budget, one of the first three ops says so; an op of many takes half a second."""
+precedences refute a budget one of the first three ops says so, and in large graphs each takes long.
+"""
 
 MOST_LOOKS = 128
 """Looks at ops after which it ends in any case: what takes longer is not near the peak."""
