@@ -33,7 +33,7 @@ EXPANDED, STORED, DUPLICATES, CLOSED, SINGLED, LIFTED, FORESEEN = 0, 1, 2, 3, 4,
 with a single successor by the commit rule; budgets raised; states put off by foresight."""
 COUNTERS = 7
 
-LOOKS, MOST_LOOKS = 3, 1 << 24
+LOOKS, MOST_LOOKS = 3, 1 << 17
 """Looks at ready ops that second steps from a state may take: some hundredths of a second. Where in
 a gauge it stands how many are left."""
 
