@@ -11,18 +11,24 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
+from itertools import chain, islice, pairwise
+from typing import TypeVar
 
 import numpy as np
 
-from optsched.arrays import IntArray, build_rows
+from optsched.arrays import IntArray, Rows, build_rows
+from optsched.ordering.kernels.bits import WORD, words
+from optsched.ordering.kernels.implied import mark_implied
 from optsched.ordering.model import Net, make_net
 from optsched.ordering.ways import Way, Ways, pack_ways, unpack_ways
 
-BLOCK = 8_192
-"""Ops of which it is known at a time what they come before: a bit each for every op."""
+BLOCK_WORDS = 16
+"""Words of bits that an op has at a time for those that run before it."""
 
 PACE = 1_024
 """Ops between two looks at the clock."""
+
+T = TypeVar("T")
 
 CheckTime = Callable[[], None]
 """Raises when the time is up."""
@@ -38,12 +44,12 @@ class Merging:
         n, m = len(net.net), len(net.size)
         self.check_time = check_time
         self.alive = list(range(n))
-        self.pred = [set(_row(net.pred_ptr, net.pred, v)) for v in self.paced(self.alive)]
-        self.succ = [set(_row(net.succ_ptr, net.succ, v)) for v in self.paced(self.alive)]
+        self.pred = self.sets(net.pred_ptr, net.pred)
+        self.succ = self.sets(net.succ_ptr, net.succ)
         self.hill: list[int] = net.hill.tolist()
         self.net: list[int] = net.net.tolist()
         self.size: list[int] = net.size.tolist()
-        self.users = [set(_row(net.user_ptr, net.user, b)) for b in self.paced(range(m))]
+        self.users = self.sets(net.user_ptr, net.user)
         self.shared = list(range(m))
         self.members = [deque((v,)) for v in self.paced(self.alive)]
         # Ops that might be late before an op, or early behind it, if it rose higher.
@@ -53,12 +59,18 @@ class Merging:
         self.check_time()
         self.ways = {v: row for v, row in enumerate(unpack_ways(net.ways)) if row}
 
-    def paced(self, items: Iterable[int]) -> Iterator[int]:
+    def paced(self, items: Iterable[T]) -> Iterator[T]:
         """The items, with a look at the clock now and then."""
-        for i, item in enumerate(items):
-            if i % PACE == 0:
-                self.check_time()
+        left = iter(items)
+        for item in left:
+            self.check_time()
             yield item
+            yield from islice(left, PACE - 1)
+
+    def sets(self, ptr: IntArray, idx: IntArray) -> list[set[int]]:
+        """The rows as sets."""
+        flat, bounds = idx.tolist(), ptr.tolist()
+        return [set(flat[a:b]) for a, b in self.paced(pairwise(bounds))]
 
     def topological(self) -> list[int]:
         """The ops that are left, each after its predecessors."""
@@ -73,9 +85,7 @@ class Merging:
 
     def drop_implied(self) -> None:
         """Drop implied edges and users; fold in buffers with one user, join those with the same."""
-        order = self.topological()
-        for start in range(0, len(order), BLOCK):
-            self.drop_implied_by(order, start)
+        self.reduce()
         first: dict[frozenset[int], int] = {}
         instead: dict[int, int] = {}
         shared = []
@@ -93,27 +103,44 @@ class Merging:
         for v in list(self.ways):
             self.review_ways(v, instead)
 
-    def drop_implied_by(self, order: list[int], start: int) -> None:
-        """Drop the implied edges from, and uses by, a block of ops: each has its bit in a mask."""
-        bit = {v: 1 << i for i, v in enumerate(order[start : start + BLOCK])}
-        above: dict[int, int] = {}
-        for v in self.paced(order[start:]):
-            reach = direct = 0
-            for u in self.pred[v]:
-                reach |= above.get(u, 0)
-                direct |= bit.get(u, 0)
-            if reach & direct:
-                for u in [u for u in self.pred[v] if reach & bit.get(u, 0)]:
-                    self.pred[v].discard(u)
-                    self.succ[u].discard(v)
-            if reach | direct:
-                above[v] = reach | direct
-        for b in self.paced(self.shared):
-            reach = 0
-            for v in self.users[b]:
-                reach |= above.get(v, 0)
-            if reach:
-                self.users[b] = {v for v in self.users[b] if not reach & bit.get(v, 0)}
+    def reduce(self) -> None:
+        """Drop the edges and the users that follow from others."""
+        order = np.array(self.topological(), np.int64)
+        n = len(order)
+        number = np.empty(len(self.pred), np.int64)
+        number[order] = np.arange(n)
+        pred = self.gather([self.pred[v] for v in self.paced(order.tolist())], number)
+        user = self.gather([self.users[b] for b in self.paced(self.shared)], number)
+        edges, uses = np.zeros(len(pred.idx), np.bool_), np.zeros(len(user.idx), np.bool_)
+        # An op's block is of use up to the last op that reads of it, or shares a buffer with it.
+        far = np.zeros(n, np.int64)
+        np.maximum.at(far, pred.idx, np.repeat(np.arange(n), np.diff(pred.ptr)))
+        np.maximum.at(far, user.idx, np.repeat(user.idx[user.ptr[1:] - 1], np.diff(user.ptr)))
+        width = min(BLOCK_WORDS, max(1, words(n)))
+        above = np.empty((n, width), np.int64)
+        mark = mark_implied.for_work(n * width)
+        for start in range(0, n, width * WORD):
+            self.check_time()
+            end = int(far[start : start + width * WORD].max()) + 1
+            mark(
+                pred.ptr, pred.idx, user.ptr, user.idx, np.int64(start), np.int64(end), above,
+                edges, uses,
+            )  # fmt: skip
+        second = np.repeat(order, np.diff(pred.ptr))[edges].tolist()
+        for u, v in zip(order[pred.idx[edges]].tolist(), second, strict=True):
+            self.pred[v].discard(u)
+            self.succ[u].discard(v)
+        buffers = np.repeat(np.array(self.shared, np.int64), np.diff(user.ptr))[uses].tolist()
+        for v, b in zip(order[user.idx[uses]].tolist(), buffers, strict=True):
+            self.users[b].discard(v)
+
+    def gather(self, sets: list[set[int]], number: IntArray) -> Rows:
+        """The sets as rows of other numbers, ascending."""
+        size = np.array([len(members) for members in sets], np.int64)
+        ptr = np.zeros(len(sets) + 1, np.int64)
+        np.cumsum(size, out=ptr[1:])
+        idx = number[np.fromiter(chain.from_iterable(sets), np.int64, int(ptr[-1]))]
+        return Rows(ptr, idx[np.lexsort((idx, np.repeat(np.arange(len(sets)), size)))])
 
     def review_ways(self, v: int, instead: dict[int, int]) -> None:
         """Keep what is still open of an op's ways."""
@@ -258,8 +285,3 @@ def _drained(stack: list[int]) -> Iterator[int]:
     """What is on a stack, also what is put there meanwhile."""
     while stack:
         yield stack.pop()
-
-
-def _row(ptr: IntArray, idx: IntArray, i: int) -> list[int]:
-    row: list[int] = idx[ptr[i] : ptr[i + 1]].tolist()
-    return row

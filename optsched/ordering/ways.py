@@ -20,6 +20,7 @@ So states compare as ever, and what is saved only lowers rises. Bounds take each
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -145,4 +146,4 @@ def unpack_ways(ways: Ways) -> list[list[Way]]:
     """The opposite of :func:`pack_ways`."""
     value, ptr, need = ways.value.tolist(), ways.need_ptr.tolist(), ways.need.tolist()
     flat = [(value[i], frozenset(need[ptr[i] : ptr[i + 1]])) for i in range(len(value))]
-    return [flat[a:b] for a, b in zip(ways.ptr[:-1], ways.ptr[1:], strict=True)]
+    return [flat[a:b] for a, b in pairwise(ways.ptr.tolist())]

@@ -7,9 +7,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from optsched.arrays import build_rows
 from optsched.builder import GraphBuilder
 from optsched.ordering import merging
 from optsched.ordering.contract import contract
+from optsched.ordering.kernels.bits import WORD
+from optsched.ordering.kernels.implied import mark_implied
 from optsched.ordering.model import build_net
 from optsched.ordering.problem import OutOfTimeError
 from tests.generators import random_graph
@@ -18,19 +21,57 @@ from tests.generators import random_graph
 @pytest.mark.parametrize("merge", [True, False])
 def test_blocks_of_ops_make_no_difference(merge: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(merge)
-    dropped = 0
-    for _ in range(150):
-        graph = random_graph(rng, ops=int(rng.integers(1, 25)))
+    blocks = 0
+    for _ in range(30):
+        graph = random_graph(rng, ops=int(rng.integers(1, 250)))
         net = build_net(graph.arrays)
-        monkeypatch.setattr(merging, "BLOCK", 1_000)
+        monkeypatch.setattr(merging, "BLOCK_WORDS", 16)
         whole = contract(net, merge=merge)
-        dropped += len(net.pred) - len(whole.net.pred)
-        for block in (1, 2, 7):
-            monkeypatch.setattr(merging, "BLOCK", block)
+        for block in (1, 2):
+            blocks = max(blocks, len(net.net) // (block * WORD))
+            monkeypatch.setattr(merging, "BLOCK_WORDS", block)
             parts = contract(net, merge=merge)
             assert parts.members == whole.members
             assert all((a == b).all() for a, b in zip(parts.net, whole.net, strict=True))
-    assert dropped > 100
+    assert blocks > 2
+
+
+def test_implied_edges_and_uses_are_those_by_definition() -> None:
+    rng = np.random.default_rng(6)
+    marked = 0
+    for _ in range(60):
+        n, width = int(rng.integers(1, 150)), int(rng.integers(1, 3))
+        chances = rng.random(2)
+        pred = build_rows(
+            [set(np.flatnonzero(rng.random(v) < chances[0] / 5).tolist()) for v in range(n)]
+        )
+        user = build_rows(
+            [{int(rng.integers(n))} | set(np.flatnonzero(rng.random(n) < chances[1] / 9).tolist())
+             for _ in range(20)]
+        )  # fmt: skip
+        above: list[set[int]] = []
+        for v in range(n):
+            row = pred.idx[pred.ptr[v] : pred.ptr[v + 1]].tolist()
+            above.append(set().union(row, *(above[u] for u in row)))
+        wanted = [
+            [
+                bool(set().union(*(above[w] for w in rows.idx[a:b].tolist())) & {u})
+                for a, b in pairwise(rows.ptr)
+                for u in rows.idx[a:b].tolist()
+            ]
+            for rows in (pred, user)
+        ]
+        for mark in (mark_implied, mark_implied.compiled):
+            found = [np.zeros(len(rows.idx), np.bool_) for rows in (pred, user)]
+            room = np.full((n, width), -1)
+            for start in range(0, n, width * WORD):
+                mark(
+                    pred.ptr, pred.idx, user.ptr, user.idx, np.int64(start), np.int64(n), room,
+                    *found,
+                )  # fmt: skip
+            assert [marks.tolist() for marks in found] == wanted
+        marked += sum(map(sum, wanted))
+    assert marked > 1_000
 
 
 def test_without_merging_no_edge_follows_from_others() -> None:
