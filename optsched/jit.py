@@ -11,6 +11,7 @@ import hashlib
 import sys
 from collections.abc import Callable
 from functools import cache, cached_property, update_wrapper
+from importlib.util import find_spec
 from types import CodeType, FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
@@ -18,6 +19,9 @@ from optsched import jit_compile
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+COMPILER = ("jit_compile", "jit_lending", "jit_lowering")
+"""Modules that say how kernels are compiled; all but the first import numba, so none is here."""
 
 SMALL = 2_000
 """Up to this many elements of work the twin is quicker than a cold start of numba."""
@@ -98,8 +102,8 @@ def _described(code: CodeType) -> tuple[object, ...]:
 
 @cache
 def _described_compiler() -> str:
-    code = cast(Any, jit_compile.__loader__).get_code(jit_compile.__name__)
-    return repr(_described(code))
+    specs = [cast(Any, find_spec(f"{__package__}.{name}")) for name in COMPILER]
+    return repr([_described(spec.loader.get_code(spec.name)) for spec in specs])
 
 
 def inner(function: Callable[P, R]) -> InnerKernel[P, R]:

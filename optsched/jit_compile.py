@@ -4,9 +4,11 @@ Numba optimises every function fully and makes machine code of it, then does bot
 caller that it becomes part of. A function that is only ever part of others needs neither, be it a
 kernel or one of numba's own (`np.zeros`), which saves almost half of the time. Loops over 64-bit
 integers with branches gain nothing from being vectorised, which saves a tenth. A function that
-makes no arrays need not count who holds those it was given: its caller holds them. A call with 0 is
-no other kind than one with any integer. And there is so little garbage that looking for it takes a
-tenth of the time. Each part is made simpler once, where it is written, and all of a kernel is
+makes no arrays need not count who holds those it was given: its caller holds them. What a function
+is given it uses as it came (`optsched/jit_lowering.py`), an array as an address and a shape
+(`optsched/jit_lending.py`): a third of the instructions, and a quarter of the time. A call with 0
+is no other kind than one with any integer. And there is so little garbage that looking for it takes
+a tenth of the time. Each part is made simpler once, where it is written, and all of a kernel is
 optimised once, at the end.
 
 And what became part of a kernel stays its own. Numba leaves such functions open to all, under a
@@ -95,9 +97,12 @@ def _lean_cache() -> Any:
 @cache
 def _compiler(part: bool) -> Any:
     from numba.core.compiler import CompilerBase, DefaultPassBuilder
-    from numba.core.typed_passes import NopythonTypeInference
+    from numba.core.typed_passes import NativeLowering, NopythonTypeInference
+
+    from optsched.jit_lowering import LeanLowering, LeanPartLowering
 
     library, embedded = _libraries()
+    lowering = LeanPartLowering if part else LeanLowering
 
     class Compiler(CompilerBase):  # type: ignore[misc]
         """Numba's, but for where the code goes to, and whether arrays are counted."""
@@ -117,6 +122,10 @@ def _compiler(part: bool) -> Any:
             passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
             if not any(isinstance(x, CodeType) for x in self.state.func_id.code.co_consts):
                 passes.passes = [x for x in passes.passes if x[0]._name not in NEEDLESS]
+            passes.passes = [
+                (lowering, text) if step is NativeLowering else (step, text)
+                for step, text in passes.passes
+            ]
             passes.add_pass_after(_uncounted(), NopythonTypeInference)
             passes.finalize()
             return [passes]
