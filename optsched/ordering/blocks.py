@@ -19,7 +19,7 @@ Weisfeiler and Leman, "The reduction of a graph to canonical form", 1968; Cardon
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -224,8 +224,13 @@ class _Sets:
         if len(image) != 2 * len(first):
             return False
 
-        def moved(ops: Iterable[int]) -> frozenset[int]:
-            return frozenset(image.get(u, u) for u in ops)
+        both = frozenset(image)
+
+        def moved(ops: frozenset[int]) -> frozenset[int]:
+            # Thousands of ops may be in there, but few that change places.
+            here = ops & both
+            there = frozenset(image[u] for u in here)
+            return ops if here == there else (ops - here) | there
 
         for v, w in zip(first, second, strict=True):
             if (

@@ -26,7 +26,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from optsched.arrays import IntArray
-from optsched.ordering.merging import CheckTime, Merging
+from optsched.ordering.implied import CheckTime
+from optsched.ordering.merging import Merging
 from optsched.ordering.model import Net
 
 TOO_MANY = 300_000
@@ -74,7 +75,8 @@ def contract(net: Net, *, merge: bool = True, check_time: CheckTime = lambda: No
     if n > TOO_MANY:
         return Contracted(net, tuple((v,) for v in range(n)), tuple(range(n)))
     work = Merging(net, check_time)
-    while True:
+    work.fold()
+    while merge and work.merge_all():
         work.drop_implied()
-        if not merge or not work.merge_all():
-            return Contracted(*work.result())
+        work.fold()
+    return Contracted(*work.result())

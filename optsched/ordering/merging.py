@@ -9,29 +9,23 @@ to rise as high as it does now.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
-from itertools import chain, islice, pairwise
+from itertools import islice, pairwise
 from typing import TypeVar
 
 import numpy as np
 
-from optsched.arrays import IntArray, Rows, build_rows
-from optsched.ordering.kernels.bits import WORD, words
-from optsched.ordering.kernels.implied import mark_implied
+from optsched.arrays import Rows, build_rows, transpose
+from optsched.ordering.cuts import topological
+from optsched.ordering.implied import CheckTime, find_implied, without
 from optsched.ordering.model import Net, make_net
 from optsched.ordering.ways import Way, Ways, pack_ways, unpack_ways
-
-BLOCK_WORDS = 16
-"""Words of bits that an op has at a time for those that run before it."""
 
 PACE = 1_024
 """Ops between two looks at the clock."""
 
 T = TypeVar("T")
-
-CheckTime = Callable[[], None]
-"""Raises when the time is up."""
 
 Waiting = dict[int, list[tuple[int, int]]]
 """By an op: a heap of how high it must rise for another, and that other."""
@@ -44,12 +38,17 @@ class Merging:
         n, m = len(net.net), len(net.size)
         self.check_time = check_time
         self.alive = list(range(n))
-        self.pred = self.sets(net.pred_ptr, net.pred)
-        self.succ = self.sets(net.succ_ptr, net.succ)
+        number = np.empty(n, np.int64)
+        number[topological(net)] = np.arange(n)
+        pred, user = Rows(net.pred_ptr, net.pred), Rows(net.user_ptr, net.user)
+        edges, uses = find_implied(number, number, pred, user, check_time)
+        pred, user = without(pred, edges), without(user, uses)
+        self.pred = self.sets(pred)
+        self.succ = self.sets(transpose(pred, n))
         self.hill: list[int] = net.hill.tolist()
         self.net: list[int] = net.net.tolist()
         self.size: list[int] = net.size.tolist()
-        self.users = self.sets(net.user_ptr, net.user)
+        self.users = self.sets(user)
         self.shared = list(range(m))
         self.members = [deque((v,)) for v in self.paced(self.alive)]
         # Ops that might be late before an op, or early behind it, if it rose higher.
@@ -67,9 +66,9 @@ class Merging:
             yield item
             yield from islice(left, PACE - 1)
 
-    def sets(self, ptr: IntArray, idx: IntArray) -> list[set[int]]:
+    def sets(self, rows: Rows) -> list[set[int]]:
         """The rows as sets."""
-        flat, bounds = idx.tolist(), ptr.tolist()
+        flat, bounds = rows.idx.tolist(), rows.ptr.tolist()
         return [set(flat[a:b]) for a, b in self.paced(pairwise(bounds))]
 
     def topological(self) -> list[int]:
@@ -83,9 +82,8 @@ class Merging:
                     order.append(w)
         return order
 
-    def drop_implied(self) -> None:
-        """Drop implied edges and users; fold in buffers with one user, join those with the same."""
-        self.reduce()
+    def fold(self) -> None:
+        """Fold in buffers with one user, join those with the same."""
         first: dict[frozenset[int], int] = {}
         instead: dict[int, int] = {}
         shared = []
@@ -103,44 +101,21 @@ class Merging:
         for v in list(self.ways):
             self.review_ways(v, instead)
 
-    def reduce(self) -> None:
-        """Drop the edges and the users that follow from others."""
-        order = np.array(self.topological(), np.int64)
-        n = len(order)
+    def drop_implied(self) -> None:
+        """Drop the edges and the users that follow from others since ops were merged."""
+        order = self.topological()
         number = np.empty(len(self.pred), np.int64)
-        number[order] = np.arange(n)
-        pred = self.gather([self.pred[v] for v in self.paced(order.tolist())], number)
-        user = self.gather([self.users[b] for b in self.paced(self.shared)], number)
-        edges, uses = np.zeros(len(pred.idx), np.bool_), np.zeros(len(user.idx), np.bool_)
-        # An op's block is of use up to the last op that reads of it, or shares a buffer with it.
-        far = np.zeros(n, np.int64)
-        np.maximum.at(far, pred.idx, np.repeat(np.arange(n), np.diff(pred.ptr)))
-        np.maximum.at(far, user.idx, np.repeat(user.idx[user.ptr[1:] - 1], np.diff(user.ptr)))
-        width = min(BLOCK_WORDS, max(1, words(n)))
-        above = np.empty((n, width), np.int64)
-        mark = mark_implied.for_work(n * width)
-        for start in range(0, n, width * WORD):
-            self.check_time()
-            end = int(far[start : start + width * WORD].max()) + 1
-            mark(
-                pred.ptr, pred.idx, user.ptr, user.idx, np.int64(start), np.int64(end), above,
-                edges, uses,
-            )  # fmt: skip
+        number[order] = np.arange(len(order))
+        pred = build_rows([self.pred[v] for v in self.paced(order)])
+        user = build_rows([self.users[b] for b in self.paced(self.shared)])
+        edges, uses = find_implied(number, np.arange(len(order)), pred, user, self.check_time)
         second = np.repeat(order, np.diff(pred.ptr))[edges].tolist()
-        for u, v in zip(order[pred.idx[edges]].tolist(), second, strict=True):
+        for u, v in zip(pred.idx[edges].tolist(), second, strict=True):
             self.pred[v].discard(u)
             self.succ[u].discard(v)
-        buffers = np.repeat(np.array(self.shared, np.int64), np.diff(user.ptr))[uses].tolist()
-        for v, b in zip(order[user.idx[uses]].tolist(), buffers, strict=True):
+        buffers = np.repeat(self.shared, np.diff(user.ptr))[uses].tolist()
+        for v, b in zip(user.idx[uses].tolist(), buffers, strict=True):
             self.users[b].discard(v)
-
-    def gather(self, sets: list[set[int]], number: IntArray) -> Rows:
-        """The sets as rows of other numbers, ascending."""
-        size = np.array([len(members) for members in sets], np.int64)
-        ptr = np.zeros(len(sets) + 1, np.int64)
-        np.cumsum(size, out=ptr[1:])
-        idx = number[np.fromiter(chain.from_iterable(sets), np.int64, int(ptr[-1]))]
-        return Rows(ptr, idx[np.lexsort((idx, np.repeat(np.arange(len(sets)), size)))])
 
     def review_ways(self, v: int, instead: dict[int, int]) -> None:
         """Keep what is still open of an op's ways."""

@@ -9,7 +9,7 @@ import pytest
 
 from optsched.arrays import build_rows
 from optsched.builder import GraphBuilder
-from optsched.ordering import merging
+from optsched.ordering import implied, merging
 from optsched.ordering.contract import contract
 from optsched.ordering.kernels.bits import WORD
 from optsched.ordering.kernels.implied import mark_implied
@@ -25,11 +25,11 @@ def test_blocks_of_ops_make_no_difference(merge: bool, monkeypatch: pytest.Monke
     for _ in range(30):
         graph = random_graph(rng, ops=int(rng.integers(1, 250)))
         net = build_net(graph.arrays)
-        monkeypatch.setattr(merging, "BLOCK_WORDS", 16)
+        monkeypatch.setattr(implied, "BLOCK_WORDS", 16)
         whole = contract(net, merge=merge)
         for block in (1, 2):
             blocks = max(blocks, len(net.net) // (block * WORD))
-            monkeypatch.setattr(merging, "BLOCK_WORDS", block)
+            monkeypatch.setattr(implied, "BLOCK_WORDS", block)
             parts = contract(net, merge=merge)
             assert parts.members == whole.members
             assert all((a == b).all() for a, b in zip(parts.net, whole.net, strict=True))
