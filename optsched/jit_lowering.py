@@ -10,18 +10,18 @@ This module imports numba: only what compiles should import it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 from numba.core import cgutils, ir, types
+from numba.core.callconv import RETCODE_OK
 from numba.core.compiler_machinery import register_pass
-from numba.core.lowering import Lower
 from numba.core.typed_passes import NativeLowering
 from numba.core.types.containers import BaseNamedTuple, BaseTuple
 from numba.np.arrayobj import fix_integer_index, load_item, store_item
 
+from optsched.jit_integers import IntegerLower
 from optsched.jit_lending import (
     Lent,
     Passed,
@@ -37,7 +37,7 @@ Path = tuple[int, ...]
 """Which argument, which field of it, which field of that, and so on."""
 
 
-class _LeanLower(Lower):  # type: ignore[misc]
+class _LeanLower(IntegerLower):
     """Numba's, but that arguments, their fields and elements of arrays are looked up directly.
 
     A function that returns an array has to say who holds it, and has its arguments numba's way.
@@ -47,10 +47,11 @@ class _LeanLower(Lower):  # type: ignore[misc]
         super().init()
         self.given: list[tuple[Any, Any]] = []
         self.whole: dict[Path, Any] = {}
+        self.slots: dict[Any, Any] = {}
         self.lends = False
         self.paths: dict[str, Path] = {}
         if not is_counted(self.context, self.fndesc.restype):
-            self.paths = find_paths(self.func_ir, self.fndesc.typemap)
+            self.paths = find_paths(self.once, self.fndesc.typemap)
 
     def extract_function_arguments(self) -> Any:
         if is_counted(self.context, self.fndesc.restype):
@@ -127,13 +128,29 @@ class _LeanLower(Lower):  # type: ignore[misc]
         return None
 
     def _lower_call_normal(self, callee: Any, expr: Any, signature: Any) -> Any:
-        overloads = getattr(getattr(callee, "dispatcher", None), "overloads", {})
-        made = overloads.get(signature.args)
+        overloads: Any = getattr(getattr(callee, "dispatcher", None), "overloads", {})
+        made: Any = overloads.get(signature.args)
         self.lends = made is not None and any(isinstance(x, Lent) for x in made.fndesc.argtypes)
         try:
+            if self.lends and not getattr(made.library, "fails", True):
+                given = self.fold_call_args(callee, signature, expr.args, expr.vararg, expr.kws)
+                return self._call(made, given)
             return super()._lower_call_normal(callee, expr, signature)
         finally:
             self.lends = False
+
+    def _call(self, made: Any, given: Any) -> Any:
+        """Call a function that raises nothing: numba's way without asking whether it did."""
+        function = self.context.declare_function(self.module, made.fndesc)
+        packer = self.context.get_arg_packer(made.fndesc.argtypes)
+        slot = function.args[0].type.pointee
+        if slot not in self.slots:
+            self.slots[slot] = cgutils.alloca_once(self.builder, slot)
+        result, error = self.slots[slot], self.function.args[1]
+        self.builder.call(function, [result, error, *packer.as_arguments(self.builder, given)])
+        self.library.add_linking_library(made.library)
+        value = self.builder.load(result)
+        return self.context.get_returned_value(self.builder, made.fndesc.restype, value)
 
     def _cast_var(self, var: Any, kind: Any) -> Any:
         path = self.paths.get(var.name) if isinstance(var, ir.Var) else None
@@ -205,6 +222,11 @@ class _LeanPartLower(_LeanLower):
         self.fndesc.argtypes = lent(self.context, self.fndesc)
         super().lower()
         self.fndesc.argtypes = asked  # numba is to find the function by these
+        ends = (block.terminator for block in self.function.blocks)
+        codes = [end.operands[0] for end in ends if end.opname == "ret"]
+        self.library.fails = any(
+            getattr(code, "constant", None) != RETCODE_OK.constant for code in codes
+        )
 
 
 def _grouped(flat: Iterator[Any], shape: Any) -> Any:
@@ -214,11 +236,8 @@ def _grouped(flat: Iterator[Any], shape: Any) -> Any:
     return next(flat)
 
 
-def find_paths(func_ir: Any, typemap: Any) -> dict[str, Path]:
+def find_paths(values: dict[str, Any], typemap: Any) -> dict[str, Path]:
     """Return the variables that only ever hold an argument or a field of one, and which it is."""
-    assigns = [x for block in func_ir.blocks.values() for x in block.find_insts(ir.Assign)]
-    times = Counter(x.target.name for x in assigns)
-    values = {x.target.name: x.value for x in assigns if times[x.target.name] == 1}
     paths: dict[str, Path | None] = {}
 
     def find(name: str) -> Path | None:

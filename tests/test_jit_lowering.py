@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, cast
 
+import numba
 import numpy as np
 import pytest
 from numba.core.runtime import _nrt_python, rtsys
@@ -119,15 +120,66 @@ def test_what_is_lent_is_not_freed_and_what_is_made_is() -> None:
     assert now.mi_alloc - at_first.mi_alloc == now.mi_free - at_first.mi_free
 
 
-def described(part: Kernel[..., Any]) -> Any:
-    (form,) = cast(Any, part.compiled).overloads.values()
-    return form.fndesc
+def compiled_for(source: Kernel[..., Any], *arguments: Any) -> Any:
+    """What a kernel is compiled to for such arguments, whatever the disk cache holds."""
+    dispatcher = cast(Any, source.compiled)
+    kinds = tuple(numba.typeof(x) for x in arguments)
+    dispatcher.get_call_template(kinds, {})
+    return dispatcher.overloads[kinds]
+
+
+def is_lent(source: Kernel[..., Any], *arguments: Any) -> bool:
+    kinds = compiled_for(source, *arguments).fndesc.argtypes
+    (answer,) = {isinstance(kind, Lent) for kind in kinds}
+    return answer
 
 
 def test_parts_are_lent_their_arguments_unless_they_return_arrays() -> None:
-    everything.compiled(nest_of(0), True)
-    returned.compiled(nest_of(0))
-    assert all(isinstance(kind, Lent) for kind in described(look).argtypes)
-    assert all(isinstance(kind, Lent) for kind in described(views).argtypes)
-    assert not any(isinstance(kind, Lent) for kind in described(given_back).argtypes)
-    assert not any(isinstance(kind, Lent) for kind in described(everything).argtypes)
+    nest = nest_of(0)
+    assert is_lent(look, nest, 0, True)
+    assert is_lent(views, nest, 0)
+    assert not is_lent(given_back, nest)
+    assert not is_lent(everything, nest, True)
+
+
+FIVE = 5
+
+
+@inner
+def counted(low: int, high: int, ups: np.ndarray) -> int:
+    """Ranges up and down; division by what is known, and what is lesser."""
+    total = 0
+    for i in range(low, high):
+        total = total * 3 + i // 4 + 5 * (i % 4) + i // FIVE + 7 * (i % FIVE)
+    for i in range(high, low, -1):
+        total += max(i, -low) * min(i, high - i) + ups[i % 3]
+    total //= 2
+    total %= 1 << 20
+    return total
+
+
+@inner
+def divided(value: int, by: int) -> int:
+    for i in range(value, 9, 3):
+        value += i
+    return value // by
+
+
+@kernel
+def counts(low: int, high: int, ups: np.ndarray, by: int) -> int:
+    return counted(low, high, ups) + divided(high, by)
+
+
+@pytest.mark.parametrize("low", [-9, 0, 3])
+@pytest.mark.parametrize("high", [-4, 0, 8])
+def test_ranges_and_divisions_do_what_they_do_in_python(low: int, high: int) -> None:
+    ups = np.array([2, 3, 5])
+    assert counts(low, high, ups, -3) == counts.compiled(low, high, ups, -3)
+
+
+def test_only_what_may_raise_is_asked_whether_it_did() -> None:
+    with pytest.raises(ZeroDivisionError):
+        counts.compiled(1, 2, np.array([2, 3, 5]), 0)
+    assert not compiled_for(counted, 0, 1, np.zeros(3, np.int64)).library.fails
+    assert compiled_for(divided, 0, 1).library.fails
+    assert not compiled_for(look, nest_of(0), 0, True).library.fails
