@@ -45,7 +45,7 @@ def core_packings(
         return
     before = 0
     for share in SHARES:
-        chosen = problem.size * share >= capacity
+        chosen = problem.size >= -(-capacity // share)
         count = int(chosen.sum())
         if count in (before, len(problem)):
             continue

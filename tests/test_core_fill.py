@@ -36,6 +36,15 @@ def test_meets_the_load_where_the_portfolio_does_not() -> None:
     assert events[-1].startswith("core of")
 
 
+def test_who_is_of_the_core_does_not_depend_on_the_unit() -> None:
+    problem = training_trace(700, 5)
+    factor = 2**62 // int(problem.size.sum())
+    large = replace(problem, size=problem.size * factor, alignment=problem.alignment * factor)
+    names = [name for name, _ in core_packings(problem, problem.max_load, no_limit)]
+    assert names
+    assert [name for name, _ in core_packings(large, large.max_load, no_limit)] == names
+
+
 def test_pins_hold() -> None:
     problem = training_trace(900, 1)
     pin = np.full(len(problem), -1, np.int64)

@@ -138,6 +138,7 @@ def pick_line(problem: Problem, rows: IntArray, during: IntArray) -> int:
         return 0
     ordered = np.zeros(len(rows[0]), np.int64)
     for i, v in enumerate(rows[0].tolist()):
+        problem.check_time()
         before, after = problem.pick(around)(problem.net, v)
         ordered[i] = np.count_nonzero(before[rows[0]] | after[rows[0]])
     return int(np.lexsort((during[rows].max(axis=0), ordered))[-1])

@@ -6,10 +6,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from optsched.builder import GraphBuilder
 from optsched.check import check_order
 from optsched.graph import Graph
 from optsched.ordering import problem as problem_module
 from optsched.ordering import split
+from optsched.ordering.kernels.bits import unpack
 from optsched.ordering.model import build_net
 from optsched.ordering.problem import Problem
 from optsched.ordering.relations import related
@@ -147,6 +149,23 @@ def test_part_in_the_hands_of_another_worker_is_not_refuted() -> None:
         order = other.run(ENOUGH, no_search)
         assert isinstance(order, list)
         assert check_order(graph, order) <= optimum
+
+
+def test_there_is_a_pair_to_split_on_however_large_sizes_are() -> None:
+    # A branch without one would be taken for the single order that its ops are listed in.
+    large = 2**60
+    build = GraphBuilder("large")
+    build.input("x", large)
+    build.op("make", writes={"b": large})
+    build.op("use", reads=["b"], workspace=3 * large // 2)
+    build.op("drop", reads=["x"])
+    graph = build.build()
+    tree = make_tree(graph, Oracle(graph).least_peak())
+    root = tree.enter(tree.parts.waiting[0])
+    assert not tree.refuted(root)
+    before = unpack(root.before, 3)
+    assert not (before | before.T)[0, 2]
+    assert tree.derive(root, split.TOPS) > 0
 
 
 def test_branch_is_given_up_only_where_its_states_are_refuted() -> None:

@@ -20,8 +20,8 @@ from optsched.ordering.decide import UNKNOWN, Answer, search_all
 from optsched.ordering.interval import Interval
 from optsched.ordering.kernels.orbit import HASH, mixed
 from optsched.ordering.model import build_net
-from optsched.ordering.problem import Family, Problem
-from optsched.ordering.symmetry import line_up, make_keys
+from optsched.ordering.problem import Family, OutOfTimeError, Problem
+from optsched.ordering.symmetry import line_up, make_keys, pick_line
 from optsched.result import Limits
 from tests.brute import least_peak
 from tests.generators import random_order
@@ -170,6 +170,17 @@ def test_an_order_in_line_has_the_peak_of_the_order_it_was() -> None:
         before = Rows(lined.problem.net.pred_ptr, lined.problem.net.pred)
         assert all(step[u] < step[v] for v in lead for u in before.row(v).tolist())
         assert peak_memory(graph, lead) == peak_memory(graph, order)
+
+
+def test_clock_is_looked_at_for_each_op_of_a_block() -> None:
+    # Half a million edges are followed for each op of blocks that have tens of thousands.
+    graph = next(iter(block_graphs(60)))
+    problem, families = with_blocks(graph, replace(ALL_RULES, contract=False))
+    rows = max((family.rows for family in families), key=lambda rows: rows.shape[1])
+    assert rows.shape[1] > 1
+    late = replace(problem, deadline=0.0)
+    with pytest.raises(OutOfTimeError):
+        pick_line(late, rows, np.arange(problem.ops))
 
 
 def test_hashes_are_mixed_one_to_one_and_blocks_told_apart_by_their_goal() -> None:

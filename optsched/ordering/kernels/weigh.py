@@ -70,8 +70,15 @@ def tallest(branch: Branch, supports: Supports, every: IntArray) -> IntArray:
 @inner
 def score(cost_in: Int, cost_out: Int, slack: Int, unit: Int) -> Int:
     """How good it is to split on a pair of which the two orders cost so much at an op."""
-    costs = min(cost_in, slack + 1), min(cost_out, slack + 1)
-    return (10 * costs[0] // unit + 1) * (10 * costs[1] // unit + 1)
+    return (tenths(min(cost_in, slack + 1), unit) + 1) * (
+        tenths(min(cost_out, slack + 1), unit) + 1
+    )
+
+
+@inner
+def tenths(cost: Int, unit: Int) -> Int:
+    """Ten times a cost in units; ten times the cost itself may be more than 64 bits hold."""
+    return 10 * (cost // unit) + 10 * (cost % unit) // unit
 
 
 @inner
