@@ -20,7 +20,7 @@ from optsched import jit_compile
 P = ParamSpec("P")
 R = TypeVar("R")
 
-COMPILER = ("jit_compile", "jit_integers", "jit_lending", "jit_lowering")
+COMPILER = ("jit_compile", "jit_integers", "jit_lending", "jit_lowering", "jit_shortcuts")
 """Modules that say how kernels are compiled; all but the first import numba, so none is here."""
 
 SMALL = 2_000

@@ -32,8 +32,14 @@ BORROWS = (
 )
 """Expressions of numba that make nothing: their arrays are those they are made of, or views."""
 
-NEEDLESS = ("inline_closure_likes", "dead_branch_prune", "nopython_rewrites")
-"""Steps of numba's for functions within functions, `None` and sums of whole arrays: a tenth."""
+NEEDLESS = (
+    *("inline_closure_likes", "dead_branch_prune", "nopython_rewrites", "with_lifting"),
+    *("rewrite_semantic_constants", "make_function_op_code_to_jit_function", "inline_inlinables"),
+    *("find_literally", "literal_unroll", "LiteralPropagation", "inline_overloads"),
+)
+"""Steps of numba's for what no kernel has: functions within functions, `None`, sums of whole
+arrays, `with`, code to be put in place before it is compiled, and types made of values. Without
+them an eighth less is done, and a kernel that has one of these is refused."""
 
 INLINED = 50
 """How much machine code a call may grow into: a quarter of what LLVM allows if not told."""
@@ -63,7 +69,17 @@ def dispatcher(function: FunctionType, *, part: bool) -> Any:
     if not part:
         made._cache = _lean_cache()(function)
     typed = made.get_call_template
-    made.get_call_template = lambda args, kws: typed(tuple(map(unliteral, args)), kws)
+    known: dict[tuple[Any, ...], Any] = {}
+
+    def get_call_template(args: Any, kws: Any) -> Any:
+        kinds = tuple(map(unliteral, args))
+        if kws:
+            return typed(kinds, kws)
+        if kinds not in known:
+            known[kinds] = typed(kinds, kws)
+        return known[kinds]
+
+    made.get_call_template = get_call_template
     return made
 
 
@@ -100,6 +116,7 @@ def _compiler(part: bool) -> Any:
     from numba.core.typed_passes import NativeLowering, NopythonTypeInference
 
     from optsched.jit_lowering import LeanLowering, LeanPartLowering
+    from optsched.jit_shortcuts import shortcuts
 
     library, embedded = _libraries()
     lowering = LeanPartLowering if part else LeanLowering
@@ -111,7 +128,7 @@ def _compiler(part: bool) -> Any:
             while on_first:
                 on_first.pop()()
             codegen = self.state.targetctx.codegen()
-            with _undisturbed(), _typed_once(), _made_by(codegen, embedded):
+            with _undisturbed(), shortcuts(), _made_by(codegen, embedded):
                 return super()._compile_core()
 
         def define_pipelines(self) -> list[Any]:
@@ -202,41 +219,6 @@ def _made_by(codegen: Any, library: type) -> Iterator[None]:
         yield
     finally:
         codegen._library_class = before
-
-
-@contextmanager
-def _typed_once() -> Iterator[None]:
-    """Let a type of operands be looked up once for each operator: it takes a twentieth of the time.
-
-    Numba asks all the forms of an operator which of them fits, again at each place that uses it.
-    """
-    from numba.core.types.functions import BaseFunction
-
-    before = BaseFunction.get_call_type
-    setattr(BaseFunction, "get_call_type", _remembered())  # noqa: B010
-    try:
-        yield
-    finally:
-        setattr(BaseFunction, "get_call_type", before)  # noqa: B010
-
-
-@cache
-def _remembered() -> Callable[..., Any]:
-    from numba.core.types.functions import BaseFunction
-
-    find: Callable[..., Any] = BaseFunction.get_call_type
-    found: dict[tuple[Any, ...], Any] = {}
-
-    def get_call_type(function: Any, context: Any, args: Any, kws: Any) -> Any:
-        if kws or getattr(function.typing_key, "__module__", None) != "_operator":
-            return find(function, context, args, kws)
-        key = (function, args)
-        signature = found.get(key)
-        if signature is None:
-            signature = found[key] = find(function, context, args, kws)
-        return signature
-
-    return get_call_type
 
 
 @contextmanager

@@ -14,12 +14,15 @@ import numba
 import numpy as np
 import pytest
 from llvmlite.binding import Linkage
+from numba import extending
 from numba.core import config, types
+from numba.core.base import BaseContext
 from numba.core.registry import cpu_target
 from numba.core.runtime import _nrt_python, rtsys
 
 from optsched import jit, jit_compile
 from optsched.jit import SMALL, SMALL_WARM, Kernel, inner, kernel
+from optsched.jit_shortcuts import shortcuts
 
 
 @kernel
@@ -245,3 +248,22 @@ def test_an_unknown_numba_compiles_its_own_way(
 def test_the_numba_that_is_here_is_known() -> None:
     # Or kernels take twice as long to compile.
     assert jit_compile._is_known(numba.__version__)
+
+
+def thrice(x: int) -> int:
+    return 3 * x
+
+
+@kernel
+def late(x: int) -> int:
+    return thrice(x)
+
+
+def test_numba_finds_what_is_declared_while_kernels_are_compiled() -> None:
+    before = BaseContext.refresh
+    with shortcuts():
+        cpu_target.target_context.refresh()
+        assert BaseContext.refresh is not before
+        extending.overload(thrice)(lambda x: lambda x: 3 * x)
+        assert late.compiled(5) == late(5) == 15
+    assert BaseContext.refresh is before
