@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.small_graphs.graphs import diamond
+from experiments.small_graphs.graphs import chain, diamond
 from optsched.cli import main
 from optsched.explain import Explanation, Reason, explain, explain_op, reasons
 from optsched.explain.reasons import with_precedence
@@ -242,6 +242,26 @@ def test_an_interrupted_search_leaves_what_was_known(
         assert (record["bound"], record["reason"], record["interrupted"]) == (bound, reason, True)
         assert main(["explain", str(path)]) == 130
         assert "interrupted" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("stage", ["shrink", "related"])
+def test_an_interrupt_after_the_search_leaves_what_was_known(
+    stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = chain() if stage == "shrink" else next(some_plain(SEARCHED))[0]
+    complete = explain(graph)
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reasons, stage, interrupted)
+    found = explain(graph)
+    assert found.interrupted
+    assert (found.bound, found.peak, found.op) == (complete.bound, complete.peak, complete.op)
+    assert found.untried == (len(complete.changes) if stage == "shrink" else 0)
+    text = explain_text(explain_record(graph, found))
+    assert "interrupted" in text
+    assert "time is up" not in text
 
 
 def test_without_time_the_bound_of_one_op_is_explained() -> None:

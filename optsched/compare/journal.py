@@ -182,7 +182,8 @@ def _encode(outcome: Outcome) -> dict[str, Any]:
 def _encode_result(result: Result) -> dict[str, Any]:
     record = {f.name: getattr(result, f.name) for f in fields(result)}
     if result.plan is not None:
-        record["plan"] = {"order": result.plan.order, "offsets": result.plan.offsets}
+        plan = result.plan
+        record["plan"] = {"order": plan.order, "offsets": plan.offsets, "pools": plan.pools}
     record["trace"] = [(e.seconds, e.incumbent, e.bound, e.source) for e in result.trace]
     return record
 
@@ -201,7 +202,6 @@ def _decode_result(record: Mapping[str, Any]) -> Result:
         values[key] = None if values[key] is None else kind(values[key])
     if values["plan"] is not None:
         plan = values["plan"]
-        pools = tuple(plan.get("pools", ()))
-        values["plan"] = Plan(tuple(plan["order"]), tuple(plan["offsets"]), pools)
+        values["plan"] = Plan(*(tuple(plan[key]) for key in ("order", "offsets", "pools")))
     values["trace"] = tuple(Event(*event) for event in values["trace"])
     return Result(**values)

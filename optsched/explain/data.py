@@ -164,7 +164,7 @@ class Explanation:
         For the largest of the buffers, those that help most first; none where it is not one op or
         set that gives the bound.
     untried
-        So many of these buffers were not tried for want of time.
+        So many of these buffers were not tried for want of time, or after an interrupt.
     group
         The set that the bottleneck is the last or first op of, where that is what forces the bound.
     precedences
@@ -172,7 +172,7 @@ class Explanation:
     searched
         What was done where nothing simpler is known to force the bound.
     interrupted
-        Whether an interrupt ended the search: more might have been proved.
+        Whether an interrupt ended the work: more might have been proved, or tried.
     """
 
     bound: int

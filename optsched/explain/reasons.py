@@ -53,7 +53,7 @@ def explain(graph: Graph, *, changes: int = CHANGES, limits: Limits | None = Non
     Returns
     -------
     Explanation
-        Of what an interrupt of the search left known, if there was one.
+        Of what an interrupt left known, if there was one.
     """
     return _Explainer(graph, changes, limits or DEFAULT_LIMITS).run()
 
@@ -85,11 +85,20 @@ class _Explainer:
         self.interrupted = False
 
     def run(self) -> Explanation:
-        known = self.solve()
-        if self.interrupted:
+        known, found = self.solve(), None
+        if not self.interrupted:
+            try:
+                found = self.reason(known)
+            except KeyboardInterrupt:
+                self.interrupted = True
+        if found is None:
             self.changes = 0
             simple = known.bound == known.closure.value
-            return replace(self.of_op(known) if simple else self.of_search(known), interrupted=True)
+            found = self.of_op(known) if simple else self.of_search(known)
+        return replace(found, interrupted=self.interrupted)
+
+    def reason(self, known: _Known) -> Explanation:
+        """The simplest reason for a bound, found out without haste."""
         if known.bound == known.closure.value:
             return self.of_op(known)
         try:
@@ -180,6 +189,8 @@ class _Explainer:
                 done.append(shrink(self.bounds, buffer, found))
         except OutOfTimeError:
             pass
+        except KeyboardInterrupt:
+            self.interrupted = True
         done.sort(key=lambda change: (change.bound, change.smaller_by, change.buffer))
         return replace(explanation, changes=tuple(done), untried=len(tried) - len(done))
 

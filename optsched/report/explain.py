@@ -118,7 +118,7 @@ def explain_text(record: dict[str, Any]) -> str:
         lines.append(f"  in place: {row['output']} is written into {row['input']}, saving {saved}")
     lines += _changes(record)
     if record["interrupted"]:
-        lines.append("the search was interrupted: more might be proved")
+        lines.append("interrupted: more might be proved")
     if record["peak"] > record["bound"]:
         lines.append(
             f"the best order found has a peak of {_both(record['peak'])}: "
@@ -232,7 +232,8 @@ def _changes(record: dict[str, Any]) -> list[str]:
             "no single one of the larger buffers lowers the bound: it is reached elsewhere too"
         )
     if record["changes_untried"]:
-        lines.append(f"  {record['changes_untried']} of the largest buffers not tried: time is up")
+        why = "interrupted" if record["interrupted"] else "time is up"
+        lines.append(f"  {record['changes_untried']} of the largest buffers not tried: {why}")
     return lines
 
 

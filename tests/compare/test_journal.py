@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,12 @@ import pytest
 from experiments.small_graphs.graphs import aligned, chain, diamond
 from optsched.compare import Journal, Setup, Study, compare_files, parse_methods
 from optsched.compare.journal import keys_of
-from optsched.compare.methods import with_reference
+from optsched.compare.methods import Kind, with_reference
 from optsched.compare.rows import Failed, Measured, Trouble
 from optsched.compare.task import Task
 from optsched.errors import UsageError
 from optsched.formats import write_graph
+from optsched.pipeline import solve
 from optsched.result import Limits
 from tests.compare.rows import rows_without_times
 
@@ -43,6 +45,19 @@ def test_a_rerun_measures_nothing_again(paths: list[str], tmp_path: Path) -> Non
     assert path.stat().st_size == size
     # Even the seconds are those of the first run, and our own results whole, with plan and trace.
     assert again.comparisons == first.comparisons
+
+
+def test_a_plan_keeps_its_pools(tmp_path: Path) -> None:
+    graph = diamond()
+    solved = solve(graph)
+    assert solved.plan is not None
+    plan = replace(solved.plan, pools=("fast",) * len(graph.buffers))
+    row = Measured("optsched", Kind.PLAN, 1, 1, 0.0, replace(solved, plan=plan))
+    path = tmp_path / "journal"
+    with Journal(path) as kept:
+        kept.put("key", "diamond", row)
+    with Journal(path) as kept:
+        assert kept.get("key") == row
 
 
 def test_it_goes_on_after_a_line_that_was_cut_off(paths: list[str], tmp_path: Path) -> None:
