@@ -19,7 +19,7 @@ Weisfeiler and Leman, "The reduction of a graph to canonical form", 1968; Cardon
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -27,12 +27,10 @@ import numpy.typing as npt
 
 from optsched.arrays import IntArray
 from optsched.ordering.cuts import topological
+from optsched.ordering.implied import CheckTime
 from optsched.ordering.model import Net
 
 Hashes = npt.NDArray[np.uint64]
-
-CheckTime = Callable[[], None]
-"""Raises when the time is up."""
 
 MOST_ROUNDS = 64
 """Rounds of refinement after which colours are taken as they are: they are proposals only."""

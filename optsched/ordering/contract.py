@@ -31,7 +31,7 @@ from optsched.ordering.merging import Merging
 from optsched.ordering.model import Net
 
 TOO_MANY = 300_000
-"""Above this many ops ancestor sets take too much time, and nothing is contracted."""
+"""Above this many ops it takes too long to find what is implied, and nothing is contracted."""
 
 
 @dataclass(frozen=True, slots=True)
