@@ -90,6 +90,9 @@ class Bench(NamedTuple):
     log, logged
         Arcs that something was sent along, as far as there is room; shape `(1,)`: how many, or -1
         if there was no room for all.
+    left
+        Shape `(1,)`: nodes that may still be met, and arcs sent along, before the work stops with
+        less than there is room for.
     """
 
     level: IntArray
@@ -98,6 +101,7 @@ class Bench(NamedTuple):
     path: IntArray
     log: IntArray
     logged: IntArray
+    left: IntArray
 
 
 @inner
@@ -110,6 +114,7 @@ def make_bench(nodes: Int, log: Int) -> Bench:
         np.empty(nodes + 1, np.int64),
         np.empty(log, np.int64),
         np.zeros(1, np.int64),
+        np.full(1, UNBOUNDED, np.int64),
     )
 
 
@@ -190,6 +195,9 @@ def push_blocking(arcs: Arcs, bench: Bench, source: Int, sink: Int, step: Int) -
                 arcs.room[path[k] ^ 1] += amount
             sent += amount
             note_arcs(bench, depth)
+            bench.left[0] -= depth
+            if bench.left[0] < 0:
+                return sent
             depth = tight
             node = arcs.head[path[tight] ^ 1]
         e = current[node]
@@ -220,14 +228,26 @@ def send(arcs: Arcs, bench: Bench, source: Int, sink: Int, enough: Int, from_sin
     if from_sink:
         start, goal, step = sink, source, np.int64(-1)
     total = np.int64(0)
-    while total <= enough:
+    while total <= enough and bench.left[0] >= 0:
         met = find_levels(arcs, bench, start, goal, from_sink)
         if met == 0:
             break
+        bench.left[0] -= met
         total += push_blocking(arcs, bench, source, sink, step)
         for i in range(met):
             bench.level[bench.queue[i]] = -1
     return total
+
+
+@inner
+def flow_within(arcs: Arcs, source: Int, sink: Int, enough: Int, work: Int) -> Int:
+    """Do what :func:`max_flow` does, but end after meeting so many nodes, with what is sent then.
+
+    It was a largest flow if no way is left from source to sink.
+    """
+    bench = make_bench(len(arcs.first), np.int64(0))
+    bench.left[0] = work
+    return send(arcs, bench, source, sink, enough, np.int64(1))
 
 
 @kernel
@@ -248,8 +268,7 @@ def max_flow(arcs: Arcs, source: Int, sink: Int, enough: Int) -> Int:
     int
         Units sent.
     """
-    bench = make_bench(len(arcs.first), np.int64(0))
-    return send(arcs, bench, source, sink, enough, np.int64(1))
+    return flow_within(arcs, source, sink, enough, np.int64(UNBOUNDED))
 
 
 @kernel

@@ -107,6 +107,23 @@ def test_it_ends_once_more_than_enough_is_sent(from_sink: int) -> None:
     assert short > 10
 
 
+@pytest.mark.parametrize("from_sink", [0, 1])
+def test_it_ends_after_so_much_work_with_a_flow(from_sink: int) -> None:
+    rng = np.random.default_rng(8)
+    short = 0
+    for _ in range(200):
+        nodes, network = random_network(rng, 1_000)
+        arcs, bench = arcs_of(nodes, network), make_bench(nodes, 0)
+        bench.left[0] = int(rng.integers(0, 12))
+        sent = int(send(arcs, bench, 0, nodes - 1, UNBOUNDED, from_sink))
+        check_residual(nodes, network, arcs, sent)
+        assert (bench.level == -1).all()
+        most = least_cut(nodes, network)
+        assert (sent == most) != mark_side(arcs, 0, 0)[nodes - 1]
+        short += sent < most
+    assert short > 20
+
+
 @pytest.mark.parametrize("room", [0, 4, 1_000])
 def test_what_was_sent_is_taken_back(room: int) -> None:
     rng = np.random.default_rng(7)

@@ -14,12 +14,12 @@ from optsched.arrays import IntArray
 from optsched.graph import Graph
 from optsched.ordering.anneal import Annealer
 from optsched.ordering.closure import closure_bound
-from optsched.ordering.contract import contract
 from optsched.ordering.decide import Answer, Decider, search_all
 from optsched.ordering.known import Known
 from optsched.ordering.model import build_net
 from optsched.ordering.nearby import Nearby
 from optsched.ordering.problem import Problem
+from optsched.ordering.regions import reduce
 from optsched.ordering.relations import TOO_MANY, related
 from optsched.ordering.rules import Rules, Statistics
 from optsched.ordering.sets import set_bound
@@ -114,9 +114,7 @@ class Run(Known):
         if self.bound >= self.peak:
             return StopReason.PROVED
         self.whole.check_time()
-        self.small = contract(
-            self.whole.net, merge=self.rules.contract, check_time=self.whole.check_time
-        )
+        self.small = reduce(self.whole)
         during = np.empty(self.whole.ops, np.int64)
         during[self.order] = self.whole.follow(self.order)[1]
         priority = self.small.gather(during)

@@ -53,6 +53,9 @@ class Rules:
         Where two identical blocks of ops change places the net stays as it is: of states that
         differ by that one is enough, and in some best order the blocks pass an op in line. (That
         their ops force the same bytes spares flows of the closure bound in any case.)
+    regions
+        Ops between two, with no buffer shared outside, run in an order of their own that is best
+        whatever runs beside them: they become a chain (:mod:`optsched.ordering.regions`).
     """
 
     contract: bool = True
@@ -70,6 +73,7 @@ class Rules:
     windows: bool = True
     anneal: bool = True
     symmetry: bool = True
+    regions: bool = True
 
 
 ALL_RULES = Rules()
@@ -83,6 +87,8 @@ class Statistics:
     ----------
     ops, merged
         Ops of the graph, and how many contractions took away.
+    regions
+        Regions that became chains.
     segments
         Intervals between forced cuts.
     flows
@@ -110,6 +116,7 @@ class Statistics:
 
     ops: int = 0
     merged: int = 0
+    regions: int = 0
     segments: int = 0
     flows: int = 0
     expanded: int = 0
@@ -133,5 +140,5 @@ class Statistics:
         """Add what a second worker did on the same problem."""
         for name in (field.name for field in fields(self)):
             mine, others = getattr(self, name), getattr(other, name)
-            shared = name in ("ops", "merged", "segments", "blocks", "table_bytes")
+            shared = name in ("ops", "merged", "regions", "segments", "blocks", "table_bytes")
             setattr(self, name, max(mine, others) if shared else mine + others)

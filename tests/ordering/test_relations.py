@@ -10,6 +10,8 @@ from optsched.ordering import relations as relations_module
 from optsched.ordering.contract import contract
 from optsched.ordering.cuts import forced_cuts, topological
 from optsched.ordering.decide import search_all
+from optsched.ordering.kernels import imply
+from optsched.ordering.kernels.imply import FREE, imply_at
 from optsched.ordering.model import build_net
 from optsched.ordering.problem import Problem
 from optsched.ordering.relations import Relations, related
@@ -159,3 +161,24 @@ def test_fewer_tests_imply_less_but_nothing_wrong(
                 step = {v: i for i, v in enumerate(order)}
                 assert all(step[u] < step[v] for v, u in np.argwhere(relations.above).tolist())
     assert (implied > 10) == (work > 0)
+
+
+@pytest.mark.parametrize("work", [0, 6, 12])
+def test_flows_that_end_early_imply_less_but_nothing_wrong(
+    work: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    implied = missed = 0
+    for graph in some_graphs(150, seed=11, most=8):
+        problem, optimum = as_problem(graph), Oracle(graph).least_peak()
+        above = related(problem.net)
+        for v in range(len(graph.ops)):
+            full = imply_at(problem.net, problem.base, above, v, optimum, 1_000)
+            with monkeypatch.context() as patch:
+                patch.setattr(imply, "MOST_WORK", work)
+                least, sides = imply_at(problem.net, problem.base, above, v, optimum, 1_000)
+            assert least <= full[0] <= optimum
+            assert ((sides == FREE) | (sides == full[1])).all()
+            implied += np.count_nonzero(sides)
+            missed += np.count_nonzero(sides != full[1])
+    assert missed > 5
+    assert implied > 50

@@ -18,7 +18,16 @@ import numpy as np
 import numpy.typing as npt
 
 from optsched.arrays import IntArray
-from optsched.flow import UNBOUNDED, Arcs, Int, add_arc, empty_arcs, mark_side, max_flow
+from optsched.flow import (
+    UNBOUNDED,
+    Arcs,
+    Int,
+    add_arc,
+    empty_arcs,
+    flow_within,
+    mark_side,
+    max_flow,
+)
 from optsched.jit import inner, kernel
 from optsched.ordering.model import Net
 
@@ -26,6 +35,9 @@ Flags = npt.NDArray[np.bool_]
 
 MOST_CASES = 40
 """An op with more ways than this to save bytes is taken to save the most of them in any case."""
+
+MOST_WORK = 1 << 30
+"""Nodes that the flow for a bound may meet: some seconds. What was sent by then is a bound too."""
 
 
 class Cut(NamedTuple):
@@ -165,6 +177,17 @@ def best_selection(net: Net, done: Flags, free: IntArray, place: IntArray, large
 
 
 @kernel
+def least_downset(net: Net) -> Flags:
+    """The smallest downset with the least live bytes, of a net without ways."""
+    n = len(net.net)
+    free = np.empty(n, np.int64)
+    for v in range(n):
+        free[v] = v
+    none, place = np.zeros(n, np.bool_), np.full(n, -1, np.int64)
+    return best_selection(net, none, free, place, np.int64(0))
+
+
+@kernel
 def around(net: Net, op: Int) -> tuple[Flags, Flags]:
     """The ancestors and the descendants of an op."""
     before = np.zeros(len(net.net), np.bool_)
@@ -185,7 +208,8 @@ def least_plain(net: Net, base: Int, before: Flags, after: Flags, op: Int, spot:
             free[count] = u
             count += 1
     cut = build_cut(net, before, free[:count].copy(), spot)
-    flow = max_flow(cut.arcs, cut.source, cut.sink, np.int64(UNBOUNDED))
+    enough, work = np.int64(UNBOUNDED), np.int64(MOST_WORK)
+    flow = flow_within(cut.arcs, cut.source, cut.sink, enough, work)
     return live_after(net, base, before) + net.hill[op] + flow - cut.profit
 
 
@@ -209,9 +233,10 @@ def require(net: Net, way: Int, op: Int, after: Flags, before: Flags) -> bool:
 def least_given(net: Net, base: Int, before: Flags, after: Flags, op: Int, spot: IntArray) -> Int:
     """Least live bytes while `op` runs if the ops `before` have ended and those `after` not begun.
 
-    `before` is a downset with all ancestors of `op`, the complement of `after` and `op` is one too.
-    `spot` is scratch of shape `(n,)`, all -1. Each way to save bytes is a case of its own, in which
-    what it needs has ended; all of them together, and none of them, are all cases.
+    Or less, where that takes too long to find out. `before` is a downset with all ancestors of
+    `op`, the complement of `after` and `op` is one too. `spot` is scratch of shape `(n,)`, all -1.
+    Each way to save bytes is a case of its own, in which what it needs has ended; all of them
+    together, and none of them, are all cases.
     """
     plain = least_plain(net, base, before, after, op, spot)
     first, end = net.way_ptr[op], net.way_ptr[op + 1]

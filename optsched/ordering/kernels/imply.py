@@ -10,9 +10,9 @@ from optsched.flow import (
     UNBOUNDED,
     Arcs,
     Int,
+    flow_within,
     make_bench,
     mark_side,
-    max_flow,
     send,
     take_back,
 )
@@ -31,6 +31,10 @@ from optsched.ordering.model import Net
 Matrix = npt.NDArray[np.bool_]
 
 Sides = npt.NDArray[np.int8]
+
+MOST_WORK = 1 << 24
+"""Nodes that a flow, or all tests on a side, may meet: tenths of a second. What is not known then
+is not implied."""
 
 FREE, BEFORE, AFTER = 0, 1, 2
 """Where an op may be: on both sides of the op looked at, or on one only."""
@@ -105,6 +109,7 @@ def try_side(
         e = arcs.following[e]
     nodes = len(arcs.first)
     at_first, bench = arcs.room.copy(), make_bench(nodes, nodes)
+    bench.left[0] = MOST_WORK
     reached = ~loose
     # What may be late may have all that follows it late: the first of these are tried first, if ops
     # are numbered in some order, and of those that may be early the last.
@@ -164,15 +169,15 @@ def imply_case(
             count += 1
     free = free[:count].copy()
     cut = build_cut(net, before, free, np.full(n, -1, np.int64))
-    unbounded = np.int64(UNBOUNDED)
+    enough, work = np.int64(UNBOUNDED), np.int64(MOST_WORK)
     least = live_after(net, base, before) + net.hill[op] - spare - cut.profit
-    least += max_flow(cut.arcs, cut.source, cut.sink, unbounded)
-    if least > budget or count == 0:
+    least += flow_within(cut.arcs, cut.source, cut.sink, enough, work)
+    near = mark_side(cut.arcs, cut.source, np.int64(0))
+    if least > budget or count == 0 or near[cut.sink]:
         return least, forced
     early = np.zeros(count, np.bool_)
     late = np.zeros(count, np.bool_)
     note_sides(cut.arcs, cut.sink, cut.sink, np.int64(1), late, early)
-    near = mark_side(cut.arcs, cut.source, np.int64(0))
     for i in range(count):
         if not near[i]:
             late[i] = True
@@ -209,9 +214,10 @@ def imply_at(
     Returns
     -------
     tuple
-        Least live bytes while `op` runs; shape `(n,)`: `FREE`, `BEFORE` or `AFTER` for each op that
-        was not related to it (meaningless if the bytes pass the budget). Where the op has ways to
-        save bytes, only what holds in each of these cases.
+        Least live bytes while `op` runs, or less if that takes too long to find out; shape `(n,)`:
+        `FREE`, `BEFORE` or `AFTER` for each op that was not related to it (meaningless if the bytes
+        pass the budget). Where the op has ways to save bytes, only what holds in each of these
+        cases.
     """
     n = len(net.net)
     if len(above):
