@@ -88,6 +88,7 @@ class Run(Known):
         self.rules, self.deadline = rules, deadline
         self.seed, self.workers = limits.seed, limits.workers
         self.effort, self.step = FIRST_EFFORT, 1
+        self.latest: tuple[Sequence[int], list[int]] = ((), [])
         self.other: Run | None = None
         self.sibling: Sibling | None = None
         self.windows: Windows | None = None
@@ -106,6 +107,12 @@ class Run(Known):
         """Take an order of the contracted problem if it is better."""
         self.take_whole(self.small.expand(order), source)
 
+    def shrunk(self) -> list[int]:
+        """The best order, of the contracted problem; regions make that take a while."""
+        if self.latest[0] is not self.order:
+            self.latest = self.order, self.small.shrink(self.order)
+        return list(self.latest[1])
+
     def solve(self) -> StopReason:
         """Go through bounds, contractions and rounds until the peak is proved or states run out."""
         found = closure_bound(self.graph, [self.order], deadline=self.deadline)
@@ -120,7 +127,7 @@ class Run(Known):
         priority = self.small.gather(during)
         self.problem = replace(self.whole, net=self.small.net, priority=priority)
         self.problem.statistics.merged = self.whole.ops - self.problem.ops
-        self.take_order(self.small.shrink(self.order), "contraction")
+        self.take_order(self.shrunk(), "contraction")
         if self.problem.ops > NEARBY_OPS:
             self.search(FIRST_EFFORT // 32)
             self.approach()
@@ -152,7 +159,7 @@ class Run(Known):
         """Let a second worker look for orders from here on, if there may be one."""
         if self.workers < 2 or self.bound >= self.peak:
             return
-        order = self.small.shrink(self.order)
+        order = self.shrunk()
         other = copy(self)
         other.on_event, other.other = None, self
         other.problem = replace(self.problem, statistics=Statistics(), ended=threading.Event())
@@ -241,16 +248,16 @@ class Run(Known):
         if self.bound >= self.peak:
             return
         if self.rules.anneal and self.annealer is None:
-            self.annealer = Annealer(self.problem, self.small.shrink(self.order), self.seed)
+            self.annealer = Annealer(self.problem, self.shrunk(), self.seed)
             # Before budgets are tried: the lower the peak, the more a budget below it implies.
             self.anneal(FIRST_EFFORT)
         if self.rules.windows and self.windows is None:
-            self.windows = Windows(self.problem, self.small.shrink(self.order), self.seed)
+            self.windows = Windows(self.problem, self.shrunk(), self.seed)
 
     def during(self) -> IntArray:
         """Live bytes while each op runs in the best order."""
         during = np.empty(self.problem.ops, np.int64)
-        order = self.small.shrink(self.order)
+        order = self.shrunk()
         during[order] = self.problem.follow(order)[1]
         return during
 
@@ -274,7 +281,7 @@ class Run(Known):
     ) -> None:
         """Search a problem of the same ops and least peak; `lead` makes an order one of its own."""
         if self.bound < self.peak:
-            order = lead(self.small.shrink(self.order))
+            order = lead(self.shrunk())
             answer = search_all(problem, self.bound, self.peak, states, self.searched, order)
             problem.collect()
             self.take_answer(answer, self.peak - 1, "search")
@@ -338,7 +345,7 @@ class Run(Known):
         if self.annealer is None or self.bound >= self.peak:
             return
         if self.annealer.peak > self.peak:
-            self.annealer.take(self.small.shrink(self.order))
+            self.annealer.take(self.shrunk())
         try:
             self.annealer.improve(states * MOVES_A_STATE, self.bound)
         finally:
@@ -347,7 +354,7 @@ class Run(Known):
     def improve(self, states: int) -> None:
         """Search windows of the best order as long as that helps."""
         if self.windows is not None and self.windows.peak > self.peak:
-            self.windows.take(self.small.shrink(self.order))
+            self.windows.take(self.shrunk())
         while self.windows is not None and self.windows.improve(
             min(states, WINDOW_STATES), WINDOW_TRIES, self.bound
         ):

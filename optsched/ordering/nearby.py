@@ -21,11 +21,6 @@ FIRST_PATIENCE, PATIENCE = 4, 24
 precedences refute a budget one of the first three ops says so, and in large graphs each takes long.
 """
 
-NEAR = 2
-"""An op that such a part of the budget is enough for, right after its ancestors or just before its
-descendants, is not near the peak: in large graphs its flow is long, and implies next to nothing.
-"""
-
 MOST_LOOKS = 128
 """Looks at ops after which it ends in any case: what takes longer is not near the peak."""
 
@@ -80,11 +75,8 @@ class Nearby:
         """
         problem = self.problem
         problem.check_time()
-        some = self.some_bytes(v)
-        if NEAR * some < budget:
-            return some, 0
-        tests = min(2 * problem.ops, max(2, TEST_WORK // max(1, problem.ops)))
         problem.statistics.flows += 1
+        tests = min(2 * problem.ops, max(2, TEST_WORK // max(1, problem.ops)))
         nobody = np.zeros((0, 0), np.bool_)
         least, forced = problem.pick(imply_at)(self.net, problem.base, nobody, v, budget, tests)
         before, after = np.flatnonzero(forced == BEFORE), np.flatnonzero(forced == AFTER)
@@ -97,17 +89,6 @@ class Nearby:
             if problem.pick(around)(self.net, v)[0][v]:
                 return int(least), -1
         return int(least), added
-
-    def some_bytes(self, v: int) -> int:
-        """Live bytes while an op runs right after its ancestors, or just before its descendants.
-
-        The less of the two; what ways save is left out.
-        """
-        problem = self.problem
-        before, after = problem.pick(around)(self.net, v)
-        late = ~after
-        late[v] = False
-        return int(self.net.hill[v]) + min(problem.live(before), problem.live(late))
 
 
 def with_edges(net: Net, first: IntArray, second: IntArray) -> Net:

@@ -33,27 +33,27 @@ class String:
     ops: tuple[int, ...]
     net: Net
 
-    def lead(self, order: list[int], during: IntArray, hill: IntArray) -> list[int]:
-        """An order of no higher peak in which the region runs along the string.
-
-        `during` are the live bytes while each step of `order` runs, `hill` the rise of each op.
-        """
+    def lead(self, order: IntArray, problem: Problem) -> IntArray:
+        """An order of no higher peak in which the region of a problem runs along the string."""
         step = np.empty(len(order), np.int64)
         step[order] = np.arange(len(order))
-        places = step[list(self.ops)]
+        places = step[np.array(self.ops)]
         first, end = int(places.min()), int(places.max()) + 1
+        if end - first == len(self.ops) and (np.diff(places) > 0).all():
+            return order
+        part = order[first:end]
+        stretch = part.tolist()
         spot = {v: k for k, v in enumerate(self.ops)}
-        inside = [spot.get(v, -1) for v in order[first:end]]
+        inside = [spot.get(v, -1) for v in stretch]
         live, level = trace(self.net, [k for k in inside if k >= 0])
-        whole = (during[first:end] - hill[order[first:end]]).tolist()
+        whole = problem.follow(order)[1][first:end] - problem.net.hill[part]
         # How many steps of the region come before each step of the stretch.
         done = np.concatenate(([0], np.cumsum(np.array(inside) >= 0)))[:-1].tolist()
-        rest = [total - live[k] for total, k in zip(whole, done, strict=True)]
+        rest = [total - live[k] for total, k in zip(whole.tolist(), done, strict=True)]
         turn = rest.index(min(rest))
 
         own, height = trace(self.net, range(len(self.ops)))
         split = own.index(min(own))
-        stretch = order[first:end]
         head = run_along(
             self.ops[:split], stretch[:turn], inside[:turn], level,
             stops(own[: split + 1], height[:split]),
@@ -62,7 +62,9 @@ class String:
             self.ops[split:][::-1], stretch[turn:][::-1], inside[turn:][::-1], level[::-1],
             stops(own[split:][::-1], height[split:][::-1]),
         )  # fmt: skip
-        return [*order[:first], *head, *tail[::-1], *order[end:]]
+        led = order.copy()
+        led[first:end] = [*head, *tail[::-1]]
+        return led
 
 
 def run_along(
@@ -144,7 +146,7 @@ class Folded(Contracted):
 
     def shrink(self, order: Iterable[int]) -> list[int]:
         """Turn an order of the larger problem into one of the smaller, of at most its peak."""
-        led = list(order)
+        led = np.array(list(order), np.int64)
         for string in self.strings:
-            led = string.lead(led, self.large.follow(led)[1], self.large.net.hill)
-        return Contracted.shrink(self, led)
+            led = string.lead(led, self.large)
+        return Contracted.shrink(self, led.tolist())
