@@ -15,6 +15,7 @@ from typing import TypeAlias
 from optsched.check_blocks import Family, check_blocks
 from optsched.check_inplace import heaviest
 from optsched.check_network import Network, reach
+from optsched.check_region import check_region
 from optsched.check_states import check_states
 from optsched.errors import PlanError
 from optsched.graph import Graph
@@ -27,6 +28,7 @@ from optsched.proof import (
     Forced,
     OpStep,
     OrderStep,
+    RegionStep,
     SetStep,
     StatesStep,
     Step,
@@ -62,7 +64,8 @@ def check_certificate(graph: Graph, certificate: Certificate) -> str:
             raise PlanError(f"step {number}: {error}") from None
     if not checker.refuted:
         raise PlanError("certificate has no step that refutes its budget")
-    searched = any(isinstance(step, StatesStep | SupposeStep) for step in certificate.steps)
+    kinds = StatesStep | SupposeStep | RegionStep
+    searched = any(isinstance(step, kinds) for step in certificate.steps)
     return "L3" if searched else "L2"
 
 
@@ -96,6 +99,9 @@ class _Checker:
             case BlocksStep():
                 self.check_blocks(step)
                 return
+            case RegionStep():
+                self.check_region(step)
+                return
             case EndStep():
                 value = self.network.initial if step.at is End.START else self.network.kept
                 if value <= self.budget:
@@ -122,6 +128,8 @@ class _Checker:
 
         What is in line tells no blocks of other families apart: no op is in two of them.
         """
+        if any(v in self.network.parts for row in step.rows for v in row):
+            raise PlanError("blocks: an op is in a region")
         taken = {v for rows, _ in self.families for row in rows for v in row}
         if any(not taken.isdisjoint(row) for row in step.rows):
             raise PlanError("blocks: an op is in another family already")
@@ -132,6 +140,13 @@ class _Checker:
             for first, second in pairwise(ops):
                 self.add(first, second)
         self.families = families
+
+    def check_region(self, step: RegionStep) -> None:
+        """A region runs as a chain from now on, whatever rests on what."""
+        if self.supposed or self.families:
+            raise PlanError("region: comes before blocks and what is supposed")
+        check_region(self.network, step.parts)
+        self.network.join(step.parts)
 
     def refute(self) -> None:
         """Nothing is within the budget: nothing at all, or nothing with what was supposed last."""

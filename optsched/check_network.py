@@ -10,6 +10,8 @@ the most bytes that `v` can write into inputs whose other holders are all in `D`
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import pairwise
 
 from optsched.check_inplace import sharable_pairs
 from optsched.errors import PlanError
@@ -57,6 +59,17 @@ class Network:
                 if maker in holders[b]:
                     self.makers[b] = maker
         self.pairs = sharable_pairs(graph)
+        self.parts: dict[int, tuple[int, ...]] = {}
+        """Ops that run one right after the other, by each of them."""
+
+    @cached_property
+    def held(self) -> list[list[int]]:
+        """The buffers that each op holds."""
+        held: list[list[int]] = [[] for _ in self.born]
+        for b, row in self.holders.items():
+            for v in row:
+                held[v].append(b)
+        return held
 
     def add(self, first: int, second: int) -> bool:
         """Add a precedence; whether it was not known before."""
@@ -70,6 +83,13 @@ class Network:
         """Take back a precedence that was added."""
         self.before[second].remove(first)
         self.behind[first].remove(second)
+
+    def join(self, parts: Sequence[Sequence[int]]) -> None:
+        """Let ops run as a chain of parts, each at one go."""
+        for part in parts:
+            self.parts.update(dict.fromkeys(part, tuple(part)))
+        for first, second in pairwise(v for part in parts for v in part):
+            self.add(first, second)
 
     def least_live(self, ended: set[int], later: set[int], flow: Flow) -> int:
         """Bytes that `M(D)` never goes below, if `D` holds all of `ended` and none of `later`.

@@ -156,7 +156,25 @@ class BlocksStep:
     line: int | None
 
 
-Step: TypeAlias = EndStep | OpStep | SetStep | OrderStep | StatesStep | SupposeStep | BlocksStep
+@dataclass(frozen=True, slots=True)
+class RegionStep:
+    """Ops run as a chain of parts, each at one go, which costs nothing whatever runs beside them.
+
+    Comes before anything is supposed, and before blocks. What it says is in
+    :mod:`optsched.check_region`.
+
+    Parameters
+    ----------
+    parts
+        The ops of each part, as they run.
+    """
+
+    parts: tuple[tuple[int, ...], ...]
+
+
+Step: TypeAlias = (
+    EndStep | OpStep | SetStep | OrderStep | StatesStep | SupposeStep | BlocksStep | RegionStep
+)
 
 
 @dataclass(frozen=True, slots=True)

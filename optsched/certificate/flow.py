@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -46,6 +47,8 @@ class Network:
                 maker = graph.producers[b] if birth is None else birth
                 if maker is not None and maker in users:
                     self.makers[b] = maker
+        self.parts: dict[int, tuple[int, ...]] = {}
+        """Ops that run one right after the other, by each of them."""
         self.pairs: dict[int, list[Pair]] = {}
         for i, v in enumerate(arrays.inplace_op.tolist()):
             pair = (int(arrays.inplace_output[i]), int(arrays.inplace_source[i]))
@@ -63,6 +66,13 @@ class Network:
         """Take back a precedence that was added."""
         self.pred[second].remove(first)
         self.succ[first].remove(second)
+
+    def join(self, parts: Sequence[tuple[int, ...]]) -> None:
+        """Let ops run as a chain of parts, each at one go."""
+        for part in parts:
+            self.parts.update(dict.fromkeys(part, part))
+        for first, second in pairwise(v for part in parts for v in part):
+            self.add(first, second)
 
     def ancestors(self, ops: Iterable[int]) -> set[int]:
         """The ops and all that run before one of them."""

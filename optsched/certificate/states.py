@@ -78,9 +78,10 @@ def list_states(
         for v in sorted(state.ready):
             if deadline is not None and time.monotonic() > deadline:
                 return None
-            if not moves.fits(state, v):
+            live, fits = moves.effect(state, v)
+            if not fits:
                 continue
-            after = moves.close(moves.make(state, v), moves.beside[v])
+            after = moves.close(moves.make(state, v, live), moves.beside[v])
             if key(after.done) not in number:
                 entries.append((parent, v))
                 number[key(after.done)] = len(entries)
@@ -89,15 +90,25 @@ def list_states(
 
 
 class _Moves:
-    """Which ops may move, and what that changes."""
+    """Which parts may move, each by its first op, and what that changes.
+
+    An op that is in no part of a region is one by itself.
+    """
 
     def __init__(self, network: Network, budget: int, backward: bool, layout: Layout) -> None:
         self.network, self.budget, self.backward = network, budget, backward
-        ahead, self.order = network.pred, network.succ
+        ahead, order = network.pred, network.succ
         if backward:
-            ahead, self.order = network.succ, network.pred
+            ahead, order = network.succ, network.pred
         self.bit, mask = layout.bit, layout.mask
-        self.needs = [mask(set(row)) for row in ahead]
+        parts, ops = network.parts, range(len(network.born))
+        first = [parts[v][0] if v in parts else v for v in ops]
+        self.steps = {u: parts.get(u, (u,))[:: -1 if backward else 1] for u in ops if first[u] == u}
+        self.needs: dict[int, int] = {}
+        self.order: dict[int, set[int]] = {}
+        for u, steps in self.steps.items():
+            self.needs[u] = mask({w for v in steps for w in ahead[v]}.difference(steps))
+            self.order[u] = {first[w] for v in steps for w in order[v]} - {u}
         self.held: list[list[tuple[int, int]]] = [[] for _ in network.born]
         for b, users in network.users.items():
             for v in users:
@@ -107,46 +118,46 @@ class _Moves:
             for v, pairs in network.pairs.items()
         }
         self.worth: dict[tuple[Pair, ...], int] = {}
-        self.beside: list[set[int]] = [set(row) for row in self.order]
+        self.beside = {u: set(row) for u, row in self.order.items()}
         for users in network.users.values():
-            for v in users:
-                self.beside[v].update(users)
+            together = {first[v] for v in users}
+            for u in together:
+                self.beside[u].update(together)
 
     def root(self) -> _State:
-        ready = frozenset(v for v, need in enumerate(self.needs) if not need)
+        ready = frozenset(u for u, need in self.needs.items() if not need)
         return _State(0, self.network.kept if self.backward else self.network.initial, ready)
 
-    def freed(self, state: _State, v: int) -> int:
-        """Bytes that are released when `v` ends."""
-        missing = self.missing(state, v)
-        return sum(size for mask, size in self.held[v] if not mask & missing)
-
-    def missing(self, state: _State, v: int) -> int:
-        """Ops that have not ended when `v` ends; others may be among them that do not matter."""
-        return state.done if self.backward else ~(state.done | self.bit[v])
-
-    def saved(self, state: _State, v: int) -> int:
-        """Bytes that `v` can write into inputs."""
-        if v not in self.overwrites:
-            return 0
-        missing = self.missing(state, v)
+    def saved(self, v: int, missing: int) -> int:
+        """Bytes that `v` can write into inputs; of the ops `missing` none has ended."""
         pairs = tuple(pair for mask, pair in self.overwrites[v] if not mask & missing)
         if pairs not in self.worth:
             matching = heaviest_matching(pairs, self.network.size)
             self.worth[pairs] = sum(self.network.size[output] for output in matching.values())
         return self.worth[pairs]
 
-    def fits(self, state: _State, v: int) -> bool:
-        more = self.freed(state, v) if self.backward else self.network.born[v]
-        over = state.live + more - self.budget
-        return over <= 0 or (v in self.overwrites and over <= self.saved(state, v))
+    def effect(self, state: _State, u: int) -> tuple[int, bool]:
+        """Bytes live after a move, and whether it fits."""
+        done, live, fits = state.done, state.live, True
+        for v in self.steps[u]:
+            # Ops that have not ended when `v` ends; others may be among them that do not matter.
+            missing = done if self.backward else ~(done | self.bit[v])
+            freed = sum(size for mask, size in self.held[v] if not mask & missing)
+            born = self.network.born[v]
+            over = live + (freed if self.backward else born) - self.budget
+            if over > 0 and (v not in self.overwrites or over > self.saved(v, missing)):
+                fits = False
+            live += freed - born if self.backward else born - freed
+            done |= self.bit[v]
+        return live, fits
 
-    def make(self, state: _State, v: int) -> _State:
-        done = state.done | self.bit[v]
-        change = self.network.born[v] - self.freed(state, v)
-        fresh = [w for w in self.order[v] if not self.needs[w] & ~done]
-        live = state.live - change if self.backward else state.live + change
-        return _State(done, live, (state.ready - {v}).union(fresh), state.blocked - {v})
+    def make(self, state: _State, u: int, live: int) -> _State:
+        """The state after a move that leaves so many bytes live."""
+        done = state.done
+        for v in self.steps[u]:
+            done |= self.bit[v]
+        fresh = [w for w in self.order[u] if not self.needs[w] & ~done]
+        return _State(done, live, (state.ready - {u}).union(fresh), state.blocked - {u})
 
     def close(self, state: _State, look: Iterable[int]) -> _State:
         """Make moves that fit and leave no more bytes than they found, as long as there are any.
@@ -157,15 +168,15 @@ class _Moves:
         """
         waiting = {*look, *state.blocked}
         while waiting:
-            v = waiting.pop()
-            if v not in state.ready:
+            u = waiting.pop()
+            if u not in state.ready:
                 continue
-            change = self.network.born[v] - self.freed(state, v)
-            if (-change if self.backward else change) > 0:
+            live, fits = self.effect(state, u)
+            if live > state.live:
                 continue
-            if self.fits(state, v):
-                state = self.make(state, v)
-                waiting |= self.beside[v] | state.blocked
+            if fits:
+                state = self.make(state, u, live)
+                waiting |= self.beside[u] | state.blocked
             else:
-                state.blocked |= {v}
+                state.blocked |= {u}
         return state

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -14,6 +14,7 @@ from optsched.arrays import IntArray
 from optsched.certificate.bounds import closure_step, refute
 from optsched.certificate.facts import TooLongError, UnshownError, list_steps
 from optsched.certificate.flow import Network
+from optsched.certificate.regions import find_regions
 from optsched.certificate.states import list_states
 from optsched.certificate.tree import Tree
 from optsched.check_blocks import check_blocks
@@ -24,9 +25,10 @@ from optsched.graph import Graph
 from optsched.liveness import timeline
 from optsched.ordering.model import build_net
 from optsched.ordering.problem import Family, OutOfTimeError, Problem
+from optsched.ordering.regions import TOO_MANY
 from optsched.ordering.split import MOST_OPS
 from optsched.ordering.symmetry import line_up
-from optsched.proof import BlocksStep, Certificate, OrderStep, Step
+from optsched.proof import BlocksStep, Certificate, OrderStep, RegionStep, Step
 
 FEW_STATES = 2_000
 """So many states are listed before precedences are looked for that would make them fewer."""
@@ -152,18 +154,22 @@ def _show_less(
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """Looks for steps that refute a budget; those that say what is identical are the first."""
+    """Looks for steps that refute a budget; those on regions or blocks are the first."""
 
     graph: Graph
     order: IntArray
     budget: int
     deadline: float | None
     blocks: tuple[BlocksStep, ...] = ()
+    regions: tuple[RegionStep, ...] = ()
 
     def tries(self, most_states: int, most_cases: int) -> Iterator[Sequence[Step] | None]:
         """Try one way after the other, the cheapest first."""
         few, search = min(FEW_STATES, most_states), self
         precedences = yield from self.cheap_tries(few)
+        chained = self.with_regions()
+        if chained.regions:
+            yield from chained.cheap_tries(few)
         together = self.with_blocks()
         if together.blocks:
             yield together.states(few)
@@ -173,6 +179,8 @@ class _Search:
         yield search.cases(tree, min(SOME_CASES if search.blocks else FEW_CASES, most_cases))
         if together.blocks:
             yield together.states(most_states)
+        if chained.regions:
+            yield chained.states(most_states)
         yield search.states(most_states, precedences)
         yield search.cases(tree, most_cases)
 
@@ -182,8 +190,20 @@ class _Search:
         """List few states, then look at ops and sets; return the precedences these led to."""
         yield self.states(most_states)
         precedences, steps = refute(self.graph, self.order, self.budget, self.deadline)
-        yield None if steps is None else (*self.blocks, *steps)
+        yield None if steps is None else (*self.regions, *self.blocks, *steps)
         return precedences
+
+    def with_regions(self) -> _Search:
+        """The same with regions as chains; all that adds to the graph follows from them."""
+        graph = self.graph
+        if len(graph.ops) > TOO_MANY or graph.arrays.inplace_op.size:
+            return self
+        folded, regions = find_regions(graph, self.problem())
+        if not regions:
+            return self
+        order = np.array(folded.expand(folded.shrink(self.order.tolist())), np.int64)
+        chains = ([v for part in step.parts for v in part] for step in regions)
+        return replace(self, graph=_in_order(graph, chains), order=order, regions=regions)
 
     def with_blocks(self) -> _Search:
         """The same with the identical blocks of the graph.
@@ -208,16 +228,13 @@ class _Search:
         during = np.empty(len(self.order), np.int64)
         during[self.order] = timeline(graph, self.order).running
         lined = line_up(self.problem(), families, during)
-        ops, blocks = list(graph.ops), []
+        blocks, lines = [], []
         for step, family in zip(self.blocks, lined.families, strict=True):
             assert family.line is not None
             blocks.append(replace(step, line=family.line))
-            for u, v in pairwise(family.rows[:, family.line].tolist()):
-                ops[v] = replace(ops[v], control=(*ops[v].control, u))
+            lines.append(family.rows[:, family.line].tolist())
         order = np.array(lined.lead(self.order.tolist()), np.int64)
-        return replace(
-            self, graph=replace(graph, ops=tuple(ops)), order=order, blocks=tuple(blocks)
-        )
+        return replace(self, graph=_in_order(graph, lines), order=order, blocks=tuple(blocks))
 
     def problem(self) -> Problem:
         """The graph as a search has it."""
@@ -232,6 +249,8 @@ class _Search:
         network = Network(self.graph)
         for step in precedences:
             network.add(step.first, step.second)
+        for region in self.regions:
+            network.join(region.parts)
         families = [] if precedences else [(step.rows, step.line) for step in self.blocks]
         tries = [(few, backward) for few in (most // 50, most) for backward in (True, False)]
         for few, backward in tries:
@@ -239,7 +258,7 @@ class _Search:
                 network, self.budget, few, self.deadline, backward=backward, families=families
             )
             if found is not None:
-                return [*self.blocks, *precedences, found]
+                return [*self.regions, *self.blocks, *precedences, found]
         return None
 
     def tree(self, most: int) -> Tree | None:
@@ -258,9 +277,21 @@ class _Search:
             if why is None:
                 return None
             steps = list_steps(self.graph, self.budget, why, MOST_STEPS)
-            return [*self.blocks, *steps]
+            return [*self.regions, *self.blocks, *steps]
         except UnshownError:
             return None
+
+
+def _in_order(graph: Graph, lines: Iterable[Sequence[int]]) -> Graph:
+    """The graph with control dependencies along some lines of ops."""
+    control = [set(op.control) for op in graph.ops]
+    for line in lines:
+        for u, v in pairwise(line):
+            control[v].add(u)
+    ops = (
+        replace(op, control=tuple(sorted(row))) for op, row in zip(graph.ops, control, strict=True)
+    )
+    return replace(graph, ops=tuple(ops))
 
 
 def _checked(graph: Graph, bound: int, steps: Sequence[Step]) -> Written:

@@ -27,6 +27,7 @@ from optsched.proof import (
     Forced,
     OpStep,
     OrderStep,
+    RegionStep,
     SetStep,
     StatesStep,
     Step,
@@ -50,6 +51,7 @@ _STEP_KEYS: dict[str, set[str]] = {
     "first": {"ops", "flows"},
     "states": {"backward", "states"},
     "blocks": {"rows", "line"},
+    "region": {"parts"},
 }
 
 
@@ -134,6 +136,8 @@ def _step_document(step: Step, op: _Table, buffer: _Table) -> dict[str, Any]:
         case BlocksStep():
             body = {"kind": "blocks", "rows": [[op(v) for v in row] for row in step.rows]}
             body |= {} if step.line is None else {"line": step.line}
+        case RegionStep():
+            body = {"kind": "region", "parts": [[op(v) for v in part] for part in step.parts]}
     return body
 
 
@@ -205,32 +209,46 @@ def _read_step(record: Record, ids: _Ids) -> Step:
         known = ", ".join(_STEP_KEYS)
         raise FormatError(f"{where}: kind {kind[:60]!r} is none of {known}")
     record.refuse_unknown({"kind", *_STEP_KEYS[kind]})
-    if kind in list(End):
-        return EndStep(End(kind))
-    if kind == "op":
-        return OpStep(ids.op(record.count("op"), where), ids.forced(record))
-    if kind == "precedence":
-        first, second, at = (ids.op(record.count(key), where) for key in ("first", "second", "at"))
-        return OrderStep(first, second, at, ids.forced(record))
-    if kind == "suppose":
-        return SupposeStep(*(ids.op(record.count(key), where) for key in ("first", "second")))
-    if kind in ("states", "blocks"):
-        return _read_states(record, ids) if kind == "states" else _read_blocks(record, ids)
+
+    def op(key: str) -> int:
+        return ids.op(record.count(key), where)
+
+    match kind:
+        case "op":
+            step: Step = OpStep(op("op"), ids.forced(record))
+        case "precedence":
+            step = OrderStep(op("first"), op("second"), op("at"), ids.forced(record))
+        case "suppose":
+            step = SupposeStep(op("first"), op("second"))
+        case "states":
+            step = _read_states(record, ids)
+        case "blocks":
+            line = record.count("line") if record.has("line") else None
+            step = BlocksStep(_read_lists(record, "rows", ids), line)
+        case "region":
+            step = RegionStep(_read_lists(record, "parts", ids))
+        case "last" | "first":
+            step = _read_set(record, ids, last=kind == "last")
+        case _:
+            step = EndStep(End(kind))
+    return step
+
+
+def _read_set(record: Record, ids: _Ids, *, last: bool) -> SetStep:
     flows = []
     for number, value in enumerate(record.items("flows")):
-        row = Record(value, f"{where}, flow {number}")
+        row = Record(value, f"{record.where}, flow {number}")
         row.refuse_unknown({"op", *_FLOW})
         flows.append((ids.op(row.count("op"), row.where), ids.forced(row)))
-    ops = tuple(ids.op(value, where) for value in record.items("ops"))
-    return SetStep(kind == "last", ops, tuple(flows))
+    ops = tuple(ids.op(value, record.where) for value in record.items("ops"))
+    return SetStep(last, ops, tuple(flows))
 
 
-def _read_blocks(record: Record, ids: _Ids) -> BlocksStep:
-    rows, where = record.items("rows"), f"{record.where}, rows"
+def _read_lists(record: Record, key: str, ids: _Ids) -> tuple[tuple[int, ...], ...]:
+    rows, where = record.items(key), f"{record.where}, {key}"
     if not all(isinstance(row, list) for row in rows):
         raise FormatError(f"{where}: expected lists of ops")
-    line = record.count("line") if record.has("line") else None
-    return BlocksStep(tuple(tuple(ids.op(value, where) for value in row) for row in rows), line)
+    return tuple(tuple(ids.op(value, where) for value in row) for row in rows)
 
 
 def _read_states(record: Record, ids: _Ids) -> StatesStep:

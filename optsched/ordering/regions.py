@@ -146,6 +146,29 @@ class Sets:
         return make_net(build_rows(pred), build_rows(user), hill, change, size)
 
 
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """What takes the place of a region.
+
+    Parameters
+    ----------
+    ops
+        Those of the region, in the order that is best.
+    ends
+        How many of them have ended before each part, and in the end.
+    live, level
+        Live bytes before each op and at the end, counted from 0, and while each op runs.
+    shared
+        Buffers that the ops share.
+    """
+
+    ops: list[int]
+    ends: list[int]
+    live: list[int]
+    level: list[int]
+    shared: list[int]
+
+
 class Folding(Sets):
     """A problem while its regions become chains; a part of a chain has the number of its first op.
 
@@ -164,8 +187,10 @@ class Folding(Sets):
         self.order = topological(problem.net)
         self.members = {v: [v] for v in self.order}
         self.part = list(range(len(self.order)))
-        self.found: list[list[int]] = []
+        self.found: list[list[list[int]]] = []
+        """The ops of each part, for each region."""
         self.region_of = [-1] * len(self.order)
+        """The last region that an op is in, by its number in `found`."""
 
     def fold_all(self) -> None:
         """Make chains of all regions, inner ones first."""
@@ -229,33 +254,47 @@ class Folding(Sets):
 
     def fold(self, region: list[int]) -> bool:
         """Make a chain of a region, unless it is not by itself or that takes too long."""
+        chain = self.find_chain(region)
+        if chain is not None:
+            self.put(chain)
+        return chain is not None
+
+    def find_chain(self, region: list[int]) -> Chain | None:
+        """The chain of a region; None if it is not by itself or that takes too long."""
         cut = self.cut_out(region)
         order = None if cut is None else self.string(cut[0])
         if cut is None or order is None:
-            return False
+            return None
         live, level = trace(cut[0], order)
         split = live.index(min(live))
         ends = {0, split, len(order)}
         ends.update(k for k, _ in stops(live[: split + 1], level[:split]))
         ends.update(len(order) - k for k, _ in stops(live[split:][::-1], level[split:][::-1]))
-        cuts = sorted(ends)
-        chain = [region[k] for k in order]
-        self.link([chain[a] for a in cuts[:-1]], set(region))
-        whole = [u for v in chain for u in self.members[v]]
-        for u in whole:
-            self.region_of[u] = len(self.found)
-        self.found.append(whole)
-        for a, b in pairwise(cuts):
-            first = chain[a]
-            self.members[first] = [u for v in chain[a:b] for u in self.members.pop(v)]
-            for u in self.members[first]:
-                self.part[u] = first
-            self.hill[first] = max(level[a:b]) - live[a]
-            self.net[first] = live[b] - live[a]
+        return Chain([region[k] for k in order], sorted(ends), live, level, cut[1])
+
+    def parts_of(self, chain: Chain) -> list[list[int]]:
+        """The ops of each part of a chain."""
+        return [
+            [u for v in chain.ops[a:b] for u in self.members[v]] for a, b in pairwise(chain.ends)
+        ]
+
+    def put(self, chain: Chain) -> None:
+        """Put a chain in the place of its region."""
+        parts = self.parts_of(chain)
+        firsts = [chain.ops[a] for a in chain.ends[:-1]]
+        self.link(firsts, set(chain.ops))
+        for v in chain.ops:
+            del self.members[v]
+        for first, part, (a, b) in zip(firsts, parts, pairwise(chain.ends), strict=True):
+            self.members[first] = part
+            for u in part:
+                self.part[u], self.region_of[u] = first, len(self.found)
+            self.hill[first] = max(chain.level[a:b]) - chain.live[a]
+            self.net[first] = chain.live[b] - chain.live[a]
             self.read[first] = set()
-        for b in cut[1]:
-            self.users[b] = set()
-        return True
+        for shared in chain.shared:
+            self.users[shared] = set()
+        self.found.append(parts)
 
     def link(self, parts: Sequence[int], region: set[int]) -> None:
         """Put a chain of parts in the place of a region."""
@@ -292,7 +331,8 @@ class Folding(Sets):
         """The problem with its chains."""
         whole = Sets(self.problem.net)
         strings = []
-        for i, ops in enumerate(self.found):
+        for i, parts in enumerate(self.found):
+            ops = [v for part in parts for v in part]
             if self.region_of[ops[0]] == i:
                 cut = whole.cut_out(ops)
                 assert cut is not None

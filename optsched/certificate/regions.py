@@ -1,0 +1,95 @@
+"""Regions as steps of a certificate: chains of parts that the checker can see to be best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from optsched.check_network import Network
+from optsched.check_region import check_region
+from optsched.errors import PlanError
+from optsched.graph import Graph
+from optsched.ordering.contract import contract
+from optsched.ordering.problem import Problem
+from optsched.ordering.regions import Folding
+from optsched.ordering.strings import Folded
+from optsched.proof import RegionStep
+
+
+class Chains(Folding):
+    """A problem while its regions become chains, those that are chains already included.
+
+    Contraction merges the ops of a chain at once. The checker knows of no contractions: to it a
+    chain is a region like any other.
+    """
+
+    def __init__(self, problem: Problem, network: Network) -> None:
+        super().__init__(problem)
+        self.network = network
+        self.steps: list[RegionStep] = []
+
+    def fold_all(self) -> None:
+        """Make chains of all regions, inner ones first."""
+        self.fold_chains(self.order)
+        super().fold_all()
+
+    def fold(self, region: list[int]) -> bool:
+        """Make a chain of a region; before that, of what is one in it."""
+        self.fold_chains(region)
+        return self.fold_one([v for v in region if self.part[v] == v])
+
+    def fold_chains(self, ops: Sequence[int]) -> None:
+        """Make fewer parts of the chains among some ops."""
+        inside = set(ops)
+        for v in ops:
+            if self.part[v] != v or self.follows(v, inside):
+                continue
+            chain = [v]
+            while len(self.succ[chain[-1]]) == 1:
+                (w,) = self.succ[chain[-1]]
+                if w not in inside or not self.follows(w, inside):
+                    break
+                chain.append(w)
+            for piece in self.pieces(chain):
+                self.fold_one(piece)
+
+    def follows(self, v: int, inside: set[int]) -> bool:
+        """Whether an op comes next in a chain."""
+        if len(self.pred[v]) != 1:
+            return False
+        (u,) = self.pred[v]
+        return u in inside and len(self.succ[u]) == 1
+
+    def pieces(self, chain: Sequence[int]) -> list[list[int]]:
+        """The parts of a chain between ops that share buffers with others."""
+        found: list[list[int]] = [[]]
+        inside = set(chain)
+        for v in chain:
+            if all(self.users[b] <= inside for b in self.read[v]):
+                found[-1].append(v)
+            else:
+                found.append([])
+        return [piece for piece in found if len(piece) > 1]
+
+    def fold_one(self, region: list[int]) -> bool:
+        """Make a chain of a region if the checker can see that nothing is lost."""
+        chain = self.find_chain(region) if len(region) > 1 else None
+        if chain is None:
+            return False
+        parts = self.parts_of(chain)
+        try:
+            check_region(self.network, parts)
+        except PlanError:
+            return False
+        self.network.join(parts)
+        self.put(chain)
+        self.steps.append(RegionStep(tuple(map(tuple, parts))))
+        return True
+
+
+def find_regions(graph: Graph, problem: Problem) -> tuple[Folded, tuple[RegionStep, ...]]:
+    """Return the problem of a graph with chains for regions, and the steps that say so."""
+    plain = contract(problem.net, merge=False, check_time=problem.check_time)
+    chains = Chains(replace(problem, net=plain.net), Network(graph))
+    chains.fold_all()
+    return chains.result(), tuple(chains.steps)
