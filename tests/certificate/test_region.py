@@ -83,6 +83,24 @@ def climb(rise: int, *, last: int) -> Graph:
     return build.build()
 
 
+def test_a_part_that_needs_no_more_than_the_one_before_may_hide_the_least() -> None:
+    # From after `up`, which rises, nothing falls as low as `first` and `second` do without it.
+    build = GraphBuilder("hidden")
+    build.op("start", writes={"x": 15, "z": 8, "w": 1})
+    build.op("first", reads=["x"], writes={"x2": 10})
+    build.op("up", control=["start"], writes={"y": 3}, workspace=5)
+    build.op("second", reads=["z"], writes={"z2": 1}, workspace=11)
+    build.op("beside", reads=["w"], writes={"v": 1}, workspace=50)
+    build.op("join", reads=["x2", "y", "z2", "v"], writes={"out": 1})
+    build.output("out")
+    graph = build.build()
+    parts = [[1, 2], [3]]
+    along = chains.least_peak(Model(graph_document(graph), in_place=False), [parts])
+    assert along == least_peak(graph) + 3
+    with pytest.raises(PlanError, match="needs no more bytes than the one before"):
+        check_region.check_region(Network(graph), parts)
+
+
 @pytest.mark.parametrize("last", [0, 40, 200])
 def test_a_part_ends_where_least_is_live(last: int) -> None:
     graph = climb(20, last=last)
