@@ -1,10 +1,11 @@
 """Certificates of real graphs: how many proofs can be written down, how large, how long to check.
 
-    python -m experiments.certificates DIR... [--wiring] [--blocks] [--inplace] [--seconds 60]
-        [--csv FILE]
+    python -m experiments.certificates DIR... [--wiring] [--blocks] [--regions] [--inplace]
+        [--seconds 60] [--csv FILE]
 
-Reads every graph file of the directories, and makes graphs of random wiring or of identical blocks
-if asked to; solves each from the best heuristic order and writes the certificate of the bound.
+Reads every graph file of the directories, and makes graphs of random wiring, of identical blocks or
+of nested regions (series-parallel ones) if asked to; solves each from the best heuristic order and
+writes the certificate of the bound.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from experiments.ordering_families.__main__ import BLOCKS
 from experiments.ordering_families.generate import random_wiring
+from experiments.ordering_families.shapes import series_parallel
 from experiments.ordering_table.__main__ import warm_up
 from heuristics import ORDERINGS
 from optsched.certificate import Written, certify_peak
@@ -30,17 +32,20 @@ from optsched.formats.certificate import read_certificate, write_certificate
 from optsched.graph import Graph
 from optsched.liveness import peak_memory
 from optsched.ordering import solve_order
-from optsched.proof import StatesStep, SupposeStep
+from optsched.proof import RegionStep, StatesStep, SupposeStep
 from optsched.result import Limits
 
 HEAD = (
     *("instance", "ops", "peak", "bound", "proof", "rung"),
-    *("steps", "cases", "states", "bytes", "write_s", "ms"),
+    *("steps", "cases", "states", "regions", "bytes", "write_s", "ms"),
     "missing",
 )
 
 WIRINGS = tuple(product((32, 64, 96, 128), (True, False), range(3)))
 """Nodes, whether all sizes are one, and seed."""
+
+SERIES_PARALLEL = tuple(product((64, 256, 1_024, 4_096), range(3)))
+"""Ops and seed."""
 
 
 def main() -> int:
@@ -48,6 +53,7 @@ def main() -> int:
     parser.add_argument("folders", nargs="*", type=Path, metavar="DIR")
     parser.add_argument("--wiring", action="store_true", help="graphs of random wiring as well")
     parser.add_argument("--blocks", action="store_true", help="graphs of blocks as well")
+    parser.add_argument("--regions", action="store_true", help="series-parallel graphs as well")
     parser.add_argument("--inplace", action="store_true", help="in the in-place memory model")
     parser.add_argument("--seconds", type=float, default=60.0, help="to solve, and to certify")
     parser.add_argument("--csv", type=Path, help="write the rows to this file as well")
@@ -58,7 +64,8 @@ def main() -> int:
     wirings = WIRINGS if args.wiring else ()
     made = (random_wiring(nodes, seed, unit=unit) for nodes, unit, seed in wirings)
     blocks = (make() for make in (BLOCKS if args.blocks else ()))
-    for graph in chain(read_all(args.folders), made, blocks):
+    parallel = (series_parallel(*row) for row in (SERIES_PARALLEL if args.regions else ()))
+    for graph in chain(read_all(args.folders), made, blocks, parallel):
         rows.append(certify(graph.with_inplace() if args.inplace else graph, args.seconds))
         print(line(rows[-1]), flush=True)
     if not rows:
@@ -112,6 +119,7 @@ def certify(graph: Graph, seconds: float) -> tuple[object, ...]:
         len(steps),
         sum(isinstance(step, SupposeStep) for step in steps),
         states,
+        sum(isinstance(step, RegionStep) for step in steps),
         size,
         round(spent, 2),
         round(milliseconds, 1),
@@ -132,7 +140,7 @@ def check(graph: Graph, written: Written) -> tuple[int, float]:
 
 def line(row: Sequence[object]) -> str:
     """One line of the table."""
-    widths = (36, 6, 15, 15, 6, 5, 6, 6, 8, 8, 8, 8)
+    widths = (36, 6, 15, 15, 6, 5, 6, 6, 8, 8, 8, 8, 8)
     cells = [str(cell) for cell in row]
     return (
         cells[0].ljust(widths[0])
