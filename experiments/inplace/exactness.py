@@ -89,7 +89,7 @@ def some_graph(rng: np.random.Generator, most: int) -> Graph:
     return replace(graph, inplace=(*graph.inplace, *pairs)).with_inplace()
 
 
-def nothing_known(graph: Graph, orders: object = (), *, deadline: object = None) -> ClosureBound:
+def nothing_known(graph: Graph, *_: object, **__: object) -> ClosureBound:
     """A bound that leaves all work to the search."""
     return ClosureBound(graph.arrays.initial, None, 0, complete=True)
 

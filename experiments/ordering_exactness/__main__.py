@@ -58,6 +58,7 @@ def main() -> int:
         ]
         for rules in [ALL_RULES, ALL_RULES, *subsets]:
             engine.FIRST_EFFORT = int(rng.choice([1, 4, 8_192]))
+            engine.FEW_FLOWS, engine.MOST_LOOKS = [(96, 1 << 23), (1, 0)][rng.integers(2)]
             interval.FIRST_TURN = int(rng.choice([1, 2_048]))
             engine.NEARBY_OPS = int(rng.choice([0, 1_000]))
             problem.TWIN_OPS = int(rng.choice([-1, 60]))

@@ -88,6 +88,7 @@ def examine(
     known = [] if optimum is None else [optimum]
     for _ in range(RUNS):
         engine.FIRST_EFFORT = rng.choice([1, 4, 64, 2_048])
+        engine.FEW_FLOWS, engine.MOST_LOOKS = rng.choice([(96, 1 << 23), (1, 0)])
         interval.FIRST_TURN = rng.choice([1, 2_048])
         problem.TWIN_OPS = rng.choice([-1, 60])
         limits = some_limits(rng, large=model.n > 12)

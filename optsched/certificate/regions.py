@@ -11,9 +11,12 @@ from optsched.errors import PlanError
 from optsched.graph import Graph
 from optsched.ordering.contract import contract
 from optsched.ordering.problem import Problem
-from optsched.ordering.regions import Folding
+from optsched.ordering.regions import Folding, find_forks
 from optsched.ordering.strings import Folded
 from optsched.proof import RegionStep
+
+TOO_MANY = 100_000
+"""Of more ops no regions are looked for: that takes a minute, and to check them half of one."""
 
 
 class Chains(Folding):
@@ -28,10 +31,10 @@ class Chains(Folding):
         self.network = network
         self.steps: list[RegionStep] = []
 
-    def fold_all(self) -> None:
-        """Make chains of all regions, inner ones first."""
+    def fold_all(self, forks: Sequence[int]) -> None:
+        """Make chains of the regions that begin at some ops, inner ones being later ones."""
         self.fold_chains(self.order)
-        super().fold_all()
+        super().fold_all(forks)
 
     def fold(self, region: list[int]) -> bool:
         """Make a chain of a region; before that, of what is one in it."""
@@ -91,5 +94,5 @@ def find_regions(graph: Graph, problem: Problem) -> tuple[Folded, tuple[RegionSt
     """Return the problem of a graph with chains for regions, and the steps that say so."""
     plain = contract(problem.net, merge=False, check_time=problem.check_time)
     chains = Chains(replace(problem, net=plain.net), Network(graph))
-    chains.fold_all()
+    chains.fold_all(find_forks(plain.net))
     return chains.result(), tuple(chains.steps)

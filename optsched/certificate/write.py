@@ -14,7 +14,7 @@ from optsched.arrays import IntArray
 from optsched.certificate.bounds import closure_step, refute
 from optsched.certificate.facts import TooLongError, UnshownError, list_steps
 from optsched.certificate.flow import Network
-from optsched.certificate.regions import find_regions
+from optsched.certificate.regions import TOO_MANY, find_regions
 from optsched.certificate.states import list_states
 from optsched.certificate.tree import Tree
 from optsched.check_blocks import check_blocks
@@ -25,7 +25,6 @@ from optsched.graph import Graph
 from optsched.liveness import timeline
 from optsched.ordering.model import build_net
 from optsched.ordering.problem import Family, OutOfTimeError, Problem
-from optsched.ordering.regions import TOO_MANY
 from optsched.ordering.split import MOST_OPS
 from optsched.ordering.symmetry import line_up
 from optsched.proof import BlocksStep, Certificate, OrderStep, RegionStep, Step

@@ -43,7 +43,7 @@ class ClosureBound:
     flows
         How many ops were looked at.
     complete
-        Whether no other op can give more; False if the deadline came first.
+        Whether no other op can give more; False if the deadline or the end of flows came first.
     """
 
     value: int
@@ -53,7 +53,11 @@ class ClosureBound:
 
 
 def closure_bound(
-    graph: Graph, orders: Sequence[Order] = (), *, deadline: float | None = None
+    graph: Graph,
+    orders: Sequence[Order] = (),
+    *,
+    deadline: float | None = None,
+    most: int | None = None,
 ) -> ClosureBound:
     """Return the best closure bound over all ops.
 
@@ -65,6 +69,8 @@ def closure_bound(
         Known orders; the better they are, the fewer flows are needed.
     deadline
         `time.monotonic()` after which to stop with the best bound so far.
+    most
+        The same after so many flows; None: there is no end to them.
 
     Returns
     -------
@@ -82,7 +88,35 @@ def closure_bound(
         at = np.asarray(order, np.int64)
         cap[at] = np.minimum(cap[at], timeline(graph, order).running)
     kept = int(arrays.size[arrays.keep].sum())
-    value, best, flows = max(arrays.initial, kept), None, 0
+    return raise_closure(
+        net, arrays.initial, cap, max(arrays.initial, kept), deadline=deadline, most=most
+    )
+
+
+def raise_closure(
+    net: Net,
+    base: int,
+    cap: IntArray,
+    value: int,
+    *,
+    deadline: float | None = None,
+    most: int | None = None,
+) -> ClosureBound:
+    """Return the closure bound of a net.
+
+    Parameters
+    ----------
+    net, base
+        The problem, and live bytes before its first op.
+    cap
+        Shape `(ops,)`, bytes that each op forces at most. What is found is written there.
+    value
+        A bound that is known.
+    deadline, most
+        As :func:`closure_bound` takes them.
+    """
+    n = len(net.net)
+    best, flows = None, 0
     work = 8 * (len(net.pred) + len(net.user) + n)
     enclose, evaluate = around.for_work(work), least_given.for_work(work)
     spot = np.full(n, -1, np.int64)
@@ -91,11 +125,12 @@ def closure_bound(
         v = waiting.pop()
         if cap[v] <= value:
             break
-        if deadline is not None and flows and time.monotonic() > deadline:
+        late = deadline is not None and flows and time.monotonic() > deadline
+        if late or flows == most:
             return ClosureBound(value, best, flows, complete=False)
         flows += 1
         before, after = enclose(net, v)
-        found = int(evaluate(net, arrays.initial, before, after, v, spot))
+        found = int(evaluate(net, base, before, after, v, spot))
         cap[v] = found
         if found > value:
             value, best = found, v

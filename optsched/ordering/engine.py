@@ -13,7 +13,7 @@ import numpy as np
 from optsched.arrays import IntArray
 from optsched.graph import Graph
 from optsched.ordering.anneal import Annealer
-from optsched.ordering.closure import closure_bound
+from optsched.ordering.closure import closure_bound, raise_closure
 from optsched.ordering.decide import Answer, Decider, search_all
 from optsched.ordering.known import Known
 from optsched.ordering.model import build_net
@@ -58,6 +58,13 @@ PATIENT_OPS, PATIENT_STATES = 3_000, 12_288
 
 MOST_STATES = 8_000_000
 """States that one direction may hold: about 1 GB."""
+
+
+FEW_FLOWS = 96
+"""Flows for the closure bound that are made in any case before contraction,"""
+
+MOST_LOOKS = 1 << 23
+"""and more as long as they look at no more ops than this together."""
 
 
 class Run(Known):
@@ -115,7 +122,9 @@ class Run(Known):
 
     def solve(self) -> StopReason:
         """Go through bounds, contractions and rounds until the peak is proved or states run out."""
-        found = closure_bound(self.graph, [self.order], deadline=self.deadline)
+        # Flows over fewer ops are quicker: of many the rest waits for contraction.
+        few = max(FEW_FLOWS, MOST_LOOKS // max(1, self.whole.ops))
+        found = closure_bound(self.graph, [self.order], deadline=self.deadline, most=few)
         self.whole.statistics.flows += found.flows
         self.raise_bound(found.value, Proof.BOUND, "closure bound")
         if self.bound >= self.peak:
@@ -128,6 +137,8 @@ class Run(Known):
         self.problem = replace(self.whole, net=self.small.net, priority=priority)
         self.problem.statistics.merged = self.whole.ops - self.problem.ops
         self.take_order(self.shrunk(), "contraction")
+        if not found.complete:
+            self.look_again()
         if self.problem.ops > NEARBY_OPS:
             self.search(FIRST_EFFORT // 32)
             self.approach()
@@ -154,6 +165,16 @@ class Run(Known):
                 self.effort *= TREE_GROWTH
                 self.search_blocks()
         return StopReason.PROVED if self.bound >= self.peak else StopReason.EXHAUSTED
+
+    def look_again(self) -> None:
+        """Look for the closure bound of the contracted problem."""
+        problem, order = self.problem, self.shrunk()
+        cap = np.empty(problem.ops, np.int64)
+        cap[order] = problem.follow(order)[1]
+        found = raise_closure(problem.net, problem.base, cap, self.bound, deadline=self.deadline)
+        self.problem.statistics.flows += found.flows
+        self.raise_bound(found.value, Proof.BOUND, "closure bound")
+        self.problem.check_time()
 
     def hire(self) -> None:
         """Let a second worker look for orders from here on, if there may be one."""

@@ -45,8 +45,9 @@ from optsched.ordering.strings import Folded, String, stops, trace
 MOST_OPS = 200
 """Ops of a region at most, inner regions being chains."""
 
-TOO_MANY = 30_000
-"""In problems of more ops looking for regions takes seconds, and is left out."""
+MANY_OPS, MANY_FORKS = 30_000, 16
+"""In problems of so many ops making chains takes seconds: it must be worth it, one op in so many
+being where a region begins."""
 
 MOST_STATES = 4_096
 """States that a search of a region may store in each direction."""
@@ -98,17 +99,45 @@ def reduce(problem: Problem) -> Reduced:
     """Contract a problem, make chains of its regions, and contract it again."""
     merge = problem.rules.contract
     first = contract(problem.net, merge=merge, check_time=problem.check_time)
-    many = len(first.members) > TOO_MANY
-    if many or not problem.rules.regions or len(problem.net.way):
+    if not problem.rules.regions or len(problem.net.way):
+        return Reduced((first,))
+    n, forks = len(first.members), find_forks(first.net)
+    if not forks or (n > MANY_OPS and len(forks) * MANY_FORKS < n):
         return Reduced((first,))
     folding = Folding(replace(problem, net=first.net, priority=None))
-    folding.fold_all()
+    folding.fold_all(forks)
     if not folding.found:
         return Reduced((first,))
     problem.statistics.regions += len(folding.found)
     folded = folding.result()
     last = contract(folded.net, merge=merge, check_time=problem.check_time)
     return Reduced((first, folded, last))
+
+
+def find_forks(net: Net) -> list[int]:
+    """Ops with an op that all ways from them lead to, and all ways to it come from; last first.
+
+    Each op passes on what it got, divided at random among its successors. Whoever gets the same
+    is such a pair, but by chance: all else is looked at later.
+    """
+    draw = random.Random(0)
+    order, ptr, succ = topological(net), net.succ_ptr.tolist(), net.succ.tolist()
+    sources = np.diff(net.pred_ptr) == 0
+    flow = [draw.getrandbits(FLOW_BITS) if source else 0 for source in sources.tolist()]
+    for v in order:
+        left, first, end = flow[v], ptr[v], ptr[v + 1]
+        for w in succ[first + 1 : end]:
+            share = draw.getrandbits(FLOW_BITS)
+            flow[w] += share
+            left -= share
+        if first < end:
+            flow[succ[first]] += left
+    found, later = [], set()
+    for v in reversed(order):
+        if ptr[v + 1] - ptr[v] > 1 and flow[v] in later:
+            found.append(v)
+        later.add(flow[v])
+    return found
 
 
 class Sets:
@@ -130,7 +159,7 @@ class Sets:
         """
         number = {v: k for k, v in enumerate(ops)}
         shared = sorted({b for v in ops for b in self.read[v]})
-        if any(self.users[b] - number.keys() for b in shared):
+        if any(u not in number for b in shared for u in self.users[b]):
             return None
         return self.build(ops, shared), shared
 
@@ -192,9 +221,9 @@ class Folding(Sets):
         self.region_of = [-1] * len(self.order)
         """The last region that an op is in, by its number in `found`."""
 
-    def fold_all(self) -> None:
-        """Make chains of all regions, inner ones first."""
-        for v in self.forks():
+    def fold_all(self, forks: Sequence[int]) -> None:
+        """Make chains of the regions that begin at some ops, inner ones being later ones."""
+        for v in forks:
             start = self.part[v]
             if self.members[start][-1] != v or len(self.succ[start]) < 2:
                 continue
@@ -204,30 +233,6 @@ class Folding(Sets):
                 inside, join = region
                 if not self.fold([*inside, join]) and len(inside) > 1:
                     self.fold(inside)
-
-    def forks(self) -> list[int]:
-        """Ops with an op that all ways from them lead to, and all ways to it come from; last first.
-
-        Each op passes on what it got, divided at random among its successors. Whoever gets the same
-        is such a pair, but by chance: all else is looked at later.
-        """
-        draw = random.Random(0)
-        flow = [0 if row else draw.getrandbits(FLOW_BITS) for row in self.pred]
-        for v in self.order:
-            left = flow[v]
-            rest = sorted(self.succ[v])
-            for w in rest[1:]:
-                share = draw.getrandbits(FLOW_BITS)
-                flow[w] += share
-                left -= share
-            if rest:
-                flow[rest[0]] += left
-        found, later = [], set()
-        for v in reversed(self.order):
-            if len(self.succ[v]) > 1 and flow[v] in later:
-                found.append(v)
-            later.add(flow[v])
-        return found
 
     def explore(self, start: int) -> tuple[list[int], int] | None:
         """The ops between one and the first that all ways from it lead to, and that one."""

@@ -23,7 +23,8 @@ from tests.brute import least_peak
 @pytest.fixture(autouse=True)
 def efforts_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """The study changes them; at the end they are put back."""
-    monkeypatch.setattr(engine, "FIRST_EFFORT", engine.FIRST_EFFORT)
+    for name in ("FIRST_EFFORT", "NEARBY_OPS", "FEW_FLOWS", "MOST_LOOKS"):
+        monkeypatch.setattr(engine, name, getattr(engine, name))
     monkeypatch.setattr(problem, "TWIN_OPS", problem.TWIN_OPS)
     monkeypatch.setattr(interval, "FIRST_TURN", interval.FIRST_TURN)
 

@@ -11,7 +11,15 @@ import pytest
 from optsched.builder import GraphBuilder
 from optsched.check import check_order
 from optsched.graph import Graph
-from optsched.ordering import ALL_RULES, OrderOutcome, Rules, engine, merging, solve_order
+from optsched.ordering import (
+    ALL_RULES,
+    OrderOutcome,
+    Rules,
+    closure_bound,
+    engine,
+    merging,
+    solve_order,
+)
 from optsched.ordering import closure as closure_module
 from optsched.ordering import interval as interval_module
 from optsched.ordering import problem as problem_module
@@ -41,6 +49,9 @@ def test_optimum_is_the_oracles_whatever_the_rules(
 ) -> None:
     # With next to no effort in the first round the later stages come in as well.
     monkeypatch.setattr(engine, "FIRST_EFFORT", effort)
+    if effort == 1:
+        monkeypatch.setattr(engine, "FEW_FLOWS", 1)
+        monkeypatch.setattr(engine, "MOST_LOOKS", 0)
     rng = np.random.default_rng(max_size)
     for _ in range(120):
         graph = some_graph(rng, int(rng.integers(0, 11)), max_size)
@@ -190,3 +201,27 @@ def test_no_budget_is_given_the_same_effort_twice(gap: int) -> None:
     assert len(tried) == len(set(tried))
     assert max(tried) == 999
     assert min(tried) >= 1_000 - gap
+
+
+@pytest.mark.parametrize("flows", [0, 1, 3])
+def test_closure_bound_that_waits_for_contraction_is_none_the_less(
+    flows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(flows)
+    raised = 0
+    for _ in range(60):
+        graph = some_graph(rng, 11, 16)
+        found = closure_bound(graph, most=flows)
+        assert found.flows <= flows
+        full = closure_bound(graph)
+        assert found.value <= full.value
+        assert found.complete is (found.flows < flows) or found.value == full.value
+        monkeypatch.setattr(engine, "FEW_FLOWS", flows)
+        monkeypatch.setattr(engine, "MOST_LOOKS", 0)
+        events: list[Event] = []
+        start = random_order(rng, graph)
+        outcome = solve_order(graph, warm_start=start, on_event=events.append)
+        raised += sum(event.source == "closure bound" for event in events) > 1
+        monkeypatch.undo()
+        assert outcome.peak == solve_order(graph).peak == outcome.bound
+    assert flows or raised > 5

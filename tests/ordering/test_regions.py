@@ -15,7 +15,7 @@ from optsched.check import check_order
 from optsched.ordering import engine, regions, solve_order
 from optsched.ordering.model import build_net
 from optsched.ordering.problem import Problem
-from optsched.ordering.regions import Folding, reduce
+from optsched.ordering.regions import Folding, find_forks, reduce
 from optsched.ordering.rules import Rules
 from tests.ordering.oracle import Oracle
 
@@ -58,9 +58,10 @@ def test_regions_take_turns() -> None:
     assert counts["regions searched"] > 500
 
 
-@pytest.mark.parametrize("limit", ["MOST_STATES", "MOST_OPS", "TOO_MANY"])
+@pytest.mark.parametrize("limit", ["MOST_STATES", "MOST_OPS", "MANY_FORKS"])
 def test_a_region_that_takes_too_long_stays(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regions, limit, 0)
+    monkeypatch.setattr(regions, "MANY_OPS", 10)
     graph = series_parallel(60, 1)
     outcome = solve_order(graph)
     assert outcome.peak == outcome.bound == solve_order(graph, rules=Rules(regions=False)).peak
@@ -90,5 +91,5 @@ def test_regions_as_large_as_numbers_get_are_left_alone() -> None:
         build.op("right", reads=["x"], writes={"z": size // 2})
         build.op("join", reads=["y", "z"], writes={"out": size})
         folding = Folding(Problem(build_net(build.build().arrays), 0))
-        folding.fold_all()
+        folding.fold_all(find_forks(folding.problem.net))
         assert len(folding.found) == found
