@@ -7,6 +7,7 @@ constraint; `linked` is both, tied together.
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from collections.abc import Callable
@@ -102,6 +103,7 @@ def measure(graph: Graph) -> None:
 
 def main() -> int:
     """Run all graphs."""
+    argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
     for make in FAMILIES.values():
         measure(make(0))
     for ops in (20, 40, 60):

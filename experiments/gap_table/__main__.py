@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from dataclasses import replace
@@ -36,6 +37,7 @@ _SVG_HEAD = '<svg xmlns="http://www.w3.org/2000/svg" width="960" height="360" '
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
     os.chdir(ROOT)
     paths = [str(path) for path in sorted(Path("instances/inductor").glob("*.json.gz"))]
     setup = Setup(parse_methods(["all", "recorded"]), Limits(seconds=60.0))

@@ -6,6 +6,7 @@ of the page's own thread stand beside wall-clock time: a busy machine does not m
 
 from __future__ import annotations
 
+import argparse
 import base64
 import io
 import sys
@@ -91,6 +92,7 @@ def _spent(browser: Browser) -> float:
 
 def main() -> None:
     """Write the table and the picture."""
+    argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
     graphs = [read_graph(f"instances/inductor/{name}.json.gz") for name in GRAPHS]
     rows = [
         "| graph | plans | ops | buffers | drawn | file, MB | opens, s | thread, s | zoom, ms "

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
-import sys
 from pathlib import Path
 
 from experiments.small_graphs.graphs import SMALL_GRAPHS
 from optsched.formats import write_graph
 
 
-def main(folder: Path) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("instances/small"))
+    folder = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "best_known.csv").open("w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
@@ -22,4 +25,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "instances/small"))
+    main()
