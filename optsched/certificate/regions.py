@@ -94,5 +94,5 @@ def find_regions(graph: Graph, problem: Problem) -> tuple[Folded, tuple[RegionSt
     """Return the problem of a graph with chains for regions, and the steps that say so."""
     plain = contract(problem.net, merge=False, check_time=problem.check_time)
     chains = Chains(replace(problem, net=plain.net), Network(graph))
-    chains.fold_all(find_forks(plain.net))
+    chains.fold_all(find_forks(plain.net, chains.order))
     return chains.result(), tuple(chains.steps)

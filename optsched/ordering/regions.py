@@ -31,7 +31,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from optsched.arrays import IntArray, build_rows
+from optsched.arrays import IntArray, build_rows, row_counts
 from optsched.ordering.contract import Contracted, contract
 from optsched.ordering.cuts import topological
 from optsched.ordering.interval import Interval
@@ -45,9 +45,12 @@ from optsched.ordering.strings import Folded, String, stops, trace
 MOST_OPS = 200
 """Ops of a region at most, inner regions being chains."""
 
+TOO_MANY = 300_000
+"""In problems of more ops not even looking for regions is worth it."""
+
 MANY_OPS, MANY_FORKS = 30_000, 16
-"""In problems of so many ops making chains takes seconds: it must be worth it, one op in so many
-being where a region begins."""
+"""With more ops making chains takes seconds. It is done only where they are many: among the last
+ones a region begins at one in so many at least."""
 
 MOST_STATES = 4_096
 """States that a search of a region may store in each direction."""
@@ -99,13 +102,15 @@ def reduce(problem: Problem) -> Reduced:
     """Contract a problem, make chains of its regions, and contract it again."""
     merge = problem.rules.contract
     first = contract(problem.net, merge=merge, check_time=problem.check_time)
-    if not problem.rules.regions or len(problem.net.way):
+    unwanted = not problem.rules.regions or len(problem.net.way)
+    if unwanted or len(first.members) > TOO_MANY:
         return Reduced((first,))
-    n, forks = len(first.members), find_forks(first.net)
-    if not forks or (n > MANY_OPS and len(forks) * MANY_FORKS < n):
+    order = topological(first.net)
+    forks = find_forks(first.net, order[-MANY_OPS:])
+    if not forks or (len(order) > MANY_OPS and len(forks) * MANY_FORKS < MANY_OPS):
         return Reduced((first,))
     folding = Folding(replace(problem, net=first.net, priority=None))
-    folding.fold_all(forks)
+    folding.fold_all(find_forks(first.net, order))
     if not folding.found:
         return Reduced((first,))
     problem.statistics.regions += len(folding.found)
@@ -114,18 +119,25 @@ def reduce(problem: Problem) -> Reduced:
     return Reduced((first, folded, last))
 
 
-def find_forks(net: Net) -> list[int]:
+def find_forks(net: Net, order: Sequence[int]) -> list[int]:
     """Ops with an op that all ways from them lead to, and all ways to it come from; last first.
 
     Each op passes on what it got, divided at random among its successors. Whoever gets the same
-    is such a pair, but by chance: all else is looked at later.
+    is such a pair, but by chance: all else is looked at later. `order` are the last ops, or all,
+    in topological order.
     """
     draw = random.Random(0)
-    order, ptr, succ = topological(net), net.succ_ptr.tolist(), net.succ.tolist()
-    sources = np.diff(net.pred_ptr) == 0
-    flow = [draw.getrandbits(FLOW_BITS) if source else 0 for source in sources.tolist()]
+    inside = np.zeros(len(net.net), np.bool_)
+    inside[order] = True
+    fed = row_counts(net.pred_ptr, inside[net.pred]) == np.diff(net.pred_ptr)
+    fed &= np.diff(net.pred_ptr) > 0
+    ptr, succ = net.succ_ptr.tolist(), net.succ.tolist()
+    flow = dict.fromkeys(order, 0)
     for v in order:
         left, first, end = flow[v], ptr[v], ptr[v + 1]
+        if not fed[v]:
+            left += draw.getrandbits(FLOW_BITS)
+            flow[v] = left
         for w in succ[first + 1 : end]:
             share = draw.getrandbits(FLOW_BITS)
             flow[w] += share

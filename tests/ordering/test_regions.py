@@ -58,7 +58,7 @@ def test_regions_take_turns() -> None:
     assert counts["regions searched"] > 500
 
 
-@pytest.mark.parametrize("limit", ["MOST_STATES", "MOST_OPS", "MANY_FORKS"])
+@pytest.mark.parametrize("limit", ["MOST_STATES", "MOST_OPS", "MANY_FORKS", "TOO_MANY"])
 def test_a_region_that_takes_too_long_stays(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regions, limit, 0)
     monkeypatch.setattr(regions, "MANY_OPS", 10)
@@ -91,5 +91,5 @@ def test_regions_as_large_as_numbers_get_are_left_alone() -> None:
         build.op("right", reads=["x"], writes={"z": size // 2})
         build.op("join", reads=["y", "z"], writes={"out": size})
         folding = Folding(Problem(build_net(build.build().arrays), 0))
-        folding.fold_all(find_forks(folding.problem.net))
+        folding.fold_all(find_forks(folding.problem.net, folding.order))
         assert len(folding.found) == found
