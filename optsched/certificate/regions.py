@@ -10,8 +10,9 @@ from optsched.check_region import check_region
 from optsched.errors import PlanError
 from optsched.graph import Graph
 from optsched.ordering.contract import contract
+from optsched.ordering.folding import Folding
 from optsched.ordering.problem import Problem
-from optsched.ordering.regions import Folding, find_forks
+from optsched.ordering.regions import find_forks
 from optsched.ordering.strings import Folded
 from optsched.proof import RegionStep
 

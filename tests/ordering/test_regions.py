@@ -12,10 +12,11 @@ from experiments.ordering_exactness.regions import compare, lead, nested, side_b
 from experiments.ordering_families.shapes import series_parallel
 from optsched.builder import GraphBuilder
 from optsched.check import check_order
-from optsched.ordering import engine, regions, solve_order
+from optsched.ordering import engine, folding, regions, solve_order
+from optsched.ordering.folding import Folding
 from optsched.ordering.model import build_net
 from optsched.ordering.problem import Problem
-from optsched.ordering.regions import Folding, find_forks, reduce
+from optsched.ordering.regions import find_forks, reduce
 from optsched.ordering.rules import Rules
 from tests.ordering.oracle import Oracle
 
@@ -27,7 +28,7 @@ def test_any_order_becomes_one_of_chains_without_a_higher_peak(
     rng = np.random.default_rng(ops)
     counts: Counter[str] = Counter()
     for _ in range(7_200 // ops):
-        monkeypatch.setattr(regions, "MOST_OPS", int(rng.choice([10, 200, 200])))
+        monkeypatch.setattr(folding, "MOST_OPS", int(rng.choice([10, 200, 200])))
         assert list(lead(rng, counts, ops)) == []
     assert counts["regions with orders led along"] > 50
     assert counts["orders improved"] > 10
@@ -60,7 +61,7 @@ def test_regions_take_turns() -> None:
 
 @pytest.mark.parametrize("limit", ["MOST_STATES", "MOST_OPS", "MANY_FORKS", "TOO_MANY"])
 def test_a_region_that_takes_too_long_stays(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regions, limit, 0)
+    monkeypatch.setattr(folding if limit.startswith("MOST") else regions, limit, 0)
     monkeypatch.setattr(regions, "MANY_OPS", 10)
     graph = series_parallel(60, 1)
     outcome = solve_order(graph)
