@@ -77,7 +77,7 @@ def main() -> int:
     graphs = LARGEST if args.largest else BLOCKS if args.blocks else USUAL
     for make, symmetry in product(graphs, (True, False) if args.blocks else (True,)):
         rules = Rules(symmetry=symmetry)
-        print(line(solve_row(make(), rules, args.seconds, args.workers)), flush=True)
+        print(line(solve_row(make(), rules, args.seconds, args.workers).values()), flush=True)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Table of proven least peaks: instance, ops, best heuristic, bound, optimum, proof, time, states.
+"""Table of proven least peaks: Inductor's four orders, best heuristic, bound, optimum, proof, time.
 
     python -m experiments.ordering_table DIR... [--seconds 60]
     python -m experiments.ordering_table DIR... --families --ablation [--seconds 20]
@@ -19,7 +19,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from itertools import chain
 from pathlib import Path
@@ -37,18 +37,15 @@ from optsched.ordering import Rules, closure_bound, solve_order
 from optsched.result import Limits
 
 RULES = [field.name for field in fields(Rules)]
+INDUCTOR = ("program", "lpmf", "bfs", "dfs")
+"""The orders of which Inductor takes the best one."""
+
 HEAD = (
-    "instance",
-    "ops",
-    "heuristic",
-    "bound",
-    "optimum",
-    "gain %",
-    "proof",
-    "ms",
-    "states",
-    "KiB",
+    *("instance", "ops", *INDUCTOR, "heuristic"),
+    *("bound", "optimum", "gain %", "proof", "ms", "states", "KiB"),
 )
+
+Row = dict[str, object]
 FAMILIES: tuple[Callable[[], Graph], ...] = (
     lambda: training(1_400, 1),
     lambda: checkpointed(24),
@@ -84,23 +81,23 @@ def main() -> int:
         return ablation(graphs, args.seconds, args.csv)
     rules = Rules(**{name: name not in args.without for name in RULES})
     warm_up()
-    rows = []
+    rows: list[Row] = []
     print(line(HEAD), flush=True)
     for graph in graphs:
         rows.append(solve_row(graph, rules, args.seconds))
-        print(line(rows[-1]), flush=True)
+        print(line(rows[-1].values()), flush=True)
     if not rows:
         print("no simulator files found", file=sys.stderr)
         return 1
-    times = [float(row[7]) for row in rows]
-    proved = sum(row[6] != "-" for row in rows)
+    times = [float(str(row["ms"])) for row in rows]
+    proved = sum(row["proof"] != "-" for row in rows)
     print(
         f"{proved} of {len(rows)} proved; exact part: median {statistics.median(times):.1f} ms, "
         f"longest {max(times):.0f} ms, all {sum(times) / 1000:.1f} s"
     )
     if args.csv:
         with args.csv.open("w", newline="") as file:
-            csv.writer(file).writerows([HEAD, *rows])
+            csv.writer(file).writerows([HEAD, *(row.values() for row in rows)])
     return 0
 
 
@@ -126,22 +123,24 @@ def read_all(folders: Sequence[Path], match: str) -> Iterator[Graph]:
                 yield read_inductor(document, name=path.name.split(".json")[0])
 
 
-def solve_row(graph: Graph, rules: Rules, seconds: float, workers: int = 1) -> tuple[object, ...]:
+def solve_row(graph: Graph, rules: Rules, seconds: float, workers: int = 1) -> Row:
     """Solve a graph from the best heuristic order; times are those of all workers together."""
-    orders = [make(graph, 0) for make in ORDERINGS.values()]
-    best = min(orders, key=lambda order: peak_memory(graph, order))
+    orders = {name: make(graph, 0) for name, make in ORDERINGS.items()}
+    peaks = {name: peak_memory(graph, order) for name, order in orders.items()}
+    heuristic = min(peaks.values())
+    best = next(order for name, order in orders.items() if peaks[name] == heuristic)
     started = time.process_time()
     # With one worker the clock is the processor's; several could leave it idle for long.
     limits = Limits(seconds=None if workers == 1 else seconds, workers=workers)
     with interrupt_after(seconds * workers):
         outcome = solve_order(graph, warm_start=best.tolist(), limits=limits, rules=rules)
     milliseconds = 1000 * (time.process_time() - started)
-    heuristic = peak_memory(graph, best)
-    return (
-        graph.name,
-        len(graph.ops),
+    bound = outcome.bound
+    if outcome.proof is not None:
+        bound = closure_bound(graph, list(orders.values())).value
+    found = (
         heuristic,
-        closure_bound(graph, orders).value if outcome.proof is not None else outcome.bound,
+        bound,
         outcome.peak,
         round(100 * (1 - outcome.peak / max(1, heuristic)), 2),
         outcome.proof or "-",
@@ -149,6 +148,8 @@ def solve_row(graph: Graph, rules: Rules, seconds: float, workers: int = 1) -> t
         outcome.statistics.stored,
         outcome.statistics.table_bytes // 1024,
     )
+    four = (peaks[name] for name in INDUCTOR)
+    return dict(zip(HEAD, (graph.name, len(graph.ops), *four, *found), strict=True))
 
 
 def ablation(graphs: Iterator[Graph], seconds: float, path: Path | None) -> int:
@@ -159,14 +160,15 @@ def ablation(graphs: Iterator[Graph], seconds: float, path: Path | None) -> int:
     print(*head, sep=",", flush=True)
     for graph in graphs:
         usual = solve_row(graph, Rules(), seconds)
-        if int(str(usual[8])) < FEW:
+        if int(str(usual["states"])) < FEW:
             continue
         found = [usual]
         for name in RULES:
             found.append(solve_row(graph, replace(Rules(), **{name: False}), seconds))
-            if found[-1][6] != "-" and found[-1][4] != usual[4]:
+            if found[-1]["proof"] != "-" and found[-1]["optimum"] != usual["optimum"]:
                 raise RuntimeError(f"{graph.name}: another optimum without {name}")
-        rows.append((graph.name, *(f"{'>' if row[6] == '-' else ''}{row[8]}" for row in found)))
+        states = (f"{'>' if row['proof'] == '-' else ''}{row['states']}" for row in found)
+        rows.append((graph.name, *states))
         print(*rows[-1], sep=",", flush=True)
     if path:
         with path.open("w", newline="") as file:
@@ -174,9 +176,9 @@ def ablation(graphs: Iterator[Graph], seconds: float, path: Path | None) -> int:
     return 0
 
 
-def line(row: Sequence[object]) -> str:
+def line(row: Iterable[object]) -> str:
     """One line of the table."""
-    widths = (36, 6, 15, 15, 15, 7, 6, 10, 9, 9)
+    widths = (32, 7, *7 * (13,), 7, 6, 10, 9, 9)
     cells = [str(cell) for cell in row]
     return cells[0].ljust(widths[0]) + "".join(
         cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)
