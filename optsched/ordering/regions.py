@@ -37,7 +37,7 @@ from optsched.ordering.folding import Folding
 from optsched.ordering.model import Net
 from optsched.ordering.problem import Problem
 
-TOO_MANY = 300_000
+TOO_MANY = 600_000
 """In problems of more ops not even looking for regions is worth it."""
 
 MANY_OPS, MANY_FORKS = 30_000, 16
