@@ -55,7 +55,7 @@ class Chains(Folding):
                     break
                 chain.append(w)
             for piece in self.pieces(chain):
-                self.fold_one(piece)
+                self.fold_one(piece, fewer=True)
 
     def follows(self, v: int, inside: set[int]) -> bool:
         """Whether an op comes next in a chain."""
@@ -75,10 +75,13 @@ class Chains(Folding):
                 found.append([])
         return [piece for piece in found if len(piece) > 1]
 
-    def fold_one(self, region: list[int]) -> bool:
-        """Make a chain of a region if the checker can see that nothing is lost."""
+    def fold_one(self, region: list[int], *, fewer: bool = False) -> bool:
+        """Make a chain of a region if the checker can see that nothing is lost.
+
+        With `fewer` only one of fewer parts: the region is a chain.
+        """
         chain = self.find_chain(region) if len(region) > 1 else None
-        if chain is None:
+        if chain is None or (fewer and len(chain.ends) > len(region)):
             return False
         parts = self.parts_of(chain)
         try:
