@@ -173,8 +173,13 @@ class Run(Known):
         cap[order] = problem.follow(order)[1]
         found = raise_closure(problem.net, problem.base, cap, self.bound, deadline=self.deadline)
         self.problem.statistics.flows += found.flows
-        self.raise_bound(found.value, Proof.BOUND, "closure bound")
+        self.force(found.value, "closure bound")
         self.problem.check_time()
+
+    def force(self, bound: int, source: str) -> None:
+        """Take a bound that ops, sets or precedences force; chains of regions rest on searches."""
+        regions = self.whole.statistics.regions
+        self.raise_bound(bound, Proof.SEARCH if regions else Proof.BOUND, source)
 
     def hire(self) -> None:
         """Let a second worker look for orders from here on, if there may be one."""
@@ -240,7 +245,7 @@ class Run(Known):
         if not self.rules.nearby or self.bound >= self.peak:
             return
         if Nearby(self.line_up()).refute(self.peak - 1, self.during()):
-            self.raise_bound(self.peak, Proof.BOUND, "precedences near the peak")
+            self.force(self.peak, "precedences near the peak")
 
     def prepare(self) -> None:
         """Set up what an easy problem needs not: walks, windows, relations, set bounds."""
@@ -252,7 +257,7 @@ class Run(Known):
             return
         above = related(problem.net)
         if self.rules.sets:
-            self.raise_bound(set_bound(problem, above, self.bound), Proof.BOUND, "set bound")
+            self.force(set_bound(problem, above, self.bound), "set bound")
         if self.rules.implied:
             self.decider = Decider(problem, above, self.during())
             self.refute()
@@ -384,7 +389,7 @@ class Run(Known):
     def refute(self) -> None:
         """Prove the peak if the precedences that a smaller one implies contradict each other."""
         if self.decider and self.bound < self.peak and self.decider.refutes(self.peak - 1):
-            self.raise_bound(self.peak, Proof.BOUND, "implied precedences")
+            self.force(self.peak, "implied precedences")
 
     def narrow(self) -> None:
         """Raise the bound by budgets that implied precedences refute, halving the gap."""
@@ -398,6 +403,6 @@ class Run(Known):
                 break
             if self.decider.refutes(middle):
                 low = middle
-                self.raise_bound(middle + 1, Proof.BOUND, "implied precedences")
+                self.force(middle + 1, "implied precedences")
             else:
                 high = middle

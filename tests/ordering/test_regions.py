@@ -12,12 +12,13 @@ from experiments.ordering_exactness.regions import compare, lead, nested, side_b
 from experiments.ordering_families.shapes import series_parallel
 from optsched.builder import GraphBuilder
 from optsched.check import check_order
-from optsched.ordering import engine, folding, regions, solve_order
+from optsched.ordering import closure_bound, engine, folding, regions, solve_order
 from optsched.ordering.folding import Folding
 from optsched.ordering.model import build_net
 from optsched.ordering.problem import Problem
 from optsched.ordering.regions import find_forks, reduce
 from optsched.ordering.rules import Rules
+from optsched.result import Proof
 from tests.ordering.oracle import Oracle
 
 
@@ -69,11 +70,15 @@ def test_a_region_that_takes_too_long_stays(limit: str, monkeypatch: pytest.Monk
     assert outcome.statistics.regions == 0
 
 
-def test_series_parallel_nets_are_solved_by_chains_alone() -> None:
-    graph = series_parallel(400, 1)
+@pytest.mark.parametrize(("seed", "proof"), [(0, Proof.SEARCH), (1, Proof.BOUND)])
+def test_series_parallel_nets_are_solved_by_chains_alone(seed: int, proof: Proof) -> None:
+    graph = series_parallel(400, seed)
     outcome = solve_order(graph)
     assert outcome.peak == outcome.bound == check_order(graph, outcome.order)
     assert outcome.statistics.branches == outcome.statistics.windows == 0
+    # Chains are results of searches, whatever closes the gap after them.
+    assert outcome.proof is proof
+    assert (closure_bound(graph).value == outcome.peak) is (proof is Proof.BOUND)
     problem = Problem(build_net(graph.arrays), graph.arrays.initial)
     assert len(reduce(problem).net.net) < 10
 
