@@ -61,8 +61,8 @@ def check_region(network: Network, parts: Sequence[Sequence[int]]) -> None:
         raise PlanError("region: two ops are needed, and one in each part")
     if len(set(ops)) != len(ops) or not all(v in range(len(network.before)) for v in ops):
         raise PlanError("region: an op is in one place of one part")
-    holders = _own_buffers(network, ops)
     _check_order(network, parts)
+    holders = _own_buffers(network, ops)
     bit = {v: 1 << number for number, v in enumerate(ops)}
     whole = Moves(network, ops, bit, holders, backward=False)
     live = [0]
@@ -133,7 +133,7 @@ def _check_order(network: Network, parts: Sequence[Sequence[int]]) -> None:
     for part in parts:
         for v in _steps(network, part):
             inner = network.parts.get(v, (v,))
-            at = part.index(v)
+            at = place[v] - place[part[0]]
             if tuple(part[at : at + len(inner)]) != inner:
                 raise PlanError(f"region: the part of op {network.op_name(v)} is taken apart")
     started = {v for part in parts for v in _steps(network, part)}

@@ -143,6 +143,15 @@ def test_what_are_no_regions(parts: tuple[tuple[int, ...], ...], reason: str) ->
         check_certificate(graph, certificate)
 
 
+def test_precedences_that_contradict_each_other_leave_no_region() -> None:
+    # A budget that is too small may imply both; then nothing of the region comes first.
+    network = Network(climb(20, last=0))
+    for pair in ((1, 2), (2, 3), (3, 1)):
+        network.add(*pair)
+    with pytest.raises(PlanError, match="runs before one that it needs"):
+        check_region.check_region(network, [[1, 2], [3]])
+
+
 def test_regions_come_first() -> None:
     graph = climb(20, last=0)
     region = RegionStep(((1, 2), (3,)))
