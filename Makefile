@@ -26,7 +26,7 @@ demo: $(VENV)/.warm
 
 test: $(ready) lint
 	@echo "== Tests"
-	@$(bin)/python -m pytest $(PYTEST_ARGS)
+	@$(bin)/python -m pytest -n auto $(PYTEST_ARGS)
 
 lint: $(ready)
 	@echo "== Style, types, import contract"

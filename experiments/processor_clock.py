@@ -6,7 +6,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from optsched.interrupt import plain_interrupts
+from optsched.runtime.interrupt import plain_interrupts
 
 
 @contextmanager

@@ -8,10 +8,10 @@ import numpy as np
 
 from heuristics import ORDERINGS, PACKINGS, Packing
 from heuristics.orderings.lpmf_random import lpmf_backward_random, lpmf_random
-from optsched.arrays import IntArray
-from optsched.graph import Graph
-from optsched.liveness import peak_memory
-from optsched.problem import PackingProblem, select
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
+from optsched.model.packing_problem import PackingProblem, select
 
 PROMISING_ORDERINGS = ("lpmf_backward", "program", "lpmf", "xla_dfs", "dfs", "xla_list", "bfs")
 """Tried in this sequence, then what is left of `ORDERINGS`."""

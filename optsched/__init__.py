@@ -18,59 +18,60 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from optsched.builder import GraphBuilder
-    from optsched.check import check_packing, check_plan
+    from optsched.check.plan import check_packing, check_plan
     from optsched.compare import compare_methods
     from optsched.errors import OptschedError
     from optsched.formats import read_graph, read_packing, read_plan, write_graph, write_plan
-    from optsched.graph import Buffer, Graph, InputPolicy, Op, OutputPolicy
-    from optsched.interop import from_networkx, to_networkx
-    from optsched.liveness import live_ranges, peak_memory, timeline
-    from optsched.packer import pack
-    from optsched.pipeline import Engine, solve
-    from optsched.plan import Plan
-    from optsched.pooled import solve_in_pools
-    from optsched.pools import Pool, pack_pools
-    from optsched.problem import PackingProblem
-    from optsched.result import Limits, Objective, Proof, Result, Status, StopReason
+    from optsched.formats.networkx import from_networkx, to_networkx
+    from optsched.model.builder import GraphBuilder
+    from optsched.model.graph import Buffer, Graph, InputPolicy, Op, OutputPolicy
+    from optsched.model.liveness import live_ranges, peak_memory, timeline
+    from optsched.model.packing_problem import PackingProblem
+    from optsched.model.plan import Plan
+    from optsched.runtime.limits import Limits, Objective, Proof, StopReason
+    from optsched.solver.pack import pack
+    from optsched.solver.pipeline import Engine, solve
+    from optsched.solver.result import Result, Status
+    from optsched.solver.spill.pack import Pool, pack_pools
+    from optsched.solver.spill.solve import solve_in_pools
 
 # Loaded on first use: `import optsched` pays for no solver, and the command is soon where it can
 # bear an interrupt; so `typing` is not imported either.
 _LAZY = {
-    "GraphBuilder": "optsched.builder",
+    "GraphBuilder": "optsched.model.builder",
     "OptschedError": "optsched.errors",
-    "Buffer": "optsched.graph",
-    "Graph": "optsched.graph",
-    "InputPolicy": "optsched.graph",
-    "Op": "optsched.graph",
-    "OutputPolicy": "optsched.graph",
-    "from_networkx": "optsched.interop",
-    "to_networkx": "optsched.interop",
-    "live_ranges": "optsched.liveness",
-    "peak_memory": "optsched.liveness",
-    "timeline": "optsched.liveness",
-    "Plan": "optsched.plan",
-    "PackingProblem": "optsched.problem",
-    "check_packing": "optsched.check",
-    "check_plan": "optsched.check",
+    "Buffer": "optsched.model.graph",
+    "Graph": "optsched.model.graph",
+    "InputPolicy": "optsched.model.graph",
+    "Op": "optsched.model.graph",
+    "OutputPolicy": "optsched.model.graph",
+    "from_networkx": "optsched.formats.networkx",
+    "to_networkx": "optsched.formats.networkx",
+    "live_ranges": "optsched.model.liveness",
+    "peak_memory": "optsched.model.liveness",
+    "timeline": "optsched.model.liveness",
+    "Plan": "optsched.model.plan",
+    "PackingProblem": "optsched.model.packing_problem",
+    "check_packing": "optsched.check.plan",
+    "check_plan": "optsched.check.plan",
     "compare_methods": "optsched.compare",
     "read_graph": "optsched.formats",
     "read_packing": "optsched.formats",
     "read_plan": "optsched.formats",
     "write_graph": "optsched.formats",
     "write_plan": "optsched.formats",
-    "pack": "optsched.packer",
-    "Engine": "optsched.pipeline",
-    "solve": "optsched.pipeline",
-    "solve_in_pools": "optsched.pooled",
-    "Pool": "optsched.pools",
-    "pack_pools": "optsched.pools",
-    "Limits": "optsched.result",
-    "Objective": "optsched.result",
-    "Proof": "optsched.result",
-    "Result": "optsched.result",
-    "Status": "optsched.result",
-    "StopReason": "optsched.result",
+    "pack": "optsched.solver.pack",
+    "Engine": "optsched.solver.pipeline",
+    "solve": "optsched.solver.pipeline",
+    "solve_in_pools": "optsched.solver.spill.solve",
+    "Pool": "optsched.solver.spill.pack",
+    "pack_pools": "optsched.solver.spill.pack",
+    "Limits": "optsched.runtime.limits",
+    "Objective": "optsched.runtime.limits",
+    "Proof": "optsched.runtime.limits",
+    "Result": "optsched.solver.result",
+    "Status": "optsched.solver.result",
+    "StopReason": "optsched.runtime.limits",
 }
 
 __all__ = [

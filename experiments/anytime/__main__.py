@@ -16,8 +16,8 @@ import time
 from experiments.anytime.graphs import SHAPES
 from experiments.anytime.watch import watched
 from experiments.ordering_ladder.__main__ import most_kibibytes
-from optsched.pipeline import solve
-from optsched.result import Limits
+from optsched.runtime.limits import Limits
+from optsched.solver.pipeline import solve
 
 HEAD = ("shape", "ops", "limit", "seconds", "over", "silence", "gap", "MiB", "stopped", "where")
 

@@ -9,8 +9,8 @@ import numpy as np
 from experiments.ordering_families.generate import training
 from experiments.ordering_families.shapes import layered
 from experiments.ordering_families.stacks import transformer
-from optsched.builder import GraphBuilder
-from optsched.graph import Graph
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
 
 LARGEST = 1_000
 """Random sizes are 1 to this many bytes."""

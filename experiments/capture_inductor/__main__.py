@@ -13,7 +13,7 @@ from typing import Any
 
 from experiments.capture_inductor.capture import capture_model
 from experiments.capture_inductor.models import MODELS
-from optsched.plugins.inductor_capture import Phase, write
+from optsched.plugins.inductor.capture import Phase, write
 
 HEADER = ("file", "ops", "buffers", "baseline", "lpmf", "bfs", "dfs", "chosen")
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from optsched.plugins.inductor_capture import Build, Built
+from optsched.plugins.inductor.capture import Build, Built
 
 CAUSAL = "labels"
 """Task: predict every token."""

@@ -10,7 +10,7 @@ import torch
 
 from experiments.capture_inductor.models import MODELS
 from experiments.capture_inductor.names import variant_name
-from optsched.plugins.inductor_capture import CapturedGraph, Observe, Phase, capture
+from optsched.plugins.inductor.capture import CapturedGraph, Observe, Phase, capture
 
 THREADS = 2
 """For which Inductor lowers: with one thread it makes other choices (scatters), with two or more

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
-from optsched.plugins.inductor_capture import Build, Built
+from optsched.plugins.inductor.capture import Build, Built
 
 
 class Classifier(nn.Module):

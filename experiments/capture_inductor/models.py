@@ -5,7 +5,7 @@ from __future__ import annotations
 from experiments.capture_inductor import convolutional as cnn
 from experiments.capture_inductor.attention import ANSWER, CAUSAL, language
 from experiments.capture_inductor.recurrent import lstm
-from optsched.plugins.inductor_capture import Build
+from optsched.plugins.inductor.capture import Build
 
 _DEBERTA_V2 = {
     "relative_attention": True,

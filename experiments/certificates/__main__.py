@@ -25,15 +25,15 @@ from experiments.ordering_families.shapes import series_parallel
 from experiments.ordering_table.__main__ import warm_up
 from heuristics import ORDERINGS
 from optsched.certificate import Written, certify_peak
-from optsched.check_certificate import check_certificate
+from optsched.check.certificate import check_certificate
+from optsched.check.steps import RegionStep, StatesStep, SupposeStep
 from optsched.errors import OptschedError
 from optsched.formats import read_graph
 from optsched.formats.certificate import read_certificate, write_certificate
-from optsched.graph import Graph
-from optsched.liveness import peak_memory
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
 from optsched.ordering import solve_order
-from optsched.proof import RegionStep, StatesStep, SupposeStep
-from optsched.result import Limits
+from optsched.runtime.limits import Limits
 
 HEAD = (
     *("instance", "ops", "peak", "bound", "proof", "rung"),

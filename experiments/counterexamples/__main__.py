@@ -33,10 +33,10 @@ from experiments.counterexamples.search import (
 from experiments.counterexamples.versus import versus_table
 from experiments.tables import read_rows, write_rows
 from heuristics import ORDERINGS, PACKINGS
+from optsched.counterexamples.exhaust import least_peak
 from optsched.formats import packing_of, write_graph, write_packing
-from optsched.graph import Graph
-from optsched.hunt.exhaust import least_peak
-from optsched.liveness import Order, peak_memory
+from optsched.model.graph import Graph
+from optsched.model.liveness import Order, peak_memory
 
 SEQUENCES = {
     "comment's list schedule": "ADEFBCG",

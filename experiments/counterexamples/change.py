@@ -8,9 +8,9 @@ from itertools import combinations
 
 from experiments.counterexamples.graphs import XLA_EDGES, XLA_SIZES, one_buffer_per_op
 from heuristics import ORDERINGS
-from optsched.graph import Graph
-from optsched.hunt.exhaust import least_peak
-from optsched.liveness import peak_memory
+from optsched.counterexamples.exhaust import least_peak
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
 
 Sizes = dict[str, int]
 Edges = tuple[tuple[str, str], ...]

@@ -6,9 +6,9 @@ from functools import cache
 
 import numpy as np
 
-from optsched.arrays import IntArray
-from optsched.hunt.kernels.slabs import fits, fullest_step
-from optsched.jit import kernel
+from optsched.counterexamples.kernels.slabs import fits, fullest_step
+from optsched.model.arrays import IntArray
+from optsched.runtime.kernel import kernel
 
 MOST = 4096
 """Seeds that a search returns at most."""

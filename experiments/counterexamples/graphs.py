@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from optsched.builder import GraphBuilder
-from optsched.graph import Graph
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
 
 XLA_SIZES = {"A": 1, "B": 2, "C": 1, "D": 1, "E": 1, "F": 2, "G": 0}
 XLA_EDGES = (

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from experiments.tables import markdown, replace_table
 from heuristics import ORDERINGS, PACKINGS
-from optsched.builder import GraphBuilder
-from optsched.check import check_order, check_packing
+from optsched.check.plan import check_order, check_packing
+from optsched.counterexamples.spaces import make_problem
 from optsched.formats import packing_of, write_graph, write_packing
-from optsched.graph import Graph
-from optsched.hunt.spaces import make_problem
-from optsched.packer import pack
-from optsched.pipeline import solve
-from optsched.problem import PackingProblem
-from optsched.result import Limits, Objective, Proof
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
+from optsched.model.packing_problem import PackingProblem
+from optsched.runtime.limits import Limits, Objective, Proof
+from optsched.solver.pack import pack
+from optsched.solver.pipeline import solve
 
 BIG = 1000
 """Bytes of what is large; links have 1."""

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from experiments.tables import markdown, read_rows, replace_table, write_rows
 from heuristics import ORDERINGS, PACKINGS
+from optsched.counterexamples import AnyFind, GraphFind, Objective, Quarry, hunt
+from optsched.counterexamples.search import Clock, Search
+from optsched.counterexamples.spaces import LiveRanges, Wirings
 from optsched.formats import packing_of, write_graph, write_packing
-from optsched.hunt import AnyFind, GraphFind, Objective, Quarry, hunt
-from optsched.hunt.search import Clock, Search
-from optsched.hunt.spaces import LiveRanges, Wirings
-from optsched.report.hunt import paragraph
-from optsched.report.record import order_names
+from optsched.reports.hunt import paragraph
+from optsched.reports.record import order_names
 
 HERE = Path(__file__).parent
 TABLE = HERE / "hunted.csv"

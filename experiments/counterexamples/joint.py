@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 from experiments.counterexamples.gap_kernels import every_gap, random_chain_gap, random_gaps
 from experiments.counterexamples.search import shrink_rows
-from optsched.arrays import IntArray
-from optsched.builder import GraphBuilder
-from optsched.graph import Graph
-from optsched.hunt.kernels.slabs import fits
-from optsched.problem import PackingProblem, packing_problem
+from optsched.counterexamples.kernels.slabs import fits
+from optsched.model.arrays import IntArray
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
+from optsched.model.packing_problem import PackingProblem, packing_problem
 
 Edge = tuple[int, int]
 Range = tuple[int, int, int]

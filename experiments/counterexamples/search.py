@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 from experiments.counterexamples.graphs import one_buffer_per_op
-from optsched.arrays import IntArray
-from optsched.graph import Graph
-from optsched.hunt.exhaust import least_peak, least_slab
-from optsched.hunt.shrink import PackingWays, Shrinker
-from optsched.hunt.spaces import make_problem
-from optsched.liveness import peak_memory
-from optsched.problem import PackingProblem
+from optsched.counterexamples.exhaust import least_peak, least_slab
+from optsched.counterexamples.shrink import PackingWays, Shrinker
+from optsched.counterexamples.spaces import make_problem
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
+from optsched.model.packing_problem import PackingProblem
 
 Ordering = Callable[[Graph, int], IntArray]
 Packing = Callable[[PackingProblem], IntArray]

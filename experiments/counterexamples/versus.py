@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from experiments.tables import markdown, replace_table
-from optsched.hunt import Quarry, hunt
+from optsched.counterexamples import Quarry, hunt
 
 METHODS = ("lpmf", "bfs", "dfs", "xla_list", "xla_dfs", "xla_post_order", "lpmf_backward")
 TRIES = 8_000

@@ -15,14 +15,14 @@ from collections.abc import Callable
 import numpy as np
 
 from experiments.cross_check.floor_graphs import FAMILIES
-from optsched.check import check_order, check_packing, check_plan
-from optsched.cpsat import Cuts, solve_joint, solve_order, solve_packing
-from optsched.graph import Graph
-from optsched.milp import MilpSolver, solve_order_milp
-from optsched.problem import Gap, PackingProblem
-from optsched.result import Limits
-from tests.brute import least_joint, least_peak, least_slab
-from tests.generators import FEATURES, PLANNABLE, random_graph, random_order
+from optsched.check.plan import check_order, check_packing, check_plan
+from optsched.joint.cpsat import Cuts, solve_joint, solve_order, solve_packing
+from optsched.joint.milp import MilpSolver, solve_order_milp
+from optsched.model.graph import Graph
+from optsched.model.packing_problem import Gap, PackingProblem
+from optsched.runtime.limits import Limits
+from tests.support.brute import least_joint, least_peak, least_slab
+from tests.support.generators import FEATURES, PLANNABLE, random_graph, random_order
 
 LIMITS = Limits(60.0)
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from optsched.builder import GraphBuilder
-from optsched.graph import Graph, InputPolicy
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph, InputPolicy
 
 KIB = 1024
 

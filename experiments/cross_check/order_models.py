@@ -1,8 +1,8 @@
 """Three ways to tell CP-SAT about an order, on the same graphs; which closes soonest is shown.
 
 Run `python -m experiments.cross_check.order_models`. `booleans` is the model of
-:mod:`optsched.cpsat`; `positions` has integer positions, all different, intervals and a cumulative
-constraint; `linked` is both, tied together.
+:mod:`optsched.joint.cpsat`; `positions` has integer positions, all different, intervals and a
+cumulative constraint; `linked` is both, tied together.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from experiments.cross_check.floor_graphs import FAMILIES
-from optsched.cpsat import NO_CUTS
-from optsched.cpsat.constraints import add_times
-from optsched.cpsat.instance import INPUT, Instance, order_instance
-from optsched.cpsat.model import order_model
-from optsched.graph import Graph
-from tests.generators import random_graph
+from optsched.joint.cpsat import NO_CUTS
+from optsched.joint.cpsat.constraints import add_times
+from optsched.joint.cpsat.instance import INPUT, Instance, order_instance
+from optsched.joint.cpsat.model import order_model
+from optsched.model.graph import Graph
+from tests.support.generators import random_graph
 
 SECONDS = 30.0
 

@@ -14,7 +14,7 @@ from typing import Any
 from unittest import mock
 
 from experiments.capture_inductor.names import variant_name
-from optsched.plugins.inductor_capture import Built, CapturedGraph, capture
+from optsched.plugins.inductor.capture import Built, CapturedGraph, capture
 
 SIDE = 1024
 """Rows and columns of the examples' tensors."""
@@ -97,7 +97,7 @@ def unfused_models(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     They are captured into the folder if it lacks them.
     """
     from experiments.capture_inductor.capture import capture_model
-    from optsched.plugins.inductor_capture import write
+    from optsched.plugins.inductor.capture import write
 
     warnings.filterwarnings("ignore")
     folder.mkdir(parents=True, exist_ok=True)

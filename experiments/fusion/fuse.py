@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from optsched.builder import GraphBuilder
 from optsched.errors import GraphError
-from optsched.graph import Graph
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
 
 
 def can_share(graph: Graph, u: int, v: int) -> bool:

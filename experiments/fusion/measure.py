@@ -14,10 +14,10 @@ from experiments.fusion.fuse import accumulate, reductions
 from heuristics import ORDERINGS
 from optsched.errors import OptschedError
 from optsched.formats.inductor import read_inductor
-from optsched.graph import Graph
-from optsched.liveness import peak_memory
-from optsched.pipeline import solve
-from optsched.result import Limits, Objective
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
+from optsched.runtime.limits import Limits, Objective
+from optsched.solver.pipeline import solve
 
 INSTANCES = Path(__file__).parents[2] / "instances" / "inductor"
 SECONDS = 120.0

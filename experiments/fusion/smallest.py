@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 from experiments.fusion.fuse import can_share, fuse
-from optsched.builder import GraphBuilder
-from optsched.graph import Graph
-from optsched.hunt.exhaust import least_peak
+from optsched.counterexamples.exhaust import least_peak
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
 
 Admits = Callable[[Graph, int, int], bool]
 """Whether a pair of ops is among those that are fused."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from experiments.fusion.measure import Row
 from experiments.fusion.smallest import QUESTIONS, smallest
 from experiments.tables import markdown
-from optsched.graph import Graph
+from optsched.model.graph import Graph
 
 MOST_OPS = 5
 """Graphs of so many ops are tried for the smallest."""

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from optsched.compare import Setup, Study, compare_files, parse_methods
-from optsched.report.gaps.markdown import graph_table, study_markdown
-from optsched.report.svg import slab_picture
-from optsched.result import Limits
+from optsched.reports.gaps.markdown import graph_table, study_markdown
+from optsched.reports.svg import slab_picture
+from optsched.runtime.limits import Limits
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent

@@ -10,7 +10,7 @@ from experiments.ordering_families.cells import darts_cell, randwire_cell
 from experiments.ordering_families.generate import checkpointed, random_wiring, training
 from experiments.ordering_families.shapes import layered, series_parallel, unet
 from optsched.formats import read_graph
-from optsched.graph import Graph
+from optsched.model.graph import Graph
 
 INSTANCES = Path(__file__).parents[2] / "instances"
 MADE_TO_FAIL = "counterexamples"

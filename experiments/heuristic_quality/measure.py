@@ -10,8 +10,8 @@ from pathlib import Path
 
 from heuristics import ORDERINGS, PACKINGS
 from optsched.compare import OUR_METHOD, compare_methods
-from optsched.graph import Graph
-from optsched.result import Limits
+from optsched.model.graph import Graph
+from optsched.runtime.limits import Limits
 
 HEAD = ("instance", "family", "ops", "least_peak", "least_slab", "proved", "sorter", "peak")
 

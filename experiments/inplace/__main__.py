@@ -17,10 +17,11 @@ from pathlib import Path
 
 from optsched.errors import OptschedError
 from optsched.formats import read_graph
-from optsched.graph import Graph
-from optsched.pipeline import solve
-from optsched.result import Limits, Result
-from optsched.warmup import warm_up
+from optsched.model.graph import Graph
+from optsched.runtime.limits import Limits
+from optsched.solver.pipeline import solve
+from optsched.solver.result import Result
+from optsched.solver.warmup import warm_up
 
 HEAD = (
     "instance", "ops", "pairs", "peak", "proof", "slab", "in-place peak", "proof", "slab",

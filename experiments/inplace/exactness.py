@@ -18,13 +18,15 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from optsched.bounds import peak_lower_bound
-from optsched.check import check_order
-from optsched.graph import Graph
-from optsched.ordering import ALL_RULES, ClosureBound, Rules, engine, problem, solve_order
-from optsched.ordering.closure import closure_bound
-from tests.brute import least_peak, least_peak_inplace
-from tests.generators import PLANNABLE, random_graph, random_order
+from optsched.check.plan import check_order
+from optsched.model.graph import Graph
+from optsched.ordering import ALL_RULES, ClosureBound, Rules, solve_order
+from optsched.ordering import context as problem
+from optsched.ordering import rounds as engine
+from optsched.ordering.bound.closure import closure_bound
+from optsched.ordering.bound.single_ops import peak_lower_bound
+from tests.support.brute import least_peak, least_peak_inplace
+from tests.support.generators import PLANNABLE, random_graph, random_order
 
 NAMES = [field.name for field in fields(Rules)]
 SIZES = (2, 4, 16, 1000, 2**40, 2**55)

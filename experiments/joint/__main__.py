@@ -13,9 +13,9 @@ import numpy as np
 
 from heuristics import PACKINGS
 from optsched.formats import read_graph
-from optsched.pipeline import solve
-from optsched.problem import packing_problem
-from optsched.result import Limits, Proof, optimality_gap
+from optsched.model.packing_problem import packing_problem
+from optsched.runtime.limits import Limits, Proof, optimality_gap
+from optsched.solver.pipeline import solve
 
 PACKER = "greedy_by_size"
 

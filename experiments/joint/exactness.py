@@ -3,7 +3,8 @@
 Question: are slab and peak of `solve` what exhaustion over all orders and offsets says, and is
 nothing called optimal that is not? Graphs of up to six ops have all that a graph can have; each
 kind adds places: alignments, pins, pools, and ops that write in place. The oracle
-(`tests/brute.py`) shares no code with the solver. Pins that clash in every order must be refused.
+(`tests/support/brute.py`) shares no code with the solver. Pins that clash in every order must be
+refused.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from optsched.check import check_plan
+from optsched.check.plan import check_plan
 from optsched.errors import GraphError
-from optsched.graph import Graph
-from optsched.pipeline import solve
-from optsched.result import Limits, Objective, Result, Status
-from tests import brute
-from tests.generators import PLANNABLE, random_graph
+from optsched.model.graph import Graph
+from optsched.runtime.limits import Limits, Objective
+from optsched.solver.pipeline import solve
+from optsched.solver.result import Result, Status
+from tests.support import brute
+from tests.support.generators import PLANNABLE, random_graph
 
 PLAIN = PLANNABLE - {"alignment"}
 KINDS = {

@@ -23,15 +23,18 @@ import numpy as np
 
 from experiments.ordering_exactness.block_graphs import block_document
 from optsched.certificate import certify_peak
-from optsched.check import check_order
-from optsched.check_certificate import check_certificate
+from optsched.check.certificate import check_certificate
+from optsched.check.plan import check_order
 from optsched.errors import PlanError
 from optsched.formats.native import read_graph_document
-from optsched.graph import Graph
-from optsched.ordering import ALL_RULES, Rules, engine, interval, problem, solve_order
-from tests.brute import least_peak
-from tests.generators import PLANNABLE, random_graph, random_order
-from tests.test_inplace import more_candidates
+from optsched.model.graph import Graph
+from optsched.ordering import ALL_RULES, Rules, solve_order
+from optsched.ordering import context as problem
+from optsched.ordering import rounds as engine
+from optsched.ordering.search import segment as interval
+from tests.model.test_inplace import more_candidates
+from tests.support.brute import least_peak
+from tests.support.generators import PLANNABLE, random_graph, random_order
 
 NAMES = [field.name for field in fields(Rules)]
 SIZES = (2, 4, 16, 1000, 2**40, 2**55)

@@ -23,15 +23,18 @@ import numpy as np
 from experiments.ordering_exactness.block_graphs import block_document
 from experiments.ordering_exactness.definition import Model
 from optsched.formats.native import read_graph_document
-from optsched.graph import Graph
-from optsched.ordering import ALL_RULES, Rules, blocks, interval, problem
-from optsched.ordering.contract import contract
-from optsched.ordering.cuts import topological
-from optsched.ordering.decide import search_all
-from optsched.ordering.interval import Interval
-from optsched.ordering.model import build_net
-from optsched.ordering.problem import Problem
-from optsched.ordering.symmetry import line_up
+from optsched.model.graph import Graph
+from optsched.ordering import ALL_RULES, Rules
+from optsched.ordering import context as problem
+from optsched.ordering.context import Problem
+from optsched.ordering.problem import build_net
+from optsched.ordering.reduce import blocks
+from optsched.ordering.reduce.contraction import contract
+from optsched.ordering.reduce.cuts import topological
+from optsched.ordering.reduce.symmetry import line_up
+from optsched.ordering.search import segment as interval
+from optsched.ordering.search.feasibility import search_all
+from optsched.ordering.search.segment import Interval
 
 RUNS = 3
 MOST_DOWNSETS = 60_000

@@ -22,13 +22,13 @@ import numpy as np
 from experiments.ordering_exactness.definition import Model
 from experiments.ordering_exactness.regions import nested, side_by_side
 from optsched.certificate.regions import find_regions
-from optsched.check_network import Network
-from optsched.check_region import check_region
+from optsched.check.network import Network
+from optsched.check.region import check_region
 from optsched.errors import PlanError
 from optsched.formats.native import graph_document
-from optsched.graph import Graph
-from optsched.ordering.model import build_net
-from optsched.ordering.problem import Problem
+from optsched.model.graph import Graph
+from optsched.ordering.context import Problem
+from optsched.ordering.problem import build_net
 
 Parts = list[list[int]]
 

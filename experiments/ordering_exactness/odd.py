@@ -26,21 +26,16 @@ from experiments.ordering_exactness.block_graphs import block_document
 from experiments.ordering_exactness.definition import Document, Model
 from experiments.ordering_exactness.odd_graphs import odd_document, wired_document
 from optsched.certificate import certify_peak
-from optsched.check_certificate import check_certificate
+from optsched.check.certificate import check_certificate
 from optsched.errors import GraphError, OptschedError
 from optsched.formats.certificate import certificate_document, read_certificate_document
 from optsched.formats.native import read_graph_document
-from optsched.graph import Graph
-from optsched.ordering import (
-    ALL_RULES,
-    OrderOutcome,
-    Rules,
-    engine,
-    interval,
-    problem,
-    solve_order,
-)
-from optsched.result import Limits
+from optsched.model.graph import Graph
+from optsched.ordering import ALL_RULES, OrderOutcome, Rules, solve_order
+from optsched.ordering import context as problem
+from optsched.ordering import rounds as engine
+from optsched.ordering.search import segment as interval
+from optsched.runtime.limits import Limits
 
 RUNS, MUTANTS = 4, 12
 MOST_DOWNSETS = 60_000

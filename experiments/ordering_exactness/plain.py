@@ -11,9 +11,10 @@ from pathlib import Path
 
 from experiments.certificates.__main__ import read_all
 from heuristics import ORDERINGS
-from optsched.graph import Graph
-from optsched.ordering import ClosureBound, Rules, engine, solve_order
-from optsched.result import Limits
+from optsched.model.graph import Graph
+from optsched.ordering import ClosureBound, Rules, solve_order
+from optsched.ordering import rounds as engine
+from optsched.runtime.limits import Limits
 
 PLAIN = Rules(**{field.name: field.name == "lift" for field in fields(Rules)})
 """The budget still rises to the next that opens a move: else one budget would be all."""

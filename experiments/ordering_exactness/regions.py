@@ -18,12 +18,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from optsched.builder import GraphBuilder
-from optsched.graph import Graph
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
 from optsched.ordering import ALL_RULES, Rules, solve_order
-from optsched.ordering.model import Net, build_net
-from optsched.ordering.problem import Problem
-from optsched.ordering.regions import reduce
+from optsched.ordering.context import Problem
+from optsched.ordering.problem import Net, build_net
+from optsched.ordering.reduce.regions import reduce
 
 SIZES = (0, 1, 2, 4, 8, 16, 32, 64)
 ORDERS = 8

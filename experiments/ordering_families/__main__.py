@@ -12,7 +12,7 @@ from itertools import product
 from experiments.ordering_families.copies import accumulated, branches, microbatches
 from experiments.ordering_families.generate import checkpointed, random_wiring, training
 from experiments.ordering_table.__main__ import HEAD, line, solve_row, warm_up
-from optsched.graph import Graph
+from optsched.model.graph import Graph
 from optsched.ordering import Rules
 
 USUAL: tuple[Callable[[], Graph], ...] = (

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import networkx as nx
 
-from optsched.builder import GraphBuilder
-from optsched.graph import Graph, InputPolicy
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph, InputPolicy
 
 DARTS_NORMAL = (
     (("sep", 0), ("sep", 1)),

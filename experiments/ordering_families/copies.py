@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from experiments.ordering_families.generate import Tape, block
-from optsched.builder import GraphBuilder
-from optsched.graph import Graph
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
 
 LARGEST = 100
 """Sizes are at most so many units."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import networkx as nx
 import numpy as np
 
-from optsched.builder import GraphBuilder
-from optsched.graph import Graph
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
 
 
 @dataclass

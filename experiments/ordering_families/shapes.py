@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from experiments.ordering_families.generate import Tape
-from optsched.builder import GraphBuilder
-from optsched.graph import Graph
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
 
 LARGEST = 100
 """Random sizes are 1 to this many units."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from experiments.ordering_families.generate import Tape, block
-from optsched.builder import GraphBuilder
-from optsched.graph import Graph
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
 
 
 def transformer(blocks: int, width: int = 1000) -> Graph:

@@ -29,8 +29,8 @@ from experiments.ordering_families.stacks import experts, recurrent, transformer
 from experiments.ordering_table.__main__ import warm_up
 from experiments.processor_clock import interrupt_after
 from heuristics import ORDERINGS
-from optsched.graph import Graph
-from optsched.liveness import peak_memory
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
 from optsched.ordering import solve_order
 
 FAMILIES: dict[str, tuple[int, Callable[[int], Graph]]] = {

@@ -31,10 +31,10 @@ from experiments.ordering_families.stacks import experts, recurrent
 from experiments.processor_clock import interrupt_after
 from heuristics import ORDERINGS
 from optsched.formats.inductor import looks_like, read_inductor
-from optsched.graph import Graph
-from optsched.liveness import peak_memory
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
 from optsched.ordering import Rules, closure_bound, solve_order
-from optsched.result import Limits
+from optsched.runtime.limits import Limits
 
 RULES = [field.name for field in fields(Rules)]
 INDUCTOR = ("program", "lpmf", "bfs", "dfs")

@@ -21,16 +21,16 @@ from dataclasses import fields
 
 import numpy as np
 
-from optsched.check import check_packing
+from optsched.check.plan import check_packing
+from optsched.model.packing_problem import PackingProblem, select
 from optsched.packing import Rules, solve_packing
+from optsched.packing.components import make_pieces
 from optsched.packing.engine import Engine
 from optsched.packing.kernels.search import EXHAUSTED, SOLVED
-from optsched.packing.pieces import make_pieces
-from optsched.problem import PackingProblem, select
-from optsched.result import Limits
-from tests import brute
+from optsched.runtime.limits import Limits
 from tests.packing.instances import cut, cut_windows, random_problem
 from tests.packing.oracle import least_slab
+from tests.support import brute
 
 KINDS = ("", "a", "p", "g", "ap", "ag", "pg", "apg")
 WINDOW_KINDS = ("w", "aw", "pw", "apw")

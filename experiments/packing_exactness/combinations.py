@@ -19,15 +19,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from optsched.check import check_packing
+from optsched.check.plan import check_packing
 from optsched.errors import GraphError
-from optsched.packer import PackingResult, pack
-from optsched.problem import PackingProblem
-from optsched.reserved import Region
-from optsched.result import Limits, Status
-from tests import brute
+from optsched.model.packing_problem import PackingProblem
+from optsched.model.reserved import Region
+from optsched.runtime.limits import Limits
+from optsched.solver.pack import PackingResult, pack
+from optsched.solver.result import Status
 from tests.packing.instances import random_problem
 from tests.packing.oracle import least_slab
+from tests.support import brute
 
 TINY, TINY_BYTES = 6, 24
 """Buffers and bytes of a slab that brute force can take."""

@@ -16,11 +16,11 @@ from pathlib import Path
 from experiments.packing_heuristics.traces import training_trace
 from heuristics import ORDERINGS, PACKINGS
 from heuristics.portfolio import packing_turn
-from optsched.check import check_packing
+from optsched.check.plan import check_packing
 from optsched.formats.inductor import read_inductor
-from optsched.graph import Graph
-from optsched.liveness import peak_memory
-from optsched.problem import PackingProblem, packing_problem
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
+from optsched.model.packing_problem import PackingProblem, packing_problem
 
 HERE = Path(__file__).parent
 GRAPHS = HERE.parents[1] / "instances" / "inductor"

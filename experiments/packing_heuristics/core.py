@@ -1,6 +1,7 @@
 """What core and fill adds to the portfolio: `python -m experiments.packing_heuristics.core`.
 
-Question: on traces where no packer of the portfolio meets the load, does `optsched.core_fill`?
+Question: on traces where no packer of the portfolio meets the load, does
+`optsched.solver.core_first`?
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ import time
 from experiments.packing_heuristics.traces import training_trace
 from heuristics import PACKINGS
 from heuristics.portfolio import packing_turn
-from optsched.check import check_packing
-from optsched.core_fill import core_packings
-from optsched.problem import PackingProblem
-from optsched.result import Limits
+from optsched.check.plan import check_packing
+from optsched.model.packing_problem import PackingProblem
+from optsched.runtime.limits import Limits
+from optsched.solver.core_first import core_packings
 
 BUFFERS = (1000, 2000, 3000, 5000, 20000)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from optsched.problem import PackingProblem
+from optsched.model.packing_problem import PackingProblem
 
 SAVED = 0.3
 """Share of the forward ops whose output waits for backward."""

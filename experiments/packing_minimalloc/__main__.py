@@ -22,11 +22,11 @@ from pathlib import Path
 
 import numpy as np
 
-from optsched.check import check_packing
+from optsched.check.plan import check_packing
 from optsched.formats import read_packing
+from optsched.model.packing_problem import PackingProblem
 from optsched.packing import PackingOutcome, solve_packing
-from optsched.problem import PackingProblem
-from optsched.result import Limits
+from optsched.runtime.limits import Limits
 
 MODULE = "experiments.packing_minimalloc"
 
@@ -142,8 +142,8 @@ def print_graphs(folder: Path, seconds: float) -> None:
     """Pack the best heuristic order of each graph of a folder."""
     from heuristics import ORDERINGS, PACKINGS
     from optsched.formats import read_graph
-    from optsched.liveness import peak_memory
-    from optsched.problem import packing_problem
+    from optsched.model.liveness import peak_memory
+    from optsched.model.packing_problem import packing_problem
 
     print(f"\n{folder.name}: graph, buffers, peak, slab, proof, greedy by size, seconds, nodes")
     times = []

@@ -25,10 +25,10 @@ from typing import Any
 
 import numpy as np
 
-from optsched.check import check_packing
+from optsched.check.plan import check_packing
 from optsched.errors import PlanError
 from optsched.formats import read_packing
-from optsched.problem import PackingProblem
+from optsched.model.packing_problem import PackingProblem
 
 BEGIN, END = "<!-- table: begin -->\n", "<!-- table: end -->\n"
 README = Path(__file__).with_name("README.md")

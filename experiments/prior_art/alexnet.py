@@ -8,11 +8,11 @@ from typing import Any
 from experiments.prior_art.dataflow import Dataflow, Tensor, program_order
 from experiments.prior_art.model_milp import solve_model
 from optsched.errors import MissingDependencyError
-from optsched.graph import Graph
-from optsched.liveness import peak_memory
-from optsched.milp import MilpSolver
+from optsched.joint.milp import MilpSolver
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
 from optsched.ordering import OrderOutcome, solve_order
-from optsched.result import Limits
+from optsched.runtime.limits import Limits
 
 PUBLISHED = {
     "traced ops": "144",

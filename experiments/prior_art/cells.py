@@ -10,13 +10,13 @@ import numpy as np
 from experiments.ordering_families.cells import darts_cell, randwire_cell
 from experiments.prior_art.tflite_cells import read_cells
 from heuristics import ORDERINGS, PACKINGS
-from optsched.check import check_plan
-from optsched.graph import Graph
-from optsched.liveness import Order, peak_memory
-from optsched.pipeline import solve
-from optsched.plan import make_plan
-from optsched.problem import packing_problem
-from optsched.result import Limits
+from optsched.check.plan import check_plan
+from optsched.model.graph import Graph
+from optsched.model.liveness import Order, peak_memory
+from optsched.model.packing_problem import packing_problem
+from optsched.model.plan import make_plan
+from optsched.runtime.limits import Limits
+from optsched.solver.pipeline import solve
 
 HEAD = (
     *("cell", "ops", "file order", "bfs", "least peak", "proof", "file / least", "bfs / least"),

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from optsched.builder import GraphBuilder
-from optsched.graph import Graph, InputPolicy
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph, InputPolicy
 
 SAME_BYTES = frozenset(
     {"relu_", "silu_", "hardtanh_", "bernoulli_", "fill_", "div_", "t", "transpose", "permute"}

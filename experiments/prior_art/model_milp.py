@@ -6,10 +6,10 @@ Steiner et al. 2023, without spilling and recomputation::
     keep[b][t]     tensor b, made before, is still there at step t
     tensors made or kept at t, in bytes  <=  peak
 
-Two things differ from `optsched.milp`: tensors and not ops carry the variables of time, and several
-ops may share a step, at which all of them are counted as if they ran at once. The authors take
-1.01 times the longest path as the number of steps; with a step for every op, sharing gains nothing
-and the least peak is that of the best order.
+Two things differ from `optsched.joint.milp`: tensors and not ops carry the variables of time, and
+several ops may share a step, at which all of them are counted as if they ran at once. The authors
+take 1.01 times the longest path as the number of steps; with a step for every op, sharing gains
+nothing and the least peak is that of the best order.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from math import ceil, gcd
 from typing import Any
 
 from heuristics.orderings.program import program
-from optsched.check import check_order
-from optsched.graph import Graph
-from optsched.milp import RUNS, MilpSolver
+from optsched.check.plan import check_order
+from optsched.joint.milp import RUNS, MilpSolver
+from optsched.model.graph import Graph
 
 SLACK = 1.01
 """Steps of the authors' program for each op on the longest path."""

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from experiments.ordering_families.generate import checkpointed, random_wiring, training
 from experiments.ordering_families.shapes import layered, series_parallel, unet
-from optsched.graph import Graph
-from optsched.result import Limits
+from optsched.model.graph import Graph
+from optsched.runtime.limits import Limits
 
 MEMORY = 6 * 2**30
 """Bytes that a process may take."""
@@ -83,7 +83,7 @@ Method = Callable[[Graph, float], Claim]
 
 def _best_order(graph: Graph) -> list[int]:
     from heuristics import ORDERINGS
-    from optsched.liveness import peak_memory
+    from optsched.model.liveness import peak_memory
 
     orders = [make(graph, 0) for make in ORDERINGS.values()]
     return [int(v) for v in min(orders, key=lambda order: peak_memory(graph, order))]
@@ -100,7 +100,7 @@ def _search(graph: Graph, seconds: float) -> Claim:
 
 
 def _cpsat(graph: Graph, seconds: float) -> Claim:
-    from optsched.cpsat import solve_order
+    from optsched.joint.cpsat import solve_order
 
     started = time.perf_counter()
     start = _best_order(graph)
@@ -111,7 +111,7 @@ def _cpsat(graph: Graph, seconds: float) -> Claim:
 
 
 def _milp(graph: Graph, seconds: float) -> Claim:
-    from optsched.milp import MilpSolver, solve_order_milp
+    from optsched.joint.milp import MilpSolver, solve_order_milp
 
     limits = Limits(seconds, RIVAL_THREADS)
     found = solve_order_milp(graph, limits=limits, solver=MilpSolver.HIGHS)
@@ -120,7 +120,7 @@ def _milp(graph: Graph, seconds: float) -> Claim:
 
 def _model(graph: Graph, seconds: float, solver: str) -> Claim:
     from experiments.prior_art.model_milp import solve_model
-    from optsched.milp import MilpSolver
+    from optsched.joint.milp import MilpSolver
 
     chosen = MilpSolver(solver)
     found = solve_model(graph, seconds=seconds, solver=chosen, workers=RIVAL_THREADS)

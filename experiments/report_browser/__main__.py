@@ -19,14 +19,14 @@ from PIL import Image
 
 from experiments.report_browser.browser import Browser
 from heuristics import ORDERINGS, PACKINGS
-from optsched.builder import GraphBuilder
 from optsched.formats import read_graph
-from optsched.graph import Graph
-from optsched.pipeline import Engine, solve
-from optsched.plan import Plan, make_plan
-from optsched.problem import packing_problem
-from optsched.report.page import make_report, write_page
-from optsched.result import Limits
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
+from optsched.model.packing_problem import packing_problem
+from optsched.model.plan import Plan, make_plan
+from optsched.reports.page import make_report, write_page
+from optsched.runtime.limits import Limits
+from optsched.solver.pipeline import Engine, solve
 
 HERE = Path(__file__).parent
 GRAPHS = ("albert_qa_bs4_ac0.5_cuda.bwd", "resnet50_bs32.bwd", "mobilebert_qa_bs128.bwd")

@@ -30,7 +30,7 @@ def is_captured(setup: Setup, folder: Path) -> bool:
 
 def _capture(setup: Setup, folder: Path) -> None:
     from experiments.capture_inductor.capture import capture_model
-    from optsched.plugins.inductor_capture import write
+    from optsched.plugins.inductor.capture import write
 
     warnings.filterwarnings("ignore")
     folder.mkdir(parents=True, exist_ok=True)

@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 
 from heuristics import ORDERINGS
-from optsched.arrays import IntArray
 from optsched.formats.inductor import read_inductor
-from optsched.graph import Graph
-from optsched.liveness import peak_memory
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
 
 UNCOUNTED = "primals_"
 """How names of inputs begin that the first version did not count."""

@@ -10,10 +10,10 @@ from experiments.seed_tables.first_version import first_choice, first_graph
 from experiments.seed_tables.setups import Setup
 from optsched.errors import OptschedError
 from optsched.formats.inductor import read_inductor
-from optsched.graph import Graph
-from optsched.liveness import inductor_2025_09_peak, peak_memory
-from optsched.pipeline import solve
-from optsched.result import Limits
+from optsched.model.graph import Graph
+from optsched.model.liveness import inductor_2025_09_peak, peak_memory
+from optsched.runtime.limits import Limits
+from optsched.solver.pipeline import solve
 
 METHODS = ("baseline", "lpmf", "bfs", "dfs")
 """In the sequence in which Inductor tries them; the first of equals is chosen."""

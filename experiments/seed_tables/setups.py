@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from experiments.capture_inductor.names import variant_name
-from optsched.plugins.inductor_capture import Phase
+from optsched.plugins.inductor.capture import Phase
 
 BUDGET = 0.5
 """Share of activations kept under checkpointing; the notes do not say theirs."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from optsched.builder import GraphBuilder
-from optsched.graph import Graph
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
 
 
 def chain() -> Graph:

@@ -16,7 +16,7 @@ from typing import Any
 
 from experiments.sorter_benchmark.graphs import FAMILIES
 from heuristics import ORDERINGS
-from optsched.graph import Graph
+from optsched.model.graph import Graph
 
 SIZES = (1_000, 10_000, 100_000)
 MOST_INDUCTOR_OPS = 10_000

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from optsched.graph import Buffer, Graph, InputPolicy, Op
+from optsched.model.graph import Buffer, Graph, InputPolicy, Op
 
 MOST_BYTES = 2**20
 

@@ -13,7 +13,7 @@ from typing import Any
 from torch._inductor import config, memory
 from torch.utils._ordered_set import OrderedSet
 
-from optsched.graph import Graph, Op
+from optsched.model.graph import Graph, Op
 
 ordered_set: Callable[..., Any] = OrderedSet
 

@@ -14,8 +14,8 @@ from heuristics.kernels.ready import (
     remove,
     update_path,
 )
-from optsched.arrays import IntArray, row_lengths
-from optsched.jit import kernel
+from optsched.model.arrays import IntArray, row_lengths
+from optsched.runtime.kernel import kernel
 
 WAITING, READY, MOVING, DONE = 0, 1, 2, 3
 

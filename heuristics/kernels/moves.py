@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from optsched.arrays import IntArray
-from optsched.jit import kernel
+from optsched.model.arrays import IntArray
+from optsched.runtime.kernel import kernel
 
 MEMORY = 64
 """A move is made if it is no worse than the order so many moves ago."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from optsched.arrays import IntArray
-from optsched.jit import inner, kernel
+from optsched.model.arrays import IntArray
+from optsched.runtime.kernel import inner, kernel
 
 
 @inner

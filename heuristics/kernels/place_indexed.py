@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from heuristics.kernels.place import align
-from optsched.arrays import IntArray
-from optsched.jit import inner, kernel
+from optsched.model.arrays import IntArray
+from optsched.runtime.kernel import inner, kernel
 
 
 @inner

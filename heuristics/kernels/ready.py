@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from optsched.arrays import IntArray
-from optsched.jit import inner
+from optsched.model.arrays import IntArray
+from optsched.runtime.kernel import inner
 
 LEFT, RIGHT, UP, BEST = 0, 1, 2, 3
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from heuristics.kernels.place import align
 from heuristics.kernels.place_indexed import sink
-from optsched.arrays import IntArray
-from optsched.jit import inner, kernel
+from optsched.model.arrays import IntArray
+from optsched.runtime.kernel import inner, kernel
 
 
 @inner

@@ -6,8 +6,8 @@ import numpy as np
 
 from heuristics.kernels.place import align
 from heuristics.kernels.place_indexed import add_bytes
-from optsched.arrays import IntArray
-from optsched.jit import kernel
+from optsched.model.arrays import IntArray
+from optsched.runtime.kernel import kernel
 
 ENDLESS = 2**63 - 1
 

@@ -6,8 +6,8 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from optsched.arrays import IntArray, row_lengths
-from optsched.jit import kernel
+from optsched.model.arrays import IntArray, row_lengths
+from optsched.runtime.kernel import kernel
 
 
 @kernel

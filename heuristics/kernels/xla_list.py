@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from heuristics.kernels.ready import NEVER, best_of_all, insert, make_tree, remove
-from optsched.arrays import IntArray
-from optsched.jit import inner, kernel
+from optsched.model.arrays import IntArray
+from optsched.runtime.kernel import inner, kernel
 
 WAITING, READY, DONE = 0, 1, 2
 

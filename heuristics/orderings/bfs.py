@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from heuristics.kernels.breadth import run_breadth_first
 from heuristics.orderings.common import work_of
-from optsched.arrays import IntArray
-from optsched.graph import Graph
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
 
 
 def bfs(graph: Graph, seed: int = 0) -> IntArray:

@@ -9,9 +9,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from optsched.arrays import GraphArrays, IntArray, Rows
-from optsched.graph import Graph
-from optsched.inplace import matched_bytes
+from optsched.model.arrays import GraphArrays, IntArray, Rows
+from optsched.model.graph import Graph
+from optsched.model.inplace import matched_bytes
 
 
 class Ordering(Protocol):

@@ -6,8 +6,8 @@ import numpy as np
 
 from heuristics.kernels.walks import append_by_rank, run_post_order
 from heuristics.orderings.common import flatten, pack_rows, work_of
-from optsched.arrays import GraphArrays, IntArray, Rows
-from optsched.graph import Graph
+from optsched.model.arrays import GraphArrays, IntArray, Rows
+from optsched.model.graph import Graph
 
 
 def dfs(graph: Graph, seed: int = 0) -> IntArray:

@@ -6,9 +6,9 @@ from heuristics.orderings.bfs import bfs
 from heuristics.orderings.dfs import dfs
 from heuristics.orderings.lpmf import lpmf
 from heuristics.orderings.program import program
-from optsched.arrays import IntArray
-from optsched.graph import Graph
-from optsched.liveness import peak_memory
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
 
 
 def inductor(graph: Graph, seed: int = 0) -> IntArray:

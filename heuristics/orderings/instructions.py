@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from heuristics.orderings.common import entry_owners, flatten, is_among, pack_rows
-from optsched.arrays import IntArray, Rows, transpose
-from optsched.graph import Graph
+from optsched.model.arrays import IntArray, Rows, transpose
+from optsched.model.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ import numpy as np
 
 from heuristics.kernels.lpmf import run_forward
 from heuristics.orderings.common import balance, savings, work_of
-from optsched.arrays import IntArray, Rows
-from optsched.graph import Graph
+from optsched.model.arrays import IntArray, Rows
+from optsched.model.graph import Graph
 
 
 def lpmf(graph: Graph, seed: int = 0, *, size_threshold: int = 0) -> IntArray:

@@ -6,8 +6,8 @@ import numpy as np
 
 from heuristics.kernels.lpmf import run_backward
 from heuristics.orderings.common import balance, savings, work_of
-from optsched.arrays import IntArray
-from optsched.graph import Graph
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
 
 
 def lpmf_backward(graph: Graph, seed: int = 0) -> IntArray:

@@ -6,8 +6,8 @@ import numpy as np
 
 from heuristics.orderings.lpmf import schedule_forward
 from heuristics.orderings.lpmf_backward import schedule_backward
-from optsched.arrays import IntArray
-from optsched.graph import Graph
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
 
 NOISE = (0.0, 0.02, 0.1, 0.3)
 """How far a score may move, relative to the bytes the op allocates and uses; one per run."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from heuristics.kernels.moves import run_moves
-from optsched.arrays import IntArray, build_rows
-from optsched.graph import Graph
+from optsched.model.arrays import IntArray, build_rows
+from optsched.model.graph import Graph
 
 WORK = 50_000_000
 """Steps and buffers that the moves of one round look at, all told."""

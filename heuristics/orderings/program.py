@@ -6,8 +6,8 @@ import numpy as np
 
 from heuristics.kernels.walks import run_smallest_first
 from heuristics.orderings.common import work_of
-from optsched.arrays import IntArray
-from optsched.graph import Graph
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
 
 
 def program(graph: Graph, seed: int = 0) -> IntArray:

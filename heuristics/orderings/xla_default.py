@@ -6,9 +6,9 @@ from heuristics.orderings.instructions import as_instructions
 from heuristics.orderings.xla_dfs import xla_dfs
 from heuristics.orderings.xla_list import xla_list
 from heuristics.orderings.xla_post_order import xla_post_order
-from optsched.arrays import IntArray
-from optsched.graph import Graph
-from optsched.liveness import peak_memory
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
 
 
 def xla_default(graph: Graph, seed: int = 0) -> IntArray:

@@ -9,8 +9,8 @@ from heuristics.kernels.xla_list import run_history
 from heuristics.orderings.common import entry_owners, pack_rows, sort_rows, work_of
 from heuristics.orderings.instructions import Instructions, as_instructions
 from heuristics.orderings.xla_post_order import post_order
-from optsched.arrays import IntArray
-from optsched.graph import Graph
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
 
 
 def xla_dfs(graph: Graph, seed: int = 0, *, code: Instructions | None = None) -> IntArray:

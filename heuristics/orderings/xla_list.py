@@ -7,8 +7,8 @@ import numpy as np
 from heuristics.kernels.xla_list import run_list_scheduler
 from heuristics.orderings.common import balance, pack_rows, work_of
 from heuristics.orderings.instructions import Instructions, as_instructions
-from optsched.arrays import IntArray, Rows, transpose
-from optsched.graph import Graph
+from optsched.model.arrays import IntArray, Rows, transpose
+from optsched.model.graph import Graph
 
 
 def xla_list(graph: Graph, seed: int = 0, *, code: Instructions | None = None) -> IntArray:

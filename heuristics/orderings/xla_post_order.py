@@ -7,8 +7,8 @@ import numpy as np
 from heuristics.kernels.walks import run_post_order
 from heuristics.orderings.common import entry_owners, pack_rows, work_of
 from heuristics.orderings.instructions import Instructions, as_instructions
-from optsched.arrays import IntArray
-from optsched.graph import Graph
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
 
 
 def xla_post_order(graph: Graph, seed: int = 0, *, code: Instructions | None = None) -> IntArray:

@@ -9,8 +9,8 @@ import numpy as np
 from heuristics.kernels.place import run_place
 from heuristics.kernels.place_indexed import run_place_indexed
 from heuristics.kernels.sweep import run_sweep
-from optsched.arrays import IntArray
-from optsched.problem import PackingProblem
+from optsched.model.arrays import IntArray
+from optsched.model.packing_problem import PackingProblem
 
 MANY = 1_000
 """Beyond this many buffers the index over time is quicker than a scan over all of them."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from heuristics.packings import sequences
 from heuristics.packings.common import place_by_start, place_in_turn
-from optsched.arrays import IntArray
-from optsched.problem import PackingProblem
+from optsched.model.arrays import IntArray
+from optsched.model.packing_problem import PackingProblem
 
 
 def first_fit_size(problem: PackingProblem) -> IntArray:

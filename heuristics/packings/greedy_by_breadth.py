@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from heuristics.packings import sequences
 from heuristics.packings.common import place_in_turn
-from optsched.arrays import IntArray
-from optsched.problem import PackingProblem
+from optsched.model.arrays import IntArray
+from optsched.model.packing_problem import PackingProblem
 
 
 def greedy_by_breadth(problem: PackingProblem) -> IntArray:

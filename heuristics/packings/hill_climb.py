@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from heuristics.packings import sequences
 from heuristics.packings.common import place_in_turn
-from optsched.arrays import IntArray
-from optsched.problem import PackingProblem
+from optsched.model.arrays import IntArray
+from optsched.model.packing_problem import PackingProblem
 
 ATTEMPTS = 100
 PLACEMENTS = 50_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from heuristics.packings.common import place_by_start
-from optsched.arrays import IntArray
-from optsched.problem import PackingProblem
+from optsched.model.arrays import IntArray
+from optsched.model.packing_problem import PackingProblem
 
 
 def linear_scan(problem: PackingProblem) -> IntArray:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from optsched.arrays import IntArray
-from optsched.problem import PackingProblem
+from optsched.model.arrays import IntArray
+from optsched.model.packing_problem import PackingProblem
 
 
 def naive(problem: PackingProblem) -> IntArray:

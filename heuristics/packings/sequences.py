@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from heuristics.packings.common import sections_of
-from optsched.arrays import IntArray
-from optsched.problem import PackingProblem
+from optsched.model.arrays import IntArray
+from optsched.model.packing_problem import PackingProblem
 
 
 def by_size(problem: PackingProblem) -> IntArray:

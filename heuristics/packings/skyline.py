@@ -6,8 +6,8 @@ import numpy as np
 
 from heuristics.kernels.skyline import run_skyline
 from heuristics.packings.common import place_in_turn, sections_of
-from optsched.arrays import IntArray
-from optsched.problem import PackingProblem
+from optsched.model.arrays import IntArray
+from optsched.model.packing_problem import PackingProblem
 
 
 def skyline(problem: PackingProblem) -> IntArray:

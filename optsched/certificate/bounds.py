@@ -9,16 +9,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from optsched.arrays import IntArray
 from optsched.certificate.flow import Network
 from optsched.certificate.grounds import Precedence, find_grounds, find_path
-from optsched.graph import Graph
-from optsched.liveness import timeline
+from optsched.check.steps import End, EndStep, Forced, OpStep, OrderStep, SetStep, Step
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
+from optsched.model.liveness import timeline
 from optsched.ordering import closure_bound
-from optsched.ordering.model import build_net
-from optsched.ordering.problem import OutOfTimeError, Problem
-from optsched.ordering.relations import Relations, related
-from optsched.proof import End, EndStep, Forced, OpStep, OrderStep, SetStep, Step
+from optsched.ordering.bound.precedences import Relations, related
+from optsched.ordering.context import OutOfTimeError, Problem
+from optsched.ordering.problem import build_net
 
 THRESHOLDS = 24
 """Sets that are looked at: of the ops at which at least so many bytes are born."""

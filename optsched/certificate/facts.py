@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from optsched.certificate.flow import Network
 from optsched.certificate.grounds import Precedence, find_grounds
-from optsched.graph import Graph
-from optsched.proof import OpStep, OrderStep, Step, SupposeStep
+from optsched.check.steps import OpStep, OrderStep, Step, SupposeStep
+from optsched.model.graph import Graph
 
 
 class UnshownError(Exception):

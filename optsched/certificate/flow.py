@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from optsched.arrays import IntArray
-from optsched.flow import UNBOUNDED, Arcs, max_flow
-from optsched.graph import Graph
-from optsched.inplace import Pair, heaviest_matching
-from optsched.proof import Cases, Flow, Forced
+from optsched.check.steps import Cases, Flow, Forced
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
+from optsched.model.inplace import Pair, heaviest_matching
+from optsched.ordering.kernels.max_flow import UNBOUNDED, Arcs, max_flow
 
 MOST_CASES = 100
 """Inputs of an op that may be told apart one after the other."""

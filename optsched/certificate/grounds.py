@@ -6,8 +6,8 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 
 from optsched.certificate.flow import Network
-from optsched.inplace import Pair
-from optsched.proof import Flow, Forced
+from optsched.check.steps import Flow, Forced
+from optsched.model.inplace import Pair
 
 Precedence = tuple[int, int]
 """The earlier op and the later one."""

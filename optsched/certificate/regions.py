@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from optsched.check_network import Network
-from optsched.check_region import check_region
+from optsched.check.network import Network
+from optsched.check.region import check_region
+from optsched.check.steps import RegionStep
 from optsched.errors import PlanError
-from optsched.graph import Graph
-from optsched.ordering.contract import contract
-from optsched.ordering.folding import Folding
-from optsched.ordering.problem import Problem
-from optsched.ordering.regions import find_forks
-from optsched.ordering.strings import Folded
-from optsched.proof import RegionStep
+from optsched.model.graph import Graph
+from optsched.ordering.context import Problem
+from optsched.ordering.reduce.contraction import contract
+from optsched.ordering.reduce.hill_valley import Folded
+from optsched.ordering.reduce.modules import Folding
+from optsched.ordering.reduce.regions import find_forks
 
 TOO_MANY = 100_000
 """Of more ops no regions are looked for: that takes a minute, and to check them half of one."""

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from optsched.certificate.flow import Network
-from optsched.check_blocks import Family, Layout
-from optsched.inplace import Pair, heaviest_matching
-from optsched.proof import StatesStep
+from optsched.check.blocks import Family, Layout
+from optsched.check.steps import StatesStep
+from optsched.model.inplace import Pair, heaviest_matching
 
 
 @dataclass(slots=True)

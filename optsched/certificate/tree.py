@@ -1,8 +1,8 @@
 """Certificates by trees of supposed precedences.
 
-What :mod:`optsched.ordering.split` does, but depth first, and with the reason of each contradiction
-worked out at once: where that does not rest on the last supposition, neither the contrary nor
-anything else supposed since then need be looked at.
+What :mod:`optsched.ordering.tree.search` does, but depth first, and with the reason of each
+contradiction worked out at once: where that does not rest on the last supposition, neither the
+contrary nor anything else supposed since then need be looked at.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optsched.arrays import IntArray
 from optsched.certificate.facts import Fact, Refutation, Trail, UnshownError, contrary, suppose
 from optsched.certificate.flow import Network
-from optsched.graph import Graph
-from optsched.liveness import timeline
-from optsched.ordering.kernels.refine import add_pair
-from optsched.ordering.kernels.supports import FILL, Branch
-from optsched.ordering.model import build_net
-from optsched.ordering.problem import Problem
-from optsched.ordering.relations import related
-from optsched.ordering.split import Splitter
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
+from optsched.model.liveness import timeline
+from optsched.ordering.bound.precedences import related
+from optsched.ordering.context import Problem
+from optsched.ordering.problem import build_net
+from optsched.ordering.tree.kernels.downsets import FILL, Branch
+from optsched.ordering.tree.kernels.propagate import add_pair
+from optsched.ordering.tree.search import Splitter
 
 TOPS = 4
 """Ops with the least slack, and as many most to blame, at which pairs to split on are sought."""

@@ -10,24 +10,24 @@ from itertools import pairwise
 
 import numpy as np
 
-from optsched.arrays import IntArray
 from optsched.certificate.bounds import closure_step, refute
 from optsched.certificate.facts import TooLongError, UnshownError, list_steps
 from optsched.certificate.flow import Network
 from optsched.certificate.regions import TOO_MANY, find_regions
 from optsched.certificate.states import list_states
 from optsched.certificate.tree import Tree
-from optsched.check_blocks import check_blocks
-from optsched.check_certificate import check_certificate
-from optsched.check_network import Network as CheckedNetwork
+from optsched.check.blocks import check_blocks
+from optsched.check.certificate import check_certificate
+from optsched.check.network import Network as CheckedNetwork
+from optsched.check.steps import BlocksStep, Certificate, OrderStep, RegionStep, Step
 from optsched.errors import PlanError
-from optsched.graph import Graph
-from optsched.liveness import timeline
-from optsched.ordering.model import build_net
-from optsched.ordering.problem import Family, OutOfTimeError, Problem
-from optsched.ordering.split import MOST_OPS
-from optsched.ordering.symmetry import line_up
-from optsched.proof import BlocksStep, Certificate, OrderStep, RegionStep, Step
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
+from optsched.model.liveness import timeline
+from optsched.ordering.context import Family, OutOfTimeError, Problem
+from optsched.ordering.problem import build_net
+from optsched.ordering.reduce.symmetry import line_up
+from optsched.ordering.tree.search import MOST_OPS
 
 FEW_STATES = 2_000
 """So many states are listed before precedences are looked for that would make them fewer."""

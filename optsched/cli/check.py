@@ -12,7 +12,7 @@ from optsched.cli.output import print_json, print_result
 from optsched.errors import PlanError, UsageError
 
 if TYPE_CHECKING:
-    from optsched.graph import Graph
+    from optsched.model.graph import Graph
 
 _STATED = ("peak", "slab", "slabs", "capacities")
 """What a plan file says of itself that the replay confirms."""
@@ -32,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do what the arguments ask for; return the exit code."""
     from optsched.formats import read_packing, read_plan_claims, sniff_file
-    from optsched.graph import IN_PLACE
+    from optsched.model.graph import IN_PLACE
 
     proved = None
     try:
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         plan, claims = read_plan_claims(args.plan, graph)
         if claims.get("memory_model", "").endswith(IN_PLACE) and not args.inplace:
             raise UsageError(f"{args.plan}: an in-place plan: check it with --inplace")
-        from optsched.check import check_plan
+        from optsched.check.plan import check_plan
 
         stated = {key: claims[key] for key in _STATED if key in claims}
         checked = check_plan(graph, plan, **stated)
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _check_bound(graph: Graph, path: str, peak: int) -> tuple[int, str]:
     """Check a certificate; return the bound it proves and its rung."""
-    from optsched.check_certificate import check_certificate
+    from optsched.check.certificate import check_certificate
     from optsched.formats.certificate import read_certificate
 
     certificate = read_certificate(path, graph)
@@ -88,13 +88,13 @@ def _check_bound(graph: Graph, path: str, peak: int) -> tuple[int, str]:
 
 
 def _check_packing(args: argparse.Namespace, packing: Any) -> int:
-    from optsched.check import check_packing
+    from optsched.check.plan import check_packing
 
     if packing.offsets is None:
         raise PlanError(f"{args.graph}: not every buffer has an offset")
     offsets = packing.offsets.tolist()
     if any(packing.pools or ()):
-        from optsched.pools import check_pools
+        from optsched.solver.spill.pack import check_pools
 
         slab = check_pools(packing.problem, packing.pools, offsets)
     else:

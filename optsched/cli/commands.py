@@ -24,9 +24,9 @@ from optsched.cli import (
     warmup,
 )
 from optsched.errors import OptschedError
-from optsched.interrupt import plain_interrupts
-from optsched.jit import tell_of_compiling
-from optsched.readable import plain
+from optsched.runtime.interrupt import plain_interrupts
+from optsched.runtime.kernel import tell_of_compiling
+from optsched.runtime.text import plain
 
 COMMANDS: dict[str, ModuleType] = {
     "solve": solve,

@@ -81,8 +81,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do what the arguments ask for; return the exit code."""
     from optsched.compare import Journal, Setup, compare_files, parse_methods
-    from optsched.pipeline import Engine
-    from optsched.report.progress import StudyProgress
+    from optsched.reports.progress import StudyProgress
+    from optsched.solver.pipeline import Engine
 
     files = [(str(p), named) for path in args.graph for p, named in _files(path)]
     _check_outputs(args, [path for path, _ in files])
@@ -139,15 +139,15 @@ def _check_outputs(args: argparse.Namespace, inputs: list[str]) -> None:
 
 def _write(args: argparse.Namespace, study: Study) -> None:
     from optsched.formats import write_bytes
-    from optsched.report.gaps.markdown import study_markdown
-    from optsched.report.gaps.rows_csv import study_csv
+    from optsched.reports.gaps.markdown import study_markdown
+    from optsched.reports.gaps.rows_csv import study_csv
 
     if args.csv:
         write_bytes(args.csv, study_csv(study).encode())
     if args.markdown:
         write_bytes(args.markdown, study_markdown(study).encode())
     if args.report and study.comparisons:
-        from optsched.report.html import write_report
+        from optsched.reports.html import write_report
 
         write_report(args.report, study)
 
@@ -167,8 +167,8 @@ def _columns(args: argparse.Namespace, methods: Sequence[Method]) -> list[str] |
 def _say(args: argparse.Namespace, study: Study, shown: list[str] | None, *, damaged: int) -> None:
     from rich.console import Console
 
-    from optsched.report.gaps.record import study_record
-    from optsched.report.gaps.terminal import print_study
+    from optsched.reports.gaps.record import study_record
+    from optsched.reports.gaps.terminal import print_study
 
     if args.json:
         print_json(study_record(study))

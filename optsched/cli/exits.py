@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from optsched.readable import plain
+from optsched.runtime.text import plain
 
 if TYPE_CHECKING:
-    from optsched.result import StopReason
+    from optsched.runtime.limits import StopReason
 
 OK, CHECK_FAILED, BAD_INPUT, UNPROVED = 0, 1, 2, 3
 DOES_NOT_FIT, NOTHING_FOUND, INTERRUPTED = 4, 5, 130

@@ -22,8 +22,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what the arguments ask for; return the exit code."""
-    from optsched.explain import explain
-    from optsched.report.explain import explain_record, explain_text
+    from optsched.explanation import explain
+    from optsched.reports.explain import explain_record, explain_text
 
     graph = read_graph(args, args.graph)
     found = explain(graph, limits=limits(args))

@@ -15,10 +15,10 @@ from optsched.cli.output import print_result, progress
 from optsched.errors import UsageError
 
 if TYPE_CHECKING:
-    from optsched.graph import Graph
-    from optsched.hunt import Progress, Quarry
-    from optsched.problem import PackingProblem
-    from optsched.report.progress import ProgressLine
+    from optsched.counterexamples import Progress, Quarry
+    from optsched.model.graph import Graph
+    from optsched.model.packing_problem import PackingProblem
+    from optsched.reports.progress import ProgressLine
 
 HELP = "find small instances on which a method is as bad as possible"
 
@@ -61,8 +61,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what the arguments ask for; return the exit code."""
-    from optsched.hunt import hunt, hunt_from
-    from optsched.report.hunt import hunt_record, hunt_text, write_find
+    from optsched.counterexamples import hunt, hunt_from
+    from optsched.reports.hunt import hunt_record, hunt_text, write_find
 
     quarry = _quarry(args)
     protect(args.output, args.source)
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _quarry(args: argparse.Namespace) -> Quarry:
-    from optsched.hunt import Objective, Quarry
+    from optsched.counterexamples import Objective, Quarry
 
     if args.at_least is not None and args.source is None:
         raise UsageError("--at-least goes with --from")

@@ -22,7 +22,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what the arguments ask for; return the exit code."""
-    from optsched.report.info import describe, info_text
+    from optsched.reports.info import describe, info_text
 
     record = describe(read_graph(args, args.graph))
     record["input_bytes_by_name"] = _input_bytes(args.graph)
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
 def _input_bytes(path: str) -> dict[str, int]:
     """Bytes of the freed inputs, as recorded and as the tensors have them, where a file says."""
     from optsched.formats import InputBytes, read_graph
-    from optsched.report.info import counted_input_bytes
+    from optsched.reports.info import counted_input_bytes
 
     found = {}
     for name in InputBytes:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from optsched.errors import UsageError
 
 if TYPE_CHECKING:
-    from optsched.graph import Graph
-    from optsched.pools import Pool
-    from optsched.result import Limits
+    from optsched.model.graph import Graph
+    from optsched.runtime.limits import Limits
+    from optsched.solver.spill.pack import Pool
 
 
 def read_graph(args: argparse.Namespace, path: str | Path) -> Graph:
@@ -52,7 +52,7 @@ def protect(output: str | None, *inputs: str | None) -> None:
 
 def limits(args: argparse.Namespace) -> Limits:
     """Return the limits that the options ask for."""
-    from optsched.result import Limits
+    from optsched.runtime.limits import Limits
 
     seconds = None if args.time_limit == float("inf") else args.time_limit
     return Limits(seconds=seconds, workers=args.workers, seed=args.seed)
@@ -60,15 +60,15 @@ def limits(args: argparse.Namespace) -> Limits:
 
 def capacity(args: argparse.Namespace) -> int | None:
     """Return the capacity in bytes, if one was given."""
-    from optsched.report.bytes import parse_bytes
+    from optsched.reports.bytes import parse_bytes
 
     return None if args.capacity is None else parse_bytes(args.capacity)
 
 
 def pools(args: argparse.Namespace) -> list[Pool]:
     """Return the slabs that --pool names, in order of preference."""
-    from optsched.pools import Pool
-    from optsched.report.bytes import parse_bytes
+    from optsched.reports.bytes import parse_bytes
+    from optsched.solver.spill.pack import Pool
 
     found = []
     for text in args.pool:

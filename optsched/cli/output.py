@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any, TextIO
 
-from optsched.readable import plain
+from optsched.runtime.text import plain
 
 
 def print_result(args: argparse.Namespace, record: dict[str, Any], text: str) -> None:
@@ -33,7 +33,7 @@ class progress:  # noqa: N801 - a context manager used like a function
     """Progress on standard error while the block runs; the line is wiped at its end."""
 
     def __init__(self, prefix: str = "") -> None:
-        from optsched.report.progress import ProgressLine
+        from optsched.reports.progress import ProgressLine
 
         self.line = ProgressLine(prefix=prefix)
 

@@ -14,8 +14,8 @@ from optsched.errors import UsageError
 
 if TYPE_CHECKING:
     from optsched.formats.minimalloc import Packing
-    from optsched.pools import Pool
-    from optsched.reserved import Region
+    from optsched.model.reserved import Region
+    from optsched.solver.spill.pack import Pool
 
 HELP = "offsets for given live ranges (MiniMalloc CSV)"
 
@@ -62,9 +62,9 @@ def _pack_file(
 ) -> tuple[dict[str, Any], str, int]:
     """Return the record, the text and the exit code of one packing."""
     from optsched.formats import read_packing, write_packing
-    from optsched.packer import pack
-    from optsched.report.record import pack_record
-    from optsched.report.table import packing_text
+    from optsched.reports.record import pack_record
+    from optsched.reports.table import packing_text
+    from optsched.solver.pack import pack
 
     protect(args.output, path)
     packing = read_packing(path, pins=args.pins)
@@ -93,8 +93,8 @@ def _pack_pools(
 ) -> tuple[dict[str, Any], str, int]:
     from optsched.formats import write_packing
     from optsched.formats.minimalloc import with_pools
-    from optsched.pools import Pool, pack_pools
-    from optsched.report.pools import pools_record, pools_text
+    from optsched.reports.pools import pools_record, pools_text
+    from optsched.solver.spill.pack import Pool, pack_pools
 
     homes = packing.pools or ("",) * len(packing.problem)
     if args.capacity or args.reserve:
@@ -112,8 +112,8 @@ def _pack_pools(
 
 
 def _region(text: str) -> Region:
-    from optsched.report.bytes import parse_bytes
-    from optsched.reserved import Region
+    from optsched.model.reserved import Region
+    from optsched.reports.bytes import parse_bytes
 
     found = _REGION.fullmatch(text)
     if found is None:

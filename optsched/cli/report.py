@@ -15,10 +15,11 @@ from optsched.errors import FormatError, PlanError, UsageError
 
 if TYPE_CHECKING:
     from optsched.compare import Comparison
-    from optsched.graph import Graph
-    from optsched.plan import Plan
-    from optsched.report.page import Report
-    from optsched.result import Event, Result
+    from optsched.model.graph import Graph
+    from optsched.model.plan import Plan
+    from optsched.reports.page import Report
+    from optsched.runtime.limits import Event
+    from optsched.solver.result import Result
 
 HELP = "show plans of a graph: packed slab, live bytes, who is live at the peak, proof"
 
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         plans.append(("best plan found" if plans else "optsched", result.plan, ()))
     if not plans:
         return exits.fail(f"{graph.name}: no plan was found in time", exits.NOTHING_FOUND)
-    from optsched.report.page import make_report
+    from optsched.reports.page import make_report
 
     report = make_report(graph, result, plans, comparison)
     files = _write(args, report)
@@ -82,11 +83,11 @@ def _check_outputs(args: argparse.Namespace) -> None:
         if places[number] in places[:number]:
             raise UsageError(f"{path}: two outputs in one file")
     if args.output:
-        from optsched.report.figures import require_bokeh
+        from optsched.reports.figures import require_bokeh
 
         require_bokeh()
     if args.png or args.svg:
-        from optsched.report.static import require_matplotlib
+        from optsched.reports.static import require_matplotlib
 
         require_matplotlib()
 
@@ -107,10 +108,10 @@ def _read_plan(
     args: argparse.Namespace, graph: Graph, path: str
 ) -> tuple[str, Plan, tuple[Event, ...]]:
     """Read a plan, check it and its claims, and return its name and how it came about."""
-    from optsched.check import check_plan
+    from optsched.check.plan import check_plan
     from optsched.formats import read_plan_claims
-    from optsched.graph import IN_PLACE
-    from optsched.report.record import trace_events
+    from optsched.model.graph import IN_PLACE
+    from optsched.reports.record import trace_events
 
     plan, claims = read_plan_claims(path, graph)
     if claims.get("memory_model", "").endswith(IN_PLACE) and not args.inplace:
@@ -137,7 +138,7 @@ def _solve(
         # Another solver of the list may have proved more than ours.
         peak, slab = comparison.peak_bound, comparison.slab_bound
         return replace(comparison.result, peak_bound=peak, slab_bound=slab), comparison
-    from optsched.pipeline import solve
+    from optsched.solver.pipeline import solve
 
     # A plan that spills is no plan of the graph in its own pools.
     own = [plan for plan in plans if plan.placed(graph) == graph]
@@ -156,18 +157,18 @@ def _write(args: argparse.Namespace, report: Report) -> dict[str, Any]:
     files: dict[str, Any] = {}
     graph, views, bound = report.graph, report.views, report.result.peak_bound
     if args.output:
-        from optsched.report.page import write_page
+        from optsched.reports.page import write_page
 
         write_page(args.output, report)
         files["report"] = args.output
     for kind in ("png", "svg"):
         if path := getattr(args, kind):
-            from optsched.report.static import write_picture
+            from optsched.reports.static import write_picture
 
             write_picture(path, kind, graph, views, bound)
             files[kind] = path
     if args.trace:
-        from optsched.report.chrome_trace import write_trace
+        from optsched.reports.chrome_trace import write_trace
 
         write_trace(args.trace, graph, views, bound)
         files["trace"] = args.trace

@@ -13,10 +13,10 @@ from optsched.cli.output import print_result, progress, say
 from optsched.errors import UsageError
 
 if TYPE_CHECKING:
-    from optsched.graph import Graph
-    from optsched.plan import Plan
-    from optsched.pools import Pool
-    from optsched.result import Result
+    from optsched.model.graph import Graph
+    from optsched.model.plan import Plan
+    from optsched.solver.result import Result
+    from optsched.solver.spill.pack import Pool
 
 HELP = "choose order and offsets of a graph"
 
@@ -47,9 +47,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do what the arguments ask for; return the exit code."""
     from optsched.formats import read_plan
-    from optsched.pipeline import solve
-    from optsched.report.record import solve_record
-    from optsched.report.table import result_text
+    from optsched.reports.record import solve_record
+    from optsched.reports.table import result_text
+    from optsched.solver.pipeline import solve
 
     slabs = pools(args)
     if slabs and args.capacity:
@@ -80,8 +80,8 @@ def _solve_in_pools(
     args: argparse.Namespace, graph: Graph, slabs: list[Pool], warm_start: Plan | None
 ) -> int:
     """Plan for several slabs with capacities."""
-    from optsched.pooled import solve_in_pools
-    from optsched.report.pools import pooled_record, pooled_text
+    from optsched.reports.pools import pooled_record, pooled_text
+    from optsched.solver.spill.solve import solve_in_pools
 
     with progress() as show:
         found = solve_in_pools(
@@ -102,7 +102,7 @@ def _write(
 ) -> None:
     """Write the files that were asked for, and print."""
     from optsched.formats import write_plan
-    from optsched.report.record import trace_rows
+    from optsched.reports.record import trace_rows
 
     if args.keep_trace:
         record["trace"] = trace_rows(result.trace)

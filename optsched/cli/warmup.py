@@ -17,7 +17,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what the arguments ask for; return the exit code."""
-    from optsched.warmup import warm_up
+    from optsched.solver.warmup import warm_up
 
     warm_up(lambda text: print(f"compiling (once): {text}", file=sys.stderr, flush=True))
     return exits.OK

@@ -23,8 +23,9 @@ from optsched.compare.rows import Failed, Measured, Outcome, Trouble, was_interr
 from optsched.compare.task import Task
 from optsched.errors import OptschedError, UsageError
 from optsched.formats.source import parse_json, read_bytes
-from optsched.plan import Plan
-from optsched.result import Event, Objective, Proof, Result, StopReason
+from optsched.model.plan import Plan
+from optsched.runtime.limits import Event, Objective, Proof, StopReason
+from optsched.solver.result import Result
 
 HEADER = {"format": "optsched-journal/1"}
 _ENUMS: dict[str, type[StrEnum]] = {

@@ -8,20 +8,20 @@ from pathlib import Path
 
 from heuristics import ORDERINGS, PACKINGS
 from heuristics.portfolio import pack_apart
-from optsched.check import Checked, check_order, check_plan
+from optsched.check.plan import Checked, check_order, check_plan
 from optsched.compare.methods import RECORDED, Exact, Heuristic, Kind, Method, PlanFile
 from optsched.compare.rows import Failed, Measured, Outcome, Trouble
 from optsched.errors import OptschedError, PlanError
 from optsched.formats import read_plan, read_recorded
 from optsched.formats.recorded import CHOSEN
-from optsched.graph import Graph
-from optsched.liveness import Order, peak_memory
-from optsched.pairing import pair_choices
-from optsched.pipeline import Engine, solve
-from optsched.plan import make_plan
-from optsched.problem import packing_problem
-from optsched.result import Limits, OnEvent, StopReason
-from optsched.slabs import pool_rows
+from optsched.model.graph import Graph
+from optsched.model.inplace_choice import pair_choices
+from optsched.model.liveness import Order, peak_memory
+from optsched.model.packing_problem import packing_problem
+from optsched.model.plan import make_plan
+from optsched.model.pools import pool_rows
+from optsched.runtime.limits import Limits, OnEvent, StopReason
+from optsched.solver.pipeline import Engine, solve
 
 DEFAULT_PACKING = "greedy_by_size"
 """How an order is packed where only orders are compared."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from heuristics import ORDERINGS, PACKINGS
 from optsched.errors import UsageError
-from optsched.pipeline import Engine
+from optsched.solver.pipeline import Engine
 
 OUR_METHOD = "optsched"
 RECORDED = "recorded"

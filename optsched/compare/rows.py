@@ -7,15 +7,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from optsched.compare.methods import Kind, Method
-from optsched.graph import Graph
-from optsched.result import (
-    Objective,
-    Proof,
-    Result,
-    Status,
-    StopReason,
-    optimality_gap,
-)
+from optsched.model.graph import Graph
+from optsched.runtime.limits import Objective, Proof, StopReason, optimality_gap
+from optsched.solver.result import Result, Status
 
 
 class Trouble(StrEnum):

@@ -9,9 +9,9 @@ from optsched.compare.methods import parse_methods, with_reference
 from optsched.compare.rows import Comparison, Failed, Outcome, judge
 from optsched.compare.task import Started, measure_all
 from optsched.errors import UsageError
-from optsched.graph import Graph
-from optsched.pipeline import DEFAULT_LIMITS, Engine
-from optsched.result import Limits, OnEvent
+from optsched.model.graph import Graph
+from optsched.runtime.limits import Limits, OnEvent
+from optsched.solver.pipeline import DEFAULT_LIMITS, Engine
 
 
 def compare_methods(

@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from heuristics import ORDERINGS
-from optsched.bounds import peak_lower_bound
 from optsched.compare.journal import Journal, keys_of
 from optsched.compare.methods import Kind, Method, with_reference
 from optsched.compare.rows import Comparison, Failed, Measured, Outcome, Trouble, judge
 from optsched.compare.task import Message, Opened, Started, Task, Unreadable
 from optsched.compare.workers import GRACE, run_tasks
 from optsched.errors import OptschedError
-from optsched.graph import Graph
-from optsched.pipeline import DEFAULT_LIMITS, Engine
-from optsched.result import Event, Limits
+from optsched.model.graph import Graph
+from optsched.ordering.bound.single_ops import peak_lower_bound
+from optsched.runtime.limits import Event, Limits
+from optsched.solver.pipeline import DEFAULT_LIMITS, Engine
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from optsched.compare.methods import Kind, Method
 from optsched.compare.rows import Comparison, Row, Trouble
-from optsched.result import Proof, Status
+from optsched.runtime.limits import Proof
+from optsched.solver.result import Status
 
 TAUS = (1.0, 1.01, 1.05, 1.1, 1.25, 1.5, 2.0, 4.0)
 """Factors of the performance profile."""

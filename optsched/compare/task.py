@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from optsched.check import check_plan
+from optsched.check.plan import check_plan
 from optsched.compare.measure import Bench
 from optsched.compare.methods import Exact, Method
 from optsched.compare.rows import Failed, Measured, Outcome, was_interrupted
 from optsched.errors import OptschedError, PlanError
 from optsched.formats import FORMATS, read_graph, sniff_file
-from optsched.graph import Graph
-from optsched.pipeline import Engine
-from optsched.result import Event, Limits, Result
+from optsched.model.graph import Graph
+from optsched.runtime.limits import Event, Limits
+from optsched.solver.pipeline import Engine
+from optsched.solver.result import Result
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from typing import Any
 
 from optsched.compare.rows import Failed, Measured, Trouble, was_interrupted
 from optsched.compare.task import Message, Started, Task, Unreadable, work_on
-from optsched.result import Event
+from optsched.runtime.limits import Event
 
 GRACE = 30.0
 """Seconds a method may take beyond its limit before its process is ended: solvers look at the clock

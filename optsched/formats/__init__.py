@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from optsched.arrays import IntArray
 from optsched.errors import FormatError, UsageError
 from optsched.formats import inductor, minimalloc, native, native_plan
 from optsched.formats.fields import show
@@ -27,9 +26,10 @@ from optsched.formats.source import (
     unpack,
     write_bytes,
 )
-from optsched.graph import Graph
-from optsched.plan import Plan
-from optsched.problem import PackingProblem
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
+from optsched.model.packing_problem import PackingProblem
+from optsched.model.plan import Plan
 
 __all__ = [
     "FORMATS",
@@ -110,7 +110,7 @@ def read_recorded(path: str | Path) -> dict[str, tuple[int, ...]]:
 
 
 def read_plan(path: str | Path, graph: Graph) -> Plan:
-    """Read a plan of a graph; whether it is valid is for `optsched.check` to say."""
+    """Read a plan of a graph; whether it is valid is for `optsched.check.plan` to say."""
     return read_plan_claims(path, graph)[0]
 
 

@@ -2,7 +2,7 @@
 
 Ops and buffers go by name, but for the flows, which are long: `ops` and `buffers` list the names
 that occur, and all else names them by their position there. What must hold of the numbers is for
-:mod:`optsched.check_certificate` to say; `optsched/schemas` holds the JSON Schema.
+:mod:`optsched.check.certificate` to say; `optsched/formats/schemas` holds the JSON Schema.
 """
 
 from __future__ import annotations
@@ -12,12 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from optsched.errors import FormatError, PlanError
-from optsched.formats.fields import Record, show
-from optsched.formats.source import decode_text, errors_named, label_of, parse_json, read_bytes
-from optsched.formats.source import write_bytes as _write_bytes
-from optsched.graph import IN_PLACE, Graph
-from optsched.proof import (
+from optsched.check.steps import (
     BlocksStep,
     Cases,
     Certificate,
@@ -33,6 +28,11 @@ from optsched.proof import (
     Step,
     SupposeStep,
 )
+from optsched.errors import FormatError, PlanError
+from optsched.formats.fields import Record, show
+from optsched.formats.source import decode_text, errors_named, label_of, parse_json, read_bytes
+from optsched.formats.source import write_bytes as _write_bytes
+from optsched.model.graph import IN_PLACE, Graph
 
 CERTIFICATE_FORMAT = "optsched-certificate/1"
 
@@ -66,7 +66,7 @@ def write_certificate(path: str | Path, graph: Graph, certificate: Certificate) 
 
 
 def read_certificate(path: str | Path, graph: Graph) -> Certificate:
-    """Read a certificate of a graph; whether it holds is for `optsched.check_certificate` to say.
+    """Read a certificate of a graph; whether it holds is for `optsched.check.certificate` to say.
 
     Raises
     ------

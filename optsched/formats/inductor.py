@@ -19,7 +19,7 @@ from typing import Any
 
 from optsched.errors import FormatError
 from optsched.formats.fields import Record, show
-from optsched.graph import Buffer, Graph, InputPolicy, Op, OutputPolicy
+from optsched.model.graph import Buffer, Graph, InputPolicy, Op, OutputPolicy
 
 
 class InputBytes(StrEnum):

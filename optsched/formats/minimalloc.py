@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from optsched.arrays import IntArray
 from optsched.errors import FormatError
-from optsched.graph import MAX_TOTAL_BYTES
-from optsched.problem import Gap, PackingProblem
+from optsched.model.arrays import IntArray
+from optsched.model.graph import MAX_TOTAL_BYTES
+from optsched.model.packing_problem import Gap, PackingProblem
 
 UNPLACED = -1
 """Stands in offsets for a buffer that has none."""

@@ -1,8 +1,8 @@
 """The format of our own for graphs, `optsched-graph/1`: JSON.
 
 Ops and buffers go by name; whatever has its default value is left out. What a graph says is written
-and read back without loss. `README.md` beside this file shows an example, and `optsched/schemas`
-holds the JSON Schemas of this and our other formats.
+and read back without loss. `README.md` beside this file shows an example, and `schemas` holds the
+JSON Schemas of this and our other formats.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from optsched.errors import FormatError
 from optsched.formats.fields import Record, check_format
-from optsched.graph import Buffer, Graph, InputPolicy, Op, OutputPolicy
+from optsched.model.graph import Buffer, Graph, InputPolicy, Op, OutputPolicy
 
 GRAPH_FORMAT = "optsched-graph/1"
 
@@ -29,7 +29,7 @@ _Policy = TypeVar("_Policy", bound=StrEnum)
 
 def schema(name: str) -> dict[str, Any]:
     """Return the JSON Schema of a format, `"graph-1"` or `"plan-1"`."""
-    text = files("optsched").joinpath("schemas", f"{name}.schema.json").read_text("utf-8")
+    text = files("optsched.formats").joinpath("schemas", f"{name}.schema.json").read_text("utf-8")
     found: dict[str, Any] = json.loads(text)
     return found
 

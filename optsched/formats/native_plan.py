@@ -10,8 +10,8 @@ from typing import Any
 
 from optsched.errors import PlanError
 from optsched.formats.fields import Record, check_format
-from optsched.graph import Graph
-from optsched.plan import Plan
+from optsched.model.graph import Graph
+from optsched.model.plan import Plan
 
 PLAN_FORMAT = "optsched-plan/1"
 
@@ -71,7 +71,7 @@ def plan_document(
 def read_plan_document(graph: Graph, document: object) -> tuple[Plan, dict[str, Any]]:
     """Make a plan of a parsed `optsched-plan/1` document, and say what the document claims.
 
-    Nothing is checked beyond names and types: that is what `optsched.check.check_plan` is for.
+    Nothing is checked beyond names and types: that is what `optsched.check.plan.check_plan` is for.
 
     Returns
     -------

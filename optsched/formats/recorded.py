@@ -15,7 +15,8 @@ CHOSEN = "chosen"
 def recorded_orders(document: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """Return the orders that a simulator file holds, as op ids by name.
 
-    Nothing is checked beyond names and types: whether an order is valid is for `optsched.check`.
+    Nothing is checked beyond names and types: whether an order is valid is for
+    `optsched.check.plan`.
 
     Parameters
     ----------

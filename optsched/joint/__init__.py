@@ -9,8 +9,8 @@ here: it loads OR-Tools.)
 
 from __future__ import annotations
 
-from optsched.joint.exhaust import Exhausted, exhaust
-from optsched.joint.inplace import exhaust_inplace
+from optsched.joint.enumerate import Exhausted, exhaust
+from optsched.joint.enumerate_inplace import exhaust_inplace
 from optsched.joint.orders import other_plans
 
 __all__ = ["Exhausted", "exhaust", "exhaust_inplace", "other_plans"]

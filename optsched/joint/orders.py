@@ -8,16 +8,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from optsched.arrays import IntArray
 from optsched.errors import GraphError
-from optsched.graph import Graph
 from optsched.joint.walk import Walk
-from optsched.liveness import peak_memory
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
+from optsched.model.packing_problem import packing_problem
+from optsched.model.plan import Plan, make_plan
 from optsched.ordering import solve_order
 from optsched.packing import solve_packing
-from optsched.plan import Plan, make_plan
-from optsched.problem import packing_problem
-from optsched.result import Limits, StopReason
+from optsched.runtime.limits import Limits, StopReason
 
 FEW_BUFFERS = 20
 """Up to this many a packing is decided at once, so that no clock needs to be asked."""

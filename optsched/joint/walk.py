@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from optsched.graph import Graph
-from optsched.liveness import timeline
+from optsched.model.graph import Graph
+from optsched.model.liveness import timeline
 
 
 class Walk:

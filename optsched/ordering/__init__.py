@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from optsched.ordering.closure import ClosureBound, closure_bound
+from optsched.ordering.bound.closure import ClosureBound, closure_bound
+from optsched.ordering.bound.witness import ClosureWitness, closure_witness
 from optsched.ordering.rules import ALL_RULES, Rules, Statistics
 from optsched.ordering.solve import OrderOutcome, solve_order
-from optsched.ordering.witness import ClosureWitness, closure_witness
 
 __all__ = [
     "ALL_RULES",

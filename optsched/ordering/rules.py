@@ -55,7 +55,7 @@ class Rules:
         their ops force the same bytes spares flows of the closure bound in any case.)
     regions
         Ops between two, with no buffer shared outside, run in an order of their own that is best
-        whatever runs beside them: they become a chain (:mod:`optsched.ordering.regions`).
+        whatever runs beside them: they become a chain (:mod:`optsched.ordering.reduce.regions`).
     """
 
     contract: bool = True

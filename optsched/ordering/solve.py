@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from optsched.graph import Graph
-from optsched.interrupt import plain_interrupts
-from optsched.ordering.engine import Run
-from optsched.ordering.problem import OutOfTimeError
+from optsched.model.graph import Graph
+from optsched.ordering.context import OutOfTimeError
+from optsched.ordering.rounds import Run
 from optsched.ordering.rules import ALL_RULES, Rules, Statistics
-from optsched.result import Limits, OnEvent, Proof, StopReason
+from optsched.runtime.interrupt import plain_interrupts
+from optsched.runtime.limits import Limits, OnEvent, Proof, StopReason
 
 NO_LIMITS = Limits()
 

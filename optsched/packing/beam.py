@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from optsched.arrays import IntArray
+from optsched.model.arrays import IntArray
 from optsched.packing.engine import Engine
 from optsched.packing.kernels.beam import expand
 from optsched.packing.kernels.beam_heap import (
@@ -20,8 +20,8 @@ from optsched.packing.kernels.beam_heap import (
     Beam,
 )
 from optsched.packing.kernels.beam_state import start_state
-from optsched.packing.kernels.board import CAP
 from optsched.packing.kernels.search import LIMIT, SOLVED
+from optsched.packing.kernels.state import CAP
 
 WEIGHT_BITS = 13
 """Slack is measured to so many binary digits."""

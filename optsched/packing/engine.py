@@ -7,16 +7,16 @@ from math import isqrt
 
 import numpy as np
 
-from optsched.arrays import IntArray
-from optsched.jit import is_warm
-from optsched.packing.kernels import board as rows
-from optsched.packing.kernels.board import BUFFER_ROWS, SECTION_ROWS, Board
+from optsched.model.arrays import IntArray
+from optsched.packing.components import Piece
+from optsched.packing.kernels import state as rows
 from optsched.packing.kernels.failures import WAYS, Failures
 from optsched.packing.kernels.first_fit import first_fit, first_fit_windows
 from optsched.packing.kernels.search import EXHAUSTED, FRAME_COLUMNS, LIMIT, Frames, search
+from optsched.packing.kernels.state import BUFFER_ROWS, SECTION_ROWS, Board
 from optsched.packing.orders import Keys
-from optsched.packing.pieces import Piece
 from optsched.packing.rules import Rules
+from optsched.runtime.kernel import is_warm
 
 TWIN_BUFFERS = 48
 """Up to this many buffers the first nodes are run as Python: quicker than loading numba."""
@@ -62,7 +62,7 @@ class Engine:
         )
         self.loop = search
         if piece.windows is not None:
-            from optsched.packing.kernels.window_search import search_windows
+            from optsched.packing.kernels.partial_search import search_windows
 
             self.loop = search_windows
         self._search: tuple[Board, Frames, Failures, IntArray] | None = None
@@ -132,7 +132,7 @@ class Engine:
 
     def _make_spans(self) -> IntArray:
         """What is there of each buffer in each of its sections, and where that begins."""
-        from optsched.packing.kernels.window_moves import SPAN
+        from optsched.packing.kernels.partial_moves import SPAN
 
         first = self.piece.sections.first
         length = self.piece.sections.last - first

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from optsched.arrays import IntArray
-from optsched.packing.pieces import Piece
+from optsched.model.arrays import IntArray
+from optsched.packing.components import Piece
 
 VALUE_ORDERS = ("TWA", "WAT", "ZAT", "CAT", "AWT", "ZWT", "TAW")
 """Orders of the search, each a list of keys, the first decides; see :class:`Keys`."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from optsched.arrays import IntArray
-from optsched.interrupt import take_interrupt
-from optsched.result import Proof, StopReason
+from optsched.model.arrays import IntArray
+from optsched.runtime.interrupt import take_interrupt
+from optsched.runtime.limits import Proof, StopReason
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from optsched.arrays import IntArray
+from optsched.model.arrays import IntArray
 from optsched.packing.engine import Engine
 from optsched.packing.kernels import branch
 from optsched.packing.kernels.search import LIMIT

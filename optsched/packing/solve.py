@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from optsched.arrays import IntArray
 from optsched.errors import GraphError
-from optsched.interrupt import plain_interrupts
-from optsched.packing.ladder import Ladder
+from optsched.model.arrays import IntArray
+from optsched.model.packing_problem import PackingProblem
+from optsched.packing.capacity_search import Ladder
+from optsched.packing.components import live_rows, make_pieces
 from optsched.packing.outcome import Clock, PackingOutcome
-from optsched.packing.pieces import live_rows, make_pieces
 from optsched.packing.rules import Rules
-from optsched.problem import PackingProblem
-from optsched.result import Event, Limits, OnEvent, Proof, StopReason
+from optsched.runtime.interrupt import plain_interrupts
+from optsched.runtime.limits import Event, Limits, OnEvent, Proof, StopReason
 
 
 def solve_packing(

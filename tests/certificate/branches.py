@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from optsched.certificate import certify_peak
+from optsched.check.steps import Certificate, Step, SupposeStep
 from optsched.errors import GraphError
-from optsched.graph import Graph
+from optsched.model.graph import Graph
 from optsched.ordering import solve_order
-from optsched.proof import Certificate, Step, SupposeStep
-from tests.generators import random_graph
 from tests.ordering.test_inplace import some_graph
+from tests.support.generators import random_graph
 
 
 def with_order(graph: Graph, first: int, second: int) -> Graph:

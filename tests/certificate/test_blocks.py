@@ -12,25 +12,25 @@ import numpy as np
 import pytest
 
 from experiments.ordering_families.copies import branches, microbatches
-from optsched.builder import GraphBuilder
 from optsched.certificate import certify_peak
 from optsched.certificate.write import _Search
-from optsched.check_blocks import Layout, check_blocks
-from optsched.check_certificate import check_certificate
-from optsched.check_network import Network
+from optsched.check.blocks import Layout, check_blocks
+from optsched.check.certificate import check_certificate
+from optsched.check.network import Network
+from optsched.check.steps import BlocksStep, Certificate, StatesStep, Step, SupposeStep
 from optsched.errors import OptschedError, PlanError
 from optsched.formats.certificate import certificate_document, read_certificate_document
 from optsched.formats.native import schema
-from optsched.graph import Graph
-from optsched.liveness import timeline
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
+from optsched.model.liveness import timeline
 from optsched.ordering import solve_order
-from optsched.ordering.blocks import find_blocks
-from optsched.ordering.model import build_net
-from optsched.proof import BlocksStep, Certificate, StatesStep, Step, SupposeStep
-from tests.brute import least_peak
-from tests.generators import random_order
+from optsched.ordering.problem import build_net
+from optsched.ordering.reduce.blocks import find_blocks
+from tests.certificate.test_certificate import mutate
 from tests.ordering.test_blocks import block_graphs, swapped
-from tests.test_certificate import mutate
+from tests.support.brute import least_peak
+from tests.support.generators import random_order
 
 
 def pairs(scratch: int = 9) -> Graph:

@@ -12,13 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optsched.check_certificate import check_certificate
-from optsched.cli import main
-from optsched.errors import GraphError, OptschedError, PlanError
-from optsched.formats import write_graph
-from optsched.formats.certificate import certificate_document, read_certificate_document
-from optsched.graph import Graph
-from optsched.proof import (
+from optsched.check.certificate import check_certificate
+from optsched.check.steps import (
     Certificate,
     End,
     EndStep,
@@ -30,9 +25,14 @@ from optsched.proof import (
     Step,
     SupposeStep,
 )
-from tests.brute import least_peak
+from optsched.cli import main
+from optsched.errors import GraphError, OptschedError, PlanError
+from optsched.formats import write_graph
+from optsched.formats.certificate import certificate_document, read_certificate_document
+from optsched.model.graph import Graph
 from tests.certificate.branches import by_cases, some_graphs, steps_by_cases, with_order
-from tests.test_certificate import mutate
+from tests.certificate.test_certificate import mutate
+from tests.support.brute import least_peak
 
 Row = tuple[Graph, int, Certificate]
 

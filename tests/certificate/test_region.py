@@ -14,18 +14,12 @@ import pytest
 from experiments.ordering_exactness import chains
 from experiments.ordering_exactness.definition import Model
 from experiments.ordering_families.shapes import series_parallel
-from optsched import check_region
-from optsched.builder import GraphBuilder
 from optsched.certificate import certify_peak, regions
 from optsched.certificate.write import _Search
-from optsched.check_certificate import check_certificate
-from optsched.check_network import Network
-from optsched.errors import FormatError, OptschedError, PlanError
-from optsched.formats.certificate import certificate_document, read_certificate_document
-from optsched.formats.native import graph_document, schema
-from optsched.graph import Graph
-from optsched.ordering import solve_order
-from optsched.proof import (
+from optsched.check import region as check_region
+from optsched.check.certificate import check_certificate
+from optsched.check.network import Network
+from optsched.check.steps import (
     BlocksStep,
     Certificate,
     End,
@@ -34,8 +28,14 @@ from optsched.proof import (
     StatesStep,
     SupposeStep,
 )
-from tests.brute import least_peak
-from tests.test_certificate import mutate
+from optsched.errors import FormatError, OptschedError, PlanError
+from optsched.formats.certificate import certificate_document, read_certificate_document
+from optsched.formats.native import graph_document, schema
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
+from optsched.ordering import solve_order
+from tests.certificate.test_certificate import mutate
+from tests.support.brute import least_peak
 
 
 def test_no_chain_that_is_accepted_costs_bytes() -> None:

@@ -11,13 +11,10 @@ from itertools import permutations
 
 import pytest
 
-from optsched.builder import GraphBuilder
 from optsched.certificate.flow import Network
 from optsched.certificate.states import list_states
-from optsched.check_certificate import check_certificate
-from optsched.errors import PlanError
-from optsched.graph import Graph
-from optsched.proof import (
+from optsched.check.certificate import check_certificate
+from optsched.check.steps import (
     Certificate,
     Flow,
     OpStep,
@@ -26,7 +23,10 @@ from optsched.proof import (
     Step,
     SupposeStep,
 )
-from tests.brute import least_peak
+from optsched.errors import PlanError
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
+from tests.support.brute import least_peak
 
 LEAST = 18
 A, B, C, MAKE, FREE = range(5)

@@ -12,21 +12,21 @@ import pytest
 
 from experiments.ordering_families.generate import random_wiring
 from heuristics import ORDERINGS
-from optsched.arrays import IntArray
 from optsched.certificate import certify_peak, write
 from optsched.certificate.facts import list_steps
 from optsched.certificate.tree import Tree
-from optsched.check_certificate import check_certificate
+from optsched.check.certificate import check_certificate
+from optsched.check.steps import Certificate, OpStep, OrderStep, SupposeStep
 from optsched.errors import PlanError
 from optsched.formats.certificate import certificate_document, read_certificate_document
 from optsched.formats.native import schema
-from optsched.graph import Graph
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
 from optsched.ordering import closure_bound, solve_order
 from optsched.ordering.kernels.bits import has_bit
-from optsched.ordering.kernels.supports import FILL, SUPPORTS
-from optsched.proof import Certificate, OpStep, OrderStep, SupposeStep
-from tests.brute import least_peak
+from optsched.ordering.tree.kernels.downsets import FILL, SUPPORTS
 from tests.certificate.branches import some_graphs
+from tests.support.brute import least_peak
 
 ENOUGH = 10_000
 

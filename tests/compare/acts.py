@@ -11,7 +11,7 @@ from pathlib import Path
 from optsched.compare.methods import parse_methods, with_reference
 from optsched.compare.task import Message, Started, Task, work_on
 from optsched.compare.workers import run_tasks
-from optsched.result import Limits
+from optsched.runtime.limits import Limits
 
 CULPRIT = "bfs"
 

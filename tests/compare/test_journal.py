@@ -16,8 +16,8 @@ from optsched.compare.rows import Failed, Measured, Trouble
 from optsched.compare.task import Task
 from optsched.errors import UsageError
 from optsched.formats import write_graph
-from optsched.pipeline import solve
-from optsched.result import Limits
+from optsched.runtime.limits import Limits
+from optsched.solver.pipeline import solve
 from tests.compare.rows import rows_without_times
 
 SETUP = Setup(parse_methods(["bfs", "naive", "skyline"]), Limits(seconds=10.0), jobs=0)

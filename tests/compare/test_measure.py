@@ -11,7 +11,7 @@ import pytest
 import heuristics
 from experiments.small_graphs.graphs import chain, diamond, two_towers
 from heuristics import ORDERINGS
-from optsched.check import check_plan
+from optsched.check.plan import check_plan
 from optsched.compare import Comparison, Failed, Kind, Trouble, compare_methods
 from optsched.compare.measure import Bench
 from optsched.compare.methods import parse_methods, with_reference
@@ -19,9 +19,10 @@ from optsched.compare.rows import was_interrupted
 from optsched.compare.task import Started, measure_all
 from optsched.errors import UsageError
 from optsched.formats import read_graph, write_plan
-from optsched.graph import Graph
-from optsched.pipeline import solve
-from optsched.result import Limits, Proof, Result, Status
+from optsched.model.graph import Graph
+from optsched.runtime.limits import Limits, Proof
+from optsched.solver.pipeline import solve
+from optsched.solver.result import Result, Status
 
 ROOT = Path(__file__).resolve().parents[2]
 FAST = Limits(seconds=10.0)
@@ -73,7 +74,7 @@ def test_a_method_interrupted_before_its_first_plan_has_not_failed(
     def interrupted(*args: object, **kwargs: object) -> Result:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("optsched.stages.candidate_orders", interrupted)
+    monkeypatch.setattr("optsched.solver.stages.candidate_orders", interrupted)
     told: list[object] = []
     methods, reference = with_reference(parse_methods(["optsched", "cpsat:5"]))
     measure_all(Bench(chain(), Limits(seconds=2)), methods, reference, told.append)

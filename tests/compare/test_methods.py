@@ -17,7 +17,7 @@ from optsched.compare.methods import (
     with_reference,
 )
 from optsched.errors import UsageError
-from optsched.pipeline import Engine
+from optsched.solver.pipeline import Engine
 
 
 def names(*given: str) -> list[str]:

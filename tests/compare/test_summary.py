@@ -11,8 +11,9 @@ from optsched.compare import Comparison, Kind, profile, summarise
 from optsched.compare.methods import Exact, Heuristic, Method
 from optsched.compare.rows import Failed, Measured, Outcome, Trouble, judge
 from optsched.compare.summary import rows_against_optimum
-from optsched.pipeline import Engine
-from optsched.result import Objective, Proof, Result, StopReason
+from optsched.runtime.limits import Objective, Proof, StopReason
+from optsched.solver.pipeline import Engine
+from optsched.solver.result import Result
 
 OURS = Exact("optsched")
 METHODS: tuple[Method, ...] = (

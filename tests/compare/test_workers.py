@@ -19,7 +19,7 @@ from optsched.compare.rows import Measured, Outcome
 from optsched.compare.task import Message, Opened, Started, Task, Unreadable
 from optsched.compare.workers import run_tasks
 from optsched.formats import write_graph
-from optsched.result import Limits, StopReason
+from optsched.runtime.limits import Limits, StopReason
 from tests.compare import acts
 from tests.compare.rows import rows_without_times
 

@@ -14,19 +14,20 @@ from experiments.counterexamples.growth import GRAPHS, halving, strangers
 from experiments.counterexamples.joint import thin_out
 from experiments.counterexamples.search import is_connected, smallest_graphs
 from heuristics import ORDERINGS, PACKINGS
+from optsched.counterexamples.exhaust import least_peak, least_slab
+from optsched.counterexamples.judges import OrderJudge, PackingJudge
+from optsched.counterexamples.kernels.slabs import fits
+from optsched.counterexamples.loss import Loss, Objective
+from optsched.counterexamples.reduce import parts, without
+from optsched.counterexamples.reduce_packing import without_buffers
 from optsched.formats import read_graph, read_packing
-from optsched.hunt.exhaust import least_peak, least_slab
-from optsched.hunt.judges import OrderJudge, PackingJudge
-from optsched.hunt.kernels.slabs import fits
-from optsched.hunt.loss import Loss, Objective
-from optsched.hunt.reduce import parts, without
-from optsched.hunt.reduce_packing import without_buffers
-from optsched.liveness import peak_memory
-from optsched.packer import pack
-from optsched.pipeline import solve
-from optsched.problem import PackingProblem, packing_problem
-from optsched.result import Proof, Status
-from tests import brute
+from optsched.model.liveness import peak_memory
+from optsched.model.packing_problem import PackingProblem, packing_problem
+from optsched.runtime.limits import Proof
+from optsched.solver.pack import pack
+from optsched.solver.pipeline import solve
+from optsched.solver.result import Status
+from tests.support import brute
 
 FOLDER = Path(__file__).parents[2] / "instances" / "counterexamples"
 ROWS = list(csv.DictReader((FOLDER / "best_known.csv").open(newline="")))

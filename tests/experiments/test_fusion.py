@@ -12,11 +12,11 @@ from experiments.fusion.smallest import (
     never_lowers_without_elision,
     smallest,
 )
-from optsched.builder import GraphBuilder
-from optsched.graph import Graph
-from optsched.liveness import peak_memory
-from optsched.pipeline import solve
-from tests import brute
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
+from optsched.solver.pipeline import solve
+from tests.support import brute
 
 EXPECTED = {
     "lowers: any pair": (2, 2, 1),

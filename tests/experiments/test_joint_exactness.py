@@ -8,9 +8,9 @@ import pytest
 
 from experiments.joint.exactness import KINDS, Row, compare, contradiction, main, run_kind, table
 from experiments.small_graphs.graphs import SMALL_GRAPHS
-from optsched.pipeline import solve
-from optsched.result import Objective
-from tests.brute import least_joint, least_joint_inplace
+from optsched.runtime.limits import Objective
+from optsched.solver.pipeline import solve
+from tests.support.brute import least_joint, least_joint_inplace
 
 
 @pytest.mark.parametrize("objective", Objective)

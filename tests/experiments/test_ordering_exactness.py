@@ -13,11 +13,14 @@ from experiments.ordering_exactness.block_graphs import block_document
 from experiments.ordering_exactness.definition import Document, Model
 from experiments.ordering_exactness.odd_graphs import odd_document
 from optsched.formats.native import read_graph_document
-from optsched.graph import Graph
-from optsched.ordering import OrderOutcome, Rules, engine, interval, problem, solve_order
-from optsched.ordering import blocks as found_blocks
-from optsched.result import Limits
-from tests.brute import least_peak
+from optsched.model.graph import Graph
+from optsched.ordering import OrderOutcome, Rules, solve_order
+from optsched.ordering import context as problem
+from optsched.ordering import rounds as engine
+from optsched.ordering.reduce import blocks as found_blocks
+from optsched.ordering.search import segment as interval
+from optsched.runtime.limits import Limits
+from tests.support.brute import least_peak
 
 
 @pytest.fixture(autouse=True)

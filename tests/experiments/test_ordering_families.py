@@ -11,7 +11,7 @@ from experiments.ordering_families.cells import darts_cell, randwire_cell
 from experiments.ordering_families.copies import accumulated, branches, microbatches
 from experiments.ordering_families.shapes import layered, series_parallel, unet
 from experiments.ordering_families.stacks import experts, recurrent, transformer
-from optsched.graph import Graph
+from optsched.model.graph import Graph
 from optsched.ordering import solve_order
 
 

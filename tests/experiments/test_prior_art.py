@@ -17,13 +17,13 @@ from experiments.prior_art.dataflow import Dataflow, Tensor, kind, program_order
 from experiments.prior_art.model_milp import solve_model
 from experiments.prior_art.race import Row, contradictions
 from experiments.prior_art.tflite_cells import read_cells
-from optsched.builder import GraphBuilder
 from optsched.errors import FormatError
-from optsched.liveness import peak_memory
-from optsched.milp import MilpSolver
+from optsched.joint.milp import MilpSolver
+from optsched.model.builder import GraphBuilder
+from optsched.model.liveness import peak_memory
 from optsched.ordering import solve_order
-from tests.brute import least_peak
-from tests.generators import FEATURES, random_graph
+from tests.support.brute import least_peak
+from tests.support.generators import FEATURES, random_graph
 
 
 @pytest.mark.parametrize("number", range(12))

@@ -19,10 +19,10 @@ from experiments.seed_tables.setups import PUBLISHED, Setup, all_setups
 from experiments.seed_tables.tables import TABLES, changed
 from experiments.tables import read_rows, replace_table, write_rows
 from heuristics import ORDERINGS
-from optsched.builder import GraphBuilder
 from optsched.errors import OptschedError
 from optsched.formats.inductor import read_inductor
-from optsched.liveness import inductor_2025_09_peak, peak_memory
+from optsched.model.builder import GraphBuilder
+from optsched.model.liveness import inductor_2025_09_peak, peak_memory
 
 INSTANCES = Path(__file__).parents[2] / "instances" / "inductor"
 SETUP = Setup("alexnet_bs128", "train", None, False)

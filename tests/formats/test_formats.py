@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optsched.check import check_plan
+from optsched.check.plan import check_plan
+from optsched.check.steps import Certificate, End, EndStep
 from optsched.errors import FormatError, GraphError, PlanError, UsageError
 from optsched.formats import (
     FORMATS,
@@ -29,11 +30,10 @@ from optsched.formats import (
 )
 from optsched.formats.certificate import write_certificate
 from optsched.formats.inductor import read_inductor
-from optsched.graph import Graph
-from optsched.plan import Plan, make_plan
-from optsched.problem import packing_problem
-from optsched.proof import Certificate, End, EndStep
-from tests.generators import FEATURES, random_graph
+from optsched.model.graph import Graph
+from optsched.model.packing_problem import packing_problem
+from optsched.model.plan import Plan, make_plan
+from tests.support.generators import FEATURES, random_graph
 
 SIMULATOR: dict[str, Any] = {
     "nodes": [

@@ -20,7 +20,7 @@ from optsched.formats.minimalloc import (
     read_minimalloc,
     with_offsets,
 )
-from optsched.problem import Gap, PackingProblem
+from optsched.model.packing_problem import Gap, PackingProblem
 
 SHARED = Path(__file__).parents[3] / "shared" / "instances" / "packing"
 TABLES = sorted(SHARED.glob("*/*.csv"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from optsched.jit import Kernel
+from optsched.runtime.kernel import Kernel
 
 
 @pytest.fixture(params=["twin", "compiled"])

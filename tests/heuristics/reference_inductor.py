@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from optsched.graph import Graph
+from optsched.model.graph import Graph
 from tests.heuristics.reference_model import Model, model_of
 
 

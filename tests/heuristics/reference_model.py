@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from optsched.graph import Graph, InputPolicy
+from optsched.model.graph import Graph, InputPolicy
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from optsched.problem import PackingProblem
+from optsched.model.packing_problem import PackingProblem
 
 
 class Rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from optsched.problem import PackingProblem
+from optsched.model.packing_problem import PackingProblem
 
 
 def greedy_by_size(problem: PackingProblem) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from optsched.graph import Graph
+from optsched.model.graph import Graph
 from tests.heuristics.reference_model import model_of
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from heuristics import ORDERINGS
 from optsched.formats import read_graph
-from optsched.liveness import peak_memory
-from tests.generators import random_graph
+from optsched.model.liveness import peak_memory
+from tests.support.generators import random_graph
 
 FILES = sorted((Path(__file__).parents[2] / "instances" / "inductor").glob("*.json.gz"))
 

@@ -7,11 +7,11 @@ import pytest
 
 from heuristics import ORDERINGS
 from heuristics.kernels.lpmf import run_backward, run_forward
-from optsched.check import check_order
-from optsched.graph import Graph
-from tests.brute import inplace_pairs, live_bytes, most_saved, storage_of
-from tests.generators import PLANNABLE, random_graph
-from tests.test_inplace import more_candidates
+from optsched.check.plan import check_order
+from optsched.model.graph import Graph
+from tests.model.test_inplace import more_candidates
+from tests.support.brute import inplace_pairs, live_bytes, most_saved, storage_of
+from tests.support.generators import PLANNABLE, random_graph
 
 
 def some_graphs(count: int, features: frozenset[str]) -> list[Graph]:

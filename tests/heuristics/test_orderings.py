@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from heuristics import ORDERINGS
 from heuristics.orderings.lpmf import lpmf
 from heuristics.orderings.lpmf_random import lpmf_backward_random, lpmf_random
-from optsched.arrays import IntArray
-from optsched.graph import Buffer, Graph, InputPolicy, Op
-from optsched.liveness import peak_memory, steps_of
-from tests.generators import FEATURES, graphs, random_graph
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Buffer, Graph, InputPolicy, Op
+from optsched.model.liveness import peak_memory, steps_of
 from tests.heuristics import reference_inductor, reference_xla
+from tests.support.generators import FEATURES, graphs, random_graph
 
 REFERENCES: dict[str, Callable[[Graph], Sequence[int]]] = {
     "program": reference_inductor.program,

@@ -10,7 +10,7 @@ import pytest
 
 from heuristics import PACKINGS
 from heuristics.packings import common
-from optsched.problem import PackingProblem
+from optsched.model.packing_problem import PackingProblem
 from tests.heuristics import reference_packers as reference
 from tests.heuristics.test_packings import random_problem, with_places
 

@@ -9,9 +9,9 @@ import pytest
 
 from experiments.packing_heuristics.traces import training_trace
 from heuristics import PACKINGS
-from optsched.check import check_packing
+from optsched.check.plan import check_packing
 from optsched.errors import PlanError
-from optsched.problem import Gap, PackingProblem
+from optsched.model.packing_problem import Gap, PackingProblem
 from tests.heuristics.test_packings import random_problem, with_places
 
 

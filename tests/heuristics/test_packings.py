@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from heuristics import PACKINGS
-from optsched.check import check_packing
-from optsched.problem import Gap, PackingProblem
+from optsched.check.plan import check_packing
+from optsched.model.packing_problem import Gap, PackingProblem
 from tests.heuristics import reference_packing
 
 

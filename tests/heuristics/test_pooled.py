@@ -6,12 +6,12 @@ import numpy as np
 
 from heuristics.kernels.moves import run_moves
 from heuristics.orderings.pooled import pooled_orders
-from optsched.builder import GraphBuilder
-from optsched.check import check_order
-from optsched.graph import Graph
-from optsched.liveness import peak_memory
-from optsched.slabs import pool_graph, pools_of
-from tests.generators import PLANNABLE, random_graph, random_order
+from optsched.check.plan import check_order
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
+from optsched.model.pools import pool_graph, pools_of
+from tests.support.generators import PLANNABLE, random_graph, random_order
 
 
 def sum_of_peaks(graph: Graph, order: list[int]) -> int:

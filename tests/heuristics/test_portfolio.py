@@ -15,12 +15,12 @@ from heuristics.portfolio import (
     packing_turn,
     packings_left_out,
 )
-from optsched.check import check_order, check_packing
-from optsched.graph import Graph
-from optsched.liveness import peak_memory
-from optsched.problem import packing_problem, select
-from optsched.slabs import pool_rows
-from tests.generators import FEATURES, random_graph
+from optsched.check.plan import check_order, check_packing
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
+from optsched.model.packing_problem import packing_problem, select
+from optsched.model.pools import pool_rows
+from tests.support.generators import FEATURES, random_graph
 
 
 def test_orders_are_valid_and_cover_every_ordering() -> None:
@@ -81,8 +81,8 @@ def test_small_graphs_need_no_compiler() -> None:
     code = (
         "import sys\n"
         "from heuristics.portfolio import candidate_offsets, candidate_orders\n"
-        "from optsched.builder import GraphBuilder\n"
-        "from optsched.problem import packing_problem\n"
+        "from optsched.model.builder import GraphBuilder\n"
+        "from optsched.model.packing_problem import packing_problem\n"
         "build = GraphBuilder()\n"
         "for i in range(40):\n"
         "    build.op(f'op{i}', reads=[f'b{i - 1}'] if i else [], writes={f'b{i}': 8})\n"

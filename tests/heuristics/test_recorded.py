@@ -11,7 +11,7 @@ import pytest
 
 from heuristics import ORDERINGS
 from optsched.formats.inductor import read_inductor
-from optsched.liveness import peak_memory
+from optsched.model.liveness import peak_memory
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {

@@ -11,8 +11,8 @@ import pytest
 from heuristics import ORDERINGS
 from heuristics.orderings.lpmf import lpmf
 from optsched.formats.inductor import read_inductor
-from optsched.liveness import peak_memory
-from tests.generators import FEATURES, random_graph
+from optsched.model.liveness import peak_memory
+from tests.support.generators import FEATURES, random_graph
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -59,7 +59,7 @@ def normalised_convolution() -> Any:
     ("build", "budget"), [(perceptron, None), (normalised_convolution, None), (attention, 0.3)]
 )
 def test_captured_graphs(build: Callable[[], Any], budget: float | None) -> None:
-    from optsched.plugins.inductor_capture import capture
+    from optsched.plugins.inductor.capture import capture
 
     for captured in capture(build, phase="train", activation_memory_budget=budget):
         graph, extra = read_inductor(captured.document), captured.document["extra"]
@@ -72,7 +72,7 @@ def test_captured_graphs(build: Callable[[], Any], budget: float | None) -> None
 def test_captured_graphs_with_a_threshold() -> None:
     from torch._inductor import config
 
-    from optsched.plugins.inductor_capture import capture
+    from optsched.plugins.inductor.capture import capture
 
     threshold = 600
     with config.patch(size_threshold_for_succ_based_strategy=threshold):

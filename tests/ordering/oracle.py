@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from optsched.graph import Graph
+from optsched.model.graph import Graph
 
 
 @dataclass

@@ -5,18 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from optsched.check import check_order
-from optsched.graph import Graph
-from optsched.ordering import ALL_RULES, anneal, solve_order
-from optsched.ordering import problem as problem_module
-from optsched.ordering.anneal import STRIDE, Annealer
+from optsched.check.plan import check_order
+from optsched.model.graph import Graph
+from optsched.ordering import ALL_RULES, solve_order
+from optsched.ordering import context as problem_module
+from optsched.ordering.context import OutOfTimeError, Problem
+from optsched.ordering.improve import anneal
+from optsched.ordering.improve.anneal import STRIDE, Annealer
 from optsched.ordering.kernels.walk import go_on, start_walk
-from optsched.ordering.model import build_net
-from optsched.ordering.problem import OutOfTimeError, Problem
-from optsched.result import Limits
-from optsched.warmup import wired_graph
-from tests.generators import PLANNABLE, random_graph, random_order
+from optsched.ordering.problem import build_net
+from optsched.runtime.limits import Limits
+from optsched.solver.warmup import wired_graph
 from tests.ordering.oracle import Oracle
+from tests.support.generators import PLANNABLE, random_graph, random_order
 
 
 def make_problem(graph: Graph) -> Problem:

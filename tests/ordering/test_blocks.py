@@ -10,16 +10,16 @@ import pytest
 
 from experiments.ordering_exactness.block_graphs import block_document
 from experiments.ordering_families.copies import branches, microbatches
-from optsched.arrays import IntArray, Rows, build_rows
 from optsched.formats.native import read_graph_document
-from optsched.graph import Graph
-from optsched.ordering import blocks as module
-from optsched.ordering.blocks import find_blocks
-from optsched.ordering.contract import contract
-from optsched.ordering.model import Net, build_net, make_net
-from optsched.ordering.problem import Problem
-from optsched.ordering.ways import pack_ways
-from tests.generators import random_order
+from optsched.model.arrays import IntArray, Rows, build_rows
+from optsched.model.graph import Graph
+from optsched.ordering.context import Problem
+from optsched.ordering.inplace import pack_ways
+from optsched.ordering.problem import Net, build_net, make_net
+from optsched.ordering.reduce import blocks as module
+from optsched.ordering.reduce.blocks import find_blocks
+from optsched.ordering.reduce.contraction import contract
+from tests.support.generators import random_order
 
 
 def block_graphs(count: int, most: int = 12) -> Iterator[Graph]:

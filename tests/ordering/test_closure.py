@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 
 from experiments.ordering_families.copies import microbatches
-from optsched.arrays import Rows, build_rows
-from optsched.builder import GraphBuilder
-from optsched.graph import Graph
-from optsched.liveness import Order, Timeline, peak_memory, timeline
-from optsched.ordering import closure, closure_bound, closure_witness
+from optsched.model.arrays import Rows, build_rows
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
+from optsched.model.liveness import Order, Timeline, peak_memory, timeline
+from optsched.ordering import closure_bound, closure_witness
+from optsched.ordering.bound import closure
 from optsched.ordering.kernels.cut import around, build_cut, least_given
-from optsched.ordering.model import build_net
-from tests.generators import PLANNABLE, random_graph, random_order
+from optsched.ordering.problem import build_net
 from tests.ordering.oracle import Oracle
 from tests.ordering.test_blocks import block_graphs
+from tests.support.generators import PLANNABLE, random_graph, random_order
 
 
 def some_graphs(count: int, seed: int, ops: int = 8, max_size: int = 16) -> list[Graph]:

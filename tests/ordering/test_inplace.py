@@ -8,23 +8,31 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from optsched.builder import GraphBuilder
-from optsched.check import check_order
-from optsched.graph import Graph
-from optsched.inplace import matched_bytes
-from optsched.ordering import ClosureBound, Rules, closure_bound, engine, solve_order
-from optsched.ordering import problem as problem_module
-from optsched.ordering.contract import contract
+from optsched.check.plan import check_order
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
+from optsched.model.inplace import matched_bytes
+from optsched.ordering import ClosureBound, Rules, closure_bound, solve_order
+from optsched.ordering import context as problem_module
+from optsched.ordering import rounds as engine
+from optsched.ordering.bound.precedences import Relations, related
+from optsched.ordering.bound.sets import set_bound
+from optsched.ordering.context import Problem
+from optsched.ordering.inplace import find_ways
 from optsched.ordering.kernels.cut import MOST_CASES, around, least_given
-from optsched.ordering.model import Net, build_net
-from optsched.ordering.problem import Problem
-from optsched.ordering.relations import Relations, related
-from optsched.ordering.sets import set_bound
-from optsched.ordering.ways import find_ways
-from optsched.result import Proof
-from tests.brute import inplace_pairs, least_peak, live_bytes, most_saved, orders, storage_of
-from tests.generators import PLANNABLE, random_graph, random_order
-from tests.test_inplace import more_candidates
+from optsched.ordering.problem import Net, build_net
+from optsched.ordering.reduce.contraction import contract
+from optsched.runtime.limits import Proof
+from tests.model.test_inplace import more_candidates
+from tests.support.brute import (
+    inplace_pairs,
+    least_peak,
+    live_bytes,
+    most_saved,
+    orders,
+    storage_of,
+)
+from tests.support.generators import PLANNABLE, random_graph, random_order
 
 NAMES = [field.name for field in fields(Rules)]
 BUSY = frozenset({"inputs", "inplace", "multi", "workspace"})
@@ -127,7 +135,8 @@ def test_closure_bound_of_an_op_is_the_least_over_all_downsets() -> None:
 
 
 def test_an_op_with_too_many_cases_still_has_a_valid_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    from optsched.ordering.kernels import cut, imply
+    from optsched.ordering.kernels import cut
+    from optsched.ordering.kernels import precedences as imply
 
     monkeypatch.setattr(cut, "MOST_CASES", 0)
     monkeypatch.setattr(imply, "MOST_CASES", 0)

@@ -6,19 +6,20 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from optsched.arrays import Rows, transpose
-from optsched.check import check_order
-from optsched.graph import Graph
-from optsched.ordering import Rules, engine, solve_order
-from optsched.ordering import problem as problem_module
-from optsched.ordering.cuts import topological
-from optsched.ordering.model import Net, build_net
-from optsched.ordering.nearby import Nearby, with_edges
-from optsched.ordering.problem import Problem
-from optsched.result import Event
-from tests.brute import least_peak, orders
-from tests.generators import PLANNABLE, random_graph, random_order
-from tests.test_inplace import more_candidates
+from optsched.check.plan import check_order
+from optsched.model.arrays import Rows, transpose
+from optsched.model.graph import Graph
+from optsched.ordering import Rules, solve_order
+from optsched.ordering import context as problem_module
+from optsched.ordering import rounds as engine
+from optsched.ordering.bound.nearby import Nearby, with_edges
+from optsched.ordering.context import Problem
+from optsched.ordering.problem import Net, build_net
+from optsched.ordering.reduce.cuts import topological
+from optsched.runtime.limits import Event
+from tests.model.test_inplace import more_candidates
+from tests.support.brute import least_peak, orders
+from tests.support.generators import PLANNABLE, random_graph, random_order
 
 
 def some_graphs(count: int, seed: int, most: int) -> Iterator[Graph]:

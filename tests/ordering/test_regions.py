@@ -10,15 +10,18 @@ import pytest
 
 from experiments.ordering_exactness.regions import compare, lead, nested, side_by_side
 from experiments.ordering_families.shapes import series_parallel
-from optsched.builder import GraphBuilder
-from optsched.check import check_order
-from optsched.ordering import closure_bound, engine, folding, regions, solve_order
-from optsched.ordering.folding import Folding
-from optsched.ordering.model import build_net
-from optsched.ordering.problem import Problem
-from optsched.ordering.regions import find_forks, reduce
+from optsched.check.plan import check_order
+from optsched.model.builder import GraphBuilder
+from optsched.ordering import closure_bound, solve_order
+from optsched.ordering import rounds as engine
+from optsched.ordering.context import Problem
+from optsched.ordering.problem import build_net
+from optsched.ordering.reduce import modules as folding
+from optsched.ordering.reduce import regions
+from optsched.ordering.reduce.modules import Folding
+from optsched.ordering.reduce.regions import find_forks, reduce
 from optsched.ordering.rules import Rules
-from optsched.result import Proof
+from optsched.runtime.limits import Proof
 from tests.ordering.oracle import Oracle
 
 

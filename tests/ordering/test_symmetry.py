@@ -8,24 +8,26 @@ import numpy as np
 import pytest
 
 from experiments.ordering_families.copies import branches, microbatches
-from optsched.arrays import Rows
-from optsched.check import check_order
-from optsched.graph import Buffer, Graph, Op
-from optsched.liveness import peak_memory
-from optsched.ordering import ALL_RULES, Rules, engine, interval, solve_order
-from optsched.ordering import problem as problem_module
-from optsched.ordering.contract import contract
-from optsched.ordering.cuts import topological
-from optsched.ordering.decide import UNKNOWN, Answer, search_all
-from optsched.ordering.interval import Interval
+from optsched.check.plan import check_order
+from optsched.model.arrays import Rows
+from optsched.model.graph import Buffer, Graph, Op
+from optsched.model.liveness import peak_memory
+from optsched.ordering import ALL_RULES, Rules, solve_order
+from optsched.ordering import context as problem_module
+from optsched.ordering import rounds as engine
+from optsched.ordering.context import Family, OutOfTimeError, Problem
 from optsched.ordering.kernels.orbit import HASH, mixed
-from optsched.ordering.model import build_net
-from optsched.ordering.problem import Family, OutOfTimeError, Problem
-from optsched.ordering.symmetry import line_up, make_keys, pick_line
-from optsched.result import Limits
-from tests.brute import least_peak
-from tests.generators import random_order
+from optsched.ordering.problem import build_net
+from optsched.ordering.reduce.contraction import contract
+from optsched.ordering.reduce.cuts import topological
+from optsched.ordering.reduce.symmetry import line_up, make_keys, pick_line
+from optsched.ordering.search import segment as interval
+from optsched.ordering.search.feasibility import UNKNOWN, Answer, search_all
+from optsched.ordering.search.segment import Interval
+from optsched.runtime.limits import Limits
 from tests.ordering.test_blocks import block_graphs
+from tests.support.brute import least_peak
+from tests.support.generators import random_order
 
 NAMES = [field.name for field in fields(Rules)]
 ENDLESS = 2**62

@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optsched.builder import GraphBuilder
-from optsched.graph import Graph
-from optsched.ordering import engine, solve_order
-from optsched.ordering.interval import Search
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
+from optsched.ordering import rounds as engine
+from optsched.ordering import solve_order
+from optsched.ordering.context import Problem
 from optsched.ordering.kernels import children, state
-from optsched.ordering.kernels.arena import MOVES, STATES
-from optsched.ordering.model import build_net
-from optsched.ordering.problem import Problem
-from tests.generators import random_graph, random_order
+from optsched.ordering.kernels.states import MOVES, STATES
+from optsched.ordering.problem import build_net
+from optsched.ordering.search.segment import Search
 from tests.ordering.oracle import Oracle
+from tests.support.generators import random_graph, random_order
 
 
 @pytest.mark.parametrize(("users", "looks"), [(0, 1 << 24), (2, 9), (1_000, 30)])

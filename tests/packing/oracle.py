@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from ortools.sat.python import cp_model
 
-from optsched.problem import PackingProblem
-from optsched.reserved import Region
+from optsched.model.packing_problem import PackingProblem
+from optsched.model.reserved import Region
 
 
 def least_slab(

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optsched.check import check_packing
-from optsched.jit import Kernel
+from optsched.check.plan import check_packing
 from optsched.packing import Rules
 from optsched.packing import beam as module
 from optsched.packing.beam import search_beam
+from optsched.packing.components import make_pieces
 from optsched.packing.engine import Engine
 from optsched.packing.kernels import branch
 from optsched.packing.kernels.beam_heap import BIRTH_COLUMNS, FREE, KEPT, SLOTS, Beam, keep
 from optsched.packing.kernels.search import LIMIT, SOLVED
-from optsched.packing.pieces import make_pieces
+from optsched.runtime.kernel import Kernel
 from tests.packing.instances import cut, random_problem
 
 

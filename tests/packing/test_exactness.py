@@ -7,13 +7,13 @@ from itertools import product
 import numpy as np
 import pytest
 
-from optsched.check import check_packing
+from optsched.check.plan import check_packing
+from optsched.model.packing_problem import PackingProblem
 from optsched.packing import Rules, solve_packing
-from optsched.problem import PackingProblem
-from optsched.result import Limits, Proof, StopReason
-from tests import brute
+from optsched.runtime.limits import Limits, Proof, StopReason
 from tests.packing.instances import cut, problem_of, random_problem
 from tests.packing.oracle import least_slab
+from tests.support import brute
 
 KINDS = ("", "a", "p", "g", "ap", "ag", "pg", "apg", "w", "aw", "pw", "apw")
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from optsched.packing import Rules
+from optsched.packing.components import make_pieces
 from optsched.packing.engine import Engine
-from optsched.packing.kernels.board import DEPTH, OFFSET, REST
 from optsched.packing.kernels.first_fit import first_fit, first_fit_windows
-from optsched.packing.pieces import make_pieces
+from optsched.packing.kernels.state import DEPTH, OFFSET, REST
 from tests.packing.instances import random_problem
 
 

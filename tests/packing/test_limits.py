@@ -8,16 +8,16 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from optsched.arrays import IntArray
-from optsched.check import check_packing
+from optsched.check.plan import check_packing
 from optsched.errors import GraphError
+from optsched.model.arrays import IntArray
+from optsched.model.packing_problem import PackingProblem
 from optsched.packing import PackingOutcome, Rules, engine, solve_packing
+from optsched.packing.components import make_pieces
 from optsched.packing.engine import Engine
 from optsched.packing.kernels.branch import FEWEST_THEN_TIGHT
 from optsched.packing.kernels.search import EXHAUSTED, LIMIT, SOLVED
-from optsched.packing.pieces import make_pieces
-from optsched.problem import PackingProblem
-from optsched.result import Event, Limits, Proof, StopReason
+from optsched.runtime.limits import Event, Limits, Proof, StopReason
 from tests.packing.instances import cut, problem_of, random_problem
 from tests.packing.oracle import least_slab
 

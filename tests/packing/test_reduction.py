@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from optsched.packing.heights import Heights
+from optsched.model.packing_problem import Gap
+from optsched.packing.cliques import cut_sections
+from optsched.packing.components import make_pieces
 from optsched.packing.orders import range_max
-from optsched.packing.pieces import make_pieces
 from optsched.packing.portfolio import luby
 from optsched.packing.rules import Rules
-from optsched.packing.sections import cut_sections
-from optsched.problem import Gap
+from optsched.packing.subset_sums import Heights
 from tests.packing.instances import problem_of
 
 

@@ -16,8 +16,8 @@ from optsched.errors import MissingDependencyError, OptschedError, UsageError
 
 torch = pytest.importorskip("torch", reason="captures need torch: pip install 'optsched[torch]'")
 
-from optsched.plugins import inductor_capture  # noqa: E402
-from optsched.plugins.inductor_capture import Built, CapturedGraph, capture, write  # noqa: E402
+from optsched.plugins.inductor import capture as inductor_capture  # noqa: E402
+from optsched.plugins.inductor.capture import Built, CapturedGraph, capture, write  # noqa: E402
 
 METHODS = ("baseline", "lpmf", "bfs", "dfs")
 

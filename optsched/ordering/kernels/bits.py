@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from optsched.arrays import IntArray
-from optsched.flow import Int
-from optsched.jit import inner
+from optsched.model.arrays import IntArray
+from optsched.ordering.kernels.max_flow import Int
+from optsched.runtime.kernel import inner
 
 WORD = 60
 

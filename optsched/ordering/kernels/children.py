@@ -6,11 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from optsched.arrays import IntArray
-from optsched.flow import Int
-from optsched.jit import inner
-from optsched.ordering.kernels.arena import MOVES, Arena, Moves
+from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.cut import best_selection
+from optsched.ordering.kernels.max_flow import Int
 from optsched.ordering.kernels.orbit import Keys
 from optsched.ordering.kernels.state import (
     LIVE,
@@ -24,7 +22,9 @@ from optsched.ordering.kernels.state import (
     saved,
     take_back,
 )
-from optsched.ordering.model import Net
+from optsched.ordering.kernels.states import MOVES, Arena, Moves
+from optsched.ordering.problem import Net
+from optsched.runtime.kernel import inner
 
 NEVER = 2**63 - 1
 

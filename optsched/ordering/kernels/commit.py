@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from optsched.jit import kernel
-from optsched.ordering.kernels.arena import Moves
 from optsched.ordering.kernels.state import State, place
-from optsched.ordering.model import Net
+from optsched.ordering.kernels.states import Moves
+from optsched.ordering.problem import Net
+from optsched.runtime.kernel import kernel
 
 
 @kernel

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from optsched.arrays import IntArray
-from optsched.flow import (
+from optsched.model.arrays import IntArray
+from optsched.ordering.kernels.max_flow import (
     UNBOUNDED,
     Arcs,
     Int,
@@ -28,8 +28,8 @@ from optsched.flow import (
     mark_side,
     max_flow,
 )
-from optsched.jit import inner, kernel
-from optsched.ordering.model import Net
+from optsched.ordering.problem import Net
+from optsched.runtime.kernel import inner, kernel
 
 Flags = npt.NDArray[np.bool_]
 

@@ -4,19 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from optsched.arrays import IntArray
-from optsched.flow import Int
-from optsched.jit import inner, kernel
-from optsched.ordering.kernels.arena import (
-    MOVES,
-    STATES,
-    Arena,
-    Moves,
-    find_state,
-    go_to,
-    pop,
-    push,
-)
+from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.children import (
     DUPLICATES,
     EXPANDED,
@@ -29,10 +17,22 @@ from optsched.ordering.kernels.children import (
     find_children,
     keep_best,
 )
-from optsched.ordering.kernels.foresee import FIRST_LOOK, WAIT, foresee
+from optsched.ordering.kernels.look_ahead import FIRST_LOOK, WAIT, foresee
+from optsched.ordering.kernels.max_flow import Int
 from optsched.ordering.kernels.orbit import Keys, add_moves, take_stock
 from optsched.ordering.kernels.state import State
-from optsched.ordering.model import Net
+from optsched.ordering.kernels.states import (
+    MOVES,
+    STATES,
+    Arena,
+    Moves,
+    find_state,
+    go_to,
+    pop,
+    push,
+)
+from optsched.ordering.problem import Net
+from optsched.runtime.kernel import inner, kernel
 
 REACHED, EXHAUSTED, FULL, PAUSED = 0, 1, 2, 3
 """How a search ended: at the goal or a commit; with no state left; with no room left; not yet."""

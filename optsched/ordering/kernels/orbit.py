@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from optsched.arrays import IntArray
-from optsched.flow import Int
-from optsched.jit import inner
-from optsched.ordering.kernels.arena import Moves
+from optsched.model.arrays import IntArray
+from optsched.ordering.kernels.max_flow import Int
 from optsched.ordering.kernels.state import State
+from optsched.ordering.kernels.states import Moves
+from optsched.runtime.kernel import inner
 
 HASH = (1 << 62) - 1
 HALF, HALF_BITS = (1 << 31) - 1, 31

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from optsched.arrays import IntArray, row_counts, row_lengths
-from optsched.flow import Int
-from optsched.jit import inner, kernel
+from optsched.model.arrays import IntArray, row_counts, row_lengths
 from optsched.ordering.kernels.cut import Flags
-from optsched.ordering.model import Net
+from optsched.ordering.kernels.max_flow import Int
+from optsched.ordering.problem import Net
+from optsched.runtime.kernel import inner, kernel
 
 READY, LIVE = 0, 1
 

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from optsched.arrays import IntArray
-from optsched.flow import Int
-from optsched.jit import inner, kernel
-from optsched.ordering.model import Net
+from optsched.model.arrays import IntArray
+from optsched.ordering.kernels.max_flow import Int
+from optsched.ordering.problem import Net
+from optsched.runtime.kernel import inner, kernel
 
 STAMP, OVER = 0, 1
 

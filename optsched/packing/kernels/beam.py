@@ -6,8 +6,7 @@ there. A buffer placed flat leaves the slack of its own sections; floors that ri
 
 from __future__ import annotations
 
-from optsched.arrays import IntArray
-from optsched.jit import kernel
+from optsched.model.arrays import IntArray
 from optsched.packing.kernels.beam_heap import (
     BUFFER,
     FREE,
@@ -20,8 +19,9 @@ from optsched.packing.kernels.beam_heap import (
     keep,
 )
 from optsched.packing.kernels.beam_state import place_in_state, show_state, skip_in_state
-from optsched.packing.kernels.board import COVER, ENTRY, Board
 from optsched.packing.kernels.branch import choose_section, may_start, must_start
+from optsched.packing.kernels.state import COVER, ENTRY, Board
+from optsched.runtime.kernel import kernel
 
 
 @kernel

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy.typing as npt
 from numpy import float64
 
-from optsched.arrays import IntArray
-from optsched.jit import inner
+from optsched.model.arrays import IntArray
+from optsched.runtime.kernel import inner
 
 FloatArray = npt.NDArray[float64]
 

@@ -11,10 +11,12 @@ moves back.
 
 from __future__ import annotations
 
-from optsched.arrays import IntArray
-from optsched.jit import inner, kernel
+from optsched.model.arrays import IntArray
 from optsched.packing.kernels.beam_heap import SHIFT, Beam
-from optsched.packing.kernels.board import (
+from optsched.packing.kernels.branch import floor_after_skip
+from optsched.packing.kernels.failures import HASH_BITS
+from optsched.packing.kernels.moves import start_board
+from optsched.packing.kernels.state import (
     CAP,
     COVER,
     ENTRY,
@@ -35,9 +37,7 @@ from optsched.packing.kernels.board import (
     covers,
     share_section,
 )
-from optsched.packing.kernels.branch import floor_after_skip
-from optsched.packing.kernels.failures import HASH_BITS
-from optsched.packing.kernels.moves import start_board
+from optsched.runtime.kernel import inner, kernel
 
 OVERFLOW = -1.0
 """Rating of a state that nothing can follow."""

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from optsched.arrays import IntArray
-from optsched.jit import inner
-from optsched.packing.kernels.board import (
+from optsched.model.arrays import IntArray
+from optsched.packing.kernels.moves import (
+    enqueue,
+    forget_queue,
+    note,
+    raise_least,
+    settle,
+)
+from optsched.packing.kernels.state import (
     CAP,
     COVER,
     FAR,
@@ -29,13 +35,7 @@ from optsched.packing.kernels.board import (
     covers,
     share_section,
 )
-from optsched.packing.kernels.moves import (
-    enqueue,
-    forget_queue,
-    note,
-    raise_least,
-    settle,
-)
+from optsched.runtime.kernel import inner
 
 # How to choose the section among those of niches, least score first.
 FEWEST, FEWEST_THEN_TIGHT, LOWEST, TIGHTEST = 0, 1, 2, 3

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from optsched.arrays import IntArray
-from optsched.jit import inner
-from optsched.packing.kernels.board import FLOOR, PLACED, REST, Board
+from optsched.model.arrays import IntArray
+from optsched.packing.kernels.state import FLOOR, PLACED, REST, Board
+from optsched.runtime.kernel import inner
 
 WAYS = 4
 """Entries per place of the table."""

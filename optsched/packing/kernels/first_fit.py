@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from optsched.arrays import IntArray
-from optsched.jit import inner, kernel
-from optsched.packing.kernels.board import ALIGNMENT, FIRST, LAST, LATEST, OFFSET, RELEASE, SIZE
+from optsched.model.arrays import IntArray
+from optsched.packing.kernels.state import ALIGNMENT, FIRST, LAST, LATEST, OFFSET, RELEASE, SIZE
+from optsched.runtime.kernel import inner, kernel
 
 
 @kernel

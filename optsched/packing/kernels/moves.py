@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from optsched.jit import inner
-from optsched.packing.kernels.board import (
+from optsched.packing.kernels.state import (
     AFTER,
     BEFORE,
     CAP,
@@ -36,6 +35,7 @@ from optsched.packing.kernels.board import (
     covers,
     share_section,
 )
+from optsched.runtime.kernel import inner
 
 
 @inner

@@ -9,22 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from optsched.arrays import IntArray
-from optsched.jit import kernel
-from optsched.packing.kernels.board import (
-    CAP,
-    DEPTH,
-    ENTRY,
-    FLOOR,
-    NODES,
-    RANK,
-    REFUTED,
-    REST,
-    SPLITS,
-    STACKED,
-    TRAILED,
-    Board,
-)
+from optsched.model.arrays import IntArray
 from optsched.packing.kernels.branch import (
     choose_section,
     floor_after_skip,
@@ -39,6 +24,21 @@ from optsched.packing.kernels.moves import (
     start_board,
     undo,
 )
+from optsched.packing.kernels.state import (
+    CAP,
+    DEPTH,
+    ENTRY,
+    FLOOR,
+    NODES,
+    RANK,
+    REFUTED,
+    REST,
+    SPLITS,
+    STACKED,
+    TRAILED,
+    Board,
+)
+from optsched.runtime.kernel import kernel
 
 EXHAUSTED, SOLVED, LIMIT = 0, 1, 2
 

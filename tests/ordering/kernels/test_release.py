@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from optsched.graph import Graph
+from optsched.model.graph import Graph
+from optsched.ordering.bound.precedences import related
 from optsched.ordering.kernels.bits import pack, unpack
-from optsched.ordering.kernels.desk import Desk, lay_out, make_desk
-from optsched.ordering.kernels.release import (
+from optsched.ordering.problem import build_net
+from optsched.ordering.tree.kernels.release import (
     begin_with,
     close_without,
     drain_all,
@@ -22,10 +23,9 @@ from optsched.ordering.kernels.release import (
     take_up,
     undo,
 )
-from optsched.ordering.model import build_net
-from optsched.ordering.relations import related
-from tests.generators import PLANNABLE, random_graph
+from optsched.ordering.tree.kernels.workspace import Desk, lay_out, make_desk
 from tests.ordering.oracle import Oracle
+from tests.support.generators import PLANNABLE, random_graph
 
 MUCH = 2**50
 

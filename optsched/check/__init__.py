@@ -1,0 +1,1 @@
+"""The independent checker of plans, packings and certificates, in plain integers."""

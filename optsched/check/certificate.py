@@ -1,0 +1,221 @@
+"""The independent checker of certificates: plain integers, no solver, no flat arrays.
+
+A certificate refutes the budget `bound - 1`. Its steps are checked in order; see the methods, and
+:mod:`optsched.check.network` for the notation. A precedence may be supposed: what follows rests on
+it, until a step refutes the budget. Then it is taken back with all that rested on it, and as of two
+ops one runs first, the contrary precedence holds. So a proof by cases is a list, however deep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TypeAlias
+
+from optsched.check.blocks import Family, check_blocks
+from optsched.check.inplace import heaviest
+from optsched.check.network import Network, reach
+from optsched.check.region import check_region
+from optsched.check.states import check_states
+from optsched.check.steps import (
+    BlocksStep,
+    Cases,
+    Certificate,
+    End,
+    EndStep,
+    Forced,
+    OpStep,
+    OrderStep,
+    RegionStep,
+    SetStep,
+    StatesStep,
+    Step,
+    SupposeStep,
+)
+from optsched.errors import PlanError
+from optsched.model.graph import Graph
+
+Pairs: TypeAlias = Sequence[tuple[int, int]]
+"""Outputs of an op and roots of inputs that it may write them into."""
+
+
+def check_certificate(graph: Graph, certificate: Certificate) -> str:
+    """Return the rung of a certificate that holds: L2 for bounds, L3 for a search.
+
+    Parameters
+    ----------
+    graph
+        The graph it speaks of.
+    certificate
+        The certificate.
+
+    Raises
+    ------
+    PlanError
+        On the first step that does not hold.
+    """
+    if certificate.graph != graph.name:
+        raise PlanError(f"certificate is of graph {certificate.graph!r}, this is {graph.name!r}")
+    checker = _Checker(graph, certificate.bound - 1)
+    for number, step in enumerate(certificate.steps):
+        try:
+            checker.check(step)
+        except PlanError as error:
+            raise PlanError(f"step {number}: {error}") from None
+    if not checker.refuted:
+        raise PlanError("certificate has no step that refutes its budget")
+    kinds = StatesStep | SupposeStep | RegionStep
+    searched = any(isinstance(step, kinds) for step in certificate.steps)
+    return "L3" if searched else "L2"
+
+
+class _Checker:
+    """The network of a graph and what is known of the orders within a budget."""
+
+    def __init__(self, graph: Graph, budget: int) -> None:
+        self.graph, self.network, self.budget = graph, Network(graph), budget
+        self.refuted = False
+        self.families: list[Family] = []
+        self.supposed: list[tuple[int, int]] = []
+        self.resting: list[list[tuple[int, int]]] = [[]]
+        """Precedences that rest on each of those supposed, itself included; first on none."""
+
+    def check(self, step: Step) -> None:
+        """Check a step, whatever its kind."""
+        if self.refuted:
+            raise PlanError("the budget was refuted before this step")
+        match step:
+            case OrderStep():
+                self.check_order(step)
+                self.add(step.first, step.second)
+                return
+            case SupposeStep():
+                if step.first == step.second:
+                    raise PlanError("a precedence has two ops")
+                self.supposed.append((step.first, step.second))
+                self.resting.append([])
+                self.add(step.first, step.second)
+                return
+            case BlocksStep():
+                self.check_blocks(step)
+                return
+            case RegionStep():
+                self.check_region(step)
+                return
+            case EndStep():
+                value = self.network.initial if step.at is End.START else self.network.kept
+                if value <= self.budget:
+                    raise PlanError(f"only {value} bytes are live at the {step.at}")
+            case OpStep():
+                self.check_op(step.op, {step.op}, {step.op}, step.flow)
+            case SetStep():
+                self.check_set(step)
+            case StatesStep():
+                rows, families = step.states, self.families
+                check_states(
+                    self.network, self.budget, rows, backward=step.backward, families=families
+                )
+        self.refute()
+
+    def add(self, first: int, second: int) -> None:
+        """Add a precedence that rests on what is supposed; it may tell blocks apart."""
+        self.families = []
+        if self.network.add(first, second):
+            self.resting[-1].append((first, second))
+
+    def check_blocks(self, step: BlocksStep) -> None:
+        """Blocks are identical as far as all that is known says.
+
+        What is in line tells no blocks of other families apart: no op is in two of them.
+        """
+        if any(v in self.network.parts for row in step.rows for v in row):
+            raise PlanError("blocks: an op is in a region")
+        taken = {v for rows, _ in self.families for row in rows for v in row}
+        if any(not taken.isdisjoint(row) for row in step.rows):
+            raise PlanError("blocks: an op is in another family already")
+        check_blocks(self.network, step.rows, step.line)
+        families = [*self.families, (step.rows, step.line)]
+        if step.line is not None:
+            ops = [row[step.line] for row in step.rows]
+            for first, second in pairwise(ops):
+                self.add(first, second)
+        self.families = families
+
+    def check_region(self, step: RegionStep) -> None:
+        """A region runs as a chain from now on, whatever rests on what."""
+        if self.supposed or self.families:
+            raise PlanError("region: comes before blocks and what is supposed")
+        check_region(self.network, step.parts)
+        self.network.join(step.parts)
+
+    def refute(self) -> None:
+        """Nothing is within the budget: nothing at all, or nothing with what was supposed last."""
+        if not self.supposed:
+            self.refuted = True
+            return
+        for first, second in self.resting.pop():
+            self.network.remove(first, second)
+        first, second = self.supposed.pop()
+        self.add(second, first)
+
+    def check_order(self, step: OrderStep) -> None:
+        """Were `second` to run before `first`, one of the two would not fit."""
+        first, second = step.first, step.second
+        if first == second or step.at not in (first, second):
+            raise PlanError("a precedence has two ops, and its flow is at one of them")
+        if step.at == second:
+            self.check_op(second, {second}, {first, second}, step.flow)
+        else:
+            self.check_op(first, {first, second}, {first}, step.flow)
+
+    def check_set(self, step: SetStep) -> None:
+        """When one op of a set runs last, all others have ended; when first, none has begun."""
+        ops, flows = set(step.ops), dict(step.flows)
+        if not ops or len(flows) != len(step.flows) or not ops.issuperset(flows):
+            raise PlanError("a set needs ops, and at most one flow for each of them")
+        for v in ops:
+            done, later = (ops, {v}) if step.last else ({v}, ops)
+            if v in flows:
+                self.check_op(v, done, later, flows[v])
+            else:
+                toward = self.network.behind if step.last else self.network.before
+                if reach(toward, [v]).isdisjoint(ops - {v}):
+                    name = self.graph.ops[v].name
+                    raise PlanError(f"op {name!r} of the set has no flow")
+
+    def check_op(self, v: int, done: set[int], later: set[int], forced: Forced) -> None:
+        """Check that `v` can not run when the others of `done` have, and of `later` have not."""
+        later = reach(self.network.behind, later)
+        pairs = [
+            p
+            for p in self.network.pairs.get(v, ())
+            if later.isdisjoint(self.network.holders[p[1]] - {v})
+        ]
+        self.check_case(v, done, later, forced, pairs)
+
+    def check_case(
+        self, v: int, done: set[int], later: set[int], forced: Forced, pairs: Pairs
+    ) -> None:
+        """Check the same where `v` can write into no inputs but those of `pairs`.
+
+        Either all other holders of an input have ended too, or it is not among these.
+        """
+        if isinstance(forced, Cases):
+            held = [pair for pair in pairs if pair[1] != forced.input]
+            if len(held) == len(pairs):
+                names = self.network.op_name(v), self.network.buffer_name(forced.input)
+                text = "op {} can not write into buffer {}".format(*names)
+                raise PlanError(f"a case has no sense: {text}")
+            others = self.network.holders[forced.input] - {v}
+            self.check_case(v, done | others, later, forced.free, pairs)
+            self.check_case(v, done, later, forced.held, held)
+            return
+        ended = reach(self.network.before, done) - {v}
+        value = (
+            self.network.born[v]
+            + self.network.least_live(ended, later, forced)
+            - heaviest(self.graph, pairs)
+        )
+        if value <= self.budget:
+            name = self.graph.ops[v].name
+            raise PlanError(f"op {name!r} is shown to need {value} bytes, not {self.budget + 1}")

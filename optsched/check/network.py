@@ -1,0 +1,156 @@
+"""A graph as the checker of certificates reads it: ops, holders of buffers, known precedences.
+
+Notation. A *state* is a set of ops that contains the predecessors of its members; `M(D)` are the
+bytes live after exactly the ops of state `D` have ended: what was born before the first op or at an
+op of `D`, less each buffer all of whose *holders* (ops that read, use or write it or a view of it)
+are in `D`. While op `v` runs from state `D`, `M(D)` and what is born at `v` are live, in-place less
+the most bytes that `v` can write into inputs whose other holders are all in `D`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import pairwise
+
+from optsched.check.inplace import sharable_pairs
+from optsched.check.steps import Flow
+from optsched.errors import PlanError
+from optsched.model.graph import Graph
+
+
+class Network:
+    """A graph, and what is known of its orders within a budget.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        n = len(graph.ops)
+        self.graph = graph
+        self.before = [set(row) for row in graph.predecessors]
+        self.behind: list[set[int]] = [set() for _ in range(n)]
+        for v, row in enumerate(self.before):
+            for u in row:
+                self.behind[u].add(v)
+        self.born = [0] * n
+        self.initial = self.kept = 0
+        holders: dict[int, set[int]] = {}
+        for v, op in enumerate(graph.ops):
+            for b in (*op.reads, *op.uses, *op.writes):
+                holders.setdefault(graph.roots[b], set()).add(v)
+        self.holders: dict[int, set[int]] = {}
+        self.makers: dict[int, int] = {}
+        for b, buffer in enumerate(graph.buffers):
+            if graph.roots[b] != b or buffer.external or not buffer.size:
+                continue
+            maker = graph.producers[b] if buffer.birth is None else buffer.birth
+            if maker is not None:
+                self.born[maker] += buffer.size
+            elif graph.is_kept(b) or b in holders:
+                self.initial += buffer.size
+            if graph.is_kept(b):
+                self.kept += buffer.size
+            elif b in holders:
+                self.holders[b] = holders[b]
+                if maker in holders[b]:
+                    self.makers[b] = maker
+        self.pairs = sharable_pairs(graph)
+        self.parts: dict[int, tuple[int, ...]] = {}
+        """Ops that run one right after the other, by each of them."""
+
+    @cached_property
+    def held(self) -> list[list[int]]:
+        """The buffers that each op holds."""
+        held: list[list[int]] = [[] for _ in self.born]
+        for b, row in self.holders.items():
+            for v in row:
+                held[v].append(b)
+        return held
+
+    def add(self, first: int, second: int) -> bool:
+        """Add a precedence; whether it was not known before."""
+        if first in self.before[second]:
+            return False
+        self.before[second].add(first)
+        self.behind[first].add(second)
+        return True
+
+    def remove(self, first: int, second: int) -> None:
+        """Take back a precedence that was added."""
+        self.before[second].remove(first)
+        self.behind[first].remove(second)
+
+    def join(self, parts: Sequence[Sequence[int]]) -> None:
+        """Let ops run as a chain of parts, each at one go."""
+        for part in parts:
+            self.parts.update(dict.fromkeys(part, tuple(part)))
+        for first, second in pairwise(v for part in parts for v in part):
+            self.add(first, second)
+
+    def least_live(self, ended: set[int], later: set[int], flow: Flow) -> int:
+        """Bytes that `M(D)` never goes below, if `D` holds all of `ended` and none of `later`.
+
+        Of the buffers without a holder in `later` let `x(b)` bytes flow out of `b` to its holders,
+        on to their predecessors, and be absorbed: `b` sends out at most its size, an op outside
+        `ended` absorbs at most what is born at it, one of `ended` nothing, and none absorbs less
+        than 0. What `D` frees has its holders in `D`, and so all that their flow reaches: what is
+        born at the ops of `D` beyond `ended` is at least what flows out of the buffers that `D`
+        frees. Hence freeing them is paid for, and not freeing the others saves at least as much:
+
+            M(D) >= initial + born at `ended` - sizes of all such buffers + sum of x
+
+        A flow need not say what buffers send to the op that makes them: as much as they have left
+        and it can absorb.
+        """
+        free = {b for b, holders in self.holders.items() if holders.isdisjoint(later)}
+        sizes = {b: self.graph.buffers[b].size for b in free}
+        left, absorbed = dict(sizes), dict.fromkeys(ended, 0)
+        for b, u, amount in flow.releases:
+            if b not in free or u not in self.holders[b] or amount <= 0:
+                text = f"{self.buffer_name(b)} can send no bytes to {self.op_name(u)}"
+                raise PlanError(f"flow: buffer {text}")
+            left[b] -= amount
+            absorbed[u] = absorbed.get(u, 0) + amount
+        for u, w, amount in flow.passes:
+            if not 0 <= u < len(self.before) or w not in self.before[u] or amount <= 0:
+                text = f"{self.op_name(u)} can pass no bytes on to {self.op_name(w)}"
+                raise PlanError(f"flow: op {text}")
+            absorbed[u] = absorbed.get(u, 0) - amount
+            absorbed[w] = absorbed.get(w, 0) + amount
+        for b, u in self.makers.items():
+            if b in free and u not in ended:
+                unsaid = max(0, min(left[b], self.born[u] - absorbed.get(u, 0)))
+                left[b] -= unsaid
+                absorbed[u] = absorbed.get(u, 0) + unsaid
+        for b, rest in left.items():
+            if rest < 0:
+                name = self.buffer_name(b)
+                raise PlanError(f"flow: buffer {name} sends {sizes[b] - rest} bytes, has fewer")
+        for u, amount in absorbed.items():
+            if not 0 <= amount <= (0 if u in ended else self.born[u]):
+                raise PlanError(f"flow: op {self.op_name(u)} can not absorb {amount} bytes")
+        return self.initial + sum(self.born[u] for u in ended) - sum(left.values())
+
+    def op_name(self, v: int) -> str:
+        """What messages call an op, whether it is one or not."""
+        return repr(self.graph.ops[v].name) if 0 <= v < len(self.graph.ops) else str(v)
+
+    def buffer_name(self, b: int) -> str:
+        """What messages call a buffer, whether it is one or not."""
+        return repr(self.graph.buffers[b].name) if 0 <= b < len(self.graph.buffers) else str(b)
+
+
+def reach(neighbours: Sequence[Iterable[int]], start: Iterable[int]) -> set[int]:
+    """Return the start and all that is reached from it."""
+    found = set(start)
+    stack = list(found)
+    while stack:
+        for w in neighbours[stack.pop()]:
+            if w not in found:
+                found.add(w)
+                stack.append(w)
+    return found

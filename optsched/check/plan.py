@@ -1,0 +1,239 @@
+"""The independent checker: replays a plan step by step in plain integers.
+
+It reads the graph's ops and buffers and nothing that a solver or the flat arrays computed, so an
+error there can not hide here. Short enough to be read in one sitting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from optsched.check.inplace import bytes_spared, shared_spans
+from optsched.check.overlap import Rectangle, check_overlap
+from optsched.errors import PlanError
+from optsched.model.graph import Graph
+from optsched.model.packing_problem import PackingProblem
+from optsched.model.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What the replay measured, in bytes.
+
+    Parameters
+    ----------
+    peak
+        Most live bytes of a step, of all pools together.
+    slabs
+        The slab of each pool that a buffer with an offset lies in.
+    """
+
+    peak: int
+    slabs: dict[str, int]
+
+    @property
+    def slab(self) -> int:
+        """Bytes of all slabs together."""
+        return sum(self.slabs.values())
+
+
+def check_plan(
+    graph: Graph,
+    plan: Plan,
+    *,
+    peak: int | None = None,
+    slab: int | None = None,
+    slabs: Mapping[str, int] | None = None,
+    capacities: Mapping[str, int] | None = None,
+) -> Checked:
+    """Replay a plan and return its true peak and slabs (rung L0).
+
+    Parameters
+    ----------
+    graph, plan
+        What was planned.
+    peak, slab, slabs
+        Bytes that the plan claims; compared if given. `slab` is of all pools together.
+    capacities
+        Bytes that the slabs of some pools may have.
+
+    Raises
+    ------
+    PlanError
+        On the first broken rule, naming op, buffer and bytes.
+    """
+    graph = plan.placed(graph)
+    step = _check_order(graph, plan.order)
+    spans = _live_spans(graph, step)
+    found = Checked(_replay(graph, step, spans), _check_offsets(graph, plan.offsets, step, spans))
+    claims = [("peak", peak, found.peak), ("slab", slab, found.slab)]
+    for pool, claim in (slabs or {}).items():
+        claims.append((f"slab in pool {pool!r}", claim, found.slabs.get(pool, 0)))
+    for what, claimed, bytes_ in claims:
+        if claimed is not None and claimed != bytes_:
+            raise PlanError(f"plan claims a {what} of {claimed} bytes, the replay gives {bytes_}")
+    for pool, capacity in (capacities or {}).items():
+        if found.slabs.get(pool, 0) > capacity:
+            raise PlanError(
+                f"slab of {found.slabs[pool]} bytes in pool {pool!r} exceeds its {capacity}"
+            )
+    return found
+
+
+def check_order(graph: Graph, order: Sequence[int]) -> int:
+    """Replay an order alone and return its peak memory."""
+    step = _check_order(graph, order)
+    return _replay(graph, step, _live_spans(graph, step))
+
+
+def _check_order(graph: Graph, order: Sequence[int]) -> list[int]:
+    step: list[int | None] = [None] * len(graph.ops)
+    for position, v in enumerate(order):
+        if not 0 <= v < len(graph.ops):
+            raise PlanError(f"step {position}: there is no op number {v}")
+        if step[v] is not None:
+            raise PlanError(f"op {graph.ops[v].name!r} runs twice, at steps {step[v]}, {position}")
+        for u in graph.predecessors[v]:
+            if step[u] is None:
+                raise PlanError(
+                    f"op {graph.ops[v].name!r} (step {position}) runs before "
+                    f"{graph.ops[u].name!r}, which it needs"
+                )
+        step[v] = position
+    steps = [s for s in step if s is not None]
+    if len(steps) != len(graph.ops):
+        missing = graph.ops[step.index(None)].name
+        raise PlanError(f"op {missing!r} is not in the order")
+    return steps
+
+
+def _live_spans(graph: Graph, step: list[int]) -> dict[int, tuple[int, int]]:
+    """Half-open live range of every root that counts and is live at some step."""
+    horizon = max(1, len(graph.ops))
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for b, buffer in enumerate(graph.buffers):
+        if buffer.alias_of is None:
+            maker = graph.producers[b] if buffer.birth is None else buffer.birth
+            first[b] = 0 if maker is None else step[maker]
+    for v, op in enumerate(graph.ops):
+        for b in (*op.reads, *op.uses, *op.writes):
+            root = graph.roots[b]
+            last[root] = max(last.get(root, -1), step[v])
+    spans = {}
+    for root, start in first.items():
+        end = horizon if graph.is_kept(root) else last.get(root, -1) + 1
+        if end > start and not graph.buffers[root].external:
+            spans[root] = (start, end)
+    return spans
+
+
+def _replay(graph: Graph, step: list[int], spans: dict[int, tuple[int, int]]) -> int:
+    """Largest number of live bytes over the steps, each less what its op writes in place."""
+    change = [0] * (max(1, len(graph.ops)) + 1)
+    for b, (start, end) in spans.items():
+        change[start] += graph.buffers[b].size
+        change[end] -= graph.buffers[b].size
+    spared = bytes_spared(graph, step, spans)
+    live = peak = 0
+    for at, delta in enumerate(change):
+        live += delta
+        peak = max(peak, live - spared.get(at, 0))
+    return peak
+
+
+def _check_offsets(
+    graph: Graph,
+    offsets: Sequence[int | None],
+    step: list[int],
+    spans: dict[int, tuple[int, int]],
+) -> dict[str, int]:
+    """Check the offsets, each in its own pool, and return the slabs."""
+    if len(offsets) != len(graph.buffers):
+        raise PlanError(f"plan has {len(offsets)} offsets, the graph {len(graph.buffers)} buffers")
+    pools: dict[str, list[Rectangle]] = {}
+    slabs: dict[str, int] = {}
+    own, roots = shared_spans(graph, offsets, step, spans), graph.roots
+    for b, buffer in enumerate(graph.buffers):
+        offset, root = offsets[b], roots[b]
+        if root != b:
+            if offset != offsets[root]:
+                raise PlanError(
+                    f"buffer {buffer.name!r} at {offset} is a view of "
+                    f"{graph.buffers[root].name!r} at {offsets[root]}"
+                )
+            continue
+        if buffer.external and offset is not None:
+            raise PlanError(f"buffer {buffer.name!r} lies outside the slab but has offset {offset}")
+        if offset is None:
+            if b in spans and buffer.size:
+                raise PlanError(f"buffer {buffer.name!r} of {buffer.size} bytes has no offset")
+            continue
+        _check_place(buffer.name, offset, buffer.alignment, buffer.pin)
+        slabs[buffer.pool] = max(slabs.get(buffer.pool, 0), offset + buffer.size)
+        if b in spans and own[b][0] < own[b][1]:
+            start, end = own[b]
+            row = (start, end, offset, offset + buffer.size, buffer.name)
+            pools.setdefault(buffer.pool, []).append(row)
+    for rows in pools.values():
+        check_overlap(rows)
+    return slabs
+
+
+def _check_place(name: str, offset: int, alignment: int, pin: int | None) -> None:
+    if offset < 0:
+        raise PlanError(f"buffer {name!r} has the negative offset {offset}")
+    if offset % alignment:
+        raise PlanError(f"buffer {name!r} at {offset} is not aligned to {alignment}")
+    if pin is not None and offset != pin:
+        raise PlanError(f"buffer {name!r} at {offset} is pinned to {pin}")
+
+
+def check_packing(
+    problem: PackingProblem,
+    offsets: Sequence[int],
+    *,
+    slab: int | None = None,
+    capacity: int | None = None,
+) -> int:
+    """Check the offsets of a packing problem and return its slab size.
+
+    Raises
+    ------
+    PlanError
+        On an overlap, a missed alignment or pin, a wrong or too large slab.
+    """
+    if len(offsets) != len(problem):
+        raise PlanError(f"{len(offsets)} offsets for {len(problem)} buffers")
+    place = [int(x) for x in offsets]
+    found = 0
+    for i, name in enumerate(problem.names):
+        pin = int(problem.pin[i])
+        _check_place(
+            name,
+            place[i],
+            int(problem.alignment[i]),
+            None if pin < 0 else pin,
+        )
+        if problem.end[i] > problem.start[i]:
+            found = max(found, place[i] + int(problem.size[i]))
+    parts = problem.parts
+    check_overlap(
+        [
+            (
+                int(parts.start[j]),
+                int(parts.end[j]),
+                place[i] + int(parts.low[j]),
+                place[i] + int(parts.high[j]),
+                problem.names[i],
+            )
+            for j, i in enumerate(parts.owner.tolist())
+            if parts.high[j] > parts.low[j] and parts.end[j] > parts.start[j]
+        ]
+    )
+    if slab is not None and slab != found:
+        raise PlanError(f"packing claims a slab of {slab} bytes, its offsets give {found}")
+    if capacity is not None and found > capacity:
+        raise PlanError(f"slab of {found} bytes exceeds the capacity of {capacity}")
+    return found

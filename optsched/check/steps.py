@@ -1,0 +1,196 @@
+"""Certificates as data: why no order of a graph has a smaller peak, in steps to be checked.
+
+A certificate refutes the budget `bound - 1`. Its steps may add precedences that every order within
+that budget keeps, or suppose some; the last step says why no order is left. Flows are over ops and
+buffers alone, so that checking one is adding up: :mod:`optsched.check.certificate` says what each
+step must hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Bytes that are live at some op, whatever has run: freeing a buffer costs what must run first.
+
+    What a buffer sends to the op that makes it need not be said, if that is as much as it can be.
+
+    Parameters
+    ----------
+    releases
+        `(buffer, op, bytes)`: from a buffer to an op that holds it.
+    passes
+        `(op, predecessor, bytes)`: on to an op that must run before.
+    """
+
+    releases: tuple[tuple[int, int, int], ...] = ()
+    passes: tuple[tuple[int, int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """In an in-place graph: bytes that are live at an op whether or not it may overwrite an input.
+
+    Parameters
+    ----------
+    input
+        Id of the input's root.
+    free
+        Where its other users have ended.
+    held
+        Where some has not: the op writes no output into it.
+    """
+
+    input: int
+    free: Flow | Cases
+    held: Flow | Cases
+
+
+Forced: TypeAlias = Flow | Cases
+"""Why an op does not fit. What it may write into inputs that no case has ruled out is given it."""
+
+
+class End(StrEnum):
+    """Which end of every order."""
+
+    START = "start"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class EndStep:
+    """Refuting step: the inputs before the first op, or all that is kept, are too many bytes."""
+
+    at: End
+
+
+@dataclass(frozen=True, slots=True)
+class OpStep:
+    """Refuting step: op `op` can not run within the budget."""
+
+    op: int
+    flow: Forced
+
+
+@dataclass(frozen=True, slots=True)
+class SetStep:
+    """Refuting step: no op of a set can be the last (or first) of them to run, yet one must be.
+
+    Parameters
+    ----------
+    last
+        Whether the last one is meant; else the first.
+    ops
+        The set.
+    flows
+        `(op, flow)` for each op of it that precedences allow there.
+    """
+
+    last: bool
+    ops: tuple[int, ...]
+    flows: tuple[tuple[int, Forced], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OrderStep:
+    """Op `first` runs before `second` within the budget, else op `at` of the two can not run."""
+
+    first: int
+    second: int
+    at: int
+    flow: Forced
+
+
+@dataclass(frozen=True, slots=True)
+class StatesStep:
+    """Refuting step: all states that orders within the budget reach; they do not get to the end.
+
+    Parameters
+    ----------
+    backward
+        Orders are followed from their end; the states are then those from which the end is reached.
+    states
+        `(parent, op)` for each state but the first, `parent` being the number of an earlier one:
+        the state after that op, and after all ops then that the closure rule runs at once. State 0
+        is where orders begin (end, if backward), closed likewise.
+    """
+
+    backward: bool
+    states: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SupposeStep:
+    """Op `first` is supposed to run before `second`, until a step refutes the budget with that.
+
+    From there on `second` runs before `first`. Suppositions may be made within each other; the step
+    that refutes ends the one that was made last.
+    """
+
+    first: int
+    second: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlocksStep:
+    """Blocks of ops are identical: any two may change places, op by op, and nothing is different.
+
+    Until another precedence is known or supposed, states that differ by that count as one; the
+    precedences of `line` are none of these.
+
+    Parameters
+    ----------
+    rows
+        The blocks; ops that change places are at the same place of each.
+    line
+        A place: the ops there run in the order of the blocks, which costs nothing. States then
+        count as one only if the blocks that change places have run theirs (have it taken back, if
+        followed backward). None if there are no such precedences.
+    """
+
+    rows: tuple[tuple[int, ...], ...]
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RegionStep:
+    """Ops run as a chain of parts, each at one go, which costs nothing whatever runs beside them.
+
+    Comes before anything is supposed, and before blocks. What it says is in
+    :mod:`optsched.check.region`.
+
+    Parameters
+    ----------
+    parts
+        The ops of each part, as they run.
+    """
+
+    parts: tuple[tuple[int, ...], ...]
+
+
+Step: TypeAlias = (
+    EndStep | OpStep | SetStep | OrderStep | StatesStep | SupposeStep | BlocksStep | RegionStep
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A lower bound on the peak of every order, and why it holds.
+
+    Parameters
+    ----------
+    graph
+        Name of the graph.
+    bound
+        Bytes.
+    steps
+        In the order in which they are to be checked.
+    """
+
+    graph: str
+    bound: int
+    steps: tuple[Step, ...]

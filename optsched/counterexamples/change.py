@@ -1,0 +1,170 @@
+"""Small random changes of a wiring or of live ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+from optsched.counterexamples.enumerate import Rows
+from optsched.counterexamples.wiring import Wiring
+
+MOST_MOVES = 3
+"""Moves that one change makes at most."""
+
+
+class _Draft:
+    """A wiring that can be changed."""
+
+    def __init__(self, wiring: Wiring, most_ops: int, largest: int) -> None:
+        self.size, self.before = list(wiring.size), list(wiring.before)
+        self.kept = wiring.kept
+        self.most_ops, self.largest = most_ops, largest
+
+    def resize(self, rng: Random) -> None:
+        v = rng.randrange(len(self.size))
+        self.size[v] = _other_size(self.size, v, self.largest, rng)
+
+    def toggle_edge(self, rng: Random) -> None:
+        if len(self.size) > 1:
+            v = rng.randrange(1, len(self.size))
+            self.before[v] ^= 1 << rng.randrange(v)
+
+    def toggle_output(self, rng: Random) -> None:
+        self.kept ^= 1 << rng.randrange(len(self.size))
+
+    def move(self, rng: Random) -> None:
+        """List an op elsewhere; edges that would point back are dropped."""
+        n = len(self.size)
+        v, at = rng.randrange(n), rng.randrange(n)
+        size, mask, kept = self.size[v], self.before[v], self.kept >> v & 1
+        readers = [w for w in range(v + 1, n) if self.before[w] >> v & 1]
+        self.remove(v)
+        mask = _without(mask, v)
+        self.insert(at, size, mask & (1 << at) - 1)
+        self.kept |= kept << at
+        for w in readers:
+            if w - 1 >= at:
+                self.before[w] |= 1 << at
+
+    def grow(self, rng: Random) -> None:
+        """Add an op: a copy of one, with the same readers or read by one op alone, or a new one."""
+        n = len(self.size)
+        if n >= self.most_ops:
+            return
+        v = rng.randrange(n)
+        at = rng.randrange(v + 1, n + 1)
+        how = rng.randrange(3)
+        if how == 0:
+            self.insert(at, self.size[v], self.before[v])
+            readers = [w for w in range(at + 1, n + 1) if self.before[w] >> v & 1]
+        else:
+            self.insert(at, self.size[v], 1 << v if how == 1 else 0)
+            readers = [rng.randrange(at + 1, n + 1)] if at < n and rng.random() < 0.5 else []
+        for w in readers:
+            self.before[w] |= 1 << at
+
+    def copy_pair(self, rng: Random) -> None:
+        """Add a copy of an op and of one of its readers, as a chain of its own."""
+        n = len(self.size)
+        v = rng.randrange(n)
+        readers = [w for w in range(v + 1, n) if self.before[w] >> v & 1]
+        if n + 2 > self.most_ops or not readers:
+            return
+        w = rng.choice(readers)
+        size = self.size[v], self.size[w]
+        shared = self.before[w] & ~(1 << v)
+        at = rng.choice((v, v + 1))
+        self.insert(at, size[0], self.before[v])
+        end = rng.randrange(w + 1, n + 2)
+        shared = shared & (1 << at) - 1 | shared >> at << at + 1
+        self.insert(end, size[1], shared & (1 << end) - 1 | 1 << at)
+
+    def drop(self, rng: Random) -> None:
+        if len(self.size) > 1:
+            self.remove(rng.randrange(len(self.size)))
+
+    def insert(self, at: int, size: int, mask: int) -> None:
+        low = (1 << at) - 1
+        self.before = [m & low | m >> at << at + 1 for m in self.before]
+        self.kept = self.kept & low | self.kept >> at << at + 1
+        self.size.insert(at, size)
+        self.before.insert(at, mask & low)
+
+    def remove(self, v: int) -> None:
+        del self.size[v], self.before[v]
+        self.before = [_without(m, v) for m in self.before]
+        self.kept = _without(self.kept, v)
+
+
+def _without(mask: int, v: int) -> int:
+    return mask & (1 << v) - 1 | mask >> v + 1 << v
+
+
+_MOVES = (
+    _Draft.resize,
+    _Draft.resize,
+    _Draft.toggle_edge,
+    _Draft.toggle_edge,
+    _Draft.toggle_edge,
+    _Draft.move,
+    _Draft.move,
+    _Draft.grow,
+    _Draft.grow,
+    _Draft.copy_pair,
+    _Draft.drop,
+    _Draft.toggle_output,
+)
+"""What a change is made of, as often as it is wanted."""
+
+
+def change_wiring(wiring: Wiring, rng: Random, most_ops: int, largest: int) -> Wiring:
+    """Return a wiring that differs by a few random moves."""
+    draft = _Draft(wiring, most_ops, largest)
+    for _ in range(rng.randint(1, MOST_MOVES)):
+        rng.choice(_MOVES)(draft, rng)
+    return Wiring(tuple(draft.size), tuple(draft.before), draft.kept)
+
+
+def change_packing(rows: Rows, rng: Random, most: int, steps: int, largest: int) -> Rows:
+    """Return live ranges that differ by a few random moves."""
+    draft = list(rows)
+    for _ in range(rng.randint(1, MOST_MOVES)):
+        i = rng.randrange(len(draft))
+        start, end, size = draft[i]
+        how = rng.randrange(8)
+        if how <= 1:
+            size = _other_size([x for _, _, x in draft], i, largest, rng)
+        elif how == 2:
+            start = rng.randrange(end)
+        elif how == 3:
+            end = rng.randint(start + 1, steps)
+        elif how == 4:
+            start, end = sorted(rng.sample(range(steps + 1), 2))
+        elif how == 5:
+            draft.insert(rng.randrange(len(draft)), draft.pop(i))
+            continue
+        elif how == 6 and len(draft) < most:
+            start, end = sorted(rng.sample(range(steps + 1), 2))
+            draft.insert(rng.randint(0, len(draft)), (start, end, size))
+            continue
+        elif how == 7 and len(draft) > 1:
+            del draft[i]
+            continue
+        draft[i] = (start, end, size)
+    return tuple(draft)
+
+
+def _other_size(sizes: Sequence[int], at: int, largest: int, rng: Random) -> int:
+    """Another size: an extreme, near the old one, one in use or the sum of two, or any."""
+    how = rng.randrange(6)
+    if how == 0:
+        size = rng.choice((1, largest))
+    elif how <= 2:
+        size = sizes[at] + rng.choice((-2, -1, 1, 2))
+    elif how == 3:
+        size = rng.choice(sizes)
+    elif how == 4:
+        size = rng.choice(sizes) + rng.choice((-1, 1)) * rng.choice(sizes)
+    else:
+        size = rng.randint(1, largest)
+    return min(max(1, size), largest)

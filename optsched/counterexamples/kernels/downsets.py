@@ -1,0 +1,172 @@
+"""Tiny graphs as bit masks: least and greatest peak over all orders, set of finished ops by set."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optsched.model.arrays import IntArray
+from optsched.runtime.kernel import kernel
+
+NEVER = 2**63 - 1
+"""The peak of a set that no order reaches."""
+
+
+@kernel
+def fill_sets(
+    before: IntArray,
+    alloc: IntArray,
+    need: IntArray,
+    size: IntArray,
+    initial: int,
+    best: IntArray,
+    live: IntArray,
+) -> int:
+    """Fill the least peak and the live bytes of every set of finished ops; return the most bytes.
+
+    Parameters
+    ----------
+    before
+        Shape `(n,)`: the ops that must run before each op, as a mask.
+    alloc
+        Shape `(n,)`: bytes that each op allocates.
+    need
+        Shape `(m,)`: the ops after which a buffer is freed, as a mask; 0 for never.
+    size
+        Shape `(m,)`: bytes of each buffer.
+    initial
+        Bytes live before the first step.
+    best, live
+        Shape `(2**n,)`, overwritten: least peak of the orders that run exactly this set first, or
+        `NEVER`; bytes live after it.
+
+    Returns
+    -------
+    int
+        Bytes live at the fullest step that any order has.
+
+    Notes
+    -----
+    Every subset stands before its supersets, so one pass in ascending order does. O(2^n n m) at
+    worst, and far less where few sets are closed under predecessors.
+    """
+    n, m = len(before), len(need)
+    best[:] = NEVER
+    best[0] = live[0] = most = initial
+    for done in range(len(best)):
+        if best[done] == NEVER:
+            continue
+        for v in range(n):
+            bit = 1 << v
+            if done & bit or before[v] & ~done:
+                continue
+            now = done | bit
+            during = live[done] + alloc[v]
+            most = max(most, during)
+            if best[now] == NEVER:
+                left = during
+                for b in range(m):
+                    if need[b] & bit and not need[b] & ~now:
+                        left -= size[b]
+                live[now] = left
+            best[now] = min(best[now], max(best[done], during))
+    return int(most)
+
+
+@kernel
+def least_and_most(
+    before: IntArray, alloc: IntArray, need: IntArray, size: IntArray, initial: int
+) -> tuple[int, int]:
+    """Return the least peak of all orders, and the most bytes live at any step of any order."""
+    best = np.empty(1 << len(before), np.int64)
+    live = np.empty(1 << len(before), np.int64)
+    most = fill_sets(before, alloc, need, size, initial, best, live)
+    return int(best[-1]), most
+
+
+@kernel
+def peak_of(order: IntArray, alloc: IntArray, need: IntArray, size: IntArray, initial: int) -> int:
+    """Return the peak of one order."""
+    live = peak = initial
+    done = 0
+    for v in order:
+        bit = 1 << v
+        done |= bit
+        live += alloc[v]
+        peak = max(peak, live)
+        for b in range(len(need)):
+            if need[b] & bit and not need[b] & ~done:
+                live -= size[b]
+    return int(peak)
+
+
+@kernel
+def sized_above(
+    before: IntArray, largest: int, value: int, rival: int, ratio: bool, found: IntArray
+) -> int:
+    """List the sizes of a wiring with which some order may be worse than a loss known already.
+
+    One buffer an op, read by the ops that follow it; what nobody reads is kept.
+
+    Parameters
+    ----------
+    before
+        Shape `(n,)`: predecessors as masks.
+    largest
+        Sizes are `1 .. largest`; all of them are tried.
+    value, rival
+        The loss to beat.
+    ratio
+        Whether ratios are compared, else differences.
+    found
+        Shape `(largest**n, n)`, overwritten.
+
+    Returns
+    -------
+    int
+        How many rows of `found` were filled.
+    """
+    n = len(before)
+    need, size = np.zeros(n, np.int64), np.ones(n, np.int64)
+    for v in range(n):
+        for u in range(n):
+            if before[v] >> u & 1:
+                need[u] |= 1 << u | 1 << v
+    count = 0
+    while True:
+        least, most = least_and_most(before, size, need, size, 0)
+        if (most * rival > value * least) if ratio else (most - least > value - rival):
+            found[count] = size
+            count += 1
+        v = 0
+        while v < n and size[v] == largest:
+            size[v] = 1
+            v += 1
+        if v == n:
+            return count
+        size[v] += 1
+
+
+@kernel
+def spread(before: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Return predecessors and successors as compressed rows: `pred_ptr, pred, succ_ptr, succ`."""
+    n = len(before)
+    pred_ptr, succ_ptr = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
+    for v in range(n):
+        for u in range(n):
+            if before[v] >> u & 1:
+                pred_ptr[v + 1] += 1
+                succ_ptr[u + 1] += 1
+    for v in range(n):
+        pred_ptr[v + 1] += pred_ptr[v]
+        succ_ptr[v + 1] += succ_ptr[v]
+    pred, succ = np.empty(pred_ptr[n], np.int64), np.empty(pred_ptr[n], np.int64)
+    filled = succ_ptr.copy()
+    at = 0
+    for v in range(n):
+        for u in range(n):
+            if before[v] >> u & 1:
+                pred[at] = u
+                at += 1
+                succ[filled[u]] = v
+                filled[u] += 1
+    return pred_ptr, pred, succ_ptr, succ

@@ -1,0 +1,123 @@
+"""Small graphs as they are hunted through: one buffer an op, ops numbered in listing order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from optsched.counterexamples.kernels.downsets import NEVER, fill_sets
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Buffer, Graph, Op, OutputPolicy
+
+MOST_OPS = 16
+"""Sets of finished ops are tabled: beyond this there are too many."""
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """Each op writes one buffer, which all its followers read.
+
+    Parameters
+    ----------
+    size
+        Bytes of each op's buffer.
+    before
+        The ops that each op reads from, as masks; only ops listed before it.
+    kept
+        Ops whose buffer is a graph output, as a mask. Those that nobody reads are outputs anyway.
+    """
+
+    size: tuple[int, ...]
+    before: tuple[int, ...]
+    kept: int = 0
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+    @cached_property
+    def outputs(self) -> int:
+        """Ops whose buffer is a graph output, as a mask."""
+        read = 0
+        for mask in self.before:
+            read |= mask
+        return self.kept | ~read & (1 << len(self)) - 1
+
+    @cached_property
+    def masks(self) -> tuple[IntArray, IntArray, IntArray, IntArray, int]:
+        """What the kernels of :mod:`optsched.counterexamples.kernels.downsets` take."""
+        need = [1 << v for v in range(len(self))]
+        for v, mask in enumerate(self.before):
+            for u in ops_in(mask):
+                need[u] |= 1 << v
+        outputs = self.outputs
+        left = [0 if outputs >> v & 1 else mask for v, mask in enumerate(need)]
+        size = np.array(self.size, np.int64)
+        return np.array(self.before, np.int64), size, np.array(left, np.int64), size, 0
+
+    def graph(self, name: str = "candidate") -> Graph:
+        """Make the graph; ops and buffers are called a, b, c, ..."""
+        labels = [chr(ord("a") + v) for v in range(len(self))]
+        outputs = self.outputs
+        return Graph(
+            name,
+            tuple(
+                Op(labels[v], reads=tuple(ops_in(self.before[v])), writes=(v,))
+                for v in range(len(self))
+            ),
+            tuple(
+                Buffer(labels[v], size, output=OutputPolicy.LIVE if outputs >> v & 1 else None)
+                for v, size in enumerate(self.size)
+            ),
+        )
+
+
+def ops_in(mask: int) -> list[int]:
+    """Return the ops of a mask, ascending."""
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return found
+
+
+def masks_of(
+    graph: Graph,
+) -> tuple[IntArray, IntArray, IntArray, IntArray, int]:
+    """Return the same for any graph of up to :data:`MOST_OPS` ops, not in-place."""
+    arrays = graph.arrays
+    before = [sum(1 << int(u) for u in us) for us in graph.predecessors]
+    need = []
+    for b in range(arrays.buffer_count):
+        users = sum(1 << int(v) for v in arrays.user.row(b))
+        maker = int(arrays.producer[b])
+        freed = arrays.size[b] > 0 and not arrays.keep[b]
+        need.append(users | (1 << maker if maker >= 0 else 0) if freed else 0)
+    return (
+        np.array(before, np.int64),
+        arrays.alloc,
+        np.array(need, np.int64),
+        arrays.size,
+        arrays.initial,
+    )
+
+
+def least_order(masks: tuple[IntArray, IntArray, IntArray, IntArray, int]) -> list[int]:
+    """Return an order of least peak, from the table over all sets of finished ops."""
+    before, alloc = masks[0].tolist(), masks[1].tolist()
+    best = np.empty(1 << len(before), np.int64)
+    live = np.empty(1 << len(before), np.int64)
+    fill_sets.compiled(*masks, best, live)
+    done, order = (1 << len(before)) - 1, []
+    while done:
+        for v in ops_in(done):
+            rest = done & ~(1 << v)
+            if best[rest] < NEVER and not before[v] & ~rest:
+                during = int(live[rest]) + alloc[v]
+                if max(int(best[rest]), during) == best[done]:
+                    order.append(v)
+                    done = rest
+                    break
+    return order[::-1]

@@ -1,0 +1,203 @@
+"""What an explanation says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from optsched.model.inplace import Pair
+
+
+class Reason(StrEnum):
+    """Why no order has a peak below the bound, the simplest that is known."""
+
+    ENDS = "ends"
+    """What is live before the first op or after the last."""
+    OP = "op"
+    """What one op forces."""
+    SET = "set"
+    """What the last (or first) op of a set forces."""
+    PRECEDENCES = "precedences"
+    """What an op or a set forces with the precedences that a smaller budget implies."""
+    SEARCH = "search"
+    """The engine proved it, by searching all orders below or else; nothing simpler is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveBuffer:
+    """A buffer that is live at the bottleneck.
+
+    Parameters
+    ----------
+    buffer
+        Its id.
+    size
+        Bytes.
+    producer
+        Id of the op that makes it; None for a graph input.
+    holders
+        Ids of the ops that use it and have not ended: the bottleneck itself or later ones.
+    output
+        Whether it stays live to the end.
+    forced
+        Whether it is live then in every order; otherwise an order may free it before, but only by
+        running ops that make as many bytes live in its stead.
+    """
+
+    buffer: int
+    size: int
+    producer: int | None
+    holders: tuple[int, ...]
+    output: bool
+    forced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a smaller buffer would bring.
+
+    Parameters
+    ----------
+    buffer
+        Its id.
+    smaller_by
+        Bytes to take away; taking more brings nothing further.
+    bound
+        The bound then, over all ops, and all sets looked at if a set gives the bound.
+    op
+        The op that holds it then; None if inputs or outputs do.
+    by_set
+        Whether it does so as the last or first op of a set.
+    """
+
+    buffer: int
+    smaller_by: int
+    bound: int
+    op: int | None
+    by_set: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Ops of which one runs last (or first).
+
+    Parameters
+    ----------
+    ops
+        Their ids, ascending.
+    last
+        Whether the last one is meant; else the first.
+    candidates
+        `(op, bytes)`: each that may be the last, and what it then forces; fewest bytes first.
+    """
+
+    ops: tuple[int, ...]
+    last: bool
+    candidates: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Implied:
+    """Op `first` runs before `second` in every order below the bound.
+
+    Parameters
+    ----------
+    first, second
+        Their ids.
+    at
+        The op of the two that would not fit otherwise.
+    forced
+        Bytes that it would force: not below the bound.
+    """
+
+    first: int
+    second: int
+    at: int
+    forced: int
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """What the engine did to prove the bound.
+
+    Parameters
+    ----------
+    by
+        What raised the bound last: a search of all orders below, precedences or a set of ops in a
+        graph in which ops were merged.
+    states, branches
+        States expanded; cases of assumed precedences.
+    step
+        Of the best order: where its peak is.
+    """
+
+    by: str
+    states: int
+    branches: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why no order has a smaller peak than the bound.
+
+    Parameters
+    ----------
+    bound
+        Bytes.
+    peak
+        Of the best order known: the bound is met if it equals it.
+    op
+        The op at the bottleneck; None if the start or the end of the graph forces the bound.
+    at
+        `"op"`, `"start"` or `"end"`.
+    forced
+        Bytes that are live at the bottleneck.
+    buffers
+        All that is live then, largest first; the sizes add up to `forced`, but for outputs that
+        lie in inputs.
+    shared
+        Outputs of the op and the inputs that it may write them into then, in an in-place graph.
+    op_bound, op_bound_at
+        The most that a single op forces, and this op; None as `op`.
+    changes
+        For the largest of the buffers, those that help most first; none where it is not one op or
+        set that gives the bound.
+    untried
+        So many of these buffers were not tried for want of time, or after an interrupt.
+    group
+        The set that the bottleneck is the last or first op of, where that is what forces the bound.
+    precedences
+        What every order below the bound would have to keep, each by those before it.
+    searched
+        What was done where nothing simpler is known to force the bound.
+    interrupted
+        Whether an interrupt ended the work: more might have been proved, or tried.
+    """
+
+    bound: int
+    peak: int
+    op: int | None
+    at: str
+    forced: int
+    buffers: tuple[LiveBuffer, ...]
+    shared: tuple[Pair, ...]
+    op_bound: int
+    op_bound_at: int | None
+    changes: tuple[Change, ...] = ()
+    untried: int = 0
+    group: Group | None = None
+    precedences: tuple[Implied, ...] = ()
+    searched: Searched | None = None
+    interrupted: bool = False
+
+    @property
+    def reason(self) -> Reason:
+        """What kind of explanation this is."""
+        if self.searched is not None:
+            return Reason.SEARCH
+        if self.precedences:
+            return Reason.PRECEDENCES
+        if self.group is not None:
+            return Reason.SET
+        return Reason.ENDS if self.op is None else Reason.OP

@@ -1,0 +1,186 @@
+"""The constraints of the model, one function for each family."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from optsched.joint.cpsat.instance import INPUT
+from optsched.joint.cpsat.variables import Literal, Variables, length_of
+
+
+def add_order(variables: Variables) -> None:
+    """Ops stay done, one op runs at each step, and predecessors are done a step before."""
+    add_monotony(variables)
+    add_one_op_per_step(variables)
+    add_precedences(variables)
+
+
+def add_monotony(variables: Variables) -> None:
+    """What is done, or released, stays so."""
+    for row in (*variables.done, *variables.released):
+        for step, literal in row.items():
+            if step + 1 in row:
+                variables.model.add_implication(literal, row[step + 1])
+
+
+def add_one_op_per_step(variables: Variables) -> None:
+    """After step `s` exactly `s + 1` ops are done."""
+    ops = range(variables.instance.op_count)
+    for step in range(variables.instance.op_count):
+        variables.model.add(sum(variables.done_by(v, step) for v in ops) == step + 1)
+
+
+def add_precedences(variables: Variables) -> None:
+    """An op is done by a step only if its predecessors are done by the step before."""
+    instance = variables.instance
+    for v, before in enumerate(instance.preds):
+        passed = 0
+        for u in before:
+            passed |= instance.ancestors[u]
+        for u in before:
+            if passed >> u & 1:
+                continue
+            early, late = variables.windows[v]
+            for step in range(early, late + 1):
+                add_clause(variables, variables.done_by(v, step), variables.done_by(u, step - 1))
+
+
+def add_releases(variables: Variables) -> None:
+    """An item with several last users is released only when all of them are done."""
+    for row, users in zip(variables.released, variables.last_users, strict=True):
+        for step, literal in row.items():
+            for u in users:
+                add_clause(variables, literal, variables.done_by(u, step))
+
+
+def add_times(variables: Variables) -> None:
+    """Integer positions and ends agree with the booleans."""
+    model = variables.model
+    for position, row in zip(variables.position, variables.done, strict=True):
+        for step, literal in row.items():
+            model.add(position <= step).only_enforce_if(literal)
+            model.add(position > step).only_enforce_if(~literal)
+    for i, row in enumerate(variables.released):
+        for step, literal in row.items():
+            model.add(variables.end[i] <= step + 1).only_enforce_if(literal)
+            model.add(variables.end[i] > step + 1).only_enforce_if(~literal)
+
+
+def add_peak(variables: Variables) -> None:
+    """At no step more units are live than the peak says."""
+    for step in range(variables.instance.horizon):
+        variables.model.add(_load(variables, step, None) <= variables.peak)
+
+
+def add_load_below_slab(variables: Variables) -> None:
+    """At no step more units of a pool are live than its slab has.
+
+    So the peak lies below all slabs together; with a single pool that says all.
+    """
+    variables.model.add(variables.peak <= variables.slab)
+    if len(variables.slabs) == 1:
+        return
+    for pool, slab in variables.slabs.items():
+        for step in range(variables.instance.horizon):
+            variables.model.add(_load(variables, step, pool) <= slab)
+
+
+def add_tops(variables: Variables) -> None:
+    """Every item ends below the top of its pool's slab."""
+    for item, offset in zip(variables.instance.items, variables.offset, strict=True):
+        variables.model.add(offset + item.size <= variables.slabs[item.pool])
+
+
+def add_sum_of_slabs(variables: Variables) -> None:
+    """The slab is what the slabs of all pools have together."""
+    if len(variables.slabs) != 1:
+        variables.model.add(variables.slab == sum(variables.slabs.values()))
+
+
+def add_no_overlap(variables: Variables, *, cumulative: bool = True) -> None:
+    """Items of a pool share no byte at the same step.
+
+    Parameters
+    ----------
+    variables
+        Variables of the model.
+    cumulative
+        Whether to add the implied resource constraint over time as well.
+    """
+    for pool in variables.instance.pools:
+        times: list[Any] = []
+        spaces: list[Any] = []
+        heights: list[int] = []
+        for i, item in enumerate(variables.instance.items):
+            if item.pool != pool:
+                continue
+            for number, part in enumerate(item.parts):
+                name, height = f"[{i}][{number}]", part.high - part.low
+                times.append(_time_interval(variables, i, part.start, part.end, name))
+                spaces.append(
+                    variables.model.new_fixed_size_interval_var(
+                        variables.offset[i] + part.low, height, f"space{name}"
+                    )
+                )
+                heights.append(height)
+        variables.model.add_no_overlap_2d(times, spaces)
+        if cumulative and len(times) > 1:
+            variables.model.add_cumulative(times, heights, variables.slabs[pool])
+
+
+def _time_interval(
+    variables: Variables, i: int, start: int | None, end: int | None, name: str
+) -> Any:
+    model = variables.model
+    if start is not None and end is not None:
+        return model.new_fixed_size_interval_var(start, end - start, f"time{name}")
+    first, last = variables.start[i], variables.end[i]
+    if isinstance(first, int) and isinstance(last, int):
+        return model.new_fixed_size_interval_var(first, last - first, f"time{name}")
+    birth = variables.instance.items[i].birth
+    if variables.last_users[i] == (birth,):
+        return model.new_fixed_size_interval_var(first, 1, f"time{name}")
+    if birth == INPUT:
+        return model.new_interval_var(0, last, last, f"time{name}")
+    length = variables.integer(
+        1,
+        variables.instance.horizon,
+        f"length[{i}]",
+        partial(length_of, i),
+    )
+    return model.new_interval_var(first, length, last, f"time{name}")
+
+
+def add_bounds(variables: Variables, *, peak: int = 0, slab: int = 0) -> None:
+    """State lower bounds that are known already, in units."""
+    if variables.peak is not None:
+        variables.model.add(variables.peak >= peak)
+    if variables.slab is not None:
+        variables.model.add(variables.slab >= slab)
+
+
+def add_clause(variables: Variables, first: Literal, then: Literal) -> None:
+    """`first` implies `then`, either of which may be the constant 0 or 1."""
+    if _is(first, 0) or _is(then, 1):
+        return
+    if _is(first, 1) and _is(then, 0):
+        variables.model.add_bool_or([])
+    elif _is(first, 1):
+        variables.model.add_bool_or([then])
+    elif _is(then, 0):
+        variables.model.add_bool_or([~first])
+    else:
+        variables.model.add_implication(first, then)
+
+
+def _is(literal: Literal, constant: int) -> bool:
+    return isinstance(literal, int) and literal == constant
+
+
+def _load(variables: Variables, step: int, pool: str | None) -> Any:
+    return sum(
+        item.size * variables.live(i, step)
+        for i, item in enumerate(variables.instance.items)
+        if pool is None or item.pool == pool
+    )

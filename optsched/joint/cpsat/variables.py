@@ -1,0 +1,255 @@
+"""The variables of the model, each with its meaning: the value it has in a given plan.
+
+::
+
+    step            0    1    2    3
+    done[v][step]   0    0    1    1      v has ended by the end of this step (it runs at step 2)
+    released[i]     0    0    0    1      every user of item i has ended
+    live of i       0    0    1    1      done[birth][step] - released[i][step - 1]
+
+A window fixes most of `done`; an item with one last user needs no `released` of its own. Since
+every variable knows its meaning, a hint is complete by construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from ortools.sat.python import cp_model
+
+from optsched.joint.cpsat.instance import INPUT, Instance, Item, spans
+
+Literal = Any
+"""A boolean variable of CP-SAT, its negation, or the constants 0 and 1."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A plan as the model sees it.
+
+    Parameters
+    ----------
+    instance
+        What was planned.
+    order
+        Op ids by step.
+    offsets
+        First unit of each item; empty if only the order is meant.
+    """
+
+    instance: Instance
+    order: tuple[int, ...]
+    offsets: tuple[int, ...] = ()
+    step: tuple[int, ...] = field(init=False)
+    spans: tuple[tuple[int, int], ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        step = [0] * len(self.order)
+        for at, v in enumerate(self.order):
+            step[v] = at
+        object.__setattr__(self, "step", tuple(step))
+        object.__setattr__(self, "spans", tuple(spans(self.instance, self.order)))
+
+    @property
+    def peak(self) -> int:
+        """Units live at the fullest step."""
+        return max(self.loads(), default=0)
+
+    def loads(self) -> list[int]:
+        """Units live at each step."""
+        change = [0] * (self.instance.horizon + 1)
+        for item, (start, end) in zip(self.instance.items, self.spans, strict=True):
+            change[start] += item.size
+            change[end] -= item.size
+        total, loads = 0, []
+        for delta in change[:-1]:
+            total += delta
+            loads.append(total)
+        return loads
+
+    @property
+    def slab(self) -> int:
+        """Units of all slabs together."""
+        return sum(self.slab_of(pool) for pool in self.instance.pools)
+
+    def slab_of(self, pool: str) -> int:
+        """Units from 0 to the highest top in a pool."""
+        tops = zip(self.offsets, self.instance.items, strict=True)
+        return max((offset + item.size for offset, item in tops if item.pool == pool), default=0)
+
+
+Meaning = Callable[[Point], int]
+
+
+class Variables:
+    """Variables of one model; families that a form does not need stay empty.
+
+    Parameters
+    ----------
+    instance
+        What is to be planned.
+    ordered, placed
+        Whether the model chooses the order; the offsets.
+    """
+
+    def __init__(self, instance: Instance, *, ordered: bool, placed: bool) -> None:
+        self.instance, self.ordered, self.placed = instance, ordered, placed
+        self.model = cp_model.CpModel()
+        self.meanings: list[tuple[Any, Meaning]] = []
+        self.windows = instance.windows()
+        self.last_users = [_last_users(instance, item) for item in instance.items]
+        self.done: list[dict[int, Literal]] = []
+        self.released: list[dict[int, Literal]] = [{} for _ in instance.items]
+        self.position: list[Any] = []
+        self.start: list[Any] = []
+        self.end: list[Any] = []
+        self.offset: list[Any] = []
+        self.peak: Any = None
+        self.slab: Any = None
+        self.slabs: dict[str, Any] = {}
+        if ordered:
+            self._add_order()
+            self.peak = self.integer(0, self._total(), "peak", lambda p: p.peak)
+        if ordered and placed:
+            self._add_times()
+        if placed:
+            self._add_offsets()
+            self._add_slabs()
+
+    def boolean(self, name: str, meaning: Meaning) -> Any:
+        """Add a boolean variable."""
+        variable = self.model.new_bool_var(name)
+        self.meanings.append((variable, meaning))
+        return variable
+
+    def integer(self, low: int, high: int, name: str, meaning: Meaning) -> Any:
+        """Add an integer variable."""
+        variable = self.model.new_int_var(low, high, name)
+        self.meanings.append((variable, meaning))
+        return variable
+
+    def done_by(self, op: int, step: int) -> Literal:
+        """Whether an op has ended by the end of a step."""
+        if op == INPUT:
+            return 1
+        early, late = self.windows[op]
+        if step < early:
+            return 0
+        return 1 if step >= late else self.done[op][step]
+
+    def released_by(self, i: int, step: int) -> Literal:
+        """Whether every user of item `i` has ended by the end of a step."""
+        if self.instance.items[i].kept:
+            return 0
+        users = self.last_users[i]
+        if len(users) == 1:
+            return self.done_by(users[0], step)
+        if step < max(self.windows[u][0] for u in users):
+            return 0
+        if step >= max(self.windows[u][1] for u in users):
+            return 1
+        return self.released[i][step]
+
+    def live(self, i: int, step: int) -> Any:
+        """0 or 1: item `i` takes room during a step. Linear, since it is born before released."""
+        return self.done_by(self.instance.items[i].birth, step) - self.released_by(i, step - 1)
+
+    def _total(self) -> int:
+        return sum(item.size for item in self.instance.items)
+
+    def _add_order(self) -> None:
+        for v, (early, late) in enumerate(self.windows):
+            self.done.append(
+                {
+                    s: self.boolean(f"done[{v}][{s}]", partial(_is_done, v, s))
+                    for s in range(early, late)
+                }
+            )
+        for i, users in enumerate(self.last_users):
+            if len(users) < 2:
+                continue
+            early = max(self.windows[u][0] for u in users)
+            late = max(self.windows[u][1] for u in users)
+            self.released[i] = {
+                s: self.boolean(f"released[{i}][{s}]", partial(_is_released, i, s))
+                for s in range(early, late)
+            }
+
+    def _add_times(self) -> None:
+        for v, (early, late) in enumerate(self.windows):
+            self.position.append(self.integer(early, late, f"position[{v}]", partial(_step, v)))
+        for i, item in enumerate(self.instance.items):
+            users = self.last_users[i]
+            self.start.append(0 if item.birth == INPUT else self.position[item.birth])
+            if item.kept:
+                self.end.append(self.instance.horizon)
+            elif len(users) == 1:
+                self.end.append(self.position[users[0]] + 1)
+            else:
+                early = max(self.windows[u][0] for u in users) + 1
+                late = max(self.windows[u][1] for u in users) + 1
+                self.end.append(self.integer(early, late, f"end[{i}]", partial(_end, i)))
+
+    def _add_offsets(self) -> None:
+        for i, item in enumerate(self.instance.items):
+            if item.pin is not None:
+                self.offset.append(item.pin)
+                continue
+            highest = (self.instance.roofs[item.pool] - item.size) // item.alignment
+            slot = self.integer(0, highest, f"slot[{i}]", partial(_slot, i))
+            self.offset.append(slot * item.alignment)
+
+    def _add_slabs(self) -> None:
+        """A slab for each pool, and one variable for their sum; with one pool it is the same."""
+        self.slab = self.integer(0, self.instance.roof, "slab", lambda p: p.slab)
+        if len(self.instance.pools) == 1:
+            self.slabs = {self.instance.pools[0]: self.slab}
+            return
+        for pool, roof in self.instance.roofs.items():
+            self.slabs[pool] = self.integer(0, roof, f"slab[{pool}]", partial(_slab_of, pool))
+
+
+def _slab_of(pool: str, point: Point) -> int:
+    return point.slab_of(pool)
+
+
+def _step(v: int, point: Point) -> int:
+    return point.step[v]
+
+
+def _is_done(v: int, step: int, point: Point) -> int:
+    return point.step[v] <= step
+
+
+def _is_released(i: int, step: int, point: Point) -> int:
+    return point.spans[i][1] <= step + 1
+
+
+def _end(i: int, point: Point) -> int:
+    return point.spans[i][1]
+
+
+def length_of(i: int, point: Point) -> int:
+    """Steps for which item `i` is live."""
+    return point.spans[i][1] - point.spans[i][0]
+
+
+def _slot(i: int, point: Point) -> int:
+    return point.offsets[i] // point.instance.items[i].alignment
+
+
+def _last_users(instance: Instance, item: Item) -> tuple[int, ...]:
+    """The users that may be last: those behind which no other user must come."""
+    users = sum(1 << u for u in item.users)
+    return tuple(u for u in item.users if not instance.descendants[u] & users)
+
+
+def read_order(instance: Instance, steps: Sequence[int]) -> tuple[int, ...]:
+    """Return op ids by step."""
+    return tuple(sorted(range(instance.op_count), key=lambda v: steps[v]))
+
+
+__all__ = ["Literal", "Point", "Variables", "read_order"]

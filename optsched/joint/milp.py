@@ -1,0 +1,290 @@
+"""The order problem as a mixed-integer program in PuLP: an independent second opinion.
+
+Binaries say which op runs at which step, within windows from the numbers of ancestors and
+descendants::
+
+    at[v][s]           op v runs at step s; its sum over steps up to s says whether it is done
+    released[b][s]     every user of buffer b is done by s (no binary needed: it is pushed up)
+    live bytes at s  = sum of size * (done[birth][s] - released[b][s - 1]) <= peak
+
+Shares no code with the CP-SAT model. HiGHS solves it in this process (highspy up to 1.13.1 can
+live beside OR-Tools; later ones can not); CBC, which comes with PuLP, as a program of its own.
+Both calculate in floating point, so what they say is claimed and never proved.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import ceil, gcd, inf, isfinite
+from typing import Any
+
+from optsched.check.plan import check_order
+from optsched.errors import PlanError, UsageError
+from optsched.model.graph import Graph
+from optsched.model.inplace import refuse_inplace
+from optsched.runtime.limits import Limits
+
+MAX_UNITS = 2**40
+"""Sizes may add up to this many units: beyond, tolerances of the solvers exceed a unit by far."""
+
+MARGIN = 1e-6
+"""A bound is trusted up to this part of it (and to this absolute number of units, if that is
+more); the feasibility tolerances asked for are a thousand times tighter."""
+
+
+class MilpSolver(StrEnum):
+    """Programs that can solve the model."""
+
+    HIGHS = "highs"
+    CBC = "cbc"
+
+
+@dataclass(frozen=True, slots=True)
+class MilpOutcome:
+    """The best order and what the solver claims about all others.
+
+    Parameters
+    ----------
+    order
+        Op ids by step, or None.
+    value
+        Its peak in bytes, replayed in integers.
+    bound
+        Claimed least peak; at least the bound that was given.
+    finished
+        Whether the solver says that its search is complete.
+    solver
+        Which one answered.
+    seconds
+        Wall-clock time, with the making of the model.
+    """
+
+    order: tuple[int, ...] | None
+    value: int | None
+    bound: int
+    finished: bool
+    solver: MilpSolver
+    seconds: float
+
+    @property
+    def optimal(self) -> bool:
+        """Whether the order is claimed to be optimal: its peak meets the bound."""
+        return self.value is not None and self.value <= self.bound
+
+
+def solve_order_milp(
+    graph: Graph,
+    *,
+    limits: Limits | None = None,
+    peak_bound: int = 0,
+    solver: MilpSolver | None = None,
+) -> MilpOutcome:
+    """Choose an order of least peak.
+
+    Parameters
+    ----------
+    graph
+        What is to be planned; about 50 ops are within reach.
+    limits
+        Time and workers.
+    peak_bound
+        A proved lower bound in bytes.
+    solver
+        HiGHS if it is installed, else CBC.
+
+    Raises
+    ------
+    UsageError
+        If sizes are outside the range in which floating point can be trusted.
+    """
+    refuse_inplace(graph, "the MILP")
+    import pulp
+
+    started = time.perf_counter()
+    limits = limits or Limits()
+    chosen = solver or (MilpSolver.HIGHS if pulp.HiGHS(msg=False).available() else MilpSolver.CBC)
+    model = _Model(graph, peak_bound, pulp)
+    left = None if limits.seconds is None else limits.seconds - (time.perf_counter() - started)
+    order: tuple[int, ...] | None = None
+    value: int | None = None
+    bound, finished = peak_bound, False
+    if left is None or left > 0:
+        units, finished = RUNS[chosen](model.problem, pulp, left, limits.workers)
+        order = model.read_order()
+        if isfinite(units):
+            bound = max(bound, _safe_units(units) * model.unit)
+    if order is not None:
+        value = check_order(graph, order)
+    return MilpOutcome(order, value, bound, finished, chosen, time.perf_counter() - started)
+
+
+class _Model:
+    """The program of one graph; sizes are divided by their greatest common divisor."""
+
+    def __init__(self, graph: Graph, peak_bound: int, pulp: Any) -> None:
+        self.graph, self.pulp, arrays = graph, pulp, graph.arrays
+        self.count = arrays.op_count
+        sizes = arrays.size.tolist()
+        self.unit = gcd(*sizes) or 1
+        total = sum(sizes) // self.unit
+        if total > MAX_UNITS:
+            raise UsageError(
+                f"sizes add up to {total} units of {self.unit} bytes, outside the range of 2**40 "
+                "in which a floating-point solver can be trusted"
+            )
+        self.windows = _windows(graph)
+        self.problem = pulp.LpProblem("order", pulp.LpMinimize)
+        self.peak = pulp.LpVariable(
+            "peak", -(-peak_bound // self.unit), max(total, -(-peak_bound // self.unit))
+        )
+        self.problem += self.peak
+        self.at = [
+            {s: pulp.LpVariable(f"at_{v}_{s}", cat="Binary") for s in range(early, late + 1)}
+            for v, (early, late) in enumerate(self.windows)
+        ]
+        self._add_steps()
+        self._add_precedences()
+        self._add_loads(sizes)
+
+    def read_order(self) -> tuple[int, ...] | None:
+        """Return the order in the variables' values, if there is a valid one."""
+        steps = []
+        for row in self.at:
+            values = {s: variable.value() for s, variable in row.items()}
+            if any(x is None for x in values.values()):
+                return None
+            steps.append(max(values, key=lambda s: values[s]))
+        order = tuple(sorted(range(self.count), key=lambda v: steps[v]))
+        try:
+            check_order(self.graph, order)
+        except PlanError:
+            return None
+        return order
+
+    def _sum(self, terms: Iterable[tuple[Any, int]]) -> Any:
+        # PuLP keeps the last of several terms of a variable, so add them up first.
+        total: dict[Any, int] = {}
+        for variable, factor in terms:
+            total[variable] = total.get(variable, 0) + factor
+        return self.pulp.LpAffineExpression(total)
+
+    def _done(self, v: int, step: int) -> list[tuple[Any, int]]:
+        return [(variable, 1) for s, variable in self.at[v].items() if s <= step]
+
+    def _add_steps(self) -> None:
+        """Each op has one step, each step one op."""
+        for row in self.at:
+            self.problem += self._sum((x, 1) for x in row.values()) == 1
+        for step in range(self.count):
+            self.problem += self._sum((row[step], 1) for row in self.at if step in row) == 1
+
+    def _add_precedences(self) -> None:
+        """An op is done by a step only if its predecessors are done by the step before."""
+        for v, before in enumerate(self.graph.predecessors):
+            for u in before:
+                last = min(self.windows[v][1], self.windows[u][1])
+                for step in range(self.windows[v][0], last + 1):
+                    ready = self._sum(self._done(u, step - 1))
+                    self.problem += self._sum(self._done(v, step)) <= ready
+
+    def _add_loads(self, sizes: Sequence[int]) -> None:
+        """At no step more is live than the peak says."""
+        arrays = self.graph.arrays
+        loads: list[list[tuple[Any, int]]] = [[] for _ in range(self.count)]
+        fixed = [0] * max(1, self.count)
+        for b, size in enumerate(sizes):
+            units, birth = size // self.unit, int(arrays.birth[b])
+            users = [int(u) for u in arrays.user.row(b)]
+            if arrays.producer[b] >= 0:
+                users.append(int(arrays.producer[b]))
+            if not units or not (users or arrays.keep[b]):
+                continue
+            released = None if arrays.keep[b] else self._released(b, users)
+            for step in range(len(fixed)):
+                if birth < 0:
+                    fixed[step] += units
+                else:
+                    loads[step] += [(x, units) for x, _ in self._done(birth, step)]
+                if released is not None and step:
+                    loads[step] += [(x, -units * n) for x, n in released[step - 1]]
+        for step, constant in enumerate(fixed):
+            load = self._sum(loads[step] if self.count else ())
+            self.problem += load + constant <= self.peak
+
+    def _released(self, b: int, users: Sequence[int]) -> list[list[tuple[Any, int]]]:
+        """Terms that say, by step, whether all users are done."""
+        if len(users) == 1:
+            return [self._done(users[0], step) for step in range(self.count)]
+        rows = []
+        for step in range(self.count):
+            flag = self.pulp.LpVariable(f"released_{b}_{step}", 0, 1)
+            for u in users:
+                self.problem += self._sum([(flag, 1)]) <= self._sum(self._done(u, step))
+            rows.append([(flag, 1)])
+        return rows
+
+
+def _windows(graph: Graph) -> list[tuple[int, int]]:
+    """First and last step of each op."""
+    n, arrays = len(graph.ops), graph.arrays
+    after = [0] * n
+    before = [0] * n
+    order = _topological(graph)
+    for v in order:
+        for u in graph.predecessors[v]:
+            before[v] |= before[u] | 1 << u
+    for v in reversed(order):
+        for w in arrays.succ.row(v).tolist():
+            after[v] |= after[w] | 1 << w
+    return [(before[v].bit_count(), n - 1 - after[v].bit_count()) for v in range(n)]
+
+
+def _topological(graph: Graph) -> list[int]:
+    missing = [len(before) for before in graph.predecessors]
+    order = [v for v, count in enumerate(missing) if not count]
+    for u in order:
+        for v in graph.arrays.succ.row(u).tolist():
+            missing[v] -= 1
+            if not missing[v]:
+                order.append(v)
+    return order
+
+
+def _safe_units(bound: float) -> int:
+    """Round a floating-point lower bound up to whole units, less the margin of trust."""
+    return max(0, ceil(bound - max(MARGIN, MARGIN * abs(bound))))
+
+
+def _run_highs(problem: Any, pulp: Any, seconds: float | None, workers: int) -> tuple[float, bool]:
+    """Solve in this process; return its bound in units and whether it finished."""
+    problem.solve(
+        pulp.HiGHS(
+            msg=False,
+            gapRel=0.0,
+            gapAbs=0.0,
+            timeLimit=seconds,
+            parallel="off" if workers == 1 else "on",
+            mip_feasibility_tolerance=1e-9,
+            primal_feasibility_tolerance=1e-9,
+        )
+    )
+    finished = problem.sol_status == pulp.LpSolutionOptimal
+    info = problem.solverModel.getInfo()
+    # Without binaries the program is solved as a linear one, which has no such bound.
+    return float(info.objective_function_value if finished else info.mip_dual_bound), finished
+
+
+def _run_cbc(problem: Any, pulp: Any, seconds: float | None, workers: int) -> tuple[float, bool]:
+    """Solve in a program of its own, which tells no bound but that of a finished search."""
+    options = ["ratioGap 0", "allowableGap 0", "primalTolerance 1e-9", "integerTolerance 1e-9"]
+    problem.solve(pulp.PULP_CBC_CMD(msg=False, timeLimit=seconds, threads=workers, options=options))
+    finished = problem.sol_status == pulp.LpSolutionOptimal
+    return (float(pulp.value(problem.objective)) if finished else -inf), finished
+
+
+RUNS = {MilpSolver.HIGHS: _run_highs, MilpSolver.CBC: _run_cbc}
+"""How each program solves a model of PuLP: called with the model, the module `pulp`, seconds and
+threads, it returns the claimed bound and whether the search is complete."""

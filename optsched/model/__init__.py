@@ -1,0 +1,1 @@
+"""The data layer: graphs, live ranges, packing problems and plans; no solver."""

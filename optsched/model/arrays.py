@@ -1,0 +1,192 @@
+"""A graph as flat int64 arrays, the only form compiled code sees.
+
+Adjacency is in compressed sparse rows: the neighbours of `i` are `idx[ptr[i]:ptr[i + 1]]`,
+ascending and without repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from optsched.model.inplace import admissible_pairs
+from optsched.runtime.kernel import inner
+
+if TYPE_CHECKING:
+    from optsched.model.graph import Graph
+
+IntArray = npt.NDArray[np.int64]
+
+
+@inner
+def row_lengths(ptr: IntArray) -> IntArray:
+    """Number of entries of each row; a sum of arrays would take a second to compile."""
+    lengths = np.empty(len(ptr) - 1, np.int64)
+    for i in range(len(lengths)):
+        lengths[i] = ptr[i + 1] - ptr[i]
+    return lengths
+
+
+def row_counts(ptr: IntArray, marked: npt.NDArray[np.bool_]) -> IntArray:
+    """Number of marked entries of each row, given whether each entry is marked."""
+    total = np.zeros(len(marked) + 1, np.int64)
+    np.cumsum(marked, out=total[1:])
+    return cast(IntArray, total[ptr[1:]] - total[ptr[:-1]])
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Compressed sparse rows.
+
+    Parameters
+    ----------
+    ptr
+        Shape `(rows + 1,)`.
+    idx
+        Shape `(ptr[-1],)`.
+    """
+
+    ptr: IntArray
+    idx: IntArray
+
+    def row(self, i: int) -> IntArray:
+        """The entries of row `i`."""
+        return self.idx[self.ptr[i] : self.ptr[i + 1]]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphArrays:
+    """What a kernel needs to know of a graph with `n` ops and `m` buffers.
+
+    Views are buffers of 0 bytes here: an op that uses a view uses its root as well, so live ranges
+    need no other rule. Buffers outside the slab have 0 bytes too.
+
+    Parameters
+    ----------
+    pred, succ
+        Op to ops that must run before, after it.
+    read
+        Op to buffers that it uses and does not produce.
+    user
+        Buffer to ops that use it, its producer excepted: the transpose of `read`.
+    write, born
+        Op to buffers that it produces; whose bytes it allocates.
+    producer, birth
+        Shape `(m,)`: op id, or -1 for a graph input.
+    size
+        Shape `(m,)`: bytes that count.
+    keep
+        Shape `(m,)`, bool: live to the end.
+    alloc
+        Shape `(n,)`: bytes allocated when the op starts.
+    own
+        Shape `(n,)`: bytes of the op's own products that nobody uses, released when it ends.
+    initial
+        Bytes live before the first step.
+    inplace_op, inplace_output, inplace_source
+        Shape `(pairs,)`: ops, ascending, that may write an output into a dying input; admissible
+        pairs only, and none unless the graph is in-place. Inputs are roots.
+    """
+
+    pred: Rows
+    succ: Rows
+    read: Rows
+    user: Rows
+    write: Rows
+    born: Rows
+    producer: IntArray
+    birth: IntArray
+    size: IntArray
+    keep: npt.NDArray[np.bool_]
+    alloc: IntArray
+    own: IntArray
+    initial: int
+    inplace_op: IntArray
+    inplace_output: IntArray
+    inplace_source: IntArray
+
+    @property
+    def op_count(self) -> int:
+        """Number of ops, `n`."""
+        return len(self.alloc)
+
+    @property
+    def buffer_count(self) -> int:
+        """Number of buffers, `m`."""
+        return len(self.size)
+
+
+def build_rows(rows: Sequence[Iterable[int]]) -> Rows:
+    """Pack ascending, repeat-free rows."""
+    packed = [sorted(set(row)) for row in rows]
+    ptr = np.zeros(len(packed) + 1, np.int64)
+    np.cumsum([len(row) for row in packed], out=ptr[1:])
+    return Rows(ptr, np.array([i for row in packed for i in row], np.int64))
+
+
+def transpose(rows: Rows, count: int) -> Rows:
+    """Swap rows and entries; `count` is the number of rows of the result."""
+    source = np.repeat(np.arange(len(rows.ptr) - 1, dtype=np.int64), np.diff(rows.ptr))
+    ptr = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(rows.idx, minlength=count), out=ptr[1:])
+    return Rows(ptr, source[np.argsort(rows.idx, kind="stable")])
+
+
+def build_arrays(graph: Graph) -> GraphArrays:
+    """Flatten a graph; linear in its size but for the sorting of rows."""
+    n, m = len(graph.ops), len(graph.buffers)
+    roots, buffers = graph.roots, graph.buffers
+    producer = np.array([-1 if p is None else p for p in graph.producers], np.int64)
+    birth = np.array(
+        [p if b.birth is None else b.birth for p, b in zip(producer, buffers, strict=True)],
+        np.int64,
+    )
+    reads: list[set[int]] = []
+    for v, op in enumerate(graph.ops):
+        used = {
+            *op.reads,
+            *op.uses,
+            *(roots[b] for b in (*op.reads, *op.uses, *op.writes)),
+        }
+        reads.append({b for b in used if producer[b] != v})
+    read = build_rows(reads)
+    user = transpose(read, m)
+    pred = build_rows(graph.predecessors)
+    size = np.array(
+        [0 if buffers[roots[b]].external else buffers[b].size for b in range(m)],
+        np.int64,
+    )
+    keep = np.array([graph.is_kept(b) for b in range(m)], np.bool_)
+    unread = (np.diff(user.ptr) == 0) & ~keep
+    alloc, own = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    made = birth >= 0
+    np.add.at(alloc, birth[made], size[made])
+    np.add.at(own, producer[made & unread], size[made & unread])
+    writes = build_rows([op.writes for op in graph.ops])
+    born_rows: list[list[int]] = [[] for _ in range(n)]
+    for b in range(m):
+        if birth[b] >= 0:
+            born_rows[birth[b]].append(b)
+    pairs = np.array(admissible_pairs(graph), np.int64).reshape(-1, 3).T
+    return GraphArrays(
+        pred=pred,
+        succ=transpose(pred, n),
+        read=read,
+        user=user,
+        write=writes,
+        born=build_rows(born_rows),
+        producer=producer,
+        birth=birth,
+        size=size,
+        keep=keep,
+        alloc=alloc,
+        own=own,
+        initial=int(size[~made & ~unread].sum()),
+        inplace_op=np.ascontiguousarray(pairs[0]),
+        inplace_output=np.ascontiguousarray(pairs[1]),
+        inplace_source=np.ascontiguousarray(pairs[2]),
+    )

@@ -1,0 +1,112 @@
+"""Which ops of a graph must run before which, and whether they can.
+
+An op waits for the producers of what it uses, for the op at which a buffer of its own is born, for
+its control edges, and, where it overwrites bytes, for everyone who uses the old contents.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from optsched.errors import GraphError
+
+if TYPE_CHECKING:
+    from optsched.model.graph import Graph
+
+
+def find_predecessors(graph: Graph) -> tuple[tuple[int, ...], ...]:
+    """Return the ops that must run directly before each op, ascending.
+
+    Raises
+    ------
+    GraphError
+        If an op waits for itself, or two buffers overwrite the same contents.
+    """
+    before: list[set[int]] = [set(op.control) for op in graph.ops]
+    for v, op in enumerate(graph.ops):
+        if v in before[v]:
+            raise GraphError(f"op {op.name!r} has a control edge from itself")
+        for b in op.writes:
+            buffer = graph.buffers[b]
+            if buffer.alias_of is not None:
+                _add_producer(graph, before[v], buffer.alias_of)
+            if buffer.birth is not None:
+                before[v].add(buffer.birth)
+        for b in (*op.reads, *op.uses):
+            _add_producer(graph, before[v], b)
+    _order_mutations(graph, before)
+    for v, predecessors in enumerate(before):
+        predecessors.discard(v)
+    return tuple(tuple(sorted(predecessors)) for predecessors in before)
+
+
+def _add_producer(graph: Graph, predecessors: set[int], buffer: int) -> None:
+    producer = graph.producers[buffer]
+    if producer is not None:
+        predecessors.add(producer)
+
+
+def _order_mutations(graph: Graph, before: list[set[int]]) -> None:
+    """Let every user of the old contents run before the op that overwrites them."""
+    if not any(buffer.mutates for buffer in graph.buffers):
+        return
+    version = [_version(graph, b) for b in range(len(graph.buffers))]
+    users: dict[int, set[int]] = {}
+    for v, op in enumerate(graph.ops):
+        for b in (
+            *op.reads,
+            *op.uses,
+            *(b for b in op.writes if not graph.buffers[b].mutates),
+        ):
+            users.setdefault(version[b], set()).add(v)
+    overwriter: dict[int, int] = {}
+    for b, buffer in enumerate(graph.buffers):
+        if not buffer.mutates or buffer.alias_of is None:
+            continue
+        old, writer = version[buffer.alias_of], graph.producers[b]
+        if old in overwriter:
+            raise GraphError(
+                f"buffers {graph.buffers[overwriter[old]].name!r} and {buffer.name!r} both mutate "
+                f"{graph.buffers[old].name!r}: let the second mutate the first"
+            )
+        overwriter[old] = b
+        if writer is not None:
+            before[writer] |= users.get(old, set()) - {writer}
+
+
+def _version(graph: Graph, buffer: int) -> int:
+    """The mutated view, or the root, whose contents this name shows."""
+    parent = graph.buffers[buffer].alias_of
+    while parent is not None and not graph.buffers[buffer].mutates:
+        buffer, parent = parent, graph.buffers[parent].alias_of
+    return buffer
+
+
+def find_cycle(predecessors: Sequence[Iterable[int]]) -> list[int]:
+    """Return the ops of one cycle, first one repeated at the end, or an empty list."""
+    missing = [0] * len(predecessors)
+    successors: list[list[int]] = [[] for _ in predecessors]
+    for v, before in enumerate(predecessors):
+        for u in before:
+            missing[v] += 1
+            successors[u].append(v)
+    ready = deque(v for v, count in enumerate(missing) if not count)
+    left = len(predecessors)
+    while ready:
+        left -= 1
+        for v in successors[ready.popleft()]:
+            missing[v] -= 1
+            if not missing[v]:
+                ready.append(v)
+    if not left:
+        return []
+    at = next(v for v, count in enumerate(missing) if count)
+    seen: dict[int, int] = {}
+    path: list[int] = []
+    while at not in seen:
+        seen[at] = len(path)
+        path.append(at)
+        at = next(u for u in predecessors[at] if missing[u])
+    return [at, *reversed(path[seen[at] :])]

@@ -1,0 +1,238 @@
+"""The packing problem: buffers with given live ranges that want offsets in one slab."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from optsched.errors import GraphError
+from optsched.model.arrays import IntArray
+from optsched.model.graph import MAX_TOTAL_BYTES, Graph
+from optsched.model.inplace_choice import Pairs, heads
+from optsched.model.liveness import Order, live_ranges
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A stretch `[start, end)` of a live range in which less than the whole buffer is there.
+
+    Parameters
+    ----------
+    start, end
+        Half-open steps inside the live range.
+    window
+        The bytes `[low, high)` of the buffer that stay occupied, or None for none of them.
+    """
+
+    start: int
+    end: int
+    window: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Rectangles that move together: part `i` fills `offset[owner[i]] + [low[i], high[i])`.
+
+    A buffer without gaps is one part; each gap splits it. All arrays have shape `(parts,)`.
+    """
+
+    owner: IntArray
+    start: IntArray
+    end: IntArray
+    low: IntArray
+    high: IntArray
+
+
+@dataclass(frozen=True)
+class PackingProblem:
+    """Buffers to be packed. All arrays have shape `(k,)`, int64.
+
+    Parameters
+    ----------
+    names
+        Unique names.
+    start, end
+        Half-open live ranges.
+    size
+        Bytes.
+    alignment
+        Offsets are multiples of it.
+    pin
+        Required offset, or -1.
+    gaps
+        Per buffer, ascending and disjoint; empty when no buffer has any.
+    capacity
+        Bytes the slab may have, or None.
+    name
+        Shown in tables.
+
+    Raises
+    ------
+    GraphError
+        On an empty or reversed range, a negative size, a gap outside its range.
+    """
+
+    names: tuple[str, ...]
+    start: IntArray
+    end: IntArray
+    size: IntArray
+    alignment: IntArray
+    pin: IntArray
+    gaps: tuple[tuple[Gap, ...], ...] = ()
+    capacity: int | None = None
+    name: str = "packing"
+    memory_model: str = field(default="given live ranges", compare=False)
+
+    def __post_init__(self) -> None:
+        if len(set(self.names)) != len(self.names):
+            seen: set[str] = set()
+            twice = next(x for x in self.names if x in seen or seen.add(x))  # type: ignore[func-returns-value]
+            raise GraphError(f"buffer {twice!r} is defined twice")
+        for i in np.flatnonzero(self.end < self.start):
+            raise GraphError(
+                f"buffer {self.names[i]!r}: live range [{self.start[i]}, {self.end[i]}) is reversed"
+            )
+        for values, what, least in (
+            (self.size, "size", 0),
+            (self.alignment, "alignment", 1),
+        ):
+            for i in np.flatnonzero(values < least):
+                raise GraphError(
+                    f"buffer {self.names[i]!r}: {what} must be at least {least}, got {values[i]}"
+                )
+        for i in np.flatnonzero((self.pin > 0) & (self.pin % self.alignment != 0)):
+            raise GraphError(
+                f"buffer {self.names[i]!r}: pin {self.pin[i]} is not a multiple "
+                f"of alignment {self.alignment[i]}"
+            )
+        if sum(int(x) for x in self.size) > MAX_TOTAL_BYTES:
+            raise GraphError("sizes add up to more than 2**62 bytes")
+        for owner, gaps in enumerate(self.gaps):
+            self._check_gaps(owner, gaps)
+
+    def _check_gaps(self, i: int, gaps: tuple[Gap, ...]) -> None:
+        at = int(self.start[i])
+        for gap in gaps:
+            low, high = gap.window or (0, 0)
+            if not at <= gap.start < gap.end <= self.end[i]:
+                raise GraphError(
+                    f"buffer {self.names[i]!r}: gap {gap.start}-{gap.end} is reversed, overlaps "
+                    f"another or leaves the live range [{self.start[i]}, {self.end[i]})"
+                )
+            if not 0 <= low <= high <= self.size[i]:
+                raise GraphError(
+                    f"buffer {self.names[i]!r}: gap window {low}:{high} leaves its "
+                    f"{self.size[i]} bytes"
+                )
+            at = gap.end
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def parts(self) -> Parts:
+        """The rectangles to keep apart."""
+        if not self.gaps:
+            whole = np.arange(len(self), dtype=np.int64)
+            return Parts(whole, self.start, self.end, np.zeros_like(self.size), self.size)
+        rows: list[tuple[int, int, int, int, int]] = []
+        for i, gaps in enumerate(self.gaps):
+            at, size = int(self.start[i]), int(self.size[i])
+            for gap in gaps:
+                rows.append((i, at, gap.start, 0, size))
+                if gap.window is not None:
+                    rows.append((i, gap.start, gap.end, *gap.window))
+                at = gap.end
+            rows.append((i, at, int(self.end[i]), 0, size))
+        table = np.array([r for r in rows if r[1] < r[2]], np.int64).reshape(-1, 5)
+        return Parts(*(np.ascontiguousarray(column) for column in table.T))
+
+    @cached_property
+    def max_load(self) -> int:
+        """Bytes live at the fullest step: no packing is smaller."""
+        parts = self.parts
+        steps = np.concatenate([parts.end, parts.start])
+        change = np.concatenate([parts.low - parts.high, parts.high - parts.low])
+        # At equal steps ends come first: they stand first and the sort is stable.
+        return max(0, int(np.cumsum(change[np.argsort(steps, kind="stable")]).max(initial=0)))
+
+    def slab_size(self, offsets: IntArray) -> int:
+        """Return `max(offset + size)` over the buffers that are ever live."""
+        live = self.end > self.start
+        return int((offsets[live] + self.size[live]).max(initial=0))
+
+
+def select(problem: PackingProblem, ids: IntArray) -> PackingProblem:
+    """Return the problem of some buffers only, by their positions."""
+    return replace(
+        problem,
+        names=tuple(problem.names[i] for i in ids),
+        start=problem.start[ids],
+        end=problem.end[ids],
+        size=problem.size[ids],
+        alignment=problem.alignment[ids],
+        pin=problem.pin[ids],
+        gaps=tuple(problem.gaps[i] for i in ids) if problem.gaps else (),
+    )
+
+
+def packing_problem(
+    graph: Graph, order: Order, taken: Pairs = ()
+) -> tuple[PackingProblem, IntArray]:
+    """Return the packing problem of an order, and the graph's buffer id of each of its buffers.
+
+    Only roots that count, have bytes, and are live at some step are packed.
+
+    Parameters
+    ----------
+    graph, order
+        What is planned.
+    taken
+        In-place pairs that share an offset, from
+        :func:`optsched.model.inplace_choice.pair_choices`: the outputs are part of the buffer that
+        they are written into.
+    """
+    ranges = live_ranges(graph, order)
+    size = graph.arrays.size
+    packed = (size > 0) & (ranges[:, 1] > ranges[:, 0])
+    owner = heads(taken)
+    written: dict[int, list[int]] = {}
+    for output, head in owner.items():
+        written.setdefault(head, []).append(output)
+        packed[output] = False
+    gaps = {head: _written_over(size, ranges, head, row) for head, row in written.items()}
+    for output, head in owner.items():
+        ranges[head, 1] = max(ranges[head, 1], ranges[output, 1])
+    ids = np.flatnonzero(packed)
+    buffers = [graph.buffers[b] for b in ids]
+    problem = PackingProblem(
+        names=tuple(buffer.name for buffer in buffers),
+        start=ranges[ids, 0],
+        end=ranges[ids, 1],
+        size=size[ids],
+        alignment=np.array([buffer.alignment for buffer in buffers], np.int64),
+        pin=np.array([-1 if b.pin is None else b.pin for b in buffers], np.int64),
+        gaps=tuple(gaps.get(b, ()) for b in ids.tolist()) if any(gaps.values()) else (),
+        name=graph.name,
+        memory_model=graph.memory_model,
+    )
+    return problem, ids
+
+
+def _written_over(
+    size: IntArray, ranges: IntArray, head: int, outputs: Sequence[int]
+) -> tuple[Gap, ...]:
+    """Return the gaps of a buffer that outputs are written into, one into the other.
+
+    While an op runs, all that was there is still needed; from the next step on only its output is.
+    """
+    gaps: list[Gap] = []
+    ends = [int(ranges[b, 0]) + 1 for b in outputs[1:]] + [int(ranges[outputs[-1], 1])]
+    for output, end in zip(outputs, ends, strict=True):
+        start = int(ranges[output, 0]) + 1
+        if size[output] < size[head] and start < end:
+            gaps.append(Gap(start, end, (0, int(size[output]))))
+    return tuple(gaps)

@@ -1,0 +1,101 @@
+"""A plan: an order of the ops and an offset for every buffer that needs one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from optsched.errors import PlanError
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
+from optsched.model.inplace_choice import Pairs, heads
+from optsched.model.liveness import Order, peak_memory
+from optsched.model.packing_problem import packing_problem
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An order, and offsets by buffer id.
+
+    Parameters
+    ----------
+    order
+        Op ids, first to run first.
+    offsets
+        First byte of each buffer in the slab of its pool, by buffer id. None where a buffer needs
+        none: it lies outside the slab, has no bytes or is never live. A view has its root's offset.
+    pools
+        The pool that each buffer lies in, by buffer id; empty where that is the one it names.
+    """
+
+    order: tuple[int, ...]
+    offsets: tuple[int | None, ...]
+    pools: tuple[str, ...] = ()
+
+    def placed(self, graph: Graph) -> Graph:
+        """Return the graph whose buffers name the pools that they lie in.
+
+        Buffers of different pools that come to lie in one stay apart: ops write none into another.
+
+        Raises
+        ------
+        PlanError
+            If a view lies elsewhere than its root, or a pinned buffer is not in its own pool.
+        """
+        homes = tuple(buffer.pool for buffer in graph.buffers)
+        if not self.pools or self.pools == homes:
+            return graph
+        if len(self.pools) != len(graph.buffers):
+            raise PlanError(f"plan has {len(self.pools)} pools for {len(graph.buffers)} buffers")
+        # Buffers that name no pool may all be in one that the plan names: pins move together.
+        held: dict[str, str] = {}
+        for buffer, root, pool in zip(graph.buffers, graph.roots, self.pools, strict=True):
+            if pool != self.pools[root]:
+                raise PlanError(
+                    f"buffer {buffer.name!r} in pool {pool!r} is a view of "
+                    f"{graph.buffers[root].name!r} in pool {self.pools[root]!r}"
+                )
+            if buffer.pin is not None and pool != held.setdefault(buffer.pool, buffer.pool or pool):
+                raise PlanError(f"buffer {buffer.name!r} is pinned and can not be in pool {pool!r}")
+        buffers = tuple(
+            buffer if buffer.pool == pool else replace(buffer, pool=pool)
+            for buffer, pool in zip(graph.buffers, self.pools, strict=True)
+        )
+        inplace = tuple(pair for pair in graph.inplace if homes[pair[1]] == homes[pair[2]])
+        return replace(graph, buffers=buffers, inplace=inplace)
+
+    def slabs(self, graph: Graph) -> dict[str, int]:
+        """Return the slab of each pool, by its name: the largest `offset + size` in it."""
+        found: dict[str, int] = {}
+        for b, (offset, buffer) in enumerate(zip(self.offsets, graph.buffers, strict=True)):
+            if offset is not None and graph.roots[b] == b:
+                pool = self.pools[b] if self.pools else buffer.pool
+                found[pool] = max(found.get(pool, 0), offset + buffer.size)
+        return found
+
+    def slab(self, graph: Graph) -> int:
+        """Return the bytes of the slab; of all slabs together where there are several pools."""
+        return sum(self.slabs(graph).values())
+
+    def peak(self, graph: Graph) -> int:
+        """Return the peak memory of the order."""
+        return peak_memory(self.placed(graph), self.order)
+
+
+def make_plan(graph: Graph, order: Order, offsets: IntArray, taken: Pairs = ()) -> Plan:
+    """Make a plan of an order and the offsets of its packing problem, shape `(k,)`.
+
+    `taken` are the in-place pairs that the packing problem was made with.
+    """
+    problem, ids = packing_problem(graph, order, taken)
+    if len(offsets) != len(problem):
+        raise PlanError(f"{len(offsets)} offsets for {len(problem)} buffers to be packed")
+    placed = np.full(len(graph.buffers), -1, np.int64)
+    placed[ids] = offsets
+    for output, head in heads(taken).items():
+        placed[output] = placed[head]
+    return Plan(
+        order=tuple(int(v) for v in order),
+        offsets=tuple(None if placed[root] < 0 else int(placed[root]) for root in graph.roots),
+    )

@@ -1,0 +1,69 @@
+"""Graphs whose buffers lie in several pools: a slab each, and what counts is their sum.
+
+Buffers of different pools never meet, so for a given order each pool is a packing problem by
+itself. What the pools share is the order. No plan's slab in a pool is smaller than the least slab
+of the graph in which only that pool's buffers have bytes: leave all other offsets out of the plan
+and a plan of that graph remains. So the sum of these is a bound on every plan, and so is the least
+peak, since at each step the live bytes of each pool lie in its slab.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
+from optsched.model.packing_problem import PackingProblem, select
+
+
+def pools_of(graph: Graph) -> tuple[str, ...]:
+    """Return the names of the pools in which buffers have bytes, ascending."""
+    return tuple(sorted({graph.buffers[b].pool for b in np.flatnonzero(graph.arrays.size)}))
+
+
+def pool_graph(graph: Graph, pool: str) -> Graph:
+    """Return the graph in which only the buffers of one pool have bytes."""
+    buffers = tuple(
+        buffer
+        if buffer.pool == pool or buffer.alias_of is not None
+        else replace(buffer, size=0, pin=None)
+        for buffer in graph.buffers
+    )
+    return replace(graph, buffers=buffers)
+
+
+def pool_rows(graph: Graph, ids: IntArray) -> list[IntArray]:
+    """Return which of the buffers `ids`, shape `(k,)`, lie together: their positions, by pool."""
+    pools = [graph.buffers[b].pool for b in ids.tolist()]
+    return [
+        np.array([i for i, name in enumerate(pools) if name == pool], np.int64)
+        for pool in sorted(set(pools))
+    ]
+
+
+def sum_of_slabs(problem: PackingProblem, rows: Sequence[IntArray], offsets: IntArray) -> int:
+    """Return the bytes of all slabs, those of the pools whose buffers are at `rows`."""
+    if len(rows) < 2:
+        return problem.slab_size(offsets)
+    return sum(select(problem, row).slab_size(offsets[row]) for row in rows)
+
+
+def pinned_bytes(graph: Graph) -> int:
+    """Return the bytes up to which pinned buffers reach, of all pools together, in every order."""
+    reach: dict[str, int] = {}
+    for b in np.flatnonzero(graph.arrays.size).tolist():
+        buffer = graph.buffers[b]
+        unused = graph.producers[b] is None and not len(graph.arrays.user.row(b))
+        if buffer.pin is not None and (graph.is_kept(b) or not unused):
+            reach[buffer.pool] = max(reach.get(buffer.pool, 0), buffer.pin + buffer.size)
+    return sum(reach.values())
+
+
+def roof(graph: Graph) -> int:
+    """Return bytes that suffice whatever the order: above the pins each buffer has its own."""
+    ids = np.flatnonzero(graph.arrays.size).tolist()
+    free = [graph.buffers[b] for b in ids if graph.buffers[b].pin is None]
+    return pinned_bytes(graph) + sum(buffer.size + buffer.alignment - 1 for buffer in free)

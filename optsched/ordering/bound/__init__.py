@@ -1,0 +1,1 @@
+"""Lower bounds on the peak of every order."""

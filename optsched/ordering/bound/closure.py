@@ -1,0 +1,156 @@
+"""The closure bound: bytes that are live while an op runs, whatever the order.
+
+When op `v` runs, its ancestors have ended and neither `v` nor its descendants have. The least live
+bytes over all downsets of this kind are a minimum cut, so for every op
+
+    peak >= LB(v) = hill(v) + min { M(D) : ancestors of v in D; v and its descendants not in D }
+
+Along an order that is known, `v` runs at some `during(v) >= LB(v)`; so an op whose least `during`
+over the known orders is at most the bound so far need not be looked at. Usually one flow is enough.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
+from optsched.model.liveness import Order, timeline
+from optsched.ordering.kernels.cut import around, least_given
+from optsched.ordering.kernels.max_flow import UNBOUNDED
+from optsched.ordering.problem import Net, build_net
+from optsched.ordering.reduce.blocks import find_blocks
+
+MANY_FLOWS = 64
+"""After so many flows identical blocks are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClosureBound:
+    """A lower bound on the peak of every order.
+
+    Parameters
+    ----------
+    value
+        Bytes.
+    op
+        The op that forces them; None if the start or the end of the graph does.
+    flows
+        How many ops were looked at.
+    complete
+        Whether no other op can give more; False if the deadline or the end of flows came first.
+    """
+
+    value: int
+    op: int | None
+    flows: int
+    complete: bool
+
+
+def closure_bound(
+    graph: Graph,
+    orders: Sequence[Order] = (),
+    *,
+    deadline: float | None = None,
+    most: int | None = None,
+) -> ClosureBound:
+    """Return the best closure bound over all ops.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    orders
+        Known orders; the better they are, the fewer flows are needed.
+    deadline
+        `time.monotonic()` after which to stop with the best bound so far.
+    most
+        The same after so many flows; None: there is no end to them.
+
+    Returns
+    -------
+    ClosureBound
+        Never above the peak of any order.
+    """
+    arrays = graph.arrays
+    n = arrays.op_count
+    net = build_net(arrays)
+    cap = np.full(n, UNBOUNDED, np.int64)
+    for number, order in enumerate(orders):
+        # The first order spares most flows.
+        if number and deadline is not None and time.monotonic() > deadline:
+            break
+        at = np.asarray(order, np.int64)
+        cap[at] = np.minimum(cap[at], timeline(graph, order).running)
+    kept = int(arrays.size[arrays.keep].sum())
+    return raise_closure(
+        net, arrays.initial, cap, max(arrays.initial, kept), deadline=deadline, most=most
+    )
+
+
+def raise_closure(
+    net: Net,
+    base: int,
+    cap: IntArray,
+    value: int,
+    *,
+    deadline: float | None = None,
+    most: int | None = None,
+) -> ClosureBound:
+    """Return the closure bound of a net.
+
+    Parameters
+    ----------
+    net, base
+        The problem, and live bytes before its first op.
+    cap
+        Shape `(ops,)`, bytes that each op forces at most. What is found is written there.
+    value
+        A bound that is known.
+    deadline, most
+        As :func:`closure_bound` takes them.
+    """
+    n = len(net.net)
+    best, flows = None, 0
+    work = 8 * (len(net.pred) + len(net.user) + n)
+    enclose, evaluate = around.for_work(work), least_given.for_work(work)
+    spot = np.full(n, -1, np.int64)
+    waiting = np.argsort(-cap, kind="stable").tolist()[::-1]
+    while waiting:
+        v = waiting.pop()
+        if cap[v] <= value:
+            break
+        late = deadline is not None and flows and time.monotonic() > deadline
+        if late or flows == most:
+            return ClosureBound(value, best, flows, complete=False)
+        flows += 1
+        before, after = enclose(net, v)
+        found = int(evaluate(net, base, before, after, v, spot))
+        cap[v] = found
+        if found > value:
+            value, best = found, v
+        if flows == MANY_FLOWS:
+            _share(net, cap, deadline)
+            waiting = np.argsort(-cap, kind="stable").tolist()[::-1]
+    return ClosureBound(value, best, flows, complete=True)
+
+
+def _share(net: Net, cap: IntArray, deadline: float | None) -> None:
+    """Of ops that correspond to each other in identical blocks leave one, with the least cap.
+
+    The net stays as it is when blocks change places: these ops force the same bytes.
+    """
+
+    def look() -> None:
+        if deadline is not None and time.monotonic() > deadline:
+            raise TimeoutError
+
+    with suppress(TimeoutError):
+        for rows in find_blocks(net, look):
+            cap[rows[0]] = cap[rows].min(axis=0)
+            cap[rows[1:]] = 0

@@ -1,0 +1,110 @@
+"""Set bounds: of any set of ops one runs last, when all others are done, and one first.
+
+    peak >= min over v in W that may be last of LB(v | all of W but v have ended)
+    peak >= min over v in W that may be first of LB(v | all of W but v have not begun)
+
+`W` are the ops that rise by at least `t`, for some thresholds `t`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from optsched.model.arrays import IntArray
+from optsched.ordering.context import Problem
+from optsched.ordering.kernels.cut import least_given
+from optsched.ordering.kernels.precedences import Matrix
+
+THRESHOLDS = 48
+"""Sets that are looked at."""
+
+LARGEST = 400
+"""Ops in a set at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForcedSet:
+    """A set of ops of which one runs last (or first), and that one forces bytes.
+
+    Parameters
+    ----------
+    value
+        Bytes: the least over all ops of the set that may be the last.
+    op
+        The op that forces no more.
+    ops
+        The set, ascending.
+    last
+        Whether the last one is meant; else the first.
+    """
+
+    value: int
+    op: int
+    ops: tuple[int, ...]
+    last: bool
+
+
+def set_bound(problem: Problem, above: Matrix, bound: int) -> int:
+    """Return the best set bound, or `bound` if none is above it."""
+    best = best_set(problem, above, bound)
+    return bound if best is None else best.value
+
+
+def best_set(problem: Problem, above: Matrix, bound: int) -> ForcedSet | None:
+    """Return the set that forces most bytes; None if none forces more than `bound`."""
+    heights = np.unique(problem.net.hill[problem.net.hill > 0])[::-1]
+    if len(heights) > THRESHOLDS:
+        heights = heights[np.linspace(0, len(heights) - 1, THRESHOLDS).astype(np.int64)]
+    best = None
+    for height in heights.tolist():
+        members = np.flatnonzero(problem.net.hill >= height)
+        if len(members) > LARGEST:
+            break
+        if len(members) > 1:
+            for last in (True, False):
+                value, op = least_extreme(problem, above, members, bound, last=last)
+                if value > bound:
+                    best, bound = ForcedSet(value, op, tuple(members.tolist()), last), value
+    return best
+
+
+def least_extreme(
+    problem: Problem, above: Matrix, members: IntArray, bound: int, *, last: bool
+) -> tuple[int, int]:
+    """Least bytes that the last (or first) op of a set forces, and that op.
+
+    Stops at one that is no news.
+    """
+    least, least_op = -1, -1
+    for op, value in extremes(problem, above, members, last=last):
+        if least < 0 or value < least:
+            least, least_op = value, op
+        if least <= bound:
+            break
+    return least, least_op
+
+
+def extremes(
+    problem: Problem, above: Matrix, members: IntArray, *, last: bool
+) -> Iterator[tuple[int, int]]:
+    """Yield each op that may be the last (or first) of a set, and the bytes that it then forces."""
+    n = problem.ops
+    toward = above if last else above.T
+    inside = np.zeros(n, np.bool_)
+    inside[members] = True
+    evaluate = problem.pick(least_given)
+    spot = np.full(n, -1, np.int64)
+    for v in members.tolist():
+        if (toward[:, v] & inside).any():
+            continue
+        problem.check_time()
+        others = inside.copy()
+        others[v] = False
+        done = toward[others].any(axis=0) | others | toward[v]
+        rest = toward[:, v].copy()
+        before, after = (done, rest) if last else (rest, done)
+        problem.statistics.flows += 1
+        yield v, int(evaluate(problem.net, problem.base, before, after, v, spot))

@@ -1,0 +1,174 @@
+"""Simple lower bounds on the peak of every order, each with its witness.
+
+While an op runs, all its ancestors are done and none of its descendants is: a buffer born before
+it and used at it or behind it is live, in whatever order. Besides, the graph's inputs are live
+before the first step and its outputs after the last. (The closure bound of
+:mod:`optsched.ordering` also counts what *some* choice of the incomparable ops must hold; it is
+never weaker and costs a maximum flow an op.) In an in-place graph what the op may at most write
+into its inputs, in whatever order, is taken off.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from optsched.model.arrays import GraphArrays, IntArray, Rows
+from optsched.model.graph import Graph
+from optsched.model.inplace import heaviest_matching
+from optsched.model.liveness import Order, timeline
+from optsched.runtime.kernel import kernel
+
+FOLLOWED = 32
+"""Edges that Python follows in the time of one element of work."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeakBound:
+    """A number of bytes that no order's peak goes below.
+
+    Parameters
+    ----------
+    value
+        Bytes.
+    op
+        The op that can not run with fewer, or None where inputs or outputs force the value.
+    buffers
+        Ids of the buffers that are live then, but for outputs that the op may write into others;
+        their sizes add up to `value`.
+    """
+
+    value: int
+    op: int | None
+    buffers: tuple[int, ...]
+
+
+def peak_lower_bound(
+    graph: Graph, orders: Sequence[Order], *, deadline: float | None = None
+) -> PeakBound:
+    """Return the best simple bound, looking only at ops that can still raise it.
+
+    Along any order an op runs with at least as many live bytes as its own bound, so ops are tried
+    by their least known live bytes, most first, until no further one can beat the best.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    orders
+        Known orders; more of them spare work. One at least, unless the graph has no ops.
+    deadline
+        `time.monotonic()` after which to stop with the best bound so far.
+    """
+    arrays = graph.arrays
+    best = max(_ends(arrays), key=lambda bound: bound.value)
+    if not arrays.op_count:
+        return best
+    ceiling = np.min([_running_by_op(graph, order) for order in orders], axis=0)
+    for v in np.argsort(-ceiling, kind="stable"):
+        if ceiling[v] <= best.value or (deadline is not None and time.monotonic() > deadline):
+            break
+        bound = op_bound(arrays, int(v))
+        if bound.value > best.value:
+            best = bound
+    return best
+
+
+def op_bound(
+    arrays: GraphArrays, v: int, *, done: Iterable[int] = (), later: Iterable[int] = ()
+) -> PeakBound:
+    """Return the bytes that are live whenever op `v` runs.
+
+    Parameters
+    ----------
+    arrays
+        Of the graph.
+    v
+        Op id.
+    done, later
+        Further ops that are known to have ended then, or not to have begun.
+    """
+    before = _reachable(arrays.pred, v)
+    behind = _reachable(arrays.succ, v)
+    behind[v] = True
+    _add_reachable(arrays.pred, done, before)
+    _add_reachable(arrays.succ, later, behind)
+    # The flag appended stands for graph inputs, whose birth is -1: they are born before all.
+    born = np.append(before, True)[arrays.birth]
+    used = np.zeros(arrays.buffer_count, np.bool_)
+    users = np.repeat(np.arange(arrays.buffer_count), np.diff(arrays.user.ptr))
+    used[users[behind[arrays.user.idx]]] = True
+    # A buffer born at a parent op waits for its own producer as for a user.
+    used |= np.append(behind, False)[arrays.producer]
+    live = (born & (used | arrays.keep)) | (arrays.birth == v)
+    live[_written_inplace(arrays, v, behind)] = False
+    return _bound(arrays, live, v)
+
+
+def _written_inplace(arrays: GraphArrays, v: int, behind: npt.NDArray[np.bool_]) -> list[int]:
+    """Outputs that an op may at most write into inputs; a user behind it forbids an input."""
+    first, end = np.searchsorted(arrays.inplace_op, [v, v + 1])
+    pairs = []
+    for i in range(first, end):
+        output, source = int(arrays.inplace_output[i]), int(arrays.inplace_source[i])
+        users = arrays.user.row(source)
+        if not behind[users[users != v]].any():
+            pairs.append((output, source))
+    return list(heaviest_matching(pairs, arrays.size).values())
+
+
+def _ends(arrays: GraphArrays) -> tuple[PeakBound, PeakBound]:
+    """Live bytes before the first op and after the last."""
+    used = (np.diff(arrays.user.ptr) > 0) | arrays.keep
+    return (
+        _bound(arrays, (arrays.birth < 0) & used, None),
+        _bound(arrays, arrays.keep, None),
+    )
+
+
+def _bound(arrays: GraphArrays, live: npt.NDArray[np.bool_], op: int | None) -> PeakBound:
+    buffers = np.flatnonzero(live & (arrays.size > 0))
+    return PeakBound(int(arrays.size[buffers].sum()), op, tuple(buffers.tolist()))
+
+
+def _running_by_op(graph: Graph, order: Order) -> IntArray:
+    running = np.empty(len(graph.ops), np.int64)
+    running[np.asarray(order, np.int64)] = timeline(graph, order).running
+    return running
+
+
+def _reachable(rows: Rows, start: int) -> npt.NDArray[np.bool_]:
+    """Flag what can be reached from `start` along `rows`, itself left out."""
+    # Asked for many ops of a graph, so what counts is the number of ops as well as of edges.
+    work = (len(rows.ptr) - 1) * len(rows.idx) // FOLLOWED
+    return run_reachable.for_work(work)(rows.ptr, rows.idx, start)
+
+
+def _add_reachable(rows: Rows, starts: Iterable[int], found: npt.NDArray[np.bool_]) -> None:
+    """Flag some rows and what can be reached from them."""
+    for u in starts:
+        if not found[u]:
+            found |= _reachable(rows, u)
+            found[u] = True
+
+
+@kernel
+def run_reachable(ptr: IntArray, idx: IntArray, start: int) -> npt.NDArray[np.bool_]:
+    """Return what rows lead to from `start`, shape `(rows,)`."""
+    seen = np.zeros(len(ptr) - 1, np.bool_)
+    stack, count = np.empty(len(ptr) + 1, np.int64), 1
+    stack[0] = start
+    while count > 0:
+        count -= 1
+        v = stack[count]
+        for k in range(ptr[v], ptr[v + 1]):
+            u = idx[k]
+            if not seen[u]:
+                seen[u] = True
+                stack[count] = u
+                count += 1
+    return seen

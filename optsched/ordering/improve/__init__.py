@@ -1,0 +1,1 @@
+"""Better orders from known ones."""

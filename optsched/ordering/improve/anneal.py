@@ -1,0 +1,116 @@
+"""Annealing: a walk over orders that at first may rise above the best peak, and ever less so.
+
+What a walk is to get down to is one byte below the best peak so far, and the bytes by which its
+steps pass that, summed, are what it pays; nothing below counts. So it is free to change whatever
+is not yet, or no longer, part of the problem, and on graphs too wide for a search of states it
+reaches in a second what windows of a good order do not reach in minutes. It proves nothing.
+
+References
+----------
+Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing", Science 220, 1983.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from optsched.model.arrays import IntArray
+from optsched.ordering.context import Problem
+from optsched.ordering.kernels.walk import DRAW_BITS, go_on, start_walk
+
+HOTTEST, COLDEST = (4.0, 12.0), 0.05
+"""Heat at the beginning of a cycle, in turns, and at its end, in rises of the ops by which most
+bytes come. What is good for most graphs never leaves the neighbourhood of the start on some."""
+
+MEAN_REACH = 8
+"""Steps that an op tries to move by, on average; many are fewer, some far more."""
+
+FIRST_CYCLE, CYCLE_GROWTH = 32_768, 1.5
+"""Moves of the first cycle; how much longer each later one is."""
+
+STRIDE = 2_048
+"""Moves at one heat, after which the clock is looked at."""
+
+HELPFUL = 64
+"""How many times what was asked for a walk may go on for, as long as it finds lower peaks."""
+
+
+class Annealer:
+    """Improves an order by cycles of annealing; can be left and taken up again.
+
+    In-place graphs are walked like all others: a step's live bytes are exact.
+
+    Parameters
+    ----------
+    problem
+        The problem, of one op or more.
+    order
+        A valid order; replaced by better ones.
+    seed
+        Of the walk, which is a function of all this and the moves asked for.
+    """
+
+    def __init__(self, problem: Problem, order: Sequence[int], seed: int) -> None:
+        self.problem = problem
+        self.rng = np.random.default_rng(seed)
+        hill = problem.net.hill.astype(np.float64)
+        self.scale = float((hill @ hill) / max(1.0, hill.sum()))
+        part = (np.arange(1 << DRAW_BITS) + 0.5) / (1 << DRAW_BITS)
+        self.luck = -np.log(part)
+        self.reaches: IntArray = (1 + MEAN_REACH * self.luck).astype(np.int64)
+        self.cycle, self.done, self.turn = FIRST_CYCLE, 0, 0
+        self.walked = self.lowered = 0
+        self.take(order)
+
+    def take(self, order: Sequence[int]) -> None:
+        """Go on from another order."""
+        problem = self.problem
+        start = np.array(order, np.int64)
+        self.walk = start_walk(problem.net, problem.base, start, problem.follow(order)[1])
+        self.best, self.peak = start, self.height()
+
+    @property
+    def order(self) -> list[int]:
+        """The best order met."""
+        return cast("list[int]", self.best.tolist())
+
+    def height(self) -> int:
+        """The peak where the walk is."""
+        return max(self.problem.base, int(self.walk.during.max()))
+
+    def improve(self, moves: int, floor: int) -> None:
+        """Go on for a number of moves, or until the peak is at `floor`.
+
+        And on from there, up to a limit, while the last lower peak is in the later half of the
+        walk: what has just helped may do so again.
+        """
+        floor = max(floor, self.problem.base)
+        least, most = self.walked + moves, self.walked + moves * HELPFUL
+        while self.peak > floor and self.walked < max(least, min(most, 2 * self.lowered)):
+            self.stride(floor)
+            self.done += STRIDE
+            if self.done >= self.cycle:
+                self.cycle, self.done = int(self.cycle * CYCLE_GROWTH), 0
+                self.turn = (self.turn + 1) % len(HOTTEST)
+            self.problem.check_time()
+
+    def stride(self, floor: int) -> None:
+        """Try moves at one heat."""
+        problem = self.problem
+        hottest = HOTTEST[self.turn]
+        heat = self.scale * hottest * (COLDEST / hottest) ** (self.done / self.cycle)
+        picks = self.rng.integers(0, 2**62, STRIDE)
+        while len(picks) and self.peak > floor:
+            tried = problem.pick(go_on)(
+                problem.net, self.walk, self.peak - 1, heat, picks, self.reaches, self.luck
+            )
+            self.walked += tried
+            problem.statistics.walked += tried
+            picks = picks[tried:]
+            if self.height() < self.peak:
+                problem.statistics.lowered += 1
+                self.lowered = self.walked
+                self.best, self.peak = self.walk.order.copy(), self.height()

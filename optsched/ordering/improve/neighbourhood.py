@@ -1,0 +1,69 @@
+"""Windows: stretches of a known order around its peak, searched with all else fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from optsched.ordering.context import Problem
+from optsched.ordering.kernels import explore
+from optsched.ordering.search.segment import Interval
+
+FIRST_WIDTH = 24
+"""Ops on each side of the peak at first."""
+
+
+class Windows:
+    """Improves an order, window by window.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    order
+        A valid order; replaced by better ones.
+    seed
+        Of the choice of windows.
+    """
+
+    def __init__(self, problem: Problem, order: Sequence[int], seed: int) -> None:
+        self.problem = problem
+        self.take(order)
+        self.rng = np.random.default_rng(seed)
+        self.width = min(FIRST_WIDTH, problem.ops)
+
+    def take(self, order: Sequence[int]) -> None:
+        """Go on from another order."""
+        self.order = list(order)
+        self.peak, self.during = self.problem.follow(self.order)
+
+    def improve(self, states: int, tries: int, floor: int) -> bool:
+        """Search windows until one is better, the peak is at `floor`, or `tries` have failed."""
+        for _ in range(tries):
+            if self.peak <= floor:
+                return False
+            if self.try_window(states):
+                return True
+            self.width = min(self.problem.ops, self.width + max(1, self.width // 8))
+        return False
+
+    def try_window(self, states: int) -> bool:
+        """Search one window; take the way if it is below the peak."""
+        problem = self.problem
+        peaks = np.flatnonzero(self.during == self.peak)
+        at = int(peaks[self.rng.integers(len(peaks))])
+        reach = self.rng.integers(self.width // 2, self.width + 1, 2).tolist()
+        first, end = max(0, at - reach[0]), min(problem.ops, at + 1 + reach[1])
+        low, high = np.zeros(problem.ops, np.bool_), np.zeros(problem.ops, np.bool_)
+        low[self.order[:first]] = True
+        high[self.order[:end]] = True
+        if max(problem.live(low), problem.live(high)) >= self.peak:
+            return False
+        problem.statistics.windows += 1
+        window = Interval(problem, low, high, self.peak - 1, self.peak)
+        if window.run(states) != explore.REACHED:
+            return False
+        problem.statistics.improved += 1
+        self.take(self.order[:first] + window.moves + self.order[end:])
+        return True

@@ -1,0 +1,149 @@
+"""What an op can do without while it runs, in an in-place graph, by which inputs die at it.
+
+The heaviest matching over the available inputs grows with the set of these, less and less the more
+are there. So it is the best of a few *ways*: a number of bytes, and the inputs that must all be
+available for it, smaller sets first. An input with no other user always is.
+
+All rules of the search stay valid (:class:`optsched.ordering.rules.Rules`). They compare a way
+through states `X` with one through `X | Z` or `X & Z`:
+
+* `X | Z`: more ops have ended, so no op saves less there.
+* `X & Z`: let op `v`, which is in `Z`, save less there than at `X`. Then of each input lost some
+  other user is in `X` but not in `Z`. The input is live after `X`, after `Z` and after `X & Z`, and
+  dead after `X | Z`: `M(X | Z) + M(X & Z) <= M(X) + M(Z)` has its bytes to spare. All inputs lost
+  have at least what they saved, as outputs are no larger than their inputs and an input adds the
+  less the more others there are.
+
+So states compare as ever, and what is saved only lowers rises. Bounds take each way as a case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from optsched.errors import UsageError
+from optsched.model.arrays import GraphArrays, IntArray
+from optsched.model.inplace import Pair, matched_bytes
+
+MOST_WAYS = 1_000
+"""An op with more of them is refused."""
+
+
+class Ways(NamedTuple):
+    """What ops can do without while they run: op `v` has the ways `ptr[v]` to `ptr[v + 1]`.
+
+    Parameters
+    ----------
+    ptr
+        Shape `(n + 1,)`.
+    value
+        Shape `(ways,)`: bytes.
+    need_ptr, need
+        Way to shared buffers that the op must be the last to use, one at least.
+    """
+
+    ptr: IntArray
+    value: IntArray
+    need_ptr: IntArray
+    need: IntArray
+
+
+Way = tuple[int, frozenset[int]]
+"""Bytes; the inputs, or shared buffers, that must be available."""
+
+
+def find_ways(
+    pairs: Sequence[Pair], size: IntArray, certain: Collection[int]
+) -> tuple[int, list[Way]]:
+    """Return the bytes saved in any case, and the ways to save more than that.
+
+    Of two ways with the same bytes where one needs less, only that one is kept. If an input adds
+    nothing to a set, it adds nothing to a larger one: sets grow one input at a time.
+
+    Raises
+    ------
+    UsageError
+        If there are too many.
+    """
+
+    def worth(inputs: frozenset[int]) -> int:
+        return matched_bytes([p for p in pairs if p[1] in inputs or p[1] in certain], size)
+
+    always = worth(frozenset())
+    unsure = sorted({source for _, source in pairs} - set(certain))
+    found: list[Way] = []
+    level = {frozenset[int](): always}
+    while level:
+        larger: dict[frozenset[int], int] = {}
+        for inputs in level:
+            for source in unsure:
+                more = inputs | {source}
+                if source in inputs or more in larger:
+                    continue
+                below = [level.get(more - {one}) for one in more]
+                value = worth(more)
+                if all(less is not None and value > less for less in below):
+                    larger[more] = value
+        found += [(value - always, inputs) for inputs, value in larger.items()]
+        if len(found) > MOST_WAYS:
+            raise UsageError("in-place: an op has too many ways to write into its inputs")
+        level = larger
+    return always, found
+
+
+def graph_ways(
+    arrays: GraphArrays, users: IntArray, shared: IntArray
+) -> tuple[IntArray, dict[int, list[Way]]]:
+    """Return what each op saves in any case, shape `(n,)`, and the ways of ops that may save more.
+
+    Parameters
+    ----------
+    arrays
+        Of the graph.
+    users
+        Shape `(m,)`: number of users of each buffer.
+    shared
+        Shape `(m,)`: the number by which a way names a buffer.
+    """
+    rows: dict[int, list[Pair]] = {}
+    for v, output, source in zip(
+        arrays.inplace_op.tolist(),
+        arrays.inplace_output.tolist(),
+        arrays.inplace_source.tolist(),
+        strict=True,
+    ):
+        rows.setdefault(v, []).append((output, source))
+    saved = np.zeros(arrays.op_count, np.int64)
+    found: dict[int, list[Way]] = {}
+    for v, pairs in rows.items():
+        certain = {source for _, source in pairs if users[source] == 1}
+        saved[v], ways = find_ways(pairs, arrays.size, certain)
+        if ways:
+            found[v] = [(value, frozenset(shared[list(needs)].tolist())) for value, needs in ways]
+    return saved, found
+
+
+def pack_ways(rows: Sequence[Sequence[Way]]) -> Ways:
+    """Flatten the ways of each op."""
+    ptr = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum([len(row) for row in rows], out=ptr[1:])
+    ways = [way for row in rows for way in row]
+    need_ptr = np.zeros(len(ways) + 1, np.int64)
+    np.cumsum([len(needs) for _, needs in ways], out=need_ptr[1:])
+    return Ways(
+        ptr,
+        np.array([value for value, _ in ways], np.int64),
+        need_ptr,
+        np.array([b for _, needs in ways for b in sorted(needs)], np.int64),
+    )
+
+
+def unpack_ways(ways: Ways) -> list[list[Way]]:
+    """The opposite of :func:`pack_ways`."""
+    value, ptr, need = ways.value.tolist(), ways.need_ptr.tolist(), ways.need.tolist()
+    flat = [(value[i], frozenset(need[ptr[i] : ptr[i + 1]])) for i in range(len(value))]
+    return [flat[a:b] for a, b in pairwise(ways.ptr.tolist())]

@@ -1,0 +1,293 @@
+"""Maximum flow on 64-bit capacities, in flat arrays.
+
+Blocking flows along shortest paths. Arc `e` and its reverse are the pair `e`, `e ^ 1`; arcs that
+leave a node are a linked list. An unbounded arc has room :data:`UNBOUNDED`: as no more than
+2**62 units ever flow, its room stays positive and never leaves a signed 64-bit integer.
+
+References
+----------
+Dinic, "Algorithm for solution of a problem of maximum flow in networks with power estimation",
+1970.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from optsched.model.arrays import IntArray
+from optsched.runtime.kernel import inner, kernel
+
+Int: TypeAlias = Any
+"""A whole number in a kernel, Python's or numpy's. Constants and 32-bit numbers are passed as
+`np.int64`, else numba would compile the callee once more for them."""
+
+UNBOUNDED = 2**63 - 1
+"""Room of an arc without capacity."""
+
+
+class Arcs(NamedTuple):
+    """A residual network.
+
+    Parameters
+    ----------
+    first
+        Shape `(nodes,)`: an arc that leaves each node, or -1.
+    following
+        Shape `(arcs,)`: the next arc that leaves the same node, or -1.
+    head
+        Shape `(arcs,)`: the node an arc leads to.
+    room
+        Shape `(arcs,)`: what can still be sent along it.
+    """
+
+    first: IntArray
+    following: IntArray
+    head: IntArray
+    room: IntArray
+
+
+@inner
+def empty_arcs(nodes: Int, pairs: Int) -> Arcs:
+    """Return a network of `nodes` nodes with place for `pairs` arcs and their reverses."""
+    return Arcs(
+        np.full(nodes, -1, np.int64),
+        np.empty(2 * pairs, np.int64),
+        np.empty(2 * pairs, np.int64),
+        np.zeros(2 * pairs, np.int64),
+    )
+
+
+@inner
+def add_arc(arcs: Arcs, e: Int, tail: Int, head: Int, capacity: Int) -> Int:
+    """Write an arc and its reverse at `e`, `e + 1`; return the next free place."""
+    arcs.head[e] = head
+    arcs.room[e] = capacity
+    arcs.following[e] = arcs.first[tail]
+    arcs.first[tail] = e
+    arcs.head[e + 1] = tail
+    arcs.room[e + 1] = 0
+    arcs.following[e + 1] = arcs.first[head]
+    arcs.first[head] = e + 1
+    return e + 2
+
+
+class Bench(NamedTuple):
+    """Where flows are looked for; may be used for many, and is left as it was made.
+
+    Parameters
+    ----------
+    level
+        Shape `(nodes,)`: arcs from where the search began, all -1 between two flows.
+    current
+        Shape `(nodes,)`: the arc that a node tries next.
+    queue
+        Shape `(nodes,)`: the nodes met.
+    path
+        Shape `(nodes + 1,)`: arcs.
+    log, logged
+        Arcs that something was sent along, as far as there is room; shape `(1,)`: how many, or -1
+        if there was no room for all.
+    left
+        Shape `(1,)`: nodes that may still be met, and arcs sent along, before the work stops with
+        less than there is room for.
+    """
+
+    level: IntArray
+    current: IntArray
+    queue: IntArray
+    path: IntArray
+    log: IntArray
+    logged: IntArray
+    left: IntArray
+
+
+@inner
+def make_bench(nodes: Int, log: Int) -> Bench:
+    """Return a bench for networks of so many nodes, with room for so many arcs in its log."""
+    return Bench(
+        np.full(nodes, -1, np.int64),
+        np.empty(nodes, np.int64),
+        np.empty(nodes, np.int64),
+        np.empty(nodes + 1, np.int64),
+        np.empty(log, np.int64),
+        np.zeros(1, np.int64),
+        np.full(1, UNBOUNDED, np.int64),
+    )
+
+
+@inner
+def take_back(arcs: Arcs, bench: Bench, before: IntArray) -> None:
+    """Undo all that was sent since the log was empty, `before` being the rooms then."""
+    if bench.logged[0] < 0:
+        for e in range(len(before)):
+            arcs.room[e] = before[e]
+    for k in range(bench.logged[0]):
+        e = bench.log[k]
+        arcs.room[e] = before[e]
+        arcs.room[e ^ 1] = before[e ^ 1]
+    bench.logged[0] = 0
+
+
+@inner
+def find_levels(arcs: Arcs, bench: Bench, start: Int, goal: Int, backwards: Int) -> Int:
+    """Number nodes by arcs from a start (to it, if backwards), up to a goal.
+
+    Returns how many were met, or 0 if there is no way.
+    """
+    level, queue = bench.level, bench.queue
+    level[start] = 0
+    bench.current[start] = arcs.first[start]
+    queue[0] = start
+    taken, filled = 0, 1
+    while taken < filled:
+        node = queue[taken]
+        taken += 1
+        e = arcs.first[node]
+        while e >= 0:
+            other = arcs.head[e]
+            if arcs.room[e ^ backwards] > 0 and level[other] < 0:
+                level[other] = level[node] + 1
+                bench.current[other] = arcs.first[other]
+                queue[filled] = other
+                filled += 1
+                if other == goal:
+                    return filled
+            e = arcs.following[e]
+    for i in range(filled):
+        level[queue[i]] = -1
+    return 0
+
+
+@inner
+def note_arcs(bench: Bench, depth: Int) -> None:
+    """Add a path of so many arcs to the log."""
+    noted = bench.logged[0]
+    if noted < 0 or noted + depth > len(bench.log):
+        bench.logged[0] = -1
+        return
+    for k in range(depth):
+        bench.log[noted + k] = bench.path[k]
+    bench.logged[0] = noted + depth
+
+
+@inner
+def push_blocking(arcs: Arcs, bench: Bench, source: Int, sink: Int, step: Int) -> Int:
+    """Send along shortest paths until each has a full arc; return how much was sent.
+
+    `step` is by how much the level changes on the way to the sink.
+    """
+    level, current, path = bench.level, bench.current, bench.path
+    sent = np.int64(0)
+    depth = 0
+    node = source
+    while True:
+        if node == sink:
+            tight = 0
+            for k in range(1, depth):
+                if arcs.room[path[k]] < arcs.room[path[tight]]:
+                    tight = k
+            amount = arcs.room[path[tight]]
+            for k in range(depth):
+                arcs.room[path[k]] -= amount
+                arcs.room[path[k] ^ 1] += amount
+            sent += amount
+            note_arcs(bench, depth)
+            bench.left[0] -= depth
+            if bench.left[0] < 0:
+                return sent
+            depth = tight
+            node = arcs.head[path[tight] ^ 1]
+        e = current[node]
+        wanted = level[node] + step
+        while e >= 0 and not (arcs.room[e] > 0 and level[arcs.head[e]] == wanted):
+            e = arcs.following[e]
+        current[node] = e
+        if e >= 0:
+            path[depth] = e
+            depth += 1
+            node = arcs.head[e]
+        elif depth == 0:
+            return sent
+        else:
+            level[node] = -2
+            depth -= 1
+            node = arcs.head[path[depth] ^ 1]
+
+
+@inner
+def send(arcs: Arcs, bench: Bench, source: Int, sink: Int, enough: Int, from_sink: Int) -> Int:
+    """Do what :func:`max_flow` does, on a bench.
+
+    Levels are counted from the sink, or from the source: then only nodes near the source take time,
+    and a sink with many arcs costs nothing.
+    """
+    start, goal, step = source, sink, np.int64(1)
+    if from_sink:
+        start, goal, step = sink, source, np.int64(-1)
+    total = np.int64(0)
+    while total <= enough and bench.left[0] >= 0:
+        met = find_levels(arcs, bench, start, goal, from_sink)
+        if met == 0:
+            break
+        bench.left[0] -= met
+        total += push_blocking(arcs, bench, source, sink, step)
+        for i in range(met):
+            bench.level[bench.queue[i]] = -1
+    return total
+
+
+@inner
+def flow_within(arcs: Arcs, source: Int, sink: Int, enough: Int, work: Int) -> Int:
+    """Do what :func:`max_flow` does, but end after meeting so many nodes, with what is sent then.
+
+    It was a largest flow if no way is left from source to sink.
+    """
+    bench = make_bench(len(arcs.first), np.int64(0))
+    bench.left[0] = work
+    return send(arcs, bench, source, sink, enough, np.int64(1))
+
+
+@kernel
+def max_flow(arcs: Arcs, source: Int, sink: Int, enough: Int) -> Int:
+    """Send from source to sink as much as fits, or until more than `enough` is sent.
+
+    Parameters
+    ----------
+    arcs
+        Changed in place into the residual network.
+    source, sink
+        Two different nodes.
+    enough
+        At a total above this the work stops: the flow is then valid but not maximal.
+
+    Returns
+    -------
+    int
+        Units sent.
+    """
+    return flow_within(arcs, source, sink, enough, np.int64(UNBOUNDED))
+
+
+@kernel
+def mark_side(arcs: Arcs, node: Int, backwards: Int) -> npt.NDArray[np.bool_]:
+    """Mark the nodes that a node reaches in the residual network, or that reach it."""
+    flip = 1 if backwards else 0
+    marked = np.zeros(len(arcs.first), np.bool_)
+    queue = np.empty(len(arcs.first), np.int64)
+    marked[node] = True
+    queue[0] = node
+    taken, filled = 0, 1
+    while taken < filled:
+        e = arcs.first[queue[taken]]
+        taken += 1
+        while e >= 0:
+            other = arcs.head[e]
+            if arcs.room[e ^ flip] > 0 and not marked[other]:
+                marked[other] = True
+                queue[filled] = other
+                filled += 1
+            e = arcs.following[e]
+    return marked

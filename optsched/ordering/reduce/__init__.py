@@ -1,0 +1,1 @@
+"""Smaller ordering problems with the same least peak."""

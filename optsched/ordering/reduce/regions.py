@@ -1,0 +1,141 @@
+"""Regions: parts of a net with an order of their own that is best whatever runs beside them.
+
+Let `M` be a set of ops such that each other op runs before all of them, after all of them, or has
+nothing to do with any, and no shared buffer is used inside and outside. Live bytes are then a sum
+`g(done in M) + h(done elsewhere)`, and `g` is submodular. A step of `M` costs a *level*, its live
+bytes by `g` alone, whatever `h` adds.
+
+Let `D` be a downset of `M` with least `g`. For every level `c` there is a least `R(c)` that steps
+of at most `c` lead to from the start; these are nested, the steps from one to the next do not pass
+the next level, and they end at `D`: that is what a search does which raises its budget only when it
+must, and commits. Backward from the end of `M` it is the same. Call the resulting order the string.
+
+Any order of the net can have `M` run along the string without a higher peak. Take the moment `T` in
+it at which `h` is least while `M` is under way. Before `T`, whenever `M` makes a step of a new
+highest level `c`, run the string on to `R(c)`: at no more than `c`, at the same `h`. In between `M`
+then has no more live bytes than it had. At `T` run it on to `D`: all levels that takes, `M` makes
+anyway, at `T` or later, at no less `h`. After `T` it is the mirror image. So nothing is lost if
+`M` is a chain along the string, in which the ops from one `R(c)` to the next are one.
+
+Regions here lie between an op and the first one that all ways from it lead to. Inner ones become
+chains first, so those around them have few ops left: series-parallel nets are solved by this alone.
+Chains in parallel are those of Abdel-Wahab and Kameda (Operations Research 26, 1978).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from optsched.model.arrays import IntArray, row_counts
+from optsched.ordering.context import Problem
+from optsched.ordering.problem import Net
+from optsched.ordering.reduce.contraction import Contracted, contract
+from optsched.ordering.reduce.cuts import topological
+from optsched.ordering.reduce.modules import Folding
+
+TOO_MANY = 600_000
+"""In problems of more ops not even looking for regions is worth it."""
+
+MANY_OPS, MANY_FORKS = 30_000, 16
+"""With more ops making chains takes seconds. It is done only where they are many: among the last
+ones a region begins at one in so many at least."""
+
+FLOW_BITS = 62
+"""Bits of the random numbers that ops pass on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """Contractions one after another.
+
+    Parameters
+    ----------
+    stages
+        At least one; each but the first of the problem that the one before it makes.
+    """
+
+    stages: tuple[Contracted, ...]
+
+    @property
+    def net(self) -> Net:
+        """The smallest problem."""
+        return self.stages[-1].net
+
+    def expand(self, order: Iterable[int]) -> list[int]:
+        """Turn an order of the smallest problem into one of the first."""
+        for stage in reversed(self.stages):
+            order = stage.expand(order)
+        return list(order)
+
+    def gather(self, values: IntArray) -> IntArray:
+        """Turn values of the first problem's ops into the largest over each op of the smallest."""
+        for stage in self.stages:
+            values = stage.gather(values)
+        return values
+
+    def shrink(self, order: Iterable[int]) -> list[int]:
+        """Turn an order of the first problem into one of the smallest, of at most its peak."""
+        for stage in self.stages:
+            order = stage.shrink(order)
+        return list(order)
+
+
+def reduce(problem: Problem) -> Reduced:
+    """Contract a problem, make chains of its regions, and contract it again."""
+    merge = problem.rules.contract
+    first = contract(problem.net, merge=merge, check_time=problem.check_time)
+    unwanted = not problem.rules.regions or len(problem.net.way)
+    if unwanted or len(first.members) > TOO_MANY:
+        return Reduced((first,))
+    order = topological(first.net)
+    forks = find_forks(first.net, order[-MANY_OPS:])
+    if len(order) > MANY_OPS:
+        many = len(forks) * MANY_FORKS > MANY_OPS
+        forks = find_forks(first.net, order) if many else []
+    if not forks:
+        return Reduced((first,))
+    folding = Folding(replace(problem, net=first.net, priority=None))
+    folding.fold_all(forks)
+    if not folding.found:
+        return Reduced((first,))
+    problem.statistics.regions += len(folding.found)
+    folded = folding.result()
+    last = contract(folded.net, merge=merge, check_time=problem.check_time)
+    return Reduced((first, folded, last))
+
+
+def find_forks(net: Net, order: Sequence[int]) -> list[int]:
+    """Ops with an op that all ways from them lead to, and all ways to it come from; last first.
+
+    Each op passes on what it got, divided at random among its successors. Whoever gets the same
+    is such a pair, but by chance: all else is looked at later. `order` are the last ops, or all,
+    in topological order.
+    """
+    draw = random.Random(0)
+    inside = np.zeros(len(net.net), np.bool_)
+    inside[order] = True
+    fed = row_counts(net.pred_ptr, inside[net.pred]) == np.diff(net.pred_ptr)
+    fed &= np.diff(net.pred_ptr) > 0
+    ptr, succ = net.succ_ptr.tolist(), net.succ.tolist()
+    flow = dict.fromkeys(order, 0)
+    for v in order:
+        left, first, end = flow[v], ptr[v], ptr[v + 1]
+        if not fed[v]:
+            left += draw.getrandbits(FLOW_BITS)
+            flow[v] = left
+        for w in succ[first + 1 : end]:
+            share = draw.getrandbits(FLOW_BITS)
+            flow[w] += share
+            left -= share
+        if first < end:
+            flow[succ[first]] += left
+    found, later = [], set()
+    for v in reversed(order):
+        if ptr[v + 1] - ptr[v] > 1 and flow[v] in later:
+            found.append(v)
+        later.add(flow[v])
+    return found

@@ -1,0 +1,1 @@
+"""Exact search for an order within a budget."""

@@ -1,0 +1,211 @@
+"""Is there an order within a budget? Bounds and implied precedences first, then search."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from optsched.model.arrays import IntArray
+from optsched.ordering.bound.precedences import Relations
+from optsched.ordering.bound.sets import set_bound
+from optsched.ordering.context import Problem
+from optsched.ordering.kernels import explore
+from optsched.ordering.kernels.precedences import Matrix
+from optsched.ordering.reduce.contraction import Contracted, contract
+from optsched.ordering.reduce.cuts import forced_cuts
+from optsched.ordering.search.segment import Interval
+from optsched.ordering.tree.search import MOST_OPS, Splitter
+
+STATES_A_BRANCH = 16
+"""For so many states that may be stored the tree of assumed precedences has a branch more."""
+
+TREE_PART = 4
+"""Where there is a tree, it is given so many times as much as the search of states beside it."""
+
+LOOKS, LOOK_SECONDS = 20, 0.005
+"""How often a worker looks whether there is a part of a tree for it; how long it waits between."""
+
+BRANCH_STATES = 512
+"""States that each direction may store for one branch."""
+
+OnBound = Callable[[int], None]
+"""Told of a bound on the peak of every order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is known about the orders within a budget.
+
+    Parameters
+    ----------
+    refuted
+        There is none.
+    order
+        One of least peak, if that is known.
+    """
+
+    refuted: bool
+    order: list[int] | None = None
+
+
+UNKNOWN = Answer(refuted=False)
+
+
+def search_all(
+    problem: Problem,
+    bound: int,
+    ceiling: int,
+    states: int,
+    on_bound: OnBound,
+    order: Sequence[int] = (),
+) -> Answer:
+    """Search all intervals between forced cuts for an order of least peak below the ceiling.
+
+    Where a known order stays within the bound already, its stretch is taken as it is.
+    """
+    during = problem.follow(order)[1] if len(order) else None
+    listed, cuts = forced_cuts(problem.net)
+    if not problem.rules.cuts:
+        cuts = [0, problem.ops]
+    problem.statistics.segments = max(problem.statistics.segments, len(cuts) - 1)
+    moves: list[int] = []
+    known = True
+    for start, end in pairwise(cuts):
+        if during is not None and int(during[start:end].max()) <= bound:
+            moves += order[start:end]
+            continue
+        low = np.zeros(problem.ops, np.bool_)
+        low[listed[:start]] = True
+        high = low.copy()
+        high[listed[start:end]] = True
+        part = Interval(problem, low, high, bound, ceiling)
+        how = part.run(states)
+        if how == explore.EXHAUSTED:
+            return Answer(refuted=True)
+        bound = max(bound, part.budget)
+        on_bound(bound)
+        moves += part.moves
+        known = known and how == explore.REACHED
+    return Answer(refuted=False, order=moves) if known else UNKNOWN
+
+
+class Decider:
+    """Answers for one problem and many budgets; what a budget implies is kept.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    above
+        Which ops run before which in every order.
+    during
+        Live bytes while each op runs in some good order: where to look first.
+    """
+
+    def __init__(self, problem: Problem, above: Matrix, during: IntArray) -> None:
+        self.problem = problem
+        self.above = above
+        self.during = during
+        self.known: dict[int, tuple[Problem, Contracted] | None] = {}
+        self.trees: dict[int, Splitter] = {}
+        self.blame = np.zeros(problem.ops, np.int64)
+        self.latest: Splitter | None = None
+        self.shared: tuple[Splitter, Splitter] | None = None
+
+    def refutes(self, budget: int) -> bool:
+        """Whether the precedences that a budget implies, or a set bound with them, refute it."""
+        if budget not in self.known:
+            self.known[budget] = self.strengthen(budget)
+        return self.known[budget] is None
+
+    def strengthen(self, budget: int) -> tuple[Problem, Contracted] | None:
+        """The problem with the precedences that a budget implies; None if they refute it."""
+        above, split = self.above, self.problem.rules.split and self.problem.ops <= MOST_OPS
+        net, ways = self.problem.net, len(self.problem.net.way) > 0
+        if ways or not split:
+            # A tree asks less of an op with ways to save bytes.
+            relations = Relations(self.problem, above.copy())
+            if relations.refute(budget, self.during):
+                return None
+            above, net = relations.above, relations.strengthened()
+        if split:
+            tree = Splitter(self.problem, above, budget, self.during, self.blame)
+            if tree.settled:
+                return None
+            self.trees[budget] = tree
+            above, net = tree.known()
+        strong = replace(self.problem, net=net, priority=self.during)
+        if self.problem.rules.sets and set_bound(strong, above, budget) > budget:
+            return None
+        net, merge = strong.net, self.problem.rules.contract
+        small = contract(net, merge=merge, check_time=self.problem.check_time)
+        priority = small.gather(self.during)
+        return replace(strong, net=small.net, priority=priority), small
+
+    def decide(self, budget: int, bound: int, states: int, on_bound: OnBound) -> Answer:
+        """Look for an order of least peak within a budget."""
+        for settled in [known for known in self.trees if known < bound]:
+            del self.trees[settled]
+        if self.refutes(budget):
+            return Answer(refuted=True)
+        strong = self.known[budget]
+        assert strong is not None
+        answer = self.split(budget, states // STATES_A_BRANCH)
+        if answer is not UNKNOWN:
+            return answer
+        problem, small = strong
+        if budget in self.trees:
+            states //= TREE_PART
+        answer = search_all(problem, bound, budget + 1, states, on_bound)
+        problem.collect()
+        if answer.order is None:
+            return answer
+        return Answer(refuted=False, order=small.expand(answer.order))
+
+    def begun(self, budget: int, bound: int) -> int:
+        """A budget in the upper half between bound and budget that was begun with; or the same."""
+        low = bound + (budget - bound) // 2
+        return max((known for known in self.trees if low <= known < budget), default=budget)
+
+    def split(self, budget: int, nodes: int) -> Answer:
+        """Go on with the tree of assumed precedences for a budget."""
+        if budget not in self.trees:
+            return UNKNOWN
+        self.latest = self.trees[budget]
+        return self.grow(self.latest, nodes)
+
+    def help(self, other: Decider, states: int) -> tuple[int, Answer]:
+        """Take parts of the tree that another worker is at; return its budget and the answer."""
+        theirs = other.latest
+        if theirs is None or theirs.settled:
+            time.sleep(LOOK_SECONDS)
+            return 0, UNKNOWN
+        if self.shared is None or self.shared[0] is not theirs:
+            self.shared = theirs, theirs.share(self.problem)
+        tree = self.shared[1]
+        return tree.budget, self.grow(tree, states // STATES_A_BRANCH)
+
+    def grow(self, tree: Splitter, nodes: int) -> Answer:
+        """Go on with a tree, if there is a part of it that no other worker is at."""
+        for _ in range(LOOKS):
+            if tree.settled or tree.take_part():
+                break
+            # Whoever is at the last part looks at every branch whether others want some of it.
+            time.sleep(LOOK_SECONDS)
+            self.problem.check_time()
+
+        def search(strong: Problem) -> list[int] | bool:
+            small = contract(strong.net, merge=strong.rules.contract)
+            part = replace(strong, net=small.net, priority=small.gather(self.during))
+            found = search_all(part, 0, tree.budget + 1, BRANCH_STATES, lambda _: None)
+            part.collect()
+            return found.refuted if found.order is None else small.expand(found.order)
+
+        found = tree.run(nodes, search)
+        if isinstance(found, list):
+            return Answer(refuted=False, order=found)
+        return Answer(refuted=True) if found else UNKNOWN

@@ -1,0 +1,253 @@
+"""Exact search between two downsets that some best order passes through."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from optsched.ordering.context import Problem
+from optsched.ordering.kernels import explore
+from optsched.ordering.kernels import states as arenas
+from optsched.ordering.kernels.children import Task
+from optsched.ordering.kernels.commit import place_all
+from optsched.ordering.kernels.cut import Flags
+from optsched.ordering.kernels.look_ahead import FIRST_LOOK, PERIOD, SELDOM, WAIT
+from optsched.ordering.kernels.state import LIVE, READY, start_state
+from optsched.ordering.reduce.symmetry import make_keys
+
+FIRST_ROOM = 1_024
+"""States that a search has room for at first; doubled as needed."""
+
+OPS_PER_STATE, OPS_PER_PERIOD = 32, 512
+"""A search stores a state for so many ops before it first looks ahead; at first it then looks again
+after one for so many."""
+
+SLICE_SECONDS = 0.05
+"""How long compiled code may run before the deadline and interrupts are looked at."""
+
+FIRST_SLICE, SLICE_OPS = 64, 65_536
+"""States expanded before the first such look, and how many ops they may all have together."""
+
+FIRST_TURN, TURN_GROWTH = 2_048, 4
+"""States stored in the first turn of each direction; how much more in each later turn."""
+
+
+class Search:
+    """One search in one direction over the interval between two downsets.
+
+    A `long` one looks for identical blocks; where these are known any search makes use of them.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        low: Flags,
+        high: Flags,
+        *,
+        forward: bool,
+        budget: int,
+        ceiling: int,
+        commit: bool,
+        probe: int,
+        long: bool = False,
+    ) -> None:
+        rules = problem.rules
+        self.problem = problem
+        within = high & ~low
+        self.task = Task(
+            forward, ceiling, problem.base, rules.close, commit, probe, rules.lift, rules.foresee
+        )
+        self.begin = ((low if forward else high).copy(), within)
+        families = problem.families(wanted=long)
+        self.keys = make_keys(families, problem.codes, high if forward else low)
+        self.budget = budget
+        self.path = np.empty(len(low) + 1, np.int32)
+        self.slice = max(1, min(FIRST_SLICE, SLICE_OPS // max(1, problem.ops)))
+        self.reset()
+
+    def reset(self) -> None:
+        """Start from the root."""
+        problem = self.problem
+        done, within = self.begin
+        self.state = start_state(problem.net, problem.base, done, within, self.task.forward)
+        self.plant(int(np.count_nonzero(within)))
+        self.scratch = explore.start_scratch(problem.ops, problem.critics)
+        self.delay_foresight()
+
+    def plant(self, left: int) -> None:
+        """Make the present state the root, with so many ops left to place."""
+        live = int(self.state.tally[LIVE])
+        self.arena = arenas.make_arena(FIRST_ROOM, self.problem.ops, left, live)
+
+    def delay_foresight(self) -> None:
+        """Let a search of many ops be longer before it looks ahead: that takes as many steps."""
+        gauge = self.scratch.gauge
+        gauge[WAIT] = max(FIRST_LOOK, self.problem.ops // OPS_PER_STATE)
+        gauge[PERIOD] = min(SELDOM, self.problem.ops // OPS_PER_PERIOD)
+
+    def commit(self, moves: list[int]) -> int:
+        """Go on from the state that moves lead to, short of the goal; return its live bytes."""
+        problem = self.problem
+        placed = np.array(moves, np.int32)
+        problem.pick(place_all)(problem.net, self.state, self.task.forward, placed)
+        self.plant(int(self.arena.left[0]) - len(moves))
+        # The state shares the second array, and may place no op outside it: so only now.
+        self.begin[0][placed] = self.task.forward
+        self.begin[1][placed] = False
+        self.delay_foresight()
+        return int(self.state.tally[LIVE])
+
+    @property
+    def states(self) -> int:
+        """States stored."""
+        return int(self.arena.fill[arenas.STATES])
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes of the states that there is room for."""
+        return len(self.arena.parent) * arenas.STATE_BYTES
+
+    def make_room(self) -> None:
+        """Have room for the successors of one more state, at most one for each ready op."""
+        wanted = self.states + int(self.state.tally[READY])
+        self.arena = arenas.grow_arena(self.arena, self.problem.ops)
+        while len(self.arena.parent) < wanted:
+            self.arena = arenas.grow_arena(self.arena, self.problem.ops)
+
+    def run(self, states: int) -> tuple[int, list[int]]:
+        """Go on until `states` states are stored or it ends; return how, and the moves found."""
+        problem = self.problem
+        step = problem.pick(explore.advance)
+        while True:
+            before = time.monotonic()
+            how, budget, length = step(
+                problem.net, self.task, self.state, self.arena, self.scratch, self.budget,
+                self.keys, self.path, problem.counters, self.slice, states,
+            )  # fmt: skip
+            self.budget = int(budget)
+            if how == explore.EXHAUSTED and self.budget < self.task.ceiling:
+                self.reset()
+            elif how in (explore.EXHAUSTED, explore.REACHED):
+                return int(how), self.path[:length].tolist()
+            elif self.states >= states:
+                return explore.FULL, []
+            elif how == explore.FULL:
+                self.make_room()
+            elif time.monotonic() - before < SLICE_SECONDS / 2:
+                self.slice *= 2
+            elif time.monotonic() - before > SLICE_SECONDS * 2:
+                self.slice = max(1, self.slice // 2)
+            problem.check_time()
+
+
+class Interval:
+    """The ways from one downset to another; shrinks from both ends as searches commit.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    low, high
+        Shape `(n,)`: the two downsets, the smaller one first.
+    budget
+        Nothing below it is possible.
+    ceiling
+        Nothing from it on is of interest.
+    """
+
+    def __init__(
+        self, problem: Problem, low: Flags, high: Flags, budget: int, ceiling: int
+    ) -> None:
+        self.problem = problem
+        self.low, self.high = low.copy(), high.copy()
+        self.budget, self.ceiling = budget, ceiling
+        self.head: list[int] = []
+        self.tail: list[int] = []
+        self.searches: dict[bool, Search] = {}
+        self.turn = FIRST_TURN
+        self.ends = (problem.live(low), problem.live(high))
+
+    @property
+    def moves(self) -> list[int]:
+        """The ops placed so far, in order; all of them once the interval is solved."""
+        return self.head + self.tail[::-1]
+
+    def run(self, states: int) -> int:
+        """Search until each direction has stored `states` states; return how it ended.
+
+        `REACHED`: `moves` is a way within `budget`, and there is none below that. `EXHAUSTED`:
+        there is no way below the ceiling. `FULL`: not known yet.
+        """
+        while True:
+            self.problem.check_time()
+            left = int(np.count_nonzero(self.high & ~self.low))
+            if left == 0:
+                return explore.REACHED
+            self.budget = max(self.budget, *self.ends)
+            if self.budget >= self.ceiling:
+                return explore.EXHAUSTED
+            how = self.take_turns(states, both=self.problem.rules.dovetail and left > 1)
+            if how != explore.REACHED:
+                return how
+
+    def take_turns(self, states: int, *, both: bool) -> int:
+        """Let the searches take turns until one of them ends.
+
+        The end with more live bytes goes first: from there a search is bound to end in a commit.
+        """
+        first = self.ends[0] >= self.ends[1]
+        while True:
+            for forward in (first, not first) if both else (first,):
+                search = self.search(forward=forward, long=states > FIRST_TURN)
+                search.budget = max(search.budget, self.budget)
+                how, moves = search.run(min(self.turn, states))
+                self.note_bytes()
+                self.budget = max(self.budget, search.budget)
+                if how == explore.EXHAUSTED:
+                    return how
+                if how == explore.REACHED:
+                    self.accept(moves, forward=forward)
+                    return how
+            if self.turn >= states:
+                return explore.FULL
+            self.turn *= TURN_GROWTH
+
+    def note_bytes(self) -> None:
+        """Keep account of how large the tables of states get."""
+        total = sum(search.table_bytes for search in self.searches.values())
+        stats = self.problem.statistics
+        stats.table_bytes = max(stats.table_bytes, total)
+
+    def search(self, *, forward: bool, long: bool) -> Search:
+        """The search from one end, started when it is first wanted."""
+        if forward not in self.searches:
+            rules = self.problem.rules
+            self.searches[forward] = Search(
+                self.problem,
+                self.low,
+                self.high,
+                forward=forward,
+                budget=self.budget,
+                ceiling=self.ceiling,
+                commit=rules.commit,
+                probe=2 if rules.probe else 0,
+                long=long,
+            )
+        return self.searches[forward]
+
+    def accept(self, moves: list[int], *, forward: bool) -> None:
+        """Place moves for good."""
+        self.problem.statistics.commits += 1
+        search = self.searches[forward]
+        if len(moves) < search.arena.left[0]:
+            live = search.commit(moves)
+            self.ends = (live, self.ends[1]) if forward else (self.ends[0], live)
+        self.searches = {forward: search}
+        if forward:
+            self.low[moves] = True
+            self.head += moves
+        else:
+            self.high[moves] = False
+            self.tail += moves
+        self.turn = FIRST_TURN

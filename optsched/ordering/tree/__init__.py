@@ -1,0 +1,1 @@
+"""Precedence branching, for hard random graphs."""

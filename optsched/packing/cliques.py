@@ -1,0 +1,80 @@
+"""Time cut into sections: the maximal sets of buffers that are live together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from optsched.model.arrays import IntArray
+
+WORD_BITS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Sections:
+    """Sections of `n` buffers.
+
+    Parameters
+    ----------
+    count
+        Number of sections.
+    first, last
+        Shape `(n,)`: half-open range of sections from a buffer's first to its last.
+    masks
+        Shape `(n, words)`: the sections it covers as bits, 60 a word; `(n, 0)` if every buffer
+        covers its whole range.
+    part_first, part_last
+        Shape `(parts,)`: half-open range of sections of each part they were cut from.
+    """
+
+    count: int
+    first: IntArray
+    last: IntArray
+    masks: IntArray
+    part_first: IntArray
+    part_last: IntArray
+
+
+def cut_sections(
+    owner: IntArray, start: IntArray, end: IntArray, buffers: int, *, maximal: bool = True
+) -> Sections:
+    """Cut time into sections.
+
+    Parameters
+    ----------
+    owner, start, end
+        Shape `(parts,)`: which buffer is live in `[start, end)`; parts of a buffer are apart.
+        A window that changes ends one part and starts the next, so that sections are maximal
+        among those of the same windows.
+    buffers
+        How many there are; each has a part.
+    maximal
+        Keep maximal sets only; else every stretch between two events.
+    """
+    times, index = np.unique(np.concatenate([start, end]), return_inverse=True)
+    begin, until = index[: len(start)], index[len(start) :]
+    stretches = len(times) - 1
+    starts = np.bincount(begin, minlength=stretches + 1)[:stretches] > 0
+    ends = np.bincount(until, minlength=stretches + 1)[1:] > 0
+    # A set is maximal where something has started since the last end, and something ends.
+    last_start = np.maximum.accumulate(np.where(starts, np.arange(stretches), -1))
+    ended = np.where(ends, np.arange(stretches), -1)
+    last_end = np.concatenate([[-1], np.maximum.accumulate(ended)[:-1]])
+    keep = ends & (last_start > last_end) if maximal else np.ones(stretches, bool)
+    kept = np.concatenate([[0], np.cumsum(keep)])
+    low, high = kept[begin], kept[until]
+    first = np.full(buffers, np.iinfo(np.int64).max, np.int64)
+    last = np.zeros(buffers, np.int64)
+    np.minimum.at(first, owner, low)
+    np.maximum.at(last, owner, high)
+    covered = np.zeros(buffers, np.int64)
+    np.add.at(covered, owner, high - low)
+    count = int(kept[-1])
+    words = 0 if np.array_equal(covered, last - first) else count // WORD_BITS + 1
+    masks = np.zeros((buffers, words), np.int64)
+    if words:
+        for i, a, b in zip(owner.tolist(), low.tolist(), high.tolist(), strict=True):
+            for t in range(a, b):
+                masks[i, t // WORD_BITS] |= 1 << (t % WORD_BITS)
+    return Sections(count, first, last, masks, low, high)

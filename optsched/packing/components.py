@@ -1,0 +1,286 @@
+"""A packing problem brought into the form the search works on: units, sections, pieces."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from optsched.model.arrays import IntArray
+from optsched.model.packing_problem import PackingProblem, Parts
+from optsched.packing.cliques import Sections, cut_sections
+from optsched.packing.occupancy import Windows, sorted_windows
+from optsched.packing.rules import Rules
+
+MAX_UNITS = 1 << 40
+"""Slabs of more units are left to first fit: scores of the search must fit 64 bits."""
+
+MAX_COVER = 20_000_000
+"""More pairs of section and buffer would take too much memory; only first fit then."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Buffers that can be packed apart from all others; offsets are counted in units.
+
+    A buffer of `bytes` fills `size` units, the last perhaps in part: as all starts are whole
+    units, nothing else fits there.
+
+    Parameters
+    ----------
+    ids
+        Shape `(n,)`: the buffers' ids in the problem, sorted by first section.
+    bytes, size
+        In bytes, in units rounded up.
+    alignment, pin
+        In units; pin -1 for none.
+    sections
+        What is live together.
+    unit
+        Bytes per unit.
+    windows
+        What is there in which section; None if a buffer is there as a whole or not at all.
+    """
+
+    ids: IntArray
+    bytes: IntArray
+    size: IntArray
+    alignment: IntArray
+    pin: IntArray
+    sections: Sections
+    unit: int
+    windows: Windows | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def covered(self) -> int:
+        """Pairs of section and buffer."""
+        return int((self.sections.last - self.sections.first).sum())
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is neither alignment nor pin."""
+        return bool((self.alignment == 1).all() and (self.pin < 0).all())
+
+    @cached_property
+    def is_searchable(self) -> bool:
+        """Whether the search can take it on; if not, first fit still can."""
+        units = int(self.size.sum()) + int(self.pin.max(initial=0)) + int(self.alignment.sum())
+        return units < MAX_UNITS and self.covered <= MAX_COVER
+
+    @property
+    def cover(self) -> tuple[IntArray, IntArray]:
+        """Buffers of each section: row starts, rows."""
+        starts, rows, _ = self._cover
+        return starts, rows
+
+    @cached_property
+    def spans(self) -> IntArray:
+        """Low and high unit of each buffer in each section of its hull; shape `(2, covered)`."""
+        if self.windows is None:
+            raise RuntimeError("no windows")
+        first, last = self.sections.first, self.sections.last
+        bounds = self.windows.in_units(self.unit)
+        return np.array([self.windows.spread(x, first, last - first) for x in bounds])
+
+    def tops(self, ends: IntArray) -> IntArray:
+        """Return, per section, the highest end of what is there if the buffers end at `ends`."""
+        starts, rows, pairs = self._cover
+        top = ends[rows]
+        if self.windows is not None:
+            top += self.spans[1, pairs] - self.size[rows]
+        return np.maximum.reduceat(top, starts[:-1])
+
+    @cached_property
+    def _cover(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Buffers of each section: row starts, rows, and where the pair is in the spans."""
+        first, last = self.sections.first, self.sections.last
+        length = last - first
+        buffer = np.repeat(np.arange(len(self)), length)
+        pair = np.arange(self.covered)
+        section = pair - np.repeat(np.cumsum(length) - length, length)
+        section += np.repeat(first, length)
+        if self.sections.masks.shape[1]:
+            word = self.sections.masks[buffer, section // 60]
+            there = (word >> (section % 60)) & 1 == 1
+            buffer, section, pair = buffer[there], section[there], pair[there]
+        starts = np.zeros(self.sections.count + 1, np.int64)
+        np.cumsum(np.bincount(section, minlength=self.sections.count), out=starts[1:])
+        order = np.argsort(section, kind="stable")
+        return starts, buffer[order], pair[order]
+
+    @cached_property
+    def load(self) -> IntArray:
+        """Units live in each section."""
+        if self.windows is not None:
+            return -(-self.windows.load(self.sections.count) // self.unit)
+        if not self.sections.masks.shape[1]:
+            change = np.zeros(self.sections.count + 1, np.int64)
+            np.add.at(change, self.sections.first, self.size)
+            np.subtract.at(change, self.sections.last, self.size)
+            return np.cumsum(change)[:-1]
+        starts, rows = self.cover
+        return np.add.reduceat(self.size[rows], starts[:-1])
+
+    @cached_property
+    def bound(self) -> int:
+        """Bytes that no packing goes below, by one section or one buffer.
+
+        In a section all starts are multiples of a common step: from the start of a buffer to the
+        next one above there is room for its size rounded up to the step. Only the topmost buffer
+        needs no more than its bytes.
+        """
+        if not len(self):
+            return 0
+        waste = self.size * self.unit - self.bytes
+        ends = np.where(self.pin >= 0, self.pin * self.unit, 0) + self.bytes
+        least = int(ends.max())
+        if self.windows is not None:
+            return max(least, self._bound_of_windows(self.windows))
+        if self.covered > MAX_COVER or (self.is_plain and not waste.any()):
+            return max(least, int(self.load.max()) * self.unit - int(waste.max()))
+        starts, rows = self.cover
+        common = np.gcd.reduceat(self._multiple[rows], starts[:-1])
+        step = np.repeat(common, np.diff(starts))
+        room = -(-self.bytes[rows] // step) * step
+        most = np.maximum.reduceat(room - self.bytes[rows], starts[:-1])
+        return max(least, int((np.add.reduceat(room, starts[:-1]) - most).max()))
+
+    @property
+    def _multiple(self) -> IntArray:
+        """Bytes that each buffer's start is a multiple of."""
+        multiple = np.where(self.pin >= 0, np.gcd(self.alignment, self.pin), self.alignment)
+        return multiple * self.unit
+
+    def _bound_of_windows(self, windows: Windows) -> int:
+        """Bytes that no packing goes below, by one section.
+
+        The windows' bottoms are multiples of a common step, the lowest at no less than its `low`;
+        above the highest window there is the rest of its buffer.
+        """
+        if self.covered > MAX_COVER:
+            return int(windows.load(self.sections.count).max())
+        starts, rows, pairs = self._cover
+        first, length = self.sections.first, self.sections.last - self.sections.first
+        low = windows.spread(windows.low, first, length)[pairs]
+        high = windows.spread(windows.high, first, length)[pairs]
+        begin = starts[:-1]
+        common = np.gcd.reduceat(np.gcd(self._multiple[rows], low), begin)
+        step = np.repeat(common, np.diff(starts))
+        room = -(-(high - low) // step) * step
+        total = np.add.reduceat(room, begin) - np.maximum.reduceat(room - (high - low), begin)
+        total += np.minimum.reduceat(low, begin)
+        total += np.minimum.reduceat(self.bytes[rows] - high, begin)
+        return int(total.max())
+
+    def slab(self, offsets: IntArray) -> int:
+        """Bytes of a packing given in units."""
+        return int((offsets * self.unit + self.bytes).max(initial=0))
+
+    def latest(self, capacity: int) -> IntArray:
+        """Greatest start of each buffer, in units, within a capacity in bytes; may be negative."""
+        return np.where(self.pin >= 0, self.pin, (capacity - self.bytes) // self.unit)
+
+    def height_after(self, capacity: int) -> int:
+        """Least slab above a capacity that a packing of whole units can have."""
+        if not len(self):
+            return capacity + 1
+        residue = np.unique(self.bytes % self.unit)
+        return capacity + int(((residue - capacity - 1) % self.unit).min()) + 1
+
+
+def live_rows(problem: PackingProblem) -> Parts:
+    """Return the rectangles of buffers that take up room."""
+    parts = problem.parts
+    there = (parts.end > parts.start) & (parts.high > parts.low)
+    return Parts(
+        parts.owner[there],
+        parts.start[there],
+        parts.end[there],
+        parts.low[there],
+        parts.high[there],
+    )
+
+
+def unit_of(problem: PackingProblem, parts: Parts) -> int:
+    """Return the bytes that all starts of buffers pushed down are multiples of.
+
+    Sizes and windows need not be where all alignments are: their ends are rounded up. That loses
+    nothing as long as windows begin at whole units.
+    """
+    ids = np.unique(parts.owner)
+    alignment = problem.alignment[ids]
+    strict = alignment[alignment > 1]
+    lows = int(np.gcd.reduce(parts.low))
+    if len(strict) == len(ids):
+        return math.gcd(int(np.gcd.reduce(strict)), lows)
+    pins = problem.pin[ids]
+    common = math.gcd(int(np.gcd.reduce(problem.size[ids])), int(np.gcd.reduce(parts.high)))
+    common = math.gcd(common, lows, int(np.gcd.reduce(pins[pins >= 0])))
+    return math.gcd(common, int(np.gcd.reduce(strict)))
+
+
+def make_pieces(problem: PackingProblem, rules: Rules) -> Iterator[Piece]:
+    """Yield the pieces of a problem; buffers without a row in any of them may lie at 0."""
+    live = live_rows(problem)
+    owner, start, end = live.owner, live.start, live.end
+    ids = np.unique(owner)
+    if not len(ids):
+        return
+    unit = unit_of(problem, live) if rules.units else 1
+    begin = np.full(len(problem), np.iinfo(np.int64).max, np.int64)
+    until = np.full(len(problem), np.iinfo(np.int64).min, np.int64)
+    np.minimum.at(begin, owner, start)
+    np.maximum.at(until, owner, end)
+    ids = ids[np.lexsort((until[ids], begin[ids]))]
+    reach = np.maximum.accumulate(until[ids])
+    breaks = np.flatnonzero((begin[ids][1:] >= reach[:-1]) & rules.pieces) + 1
+    group = np.zeros(len(problem), np.int64)
+    for number, members in enumerate(np.split(ids, breaks)):
+        group[members] = number
+    row_group = group[owner]
+    order = np.argsort(row_group, kind="stable")
+    borders = np.searchsorted(row_group[order], np.arange(1, len(breaks) + 1))
+    for members, rows in zip(np.split(ids, breaks), np.split(order, borders), strict=True):
+        mine = Parts(owner[rows], start[rows], end[rows], live.low[rows], live.high[rows])
+        yield _make_piece(problem, members, mine, unit, rules)
+
+
+def _make_piece(
+    problem: PackingProblem, ids: IntArray, parts: Parts, unit: int, rules: Rules
+) -> Piece:
+    slot = np.zeros(int(ids.max()) + 1, np.int64)
+    slot[ids] = np.arange(len(ids))
+    owner = slot[parts.owner]
+    sections = cut_sections(owner, parts.start, parts.end, len(ids), maximal=rules.cliques)
+    windows = None
+    keys = [problem.pin[ids], problem.alignment[ids], problem.size[ids]]
+    keys += list(sections.masks.T)
+    if (parts.high - parts.low < problem.size[parts.owner]).any():
+        windows = sorted_windows(owner, sections, parts)
+        keys.append(windows.kinds(len(ids)))
+    order = np.lexsort((*keys, sections.last, sections.first))
+    if windows is not None:
+        windows = sorted_windows(np.argsort(order)[owner], sections, parts)
+    ids = ids[order]
+    alignment, pin = problem.alignment[ids], problem.pin[ids]
+    return Piece(
+        ids=ids,
+        bytes=problem.size[ids],
+        size=-(-problem.size[ids] // unit),
+        alignment=np.maximum(1, alignment // unit),
+        pin=np.where(pin >= 0, pin // unit, -1),
+        sections=replace(
+            sections,
+            first=sections.first[order],
+            last=sections.last[order],
+            masks=sections.masks[order],
+        ),
+        unit=unit,
+        windows=windows,
+    )

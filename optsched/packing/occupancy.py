@@ -1,0 +1,95 @@
+"""Windows of a piece's buffers: which of their bytes are there in which sections."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from optsched.model.arrays import IntArray
+from optsched.model.packing_problem import Parts
+from optsched.packing.cliques import Sections
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Bytes `[low, high)` of a buffer are there in the sections `[first, last)`.
+
+    All arrays have shape `(r,)` and ascend by owner, then by section; where a buffer has no
+    window none of it is there.
+
+    Parameters
+    ----------
+    owner
+        Position of the buffer in its piece.
+    first, last
+        Sections.
+    low, high
+        Bytes. All `low` are multiples of the piece's unit.
+    """
+
+    owner: IntArray
+    first: IntArray
+    last: IntArray
+    low: IntArray
+    high: IntArray
+
+    def in_units(self, unit: int) -> tuple[IntArray, IntArray]:
+        """Return `low` and `high` in units, the last one perhaps in part."""
+        return self.low // unit, -(-self.high // unit)
+
+    def ranges(self, buffers: int) -> IntArray:
+        """Return each buffer's rows, shape `(n, 2)`."""
+        borders = np.searchsorted(self.owner, np.arange(buffers + 1))
+        return np.column_stack([borders[:-1], borders[1:]])
+
+    def table(self, unit: int, buffers: int) -> tuple[IntArray, IntArray]:
+        """Return the rows as first fit wants them, and each buffer's range of them."""
+        return np.array([self.first, self.last, *self.in_units(unit)]), self.ranges(buffers)
+
+    def spread(self, values: IntArray, first: IntArray, length: IntArray) -> IntArray:
+        """Return a value for each pair of a buffer and a section of its hull; 0 where it is not.
+
+        Parameters
+        ----------
+        values
+            Shape `(r,)`.
+        first, length
+            Shape `(n,)`: each buffer's hull.
+        """
+        result = np.zeros(int(length.sum()), np.int64)
+        width = self.last - self.first
+        begin = (np.cumsum(length) - length - first)[self.owner] + self.first
+        within = np.arange(int(width.sum())) - np.repeat(np.cumsum(width) - width, width)
+        result[np.repeat(begin, width) + within] = np.repeat(values, width)
+        return result
+
+    def load(self, sections: int) -> IntArray:
+        """Return the bytes that are there in each section."""
+        change = np.zeros(sections + 1, np.int64)
+        np.add.at(change, self.first, self.high - self.low)
+        np.subtract.at(change, self.last, self.high - self.low)
+        return np.cumsum(change)[:-1]
+
+    def kinds(self, buffers: int) -> IntArray:
+        """Return a number for each buffer, the same for those whose windows are all the same."""
+        rows = list(
+            zip(*(x.tolist() for x in (self.first, self.last, self.low, self.high)), strict=True)
+        )
+        seen: dict[tuple[tuple[int, ...], ...], int] = {}
+        found = [
+            seen.setdefault(tuple(rows[a:b]), len(seen)) for a, b in self.ranges(buffers).tolist()
+        ]
+        return np.array(found, np.int64)
+
+
+def sorted_windows(owner: IntArray, sections: Sections, parts: Parts) -> Windows:
+    """Return the windows of parts that the sections were cut from; `owner` is in the piece."""
+    order = np.lexsort((sections.part_first, owner))
+    return Windows(
+        owner[order],
+        sections.part_first[order],
+        sections.part_last[order],
+        parts.low[order],
+        parts.high[order],
+    )

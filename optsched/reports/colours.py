@@ -1,0 +1,54 @@
+"""Colours that people with colour-blindness can tell apart, on white and on black."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from optsched.model.arrays import IntArray
+
+VIRIDIS = (
+    "#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30",
+    "#fde725",
+)  # fmt: skip
+"""Small to large (Smith and van der Walt's map, of equal steps to the eye)."""
+KINDS = (
+    "#88ccee", "#cc6677", "#ddcc77", "#117733", "#aa4499", "#44aa99", "#999933", "#882255",
+    "#6d5fc7",
+)  # fmt: skip
+"""One a kind, after Paul Tol's muted scheme."""
+OTHER = "#b4b8bd"
+"""All further kinds."""
+SPAN = 1024
+"""Largest size over the one of the darkest colour: smaller buffers fill no picture."""
+INK, LIVE, PEAK, BOUND = "#757b82", "#3d7ebf", "#d9480f", "#2b9348"
+"""Axes and text, live bytes, the peak, the proven bound."""
+
+
+def least_shade(sizes: IntArray) -> int:
+    """Return the size that has the darkest colour, as all smaller ones have."""
+    return max(int(sizes.min(initial=2**62)), int(sizes.max(initial=0)) // SPAN, 1)
+
+
+def by_size(sizes: IntArray) -> list[str]:
+    """Return a colour for each size, on a logarithmic scale from :func:`least_shade` up."""
+    if not len(sizes):
+        return []
+    height = np.log(np.maximum(least_shade(sizes), sizes).astype(float))
+    low, high = np.log(float(least_shade(sizes))), height.max()
+    at = (height - low) / (high - low) if high > low else np.ones_like(height)
+    anchors = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in VIRIDIS])
+    places = np.linspace(0, 1, len(VIRIDIS))
+    channels = [np.interp(at, places, anchors[:, k]).round().astype(int) for k in range(3)]
+    return [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in zip(*channels, strict=True)]
+
+
+def by_kind(kinds: Sequence[str], sizes: Sequence[int]) -> dict[str, str]:
+    """Return a colour for each kind, those of most bytes first; the least share one."""
+    total: dict[str, int] = {}
+    for kind, size in zip(kinds, sizes, strict=True):
+        total[kind] = total.get(kind, 0) + size
+    ranked = sorted(total, key=lambda kind: (-total[kind], kind))
+    own = dict(zip(ranked, KINDS, strict=False))
+    return {kind: own.get(kind, OTHER) for kind in ranked}

@@ -1,0 +1,146 @@
+"""A hunt in words, as a record, as a picture, and as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from optsched.counterexamples import AnyFind, Hunt, Objective, PackingFind, Quarry
+from optsched.counterexamples.run import kind_of
+from optsched.formats import packing_of, write_bytes, write_graph, write_packing, write_plan
+from optsched.model.graph import Graph
+from optsched.model.packing_problem import PackingProblem
+from optsched.reports.blame import blame_order, blame_packing
+from optsched.reports.contrast import contrast_picture, order_panel, packing_panel, slab_panel
+from optsched.reports.record import order_names, versions
+
+
+def paragraph(find: AnyFind) -> str:
+    """Say in one paragraph what goes wrong at which step."""
+    method, rival = find.quarry.method, find.rival
+    if isinstance(find, PackingFind):
+        return blame_packing(find.item, method, find.plans[method], rival, find.plans[rival])
+    item, mine, better = find.item, find.plans[method], find.plans[rival]
+    text = ""
+    if mine.peak(item) > better.peak(item):
+        text = blame_order(item, method, mine, rival, better)
+    if kind_of(method) == "pair":
+        lost = mine.slab(item) - mine.peak(item)
+        text += f" Packing the order of {method} wastes {lost:,} bytes above its peak."
+    return text.strip()
+
+
+def picture(find: AnyFind) -> str:
+    """Return an SVG: the method's plan beside the better one."""
+    panels = []
+    for name in (find.quarry.method, find.rival):
+        value = find.loss.value if name == find.quarry.method else find.loss.rival
+        title = f"{name}: {value:,} bytes"
+        if isinstance(find, PackingFind):
+            panels.append(packing_panel(title, find.item, find.plans[name]))
+        elif kind_of(find.quarry.method) == "pair":
+            panels.append(slab_panel(title, find.item, find.plans[name]))
+        else:
+            panels.append(order_panel(title, find.item, find.plans[name]))
+    return contrast_picture(panels, find.loss.rival)
+
+
+def hunt_record(quarry: Quarry, hunt: Hunt, files: dict[str, str]) -> dict[str, Any]:
+    """Return what `optsched hunt --json` prints."""
+    record: dict[str, Any] = {
+        "method": quarry.method,
+        "versus": quarry.versus,
+        "objective": quarry.objective,
+        "seed": quarry.seed,
+        "found": hunt.find is not None,
+        "exhausted": list(hunt.exhausted),
+        "exhausted_scope": hunt.scope,
+        "tried": hunt.tried,
+        "seconds": round(hunt.seconds, 3),
+        "interrupted": hunt.interrupted,
+    }
+    if hunt.find is not None:
+        find = hunt.find
+        record |= {
+            "instance": find.item.name,
+            **_counts(find.item),
+            "value": find.loss.value,
+            "rival_value": find.loss.rival,
+            "score": round(find.loss.score, 6),
+            "optimum": find.optimum.value,
+            "proved": find.optimum.proved,
+            "proof": find.optimum.proof,
+            "minimal": find.minimal,
+            "plans": {name: _plan(find.item, plan) for name, plan in find.plans.items()},
+            "story": paragraph(find),
+            "files": files,
+        }
+    return record | {"versions": versions()}
+
+
+def _counts(item: Graph | PackingProblem) -> dict[str, int]:
+    if isinstance(item, PackingProblem):
+        return {"buffers": len(item)}
+    edges = sum(len(set(op.reads) | set(op.uses)) + len(set(op.control)) for op in item.ops)
+    return {"ops": len(item.ops), "edges": edges, "buffers": len(item.buffers)}
+
+
+def _plan(item: Graph | PackingProblem, plan: Any) -> Any:
+    if isinstance(item, PackingProblem):
+        return dict(zip(item.names, plan.tolist(), strict=True))
+    return order_names(item, plan.order)
+
+
+def hunt_text(quarry: Quarry, hunt: Hunt, files: dict[str, str]) -> str:
+    """Return what `optsched hunt` prints."""
+    lines = []
+    if hunt.find is None:
+        rival = f"worse than {quarry.versus}" if quarry.versus else "above the optimum"
+        lines.append(f"{quarry.method} was never found {rival}")
+    else:
+        find = hunt.find
+        is_ratio = quarry.objective is Objective.RATIO
+        score = f"{find.loss.score:,.4g}" if is_ratio else f"{find.loss.score:,.0f}"
+        counts = ", ".join(f"{n} {what}" for what, n in _counts(find.item).items())
+        lines.append(
+            f"{quarry.method} {find.loss.value:,} bytes, {find.rival} {find.loss.rival:,}: "
+            f"{quarry.objective} {score} on {counts}"
+        )
+        proved = "proved" if find.optimum.proved else "not proved"
+        lines.append(f"  optimum {find.optimum.value:,} bytes, {proved}: {find.optimum.proof}")
+        lines.append(
+            "  minimal: without any op, edge or buffer the loss is smaller"
+            if find.minimal
+            else "  perhaps not minimal: the time for shrinking was up"
+        )
+        lines.append(f"  {paragraph(find)}")
+        lines += [f"  {what}: {path}" for what, path in files.items()]
+    if hunt.exhausted:
+        lines.append(f"  all were tried, {hunt.scope}: {', '.join(hunt.exhausted)}")
+    lines.append(f"  {hunt.tried:,} instances tried in {hunt.seconds:.1f} s")
+    return "\n".join(lines)
+
+
+def write_find(path: Path, find: AnyFind) -> dict[str, str]:
+    """Write the instance, its plans, the picture and the paragraph; return what is where.
+
+    Files stand beside `path` and begin like it: `core.json` goes with `core.lpmf.plan.json`,
+    `core.optimum.plan.json`, `core.svg` and `core.txt`.
+    """
+    stem = Path(path.name.removesuffix(".gz")).stem
+    if isinstance(find, PackingFind):
+        files = {"packing": path}
+        write_packing(path, packing_of(find.item))
+        for name, offsets in find.plans.items():
+            files[f"packing of {name}"] = path.with_name(f"{stem}.{name}.csv")
+            write_packing(files[f"packing of {name}"], packing_of(find.item), offsets)
+    else:
+        files = {"graph": path}
+        write_graph(path, find.item)
+        for name, plan in find.plans.items():
+            files[f"plan of {name}"] = path.with_name(f"{stem}.{name}.plan.json")
+            write_plan(files[f"plan of {name}"], find.item, plan)
+    files["picture"], files["story"] = path.with_name(f"{stem}.svg"), path.with_name(f"{stem}.txt")
+    write_bytes(files["picture"], picture(find).encode())
+    write_bytes(files["story"], (paragraph(find) + "\n").encode())
+    return {what: str(file) for what, file in files.items()}

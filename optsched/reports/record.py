@@ -1,0 +1,130 @@
+"""Results as plain JSON objects; the names of their keys are kept stable."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from optsched.model.graph import Graph
+from optsched.model.packing_problem import PackingProblem
+from optsched.reports.capacity import Refusal, packing_refusal, refusal
+from optsched.runtime.limits import Event, Objective
+from optsched.solver.pack import PackingResult
+from optsched.solver.result import Result
+
+_PACKAGES = ("optsched", "numpy", "numba", "ortools", "pulp", "highspy")
+
+
+def solve_record(graph: Graph, result: Result) -> dict[str, Any]:
+    """Return what `optsched solve --json` prints."""
+    return {
+        "instance": graph.name,
+        "ops": len(graph.ops),
+        "buffers": len(graph.buffers),
+        **outcome(result),
+        **_refused(refusal(graph, result)),
+        **_slabs(graph, result),
+        "order": None if result.plan is None else order_names(graph, result.plan.order),
+        "offsets": None
+        if result.plan is None
+        else {
+            buffer.name: offset
+            for b, (buffer, offset) in enumerate(
+                zip(graph.buffers, result.plan.offsets, strict=True)
+            )
+            if offset is not None and graph.roots[b] == b
+        },
+        "order_search": dict(result.order_search),
+        "memory_model": graph.memory_model,
+        "versions": versions(),
+    }
+
+
+def outcome(result: Result) -> dict[str, Any]:
+    """Return the fields that say how good a result is and what proves it."""
+    return {
+        "status": result.status,
+        "stop_reason": result.stop_reason,
+        "objective": result.objective,
+        "capacity": result.capacity,
+        "peak": result.peak,
+        "peak_bound": result.peak_bound,
+        "peak_proof": result.peak_proof,
+        "slab": result.slab,
+        "slab_bound": result.slab_bound,
+        "slab_proof": result.slab_proof,
+        "claimed_bound": result.claimed_bound,
+        "runtime": round(result.runtime, 6),
+    }
+
+
+def _slabs(graph: Graph, result: Result) -> dict[str, Any]:
+    slabs = {} if result.plan is None else result.plan.slabs(graph)
+    return {"slabs": slabs} if len(slabs) > 1 else {}
+
+
+def _refused(found: Refusal | None) -> dict[str, Any]:
+    return {} if found is None else found.record()
+
+
+def order_names(graph: Graph, order: tuple[int, ...]) -> list[str]:
+    """Return the names of the ops of an order."""
+    return [graph.ops[v].name for v in order]
+
+
+def pack_record(problem: PackingProblem, result: PackingResult) -> dict[str, Any]:
+    """Return what `optsched pack --json` prints."""
+    return {
+        "instance": problem.name,
+        "buffers": len(problem),
+        "status": result.status,
+        "stop_reason": result.stop_reason,
+        "objective": Objective.SLAB,
+        "capacity": result.capacity,
+        "slab": result.slab,
+        "slab_bound": result.slab_bound,
+        "slab_proof": result.slab_proof,
+        "runtime": round(result.runtime, 6),
+        **_refused(packing_refusal(problem, result)),
+        **({"left_out": dict(result.left_out)} if result.left_out else {}),
+        "offsets": None
+        if result.offsets is None
+        else dict(zip(problem.names, result.offsets.tolist(), strict=True)),
+        "memory_model": problem.memory_model,
+        "versions": versions(),
+    }
+
+
+def trace_rows(trace: Sequence[Event]) -> list[dict[str, Any]]:
+    """Return how incumbent and bound moved, as plan files keep it."""
+    return [
+        {
+            "microseconds": round(event.seconds * 1e6),
+            "incumbent": event.incumbent,
+            "bound": event.bound,
+            "source": event.source,
+        }
+        for event in trace
+    ]
+
+
+def trace_events(rows: Sequence[Mapping[str, Any]]) -> tuple[Event, ...]:
+    """Return the events that :func:`trace_rows` made rows of."""
+    return tuple(
+        Event(row["microseconds"] / 1e6, row["incumbent"], row["bound"], row["source"])
+        for row in rows
+    )
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that shape a result."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

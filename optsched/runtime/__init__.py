@@ -1,0 +1,1 @@
+"""What every engine runs on: limits, interrupts, compiled kernels."""

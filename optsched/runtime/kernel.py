@@ -1,0 +1,126 @@
+"""Kernels: functions on flat arrays that run as plain Python or compiled by numba.
+
+A kernel is written once. Called as it is, it is Python: the readable twin, used as the reference
+in tests and for small inputs, where importing and compiling would take longer than the work.
+`kernel.compiled` is the same code compiled, cached on disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Callable
+from functools import cache, cached_property, update_wrapper
+from importlib.util import find_spec
+from types import CodeType, FunctionType
+from typing import Any, Generic, ParamSpec, TypeVar, cast
+
+from optsched.runtime import compile as jit_compile
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+COMPILER = ("compile", "jit_integers", "jit_lending", "jit_lowering", "jit_shortcuts")
+"""Modules that say how kernels are compiled; all but the first import numba, so none is here."""
+
+SMALL = 2_000
+"""Up to this many elements of work the twin is quicker than a cold start of numba."""
+
+SMALL_WARM = 250
+"""The same where numba is loaded already."""
+
+
+class Kernel(Generic[P, R]):
+    """A function of arrays and integers, and its compiled form.
+
+    It may call other kernels by their global name; the compiled form calls their compiled forms.
+    """
+
+    part = False
+
+    def __init__(self, function: Callable[P, R]) -> None:
+        self.function = function
+        update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run as Python."""
+        return self.function(*args, **kwargs)
+
+    @cached_property
+    def compiled(self) -> Callable[P, R]:
+        """The compiled function; compiles on its first call or loads from the disk cache."""
+        source = cast(FunctionType, self.function)
+        names = dict(source.__globals__)
+        for name in source.__code__.co_names:
+            if isinstance(names.get(name), Kernel):
+                names[name] = names[name].compiled
+        copy = FunctionType(
+            source.__code__, names, source.__name__, source.__defaults__, source.__closure__
+        )
+        # Numba's disk cache looks at the file of the function alone, and would go on using compiled
+        # code into which an older version of a kernel from another file was built. The name is part
+        # of the cache's key, so let it say what the code is made of.
+        copy.__qualname__ = f"{source.__qualname__}_{self.fingerprint[:16]}"
+        copy.__module__ = source.__module__
+        return cast("Callable[P, R]", jit_compile.dispatcher(copy, part=self.part))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Digest of the code, of all it calls and refers to, and of the way it is compiled."""
+        source = cast(FunctionType, self.function)
+        digest = hashlib.sha256(_described_compiler().encode())
+        digest.update(repr(_described(source.__code__)).encode())
+        for name in sorted(set(source.__code__.co_names)):
+            value = source.__globals__.get(name)
+            if isinstance(value, Kernel):
+                digest.update(f"{name}={value.fingerprint}".encode())
+            elif isinstance(value, int | float | str | tuple | frozenset):
+                digest.update(f"{name}={value!r}".encode())
+            elif isinstance(value, type):
+                digest.update(f"{name}={getattr(value, '_fields', ())!r}".encode())
+        return digest.hexdigest()
+
+    def for_work(self, elements: int) -> Callable[P, R]:
+        """Return the form that answers sooner for this many elements of work."""
+        small = elements <= (SMALL_WARM if is_warm() else SMALL)
+        if small and "compiled" not in self.__dict__:
+            return self
+        return self.compiled
+
+
+class InnerKernel(Kernel[P, R]):
+    """A kernel that becomes part of those that call it; Python runs its plain form."""
+
+    part = True
+
+
+def _described(code: CodeType) -> tuple[object, ...]:
+    """What a code object does, without where it stands."""
+    constants = [_described(x) if isinstance(x, CodeType) else repr(x) for x in code.co_consts]
+    return code.co_code, constants, code.co_names, code.co_varnames
+
+
+@cache
+def _described_compiler() -> str:
+    specs = [cast(Any, find_spec(f"{__package__}.{name}")) for name in COMPILER]
+    return repr([_described(spec.loader.get_code(spec.name)) for spec in specs])
+
+
+def inner(function: Callable[P, R]) -> InnerKernel[P, R]:
+    """Make a kernel that is called by kernels only (decorator)."""
+    return InnerKernel(function)
+
+
+def kernel(function: Callable[P, R]) -> Kernel[P, R]:
+    """Make a kernel of a function (decorator)."""
+    return Kernel(function)
+
+
+def tell_of_compiling(tell: Callable[[], None]) -> None:
+    """Have `tell` called once, when this process first compiles a kernel: that takes seconds."""
+    jit_compile.on_first[:] = [tell]
+
+
+def is_warm() -> bool:
+    """Whether numba is loaded already, so that compiled kernels cost no import."""
+    return "numba" in sys.modules

@@ -1,0 +1,95 @@
+"""What every engine is told and tells: limits, progress, why it stopped, kinds of proof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class StopReason(StrEnum):
+    """Why the search ended."""
+
+    PROVED = "proved"
+    EXHAUSTED = "exhausted"
+    TIME_LIMIT = "time limit"
+    INTERRUPTED = "interrupted"
+    DECIDED = "decided"
+
+
+class Objective(StrEnum):
+    """What is to be least."""
+
+    SLAB = "slab"
+    PEAK = "peak"
+
+
+class Proof(StrEnum):
+    """Which kind of proof stands behind a bound; the rungs are explained in the README."""
+
+    PACKING = "L1"
+    """A step of this order whose live bytes equal the slab: the packing of this order is least."""
+    BOUND = "L2"
+    """An op whose forced live bytes equal the peak: no order has less."""
+    SEARCH = "L3"
+    """The orders below the peak were searched exhaustively."""
+    PACKING_SEARCH = "L4"
+    """The packings of this order below the slab were searched exhaustively."""
+    JOINT = "L5"
+    """The slab equals a proved bound on the peak of every order, or all slabs together one on the
+    peaks of the pools, each by itself."""
+    CLAIMED = "claimed"
+    """Only a solver's word."""
+
+
+def optimality_gap(incumbent: int, bound: int) -> float:
+    """Return `(incumbent - bound) / max(1, incumbent)`."""
+    return (incumbent - bound) / max(1, incumbent)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Progress of a solver.
+
+    Parameters
+    ----------
+    seconds
+        Since the solver started.
+    incumbent
+        Best value of the objective so far, or None.
+    bound
+        Best bound on the objective so far.
+    source
+        What moved: the name of a heuristic, a bound or an engine.
+    """
+
+    seconds: float
+    incumbent: int | None
+    bound: int
+    source: str
+
+
+OnEvent = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long and with what a solver may work.
+
+    Parameters
+    ----------
+    seconds
+        Wall-clock time, or None for as long as it takes.
+    workers
+        Threads; one worker without a time limit is deterministic.
+    seed
+        Of every random choice.
+    work
+        Units of work instead of seconds, so that runs can be repeated to the byte; with one
+        worker. See :class:`optsched.runtime.clock.Clock`.
+    """
+
+    seconds: float | None = None
+    workers: int = 1
+    seed: int = 0
+    work: int | None = None

@@ -1,0 +1,1 @@
+"""The driver: stages, the best plan so far, and the result."""

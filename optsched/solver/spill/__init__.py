@@ -1,0 +1,1 @@
+"""Pools with capacities: which buffers go to a later pool."""

@@ -1,0 +1,168 @@
+"""What holds of a graph in pools whatever its order: there is no room, or some must be spilled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from optsched.errors import UsageError
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
+from optsched.model.plan import Plan
+from optsched.model.pools import pinned_bytes, pool_graph
+from optsched.ordering.bound.single_ops import op_bound, peak_lower_bound
+from optsched.solver.result import Result
+from optsched.solver.spill.pack import Pool, Shortage
+from optsched.solver.spill.search import TABLE, Steps, least_leaving
+
+BOUND_OPS = 3000
+"""Up to this many ops the bytes live whenever each of them runs are looked at together."""
+
+
+@dataclass(frozen=True)
+class Homes:
+    """A graph, and the pool that each of its buffers names.
+
+    Parameters
+    ----------
+    graph
+        Its buffers all name a pool.
+    pools
+        In order of preference.
+    home
+        Shape `(m,)`: the number of each buffer's pool.
+    """
+
+    graph: Graph
+    pools: tuple[Pool, ...]
+    home: IntArray
+
+    @cached_property
+    def counted(self) -> IntArray:
+        """Ids of the buffers that have bytes."""
+        return np.flatnonzero(self.graph.arrays.size)
+
+    @cached_property
+    def used(self) -> list[int]:
+        """Numbers of the pools that these name; the first one if there are none."""
+        return sorted(set(self.home[self.counted].tolist())) or [0]
+
+    def capacity(self) -> int | None:
+        """Bytes of the pool that all buffers name; None if there are several or it has none."""
+        return self.pools[self.used[0]].capacity if len(self.used) == 1 else None
+
+    def fits(self, plan: Plan) -> bool:
+        """Whether no slab of a plan is larger than its pool."""
+        slabs = plan.slabs(self.graph)
+        return all(
+            pool.capacity is None or slabs.get(pool.name, 0) <= pool.capacity for pool in self.pools
+        )
+
+
+def find_homes(graph: Graph, pools: Sequence[Pool]) -> Homes:
+    """Put each buffer into the pool that it names, or into the first one if it names none.
+
+    Raises
+    ------
+    UsageError
+        If a buffer names no given pool, or a pool is given twice.
+    """
+    numbers = {pool.name: number for number, pool in enumerate(pools)}
+    if len(numbers) < len(pools) or not pools:
+        raise UsageError("each pool is given once, and at least one")
+    names = [graph.buffers[root].pool or pools[0].name for root in graph.roots]
+    for buffer, name in zip(graph.buffers, names, strict=True):
+        if name not in numbers:
+            raise UsageError(f"buffer {buffer.name!r} names pool {name!r}, which is not given")
+    placed = Plan((), (), tuple(names)).placed(graph)
+    return Homes(placed, tuple(pools), np.array([numbers[name] for name in names], np.int64))
+
+
+def find_shortage(homes: Homes, before: Result) -> Shortage | None:
+    """Return why no order has room, if that is known.
+
+    Parameters
+    ----------
+    homes
+        The graph in its pools.
+    before
+        What is known of it where nothing is spilled.
+    """
+    later = [pool.capacity for pool in homes.pools[homes.used[0] :]]
+    room = sum(capacity or 0 for capacity in later)
+    if None not in later and before.peak_bound > room:
+        text = f"every order needs {before.peak_bound} bytes, the pools have {room}"
+        return Shortage(homes.counted, before.peak_bound, room, text)
+    if len(later) == 1 and later[0] is not None and before.slab_bound > later[0]:
+        text = f"every plan needs {before.slab_bound} bytes, the pool has {later[0]}"
+        return Shortage(homes.counted, before.slab_bound, later[0], text)
+    for b in homes.counted.tolist():
+        own = [pool.capacity for pool in homes.pools[int(homes.home[b]) :]]
+        room, buffer = max(x or 0 for x in own), homes.graph.buffers[b]
+        used = homes.graph.producers[b] is not None or len(homes.graph.arrays.user.row(b))
+        if None not in own and buffer.size > room and (used or homes.graph.is_kept(b)):
+            text = f"buffer {buffer.name!r} is larger than every pool it may lie in"
+            return Shortage(np.array([b]), buffer.size, room, text)
+    for pool in homes.pools:
+        pins = pinned_bytes(pool_graph(homes.graph, pool.name))
+        if pool.capacity is not None and pins > pool.capacity:
+            text = f"pins in pool {pool.name!r} reach {pins} bytes, it has {pool.capacity}"
+            return Shortage(homes.counted, pins, pool.capacity, text)
+    return None
+
+
+def spilled_bound(homes: Homes, before: Result, is_time: Callable[[], bool]) -> int:
+    """Return bytes that are spilled in every order: what the pools' own peaks are too much.
+
+    Parameters
+    ----------
+    homes, before
+        As for :func:`find_shortage`.
+    is_time
+        Whether there is time for more.
+    """
+    alone = sum(_spilled_alone(homes, number, is_time) for number in homes.used)
+    if len(homes.used) == 1:
+        capacity = homes.capacity()
+        if capacity is None:
+            return 0
+        return max(before.peak_bound - capacity, int(before.slab_bound > capacity), alone)
+    orders = [] if before.plan is None else [before.plan.order]
+    total = 0
+    for number in homes.used:
+        pool = homes.pools[number]
+        if pool.capacity is not None:
+            part = pool_graph(homes.graph, pool.name)
+            total += max(0, peak_lower_bound(part, orders).value - pool.capacity)
+    return max(total, alone)
+
+
+def _spilled_alone(homes: Homes, number: int, is_time: Callable[[], bool]) -> int:
+    """Return bytes that leave a pool in every order, by what is live whenever each op runs.
+
+    Who is spilled is the same at all ops: the fewest bytes that relieve every op are searched.
+    """
+    graph, capacity = homes.graph, homes.pools[number].capacity
+    if capacity is None or graph.in_place or len(graph.ops) > BOUND_OPS:
+        return 0
+    size = np.where(homes.home == number, graph.arrays.size, 0)
+    rows: list[IntArray] = []
+    for v in range(len(graph.ops)):
+        if len(rows) * len(size) > TABLE or not is_time():
+            # Fewer ops to relieve are a weaker bound, and still one.
+            break
+        row = np.zeros(len(size), np.int64)
+        live = list(op_bound(graph.arrays, v).buffers)
+        row[live] = size[live]
+        if row.sum() > capacity:
+            rows.append(row)
+    if not rows:
+        return 0
+    height = np.unique(rows, axis=0)
+    there = height.any(axis=0)
+    movable = np.array([buffer.pin is None for buffer in graph.buffers], np.bool_)
+    steps = Steps(height[:, there], size[there], movable[there], capacity)
+    return least_leaving(steps, None, lambda _: True, is_time).bound

@@ -1,0 +1,218 @@
+"""Which buffers leave a pool that can not hold all of them: few bytes, and a bound on how few."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from optsched.model.arrays import IntArray
+from optsched.model.packing_problem import PackingProblem, select
+from optsched.solver.pack import PackingResult
+from optsched.solver.result import Status
+from optsched.solver.spill.search import BoolArray, least_leaving, steps_of_pool
+
+EXCHANGES = 60
+"""Packings that may be tried to bring back bytes that left."""
+CHECKS = 3000
+"""Exchanges that may be looked at for that, most of which overflow some step."""
+AT_ONCE = 200
+"""One in so many buffers leaves before the loads are counted anew."""
+TRY_SHARE = 0.1
+"""Part of the time left that one of these packings may take."""
+
+
+class Pack(Protocol):
+    """Packs some buffers under a capacity."""
+
+    def __call__(self, ids: IntArray, capacity: int, *, share: float) -> PackingResult:
+        """Return the packing of the buffers `ids`, in their order."""
+
+
+class Spill(NamedTuple):
+    """Who stays, their packing, and the bytes of the members that must leave whoever does."""
+
+    ids: IntArray
+    result: PackingResult
+    bound: int
+
+
+def choose_spill(
+    problem: PackingProblem,
+    members: IntArray,
+    fixed: npt.NDArray[np.bool_],
+    capacity: int,
+    pack: Pack,
+    in_time: Callable[[], bool],
+) -> Spill:
+    """Return the buffers that stay, and their packing, which fits if any was found.
+
+    Buffers leave while the bytes live at some step exceed the capacity, those first that relieve
+    most per byte; then, while no packing is found, the smallest of the fullest step. What left
+    comes back where it fits, alone or for a smaller one. At last fewer bytes are searched for.
+
+    Parameters
+    ----------
+    problem, members
+        All buffers, and the ids of those that want to stay, shape `(n,)`.
+    fixed
+        Shape `(n,)`: those that may not leave.
+    capacity
+        Bytes.
+    pack
+        Tries to pack what stays.
+    in_time
+        Whether there is time to bring buffers back.
+    """
+    movable = np.zeros(len(problem), np.bool_)
+    movable[members[~fixed]] = True
+    movable &= (problem.size > 0) & (problem.end > problem.start)
+    stays = np.zeros(len(problem), np.bool_)
+    stays[members] = True
+    while len(leavers := _most_relief(problem, stays, movable, capacity)):
+        stays[leavers] = False
+    result = pack(np.flatnonzero(stays), capacity, share=TRY_SHARE)
+    count = 1 + len(members) // AT_ONCE
+    while not _fits(result, capacity):
+        if not (stays & movable).any():
+            return Spill(np.flatnonzero(stays), result, 0)
+        stays[_smallest_of_fullest(problem, stays, movable, count)] = False
+        # Packing many takes long: they leave in ever larger groups, as do all out of time.
+        count = 1 if count == 1 and in_time() else 2 * count
+        result = pack(np.flatnonzero(stays), capacity, share=TRY_SHARE)
+    ids, result = _bring_back(problem, members, stays, movable, capacity, pack, in_time, result)
+    return _with_fewest(problem, members, movable[members], capacity, pack, in_time, ids, result)
+
+
+def least_spill(
+    problem: PackingProblem, members: IntArray, fixed: npt.NDArray[np.bool_], capacity: int
+) -> int:
+    """Return bytes of the members that leave at least, by what is live at single steps."""
+    steps = steps_of_pool(problem, members, ~fixed, capacity)
+    if steps is None:
+        return max(0, select(problem, members).max_load - capacity)
+    return steps.more(np.ones(len(members), np.bool_), ~fixed) or 0
+
+
+def _with_fewest(
+    problem: PackingProblem,
+    members: IntArray,
+    movable: BoolArray,
+    capacity: int,
+    pack: Pack,
+    in_time: Callable[[], bool],
+    ids: IntArray,
+    result: PackingResult,
+) -> Spill:
+    """Search for fewer bytes that leave, or for the proof that there are none."""
+    gone = int(problem.size[members].sum() - problem.size[ids].sum())
+    steps = steps_of_pool(problem, members, movable, capacity)
+    if steps is None:
+        bound = max(0, select(problem, members).max_load - capacity)
+        return Spill(ids, result, min(bound, gone))
+    packed: list[PackingResult] = []
+
+    def packs(stays: BoolArray) -> bool | None:
+        packed.append(pack(members[stays], capacity, share=TRY_SHARE))
+        if _fits(packed[-1], capacity):
+            return True
+        return False if packed[-1].status is Status.INFEASIBLE else None
+
+    found = least_leaving(steps, gone, packs, in_time)
+    if found.stays is None:
+        return Spill(ids, result, found.bound)
+    return Spill(members[found.stays], packed[-1], found.bound)
+
+
+def _fits(result: PackingResult, capacity: int) -> bool:
+    return result.slab is not None and result.slab <= capacity
+
+
+def _most_relief(
+    problem: PackingProblem,
+    stays: npt.NDArray[np.bool_],
+    movable: npt.NDArray[np.bool_],
+    capacity: int,
+) -> IntArray:
+    """Return who take most excess away per byte of their own; none without excess or movable."""
+    steps, load, parts = _loads(problem, np.flatnonzero(stays))
+    excess = np.maximum(load - capacity, 0)
+    if not excess.any():
+        return np.empty(0, np.int64)
+    length = np.append(np.diff(steps), 0)
+    area = np.concatenate([[0.0], np.cumsum(excess * length.astype(np.float64))])
+    time = np.concatenate([[0.0], np.cumsum(np.where(excess > 0, length, 0).astype(np.float64))])
+    owner, first, last, height = parts
+    reach = np.minimum(area[last] - area[first], height * (time[last] - time[first]))
+    relief = np.bincount(owner, weights=reach, minlength=len(problem))
+    able = np.flatnonzero(stays & movable & (relief > 0))
+    # Equal relief per byte: the larger one leaves, so that fewer do.
+    rate = relief[able] / problem.size[able]
+    return able[np.lexsort((-problem.size[able], -rate))][: 1 + len(able) // AT_ONCE]
+
+
+def _smallest_of_fullest(
+    problem: PackingProblem,
+    stays: npt.NDArray[np.bool_],
+    movable: npt.NDArray[np.bool_],
+    count: int,
+) -> IntArray:
+    able = np.flatnonzero(stays & movable)
+    steps, load, _ = _loads(problem, np.flatnonzero(stays))
+    fullest = steps[int(np.argmax(load))]
+    here = able[(problem.start[able] <= fullest) & (fullest < problem.end[able])]
+    here = here if len(here) >= count else able
+    return here[np.argsort(problem.size[here], kind="stable")][:count]
+
+
+def _loads(
+    problem: PackingProblem, ids: IntArray
+) -> tuple[IntArray, IntArray, tuple[IntArray, IntArray, IntArray, IntArray]]:
+    """Steps at which live bytes change, the bytes from there on, and the parts by these steps."""
+    parts = select(problem, ids).parts
+    steps = np.unique(np.concatenate([parts.start, parts.end]))
+    first, last = np.searchsorted(steps, parts.start), np.searchsorted(steps, parts.end)
+    height = parts.high - parts.low
+    change = np.zeros(len(steps) + 1, np.int64)
+    np.add.at(change, first, height)
+    np.subtract.at(change, last, height)
+    return steps, np.cumsum(change)[:-1], (ids[parts.owner], first, last, height)
+
+
+def _bring_back(
+    problem: PackingProblem,
+    members: IntArray,
+    stays: npt.NDArray[np.bool_],
+    movable: npt.NDArray[np.bool_],
+    capacity: int,
+    pack: Pack,
+    in_time: Callable[[], bool],
+    result: PackingResult,
+) -> tuple[IntArray, PackingResult]:
+    """Let spilled buffers back in, larger ones first, alone or in exchange for a smaller one."""
+    tries = checks = 0
+    gone = members[~stays[members]]
+    for x in gone[np.argsort(-problem.size[gone], kind="stable")].tolist():
+        meets = stays & movable & (problem.size < problem.size[x])
+        meets &= (problem.start < problem.end[x]) & (problem.end > problem.start[x])
+        smaller = np.flatnonzero(meets)
+        smaller = smaller[np.argsort(problem.size[smaller], kind="stable")]
+        for y in (None, *smaller.tolist()):
+            checks += 1
+            if tries == EXCHANGES or checks > CHECKS or not in_time():
+                return np.flatnonzero(stays), result
+            changed = stays.copy()
+            changed[x] = True
+            if y is not None:
+                changed[y] = False
+            ids = np.flatnonzero(changed)
+            if select(problem, ids).max_load > capacity:
+                continue
+            tries += 1
+            found = pack(ids, capacity, share=TRY_SHARE)
+            if _fits(found, capacity):
+                stays, result = changed, found
+                break
+    return np.flatnonzero(stays), result

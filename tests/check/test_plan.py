@@ -1,0 +1,168 @@
+"""The independent checker: accepts what is right, refuses every single corruption."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from optsched.check.plan import check_packing, check_plan
+from optsched.errors import PlanError
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
+from optsched.model.packing_problem import Gap, PackingProblem, packing_problem
+from optsched.model.plan import Plan, make_plan
+from tests.support.generators import random_graph, random_order
+
+
+def diamond() -> Graph:
+    build = GraphBuilder("diamond", alignment=2)
+    build.input("x", 8)
+    build.op("left", reads=["x"], writes={"a": 4})
+    build.op("view", reads=["a"], views={"a2": "a"})
+    build.op("right", reads=["x"], writes={"b": 6}, workspace=2)
+    build.op("join", reads=["a2", "b"], writes={"y": 4})
+    build.output("y")
+    return build.build()
+
+
+def good_plan() -> Plan:
+    # ids: x a a2 b right.workspace y
+    return Plan(order=(0, 1, 2, 3), offsets=(0, 8, 8, 12, 18, 18))
+
+
+def test_a_good_plan_passes() -> None:
+    graph = diamond()
+    checked = check_plan(graph, good_plan(), peak=20, slab=22)
+    assert (checked.peak, checked.slab) == (20, 22)
+
+
+CORRUPTIONS = {
+    "missing op": (lambda p: replace(p, order=p.order[:-1]), "'join' is not in the order"),
+    "op twice": (lambda p: replace(p, order=(0, 1, 1, 3)), "op 'view' runs twice"),
+    "unknown op": (lambda p: replace(p, order=(0, 1, 9, 3)), "no op number 9"),
+    "too early": (lambda p: replace(p, order=(1, 0, 2, 3)), "'view' .* runs before 'left'"),
+    "short offsets": (lambda p: replace(p, offsets=p.offsets[:-1]), "plan has 5 offsets"),
+    "no offset": (lambda p: _move(p, 3, None), "buffer 'b' of 6 bytes has no offset"),
+    "negative": (lambda p: _move(p, 3, -2), "negative offset -2"),
+    "unaligned": (lambda p: _move(p, 3, 13), "'b' at 13 is not aligned to 2"),
+    "overlap": (lambda p: _move(p, 3, 10), "buffers 'b' .* and 'a' .* overlap|'a' .* and 'b'"),
+    "view elsewhere": (lambda p: _move(p, 2, 10), "'a2' at 10 is a view of 'a' at 8"),
+}
+
+
+def _move(plan: Plan, buffer: int, offset: int | None) -> Plan:
+    offsets = list(plan.offsets)
+    offsets[buffer] = offset
+    return replace(plan, offsets=tuple(offsets))
+
+
+@pytest.mark.parametrize("case", CORRUPTIONS)
+def test_each_corruption_is_refused(case: str) -> None:
+    corrupt, message = CORRUPTIONS[case]
+    with pytest.raises(PlanError, match=message):
+        check_plan(diamond(), corrupt(good_plan()))
+
+
+def test_a_pin_is_honoured_to_the_byte() -> None:
+    graph = diamond()
+    y = graph.buffers[5]
+    check_plan(replace(graph, buffers=(*graph.buffers[:5], replace(y, pin=18))), good_plan())
+    with pytest.raises(PlanError, match="'y' at 18 is pinned to 14"):
+        check_plan(replace(graph, buffers=(*graph.buffers[:5], replace(y, pin=14))), good_plan())
+
+
+@pytest.mark.parametrize("claim", [{"peak": 19}, {"slab": 21}])
+def test_wrong_claims_are_refused(claim: dict[str, int]) -> None:
+    graph = diamond()
+    with pytest.raises(PlanError, match="plan claims"):
+        check_plan(graph, good_plan(), **claim)
+
+
+def test_external_buffers_have_no_offset() -> None:
+    build = GraphBuilder()
+    build.input("w", 5, "excluded")
+    build.op("a", reads=["w"], writes={"y": 2})
+    graph = build.build()
+    check_plan(graph, Plan((0,), (None, 0)), peak=2, slab=2)
+    with pytest.raises(PlanError, match="outside the slab"):
+        check_plan(graph, Plan((0,), (4, 0)))
+
+
+def test_stacking_everything_is_always_valid_and_overlaps_are_always_found() -> None:
+    rng = np.random.default_rng(3)
+    found = 0
+    for _ in range(300):
+        graph = random_graph(
+            rng, ops=int(rng.integers(1, 14)), features=["inputs", "views", "multi"]
+        )
+        order = random_order(rng, graph)
+        problem, _ = packing_problem(graph, order)
+        stacked = np.concatenate([[0], np.cumsum(problem.size)])[: len(problem)].astype(np.int64)
+        plan = make_plan(graph, order, stacked)
+        assert check_plan(graph, plan).peak == peak_memory(graph, order)
+        if len(problem) < 2:
+            continue
+        i, j = rng.choice(len(problem), 2, replace=False)
+        moved = stacked.copy()
+        moved[i] = stacked[j]
+        together = problem.start[i] < problem.end[j] and problem.start[j] < problem.end[i]
+        clash = _overlaps(problem, moved)
+        assert clash or not together
+        if clash:
+            found += 1
+            with pytest.raises(PlanError, match="overlap"):
+                check_plan(graph, make_plan(graph, order, moved))
+        else:
+            check_plan(graph, make_plan(graph, order, moved))
+    assert found > 30
+
+
+def _overlaps(problem: PackingProblem, offsets: np.ndarray) -> bool:
+    k = len(problem)
+    return any(
+        problem.start[i] < problem.end[j]
+        and problem.start[j] < problem.end[i]
+        and offsets[i] < offsets[j] + problem.size[j]
+        and offsets[j] < offsets[i] + problem.size[i]
+        for i in range(k)
+        for j in range(i)
+    )
+
+
+def packing(**changes: object) -> PackingProblem:
+    fields: dict[str, object] = {
+        "names": ("a", "b"),
+        "start": np.array([0, 2]),
+        "end": np.array([10, 5]),
+        "size": np.array([8, 4]),
+        "alignment": np.array([1, 1]),
+        "pin": np.array([-1, -1]),
+    }
+    return PackingProblem(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def test_a_buffer_may_lie_in_the_gap_of_another() -> None:
+    absent = packing(gaps=((Gap(2, 6),), ()))
+    assert absent.max_load == 8
+    assert check_packing(absent, [0, 0], slab=8) == 8
+    halved = packing(gaps=((Gap(2, 6, window=(0, 4)),), ()))
+    assert check_packing(halved, [0, 4]) == 8
+    with pytest.raises(PlanError, match="overlap"):
+        check_packing(halved, [0, 3])
+    with pytest.raises(PlanError, match="overlap"):
+        check_packing(packing(), [0, 4])
+
+
+def test_packing_capacity_pin_and_claims() -> None:
+    assert check_packing(packing(), [0, 8], capacity=12) == 12
+    with pytest.raises(PlanError, match="slab of 12 bytes exceeds the capacity of 11"):
+        check_packing(packing(), [0, 8], capacity=11)
+    with pytest.raises(PlanError, match="claims a slab of 13"):
+        check_packing(packing(), [0, 8], slab=13)
+    with pytest.raises(PlanError, match="pinned to 4"):
+        check_packing(packing(pin=np.array([4, -1])), [0, 8])
+    with pytest.raises(PlanError, match="1 offsets for 2 buffers"):
+        check_packing(packing(), [0])

@@ -1,0 +1,430 @@
+"""The command line: keys, exit codes, one-line errors, nothing overwritten."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from experiments.small_graphs.graphs import aligned, chain, diamond
+from optsched.cli import main
+from optsched.formats import write_graph
+
+SOLVE_KEYS = {
+    "instance",
+    "ops",
+    "buffers",
+    "status",
+    "stop_reason",
+    "objective",
+    "peak",
+    "peak_bound",
+    "peak_proof",
+    "slab",
+    "slab_bound",
+    "slab_proof",
+    "runtime",
+    "order",
+    "offsets",
+    "order_search",
+    "memory_model",
+    "versions",
+}
+PACK_KEYS = SOLVE_KEYS - {"ops", "peak", "peak_bound", "peak_proof", "order", "order_search"}
+ROW_KEYS = {
+    "instance",
+    "method",
+    "kind",
+    "peak",
+    "slab",
+    "peak_gap",
+    "slab_gap",
+    "peak_excess",
+    "slab_excess",
+    "runtime",
+    "status",
+    "against_optimum",
+    "proof",
+    "stop_reason",
+    "fragmentation",
+    "gap",
+    "excess",
+    "trouble",
+    "reason",
+}
+CSV = "id,lower,upper,size\na,0,4,8\nb,2,6,4\n"
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> str:
+    path = tmp_path / "diamond.json"
+    write_graph(path, diamond())
+    return str(path)
+
+
+def test_solve_json_has_the_stable_keys(
+    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "plan.json"
+    assert main(["solve", graph, "--json", "-o", str(plan)]) == 0
+    printed = capsys.readouterr()
+    record = json.loads(printed.out)
+    assert set(record) >= SOLVE_KEYS
+    assert printed.err == ""
+    assert (record["status"], record["peak"], record["slab"]) == ("optimal", 18, 18)
+    assert (record["peak_proof"], record["slab_proof"]) == ("L3", "L5")
+    assert record["order"] == ["right", "left", "join"]
+    assert set(record["offsets"]) == {"x", "a", "b", "right.workspace", "y"}
+    assert main(["check", graph, str(plan)]) == 0
+    assert "valid: peak 18 bytes, slab 18 bytes" in capsys.readouterr().out
+
+
+def test_every_result_names_the_in_place_model(
+    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, rows = tmp_path / "plan.json", tmp_path / "rows.csv"
+    for command in (
+        ["solve", graph, "-o", str(plan)],
+        ["explain", graph],
+        ["info", graph],
+        ["check", graph, str(plan)],
+        ["compare", graph, "--methods", "lpmf", "--csv", str(rows)],
+    ):
+        assert main([*command, "--inplace"]) == 0
+        assert "in-place" in capsys.readouterr().out, command
+        assert main([*command, "--inplace", "--json"]) == 0
+        record = json.loads(capsys.readouterr().out)
+        model = record.get("memory_model") or record["instances"][0]["memory_model"]
+        assert model.endswith("in-place"), command
+    assert rows.read_text().count("in-place") == 2
+
+
+def test_solve_text_names_bytes_and_proof(graph: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", graph]) == 0
+    out = capsys.readouterr().out
+    assert "peak  18 bytes (18 B)  L3" in out
+    assert "optimal (proved)" in out
+
+
+def test_a_tampered_plan_fails_the_check(
+    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "plan.json"
+    main(["solve", graph, "-o", str(plan)])
+    record = json.loads(plan.read_text())
+    record["offsets"]["a"] = record["offsets"]["b"]
+    plan.write_text(json.dumps(record))
+    capsys.readouterr()
+    assert main(["check", graph, str(plan)]) == 1
+    error = capsys.readouterr().err
+    assert "overlap" in error
+    assert error.count("\n") == 1
+
+
+def test_unproved_slab_exits_with_three(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # A plan above its bound whose only proof could be a joint search: alignment forces waste.
+    path = tmp_path / "aligned.json"
+    write_graph(path, aligned())
+    assert main(["solve", str(path), "--engine", "heuristics"]) == 3
+    assert "gap 23.08 %" in capsys.readouterr().out
+
+
+def test_capacity_exit_codes(graph: str) -> None:
+    assert main(["solve", graph, "--capacity", "18"]) == 0
+    assert main(["solve", graph, "--capacity", "17"]) == 4
+
+
+def test_compare_json_rows(graph: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", graph, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert {row["kind"] for row in record["rows"]} == {"order", "packing", "plan"}
+    assert all(set(row) == ROW_KEYS for row in record["rows"])
+    assert record["instances"][0]["peak_bound"] == 18
+    assert record["instances"][0]["peak_proof"] == "L3"
+
+
+def test_compare_writes_a_report_without_network(graph: str, tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    assert main(["compare", graph, "--report", str(report)]) == 0
+    text = report.read_text()
+    assert "<svg" in text
+    assert "http:" not in text.replace("http://www.w3.org", "")
+    assert "https:" not in text
+
+
+def test_compare_takes_folders_and_methods(
+    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_graph(tmp_path / "chain.json.gz", chain())
+    assert main(["compare", str(tmp_path), "--methods", "lpmf,naive", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert {(r["instance"], r["method"]) for r in rows} == {
+        (i, m) for i in ("chain", "diamond") for m in ("lpmf", "naive", "optsched")
+    }
+
+
+def test_compare_writes_csv_and_markdown(graph: str, tmp_path: Path) -> None:
+    table, text = tmp_path / "rows.csv", tmp_path / "rows.md"
+    argv = ["compare", graph, "--methods", "lpmf+skyline,recorded", "--csv", str(table)]
+    assert main([*argv, "--markdown", str(text)]) == 0
+    assert [line.split(",")[4] for line in table.read_text().splitlines()] == [
+        "method",
+        "lpmf+skyline",
+        "recorded",
+        "optsched",
+    ]
+    assert "## Performance profile" in text.read_text()
+
+
+def test_compare_goes_on_past_bad_files(
+    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["solve", graph, "-o", str(tmp_path / "plan.json")]) == 0
+    capsys.readouterr()
+    argv = ["compare", str(tmp_path), "--methods", "lpmf", "--json"]
+    # A plan beside graphs is no fault; a broken file is one, and so is a plan asked for by name.
+    assert main(argv) == 0
+    printed = capsys.readouterr()
+    assert "passed over: " in printed.err
+    assert [s["bad"] for s in json.loads(printed.out)["skipped"]] == [False]
+    (tmp_path / "broken.json").write_text('{"format": "optsched-graph/1", "ops": 3}')
+    assert main(argv) == 2
+    printed = capsys.readouterr()
+    assert "error: " in printed.err
+    assert {row["instance"] for row in json.loads(printed.out)["rows"]} == {"diamond"}
+    assert main(["compare", str(tmp_path / "plan.json")]) == 2
+
+
+def test_compare_refuses_a_plan_that_breaks_a_rule(
+    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "plans" / "diamond.json"
+    plan.parent.mkdir()
+    assert main(["solve", graph, "-o", str(plan)]) == 0
+    capsys.readouterr()
+    argv = ["compare", graph, "--plan", f"mine={plan.parent}", "--json"]
+    assert main(argv) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(r["method"], r["slab"]) for r in rows] == [("mine", 18), ("optsched", 18)]
+    record = json.loads(plan.read_text())
+    record["offsets"]["a"] = record["offsets"]["b"]
+    plan.write_text(json.dumps(record))
+    assert main(argv) == 1
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [r["trouble"] for r in rows] == [None, "refused"]
+
+
+def test_compare_says_so_where_our_own_method_fails(
+    graph: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # CP-SAT's model knows nothing of in-place.
+    assert main(["compare", graph, "--inplace", "--engine", "cpsat", "--methods", "lpmf"]) == 5
+    out = capsys.readouterr().out
+    assert "optsched failed on 1 graph, first diamond: " in out
+    assert "0 of 2 rows measured against a proved optimum" in out
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal to a child process")
+def test_an_interrupted_comparison_is_taken_up_again(tmp_path: Path) -> None:
+    graphs, journal = tmp_path / "graphs", tmp_path / "journal"
+    graphs.mkdir()
+    write_graph(graphs / "a.json", diamond())
+    write_graph(graphs / "b.json", _hard_graph())
+    argv = ["compare", str(graphs), "--methods", "lpmf,cpsat:600", "--time-limit", "1"]
+    command = [sys.executable, "-m", "optsched", *argv, "--resume", str(journal), "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        until = time.monotonic() + 60
+        # All of the first graph, our own method and LPMF on the second; then CP-SAT runs for long.
+        while not journal.exists() or journal.read_bytes().count(b"\n") < 6:
+            assert process.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    record = json.loads(out)
+    assert record["interrupted"]
+    assert b"the same command goes on from here" in err
+    rows = {(r["instance"], r["method"]): r for r in record["rows"]}
+    assert len(rows) == 6
+    last = rows["random", "cpsat:600"]
+    assert "interrupted" in (last["stop_reason"], last["trouble"])
+    argv[-3] = "lpmf"
+    again = subprocess.run([*command[:3], *argv, *command[-3:]], capture_output=True)
+    assert again.returncode == 0, again.stderr
+    assert b"4 rows were there" in again.stderr
+
+
+def test_info_and_convert(graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "copy.json.gz"
+    assert main(["convert", graph, "-o", str(other)]) == 0
+    capsys.readouterr()
+    assert main(["info", str(other), "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["ops"], record["peak_bound"], record["program_order_peak"]) == (3, 16, 20)
+    assert main(["info", str(other)]) == 0
+    assert "3, 2 dependencies" in capsys.readouterr().out
+
+
+def test_pack_reads_and_writes_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = tmp_path / "p.csv", tmp_path / "q.csv"
+    path.write_text(CSV)
+    assert main(["pack", str(path), "-o", str(out), "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert set(record) >= PACK_KEYS
+    assert (record["slab"], record["slab_proof"], record["status"]) == (12, "L1", "optimal")
+    assert out.read_text().splitlines()[0] == "id,lower,upper,size,offset"
+    assert main(["check", str(out)]) == 0
+    assert main(["pack", str(path), "--capacity", "11"]) == 4
+    assert main(["pack", str(path), "--capacity", "12"]) == 0
+
+
+BAD = {
+    "missing file": (["solve", "nowhere.json"], "nowhere.json"),
+    "a folder": (["solve", "."], "."),
+    "bad capacity": (["solve", "GRAPH", "--capacity", "lots"], "'lots' is no number of bytes"),
+    "unknown method": (["compare", "GRAPH", "--methods", "magic"], "unknown method 'magic'"),
+    "empty folder": (["compare", "EMPTY"], "no .json"),
+    "compare overwrites": (["compare", "GRAPH", "--csv", "GRAPH"], "would overwrite an input"),
+    "no journal": (["compare", "GRAPH", "--resume", "EMPTY/../journal.txt"], "no journal"),
+    "no folder": (["compare", "GRAPH", "--csv", "nowhere/rows.csv"], "a folder that exists"),
+    "no folder for a plan": (["solve", "GRAPH", "-o", "nowhere/plan.json"], "a folder that exists"),
+    "plan and certificate": (["solve", "GRAPH", "-o", "x", "--certificate", "x"], "two outputs"),
+    "retry what": (["compare", "GRAPH", "--retry-failed"], "goes with --resume"),
+    "one name twice": (["compare", "GRAPH", "--csv", "x", "--markdown", "x"], "two outputs"),
+    "no such column": (["compare", "GRAPH", "--columns", "lpfm"], "'lpfm' is none of the methods"),
+    "no such plan": (["compare", "GRAPH", "--plan", "mine=nowhere"], "no such plan"),
+    "overwrite": (["convert", "GRAPH", "-o", "GRAPH"], "would overwrite an input"),
+    "check without plan": (["check", "GRAPH"], "check needs a graph and a plan"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_usage_is_one_line_and_code_two(
+    case: str, graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "journal.txt").write_text("something else")
+    argv, message = BAD[case]
+    argv = [a.replace("GRAPH", graph).replace("EMPTY", str(tmp_path / "empty")) for a in argv]
+    before = Path(graph).read_bytes()
+    assert main(argv) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert Path(graph).read_bytes() == before
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no file that is always full")
+def test_a_full_disk_leaves_the_result_on_the_screen(
+    graph: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["solve", graph, "-o", "/dev/full"]) == 2
+    printed = capsys.readouterr()
+    assert "peak  18 bytes" in printed.out
+    assert printed.err.count("\n") == 1
+    assert "no space left" in printed.err
+
+
+def test_standard_input_goes_with_an_output_that_is_there(
+    graph: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text("an older one")
+    data = io.BytesIO(Path(graph).read_bytes())
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(data))
+    assert main(["solve", "-", "-o", str(plan)]) == 0
+    assert main(["check", graph, str(plan)]) == 0
+
+
+HOSTILE = {
+    "truncated gzip": b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03",
+    "nesting": b"[" * 5_000_000,
+    "nan": b'{"format": "optsched-graph/1", "ops": [], "buffers": [{"name": "x", "size": NaN}]}',
+    "binary": bytes(range(256)) * 10,
+    "empty": b"",
+    "wrong type": b'{"nodes": 3, "buffers": []}',
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_files_are_one_line_and_code_two(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "hostile"
+    path.write_bytes(HOSTILE[case])
+    for command in ("solve", "info"):
+        assert main([command, str(path)]) == 2
+        error = capsys.readouterr().err
+        assert "hostile" in error
+        assert error.count("\n") == 1
+        assert "Traceback" not in error
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal to a child process")
+@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGTERM], ids=lambda s: s.name)
+def test_interrupt_writes_the_best_plan(kill: signal.Signals, tmp_path: Path) -> None:
+    graph, plan = tmp_path / "hard.json", tmp_path / "plan.json"
+    write_graph(graph, _hard_graph())
+    # CP-SAT on a graph this wide does not end by itself within the test.
+    command = ["solve", "-", "-o", str(plan), "--engine", "cpsat"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "optsched", *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    # More than a pipe holds, so that this returns when the command has begun to read.
+    process.stdin.write(graph.read_bytes() + b" " * 500_000)
+    process.stdin.close()
+    time.sleep(7)
+    process.send_signal(kill)
+    process.wait(timeout=60)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.returncode == 130, process.stderr.read()
+    assert b"interrupted" in process.stdout.read()
+    assert main(["check", str(graph), str(plan)]) == 0
+
+
+def _hard_graph():  # type: ignore[no-untyped-def]
+    import numpy as np
+
+    from tests.support.generators import PLAIN, random_graph
+
+    return random_graph(np.random.default_rng(1), ops=90, max_size=1000, features=PLAIN)
+
+
+def test_several_packings_are_one_json_object(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for path in paths:
+        path.write_text(CSV)
+    assert main(["pack", *map(str, paths), "--json"]) == 0
+    records = json.loads(capsys.readouterr().out)["results"]
+    assert [r["instance"] for r in records] == ["a", "b"]
+    assert main(["pack", *map(str, paths), "-o", str(tmp_path / "c.csv")]) == 2
+    assert "one packing at a time" in capsys.readouterr().err
+
+
+def test_pack_keeps_the_offsets_of_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.csv"
+    path.write_text("id,lower,upper,size,offset\na,0,4,8,4\nb,2,6,4,\nc,0,3,4,\n")
+    assert main(["pack", str(path), "--pins", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["offsets"]["a"], record["slab"], record["status"]) == (4, 16, "optimal")
+    path.write_text("id,lower,upper,size,offset\na,0,4,8,0\nb,2,6,4,4\n")
+    assert main(["pack", str(path), "--pins"]) == 2
+    assert "pinned buffers 'b' at [4, 8) and 'a' at [0, 8) overlap" in capsys.readouterr().err

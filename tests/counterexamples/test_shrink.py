@@ -1,0 +1,161 @@
+"""Taking parts away: what goes with them, that the loss stays, and that nothing more can go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from heuristics import ORDERINGS, PACKINGS
+from optsched.counterexamples import GraphFind, Objective, PackingFind, Quarry, hunt_from
+from optsched.counterexamples.enumerate import Rows
+from optsched.counterexamples.exhaust import least_peak, least_slab
+from optsched.counterexamples.loss import Loss
+from optsched.counterexamples.reduce import parts, with_simpler_sizes, without, without_ops
+from optsched.counterexamples.reduce_packing import simpler_packings, without_buffers
+from optsched.counterexamples.sizes import simpler_sizes
+from optsched.counterexamples.spaces import make_problem
+from optsched.formats import read_graph
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
+
+INSTANCES = Path(__file__).parents[2] / "instances"
+
+
+def featured() -> Graph:
+    """Two outputs, a view, a mutation, a workspace, a control edge, an input."""
+    build = GraphBuilder("featured")
+    build.input("x", 8)
+    build.op("load", reads=["x"], writes={"a": 4, "b": 6}, workspace=2)
+    build.op("look", reads=["a"], views={"v": "a"})
+    build.op("use", reads=["v"], writes={"c": 5})
+    build.op("write", mutates={"w": "b"}, control=["look"])
+    build.op("end", reads=["c", "w"], writes={"y": 1})
+    build.output("y")
+    return build.build()
+
+
+def names(graph: Graph) -> tuple[set[str], set[str]]:
+    return {op.name for op in graph.ops}, {buffer.name for buffer in graph.buffers}
+
+
+def test_an_op_goes_with_all_that_only_it_made_or_read() -> None:
+    graph = without(featured(), ("op", "use"))
+    assert graph is not None
+    ops, buffers = names(graph)
+    assert ops == {"load", "look", "write", "end"}
+    # The view has no reader left, and with it goes the last reader of what it showed.
+    assert buffers == {"x", "b", "w", "load.workspace", "y", "a"}
+    assert graph.ops[graph.op_ids["end"]].reads == (graph.buffer_ids["w"],)
+
+
+def test_a_read_goes_and_the_buffer_too_if_it_was_the_last() -> None:
+    graph = without(featured(), ("read", "end", "c"))
+    assert graph is not None
+    assert names(graph)[1] == {"x", "a", "b", "v", "w", "load.workspace", "y"}
+    assert without(graph, ("read", "end", "c")) is None
+
+
+def test_outputs_stay_without_readers_and_control_edges_go() -> None:
+    graph = without(featured(), ("control", "write", "look"))
+    assert graph is not None
+    assert "y" in names(graph)[1]
+    assert all(not op.control for op in graph.ops)
+
+
+def test_every_part_can_be_asked_for() -> None:
+    graph = featured()
+    found = list(parts(graph))
+    assert {part[0] for part in found} == {"op", "read", "control", "buffer"}
+    for part in found:
+        smaller = without(graph, part)
+        assert smaller is None or len(list(parts(smaller))) < len(found)
+    assert without(graph, ("op", "nobody")) is None
+
+
+def test_blocks_go_as_a_whole() -> None:
+    graph = without_ops(featured(), {"use", "end", "write"})
+    assert graph is not None
+    assert names(graph)[0] == {"load", "look"}
+
+
+def test_simpler_sizes_end() -> None:
+    def key(sizes: list[int]) -> tuple[int, int]:
+        return len(set(sizes)), sum(sizes)
+
+    for sizes in ([4, 6, 9, 9], [6, 6, 4], [1, 1], [7]):
+        found = list(simpler_sizes(sizes))
+        assert all(key(simpler) < key(sizes) for simpler in found)
+    assert [3, 3, 2] in list(simpler_sizes([6, 6, 4]))
+    assert not list(simpler_sizes([1, 1]))
+
+
+def all_removals(graph: Graph) -> Iterator[Graph]:
+    """Without one op, read, control edge or buffer, written anew by hand."""
+    for kind, *rest in parts(graph):
+        smaller = without(graph, (kind, *rest))
+        if smaller is not None:
+            yield smaller
+
+
+def reaches(graph: Graph, method: str, target: Loss) -> bool:
+    value = peak_memory(graph, ORDERINGS[method](graph, 0))
+    loss = Loss(value, least_peak(graph)[0], target.objective)
+    return loss.loses and loss.reaches(target)
+
+
+@pytest.mark.parametrize("method", ["lpmf", "bfs", "xla_post_order"])
+def test_a_real_graph_shrinks_to_a_core_that_nothing_can_be_taken_from(method: str) -> None:
+    graph = read_graph(INSTANCES / "inductor" / "alexnet_bs128.bwd.json.gz")
+    quarry = Quarry(method, at_least=Fraction(6, 5), seconds=None)
+    find = hunt_from(graph, quarry).find
+    assert isinstance(find, GraphFind)
+    target = Loss(6, 5)
+    assert find.minimal
+    assert find.optimum.proved
+    assert len(find.item.ops) <= 10
+    assert reaches(find.item, method, target)
+    assert not any(reaches(smaller, method, target) for smaller in all_removals(find.item))
+    assert not any(reaches(simpler, method, target) for simpler in with_simpler_sizes(find.item))
+
+
+def test_the_bytes_lost_can_be_kept() -> None:
+    graph = read_graph(INSTANCES / "inductor" / "llama_2l_bs1.bwd.json.gz")
+    whole = peak_memory(graph, ORDERINGS["bfs"](graph, 0))
+    lost = 600_000_000
+    quarry = Quarry("bfs", objective=Objective.DIFFERENCE, at_least=Fraction(lost), seconds=None)
+    find = hunt_from(graph, quarry).find
+    assert isinstance(find, GraphFind)
+    assert find.minimal
+    assert find.loss.value - find.loss.rival >= lost
+    assert find.loss.value < whole
+    assert find.loss.rival == least_peak(find.item)[0]
+
+
+ROWS: Rows = ((0, 4, 8), (2, 9, 20), (3, 5, 7), (4, 8, 13), (5, 10, 30), (8, 12, 11), (9, 12, 9))
+
+
+def slab_loss(rows_problem: object, method: str) -> Loss:
+    problem = rows_problem
+    return Loss(
+        problem.slab_size(PACKINGS[method](problem)),  # type: ignore[attr-defined]
+        least_slab(problem)[0],  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize("method", ["linear_scan", "best_fit_start"])
+def test_a_packing_shrinks_too(method: str) -> None:
+    problem = make_problem(ROWS)
+    before = slab_loss(problem, method)
+    assert before.loses
+    find = hunt_from(problem, Quarry(method, seconds=None)).find
+    assert isinstance(find, PackingFind)
+    assert find.minimal
+    assert find.loss.reaches(before)
+    smaller = [without_buffers(find.item, {name}) for name in find.item.names]
+    smaller += list(simpler_packings(find.item))
+    losses = [slab_loss(p, method) for p in smaller]
+    assert not any(loss.loses and loss.reaches(before) for loss in losses)

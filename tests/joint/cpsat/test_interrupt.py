@@ -1,0 +1,68 @@
+"""Ctrl-C, a stop from another thread and a failing listener end the search, not the incumbent."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from optsched.check.plan import check_plan
+from optsched.joint.cpsat import CpSatOutcome, Stop, solve_joint
+from optsched.model.graph import Graph
+from optsched.model.plan import Plan
+from optsched.runtime.limits import Event, Limits
+from tests.joint.cpsat.common import random_plan
+from tests.support.generators import random_graph
+
+
+@pytest.fixture(scope="module")
+def task() -> tuple[Graph, Plan]:
+    """A graph too large to be closed in a second, and a bad plan of it."""
+    rng = np.random.default_rng(1)
+    graph = random_graph(rng, 90, max_size=4001, features={"multi", "workspace"})
+    plan = random_plan(rng, graph)
+    assert plan is not None
+    return graph, plan
+
+
+def assert_kept(graph: Graph, plan: Plan, outcome: CpSatOutcome, started: float) -> None:
+    assert outcome.stop is Stop.INTERRUPTED
+    assert outcome.plan is not None
+    assert check_plan(graph, outcome.plan).slab <= plan.slab(graph)
+    assert time.perf_counter() - started < 30
+
+
+@pytest.mark.parametrize("staged", [True, False])
+def test_stop_from_another_thread(task: tuple[Graph, Plan], staged: bool) -> None:
+    graph, plan = task
+    stop, started = threading.Event(), time.perf_counter()
+    timer = threading.Timer(1.0, stop.set)
+    timer.start()
+    outcome = solve_joint(graph, warm_start=plan, stop=stop, limits=Limits(60.0), staged=staged)
+    timer.cancel()
+    assert_kept(graph, plan, outcome, started)
+
+
+def test_ctrl_c(task: tuple[Graph, Plan]) -> None:
+    graph, plan = task
+    started = time.perf_counter()
+    main = threading.main_thread().ident
+    assert main is not None
+    timer = threading.Timer(1.0, lambda: signal.pthread_kill(main, signal.SIGINT))
+    timer.start()
+    outcome = solve_joint(graph, warm_start=plan, limits=Limits(60.0), staged=False)
+    assert_kept(graph, plan, outcome, started)
+
+
+def test_an_error_of_the_listener_is_passed_on() -> None:
+    graph = random_graph(np.random.default_rng(40), 30, max_size=512, features={"multi"})
+
+    def listen(event: Event) -> None:
+        raise RuntimeError("listener")
+
+    with pytest.raises(RuntimeError, match="listener"):
+        solve_joint(graph, on_event=listen, limits=Limits(60.0), staged=False)
+    assert not [t for t in threading.enumerate() if t.name == "cp-sat"]

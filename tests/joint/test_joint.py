@@ -1,0 +1,261 @@
+"""Order and offsets together: never optimal unless it is, found where brute force finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from experiments.counterexamples.joint import make_graph
+from heuristics import PACKINGS
+from optsched.check.pins import pins_clash
+from optsched.check.plan import check_plan
+from optsched.joint import exhaust, other_plans
+from optsched.joint.neighbourhood import window_plans
+from optsched.joint.orders import random_order, rename_ops, search_again
+from optsched.joint.walk import Walk
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory, timeline
+from optsched.model.packing_problem import packing_problem
+from optsched.model.plan import Plan, make_plan
+from optsched.reports.capacity import packing_refusal, refusal
+from optsched.reports.record import pack_record, solve_record
+from optsched.reports.table import packing_text, result_text
+from optsched.runtime.limits import Limits, Proof, StopReason
+from optsched.solver import pipeline, stages
+from optsched.solver.pack import pack
+from optsched.solver.pipeline import Engine, solve
+from optsched.solver.result import Status
+from tests.support import brute
+from tests.support.generators import PLAIN, PLANNABLE, random_graph
+
+GAP = make_graph(
+    "gap",
+    (2, 2, 1, 1, 1, 2, 2),
+    [(0, 1), (1, 3), (2, 3), (2, 4), (3, 5), (4, 5), (5, 6)],
+)
+"""Least peak 4, least slab 5."""
+
+FREE = make_graph(
+    "free",
+    (2, 2, 1, 1, 1, 2, 2),
+    [(0, 1), (1, 3), (2, 5), (3, 4), (4, 5), (5, 6)],
+)
+"""The same live ranges in the order as written, but a read less: least peak and slab 4."""
+
+
+def tiny_graphs(count: int, seed: int) -> Iterator[tuple[Graph, int, int]]:
+    """Graphs with their least peak and joint optimum by brute force."""
+    rng = np.random.default_rng(seed)
+    found = 0
+    while found < count:
+        graph = random_graph(rng, ops=int(rng.integers(1, 7)), max_size=8, features=PLANNABLE)
+        if np.count_nonzero(graph.arrays.size) > 7:
+            continue
+        joint = brute.least_joint(graph)
+        if joint is not None:
+            found += 1
+            yield graph, brute.least_peak(graph), joint[0]
+
+
+def test_optimal_is_claimed_only_where_brute_force_agrees() -> None:
+    gaps = proved = reached = meets = 0
+    for graph, peak, slab in tiny_graphs(300, seed=1):
+        result = solve(graph, limits=Limits(seconds=5))
+        assert result.plan is not None
+        assert result.slab is not None
+        check_plan(graph, result.plan, peak=result.peak, slab=result.slab)
+        assert result.slab_bound <= slab <= result.slab
+        assert (result.status is Status.OPTIMAL) == (result.slab == result.slab_bound)
+        gaps += slab > peak
+        proved += result.status is Status.OPTIMAL
+        meets += slab == peak
+        reached += slab == peak == result.slab
+    # Alignment makes the gaps; even they are proved, by going through all orders.
+    assert gaps >= 3
+    assert meets >= 280
+    assert reached == meets
+    assert proved == 300
+
+
+def test_capacity_answers_agree_with_brute_force() -> None:
+    for graph, _, slab in tiny_graphs(60, seed=2):
+        fits = solve(graph, capacity=slab, limits=Limits(seconds=5))
+        assert fits.stop_reason is StopReason.DECIDED
+        assert fits.slab is not None
+        assert fits.slab <= slab
+        if not slab:
+            continue
+        refused = solve(graph, capacity=slab - 1, limits=Limits(seconds=5))
+        assert refused.status is Status.INFEASIBLE
+        assert refused.slab_bound == slab
+
+
+@pytest.mark.parametrize("features", [PLAIN, frozenset({"alignment", "inputs", "multi"})])
+def test_exhaustion_alone_finds_and_proves_the_joint_optimum(features: frozenset[str]) -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(80):
+        graph = random_graph(rng, ops=int(rng.integers(1, 6)), max_size=6, features=features)
+        if np.count_nonzero(graph.arrays.size) > 7:
+            continue
+        joint = brute.least_joint(graph)
+        assert joint is not None
+        plans: list[Plan] = []
+        found = exhaust(graph, 1000, floor=0, offer=plans.append, limits=Limits())
+        slabs = [check_plan(graph, plan).slab for plan in plans]
+        assert found.complete
+        assert slabs == sorted(slabs, reverse=True)
+        assert slabs[-1] == joint[0] == found.refuted + 1
+
+
+def test_exhaustion_gives_up_honestly() -> None:
+    found = exhaust(GAP, 4, floor=4, offer=lambda plan: None, limits=Limits(), most_states=3)
+    assert not found.complete
+    assert exhaust(GAP, 4, floor=4, offer=lambda plan: None, limits=Limits()).complete
+
+
+def test_a_slab_above_the_least_peak_is_proved_by_search() -> None:
+    result = solve(GAP)
+    assert (result.peak_bound, result.slab, result.slab_bound) == (4, 5, 5)
+    assert result.slab_proof is Proof.PACKING_SEARCH
+    assert result.status is Status.OPTIMAL
+    assert "in every order" in result_text(GAP, result)
+    bounds = [event.bound for event in result.trace]
+    assert bounds == sorted(bounds)
+
+
+def test_walks_stay_valid_and_within_the_budget() -> None:
+    rng = np.random.default_rng(4)
+    moved = 0
+    for _ in range(40):
+        graph = random_graph(rng, ops=12)
+        order = random_order(graph, rng)
+        budget = peak_memory(graph, order)
+        walk = Walk(graph, order, budget, rng)
+        moved += walk.wander(60)
+        assert peak_memory(graph, walk.order) <= budget
+        assert walk.live == timeline(graph, walk.order).before.tolist()
+    assert moved > 200
+
+
+def test_renamed_ops_are_the_same_graph() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        graph = random_graph(rng, ops=9)
+        names = rng.permutation(9).tolist()
+        renamed = rename_ops(graph, names)
+        order = random_order(renamed, rng)
+        assert peak_memory(renamed, order) == peak_memory(graph, [names[v] for v in order])
+
+
+def test_a_search_under_other_names_keeps_the_least_peak() -> None:
+    rng = np.random.default_rng(6)
+    graph = random_graph(rng, ops=10)
+    least = brute.least_peak(graph)
+    orders = {tuple(search_again(graph, least, least, rng, 5.0) or ()) for _ in range(6)}
+    assert () not in orders
+    assert {peak_memory(graph, order) for order in orders} == {least}
+
+
+def test_other_orders_pack_where_the_first_refuses() -> None:
+    # The order as written is of least peak and needs a byte more; two others do not.
+    given = [np.arange(7)]
+    assert brute.least_peak(FREE) == peak_memory(FREE, given[0]) == 4
+    plans = list(other_plans(FREE, given, 4, bound=4, limits=Limits(), tries=60))
+    again = list(other_plans(FREE, given, 4, bound=4, limits=Limits(), tries=60))
+    assert [check_plan(FREE, plan).slab for plan in plans] == [5, 4]
+    assert plans == again
+
+
+def test_windows_lower_a_poor_packing_and_each_plan_is_valid() -> None:
+    rng = np.random.default_rng(9)
+    better = 0
+    for _ in range(4):
+        graph = random_graph(rng, ops=16, max_size=6)
+        order = random_order(graph, rng)
+        problem, _ = packing_problem(graph, order)
+        plan = make_plan(graph, order, PACKINGS["naive"](problem))
+        target = peak_memory(graph, order)
+        found = list(window_plans(graph, plan, target, limits=Limits(seconds=3), windows=6))
+        assert all(check_plan(graph, p).slab <= plan.slab(graph) for p in found)
+        better += bool(found) and found[-1].slab(graph) < plan.slab(graph)
+    assert better >= 2
+
+
+def test_windows_keep_pins_births_and_views() -> None:
+    rng = np.random.default_rng(5)
+    plans = 0
+    for seed in range(12):
+        graph = random_graph(rng, ops=12, max_size=6, features=PLANNABLE | {"pins"})
+        order = random_order(graph, rng)
+        problem, ids = packing_problem(graph, order)
+        if pins_clash(graph, problem, ids):
+            continue
+        plan = make_plan(graph, order, PACKINGS["naive"](problem))
+        target = peak_memory(graph, order)
+        for found in window_plans(graph, plan, target, limits=Limits(2, seed=seed), windows=2):
+            check_plan(graph, found)
+            plans += 1
+    assert plans > 4
+
+
+def test_interrupts_keep_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(run: object) -> None:
+        raise KeyboardInterrupt
+
+    turn = list(pipeline._STAGES[Engine.AUTO])
+    turn[turn.index(stages.all_orders)] = interrupted
+    monkeypatch.setitem(pipeline._STAGES, Engine.AUTO, tuple(turn))
+    result = solve(GAP)
+    assert result.stop_reason is StopReason.INTERRUPTED
+    assert result.status is Status.FEASIBLE
+    assert result.slab == 5
+
+
+def test_refused_capacity_names_bytes_and_culprits() -> None:
+    build = GraphBuilder("towers")
+    build.op("a", writes={"x": 5, "y": 7})
+    build.op("b", reads=["x", "y"], writes={"z": 2})
+    build.output("z")
+    graph = build.build()
+    result = solve(graph, capacity=11)
+    found = refusal(graph, result)
+    assert found is not None
+    assert (found.required, found.available, found.excess) == (14, 11, 3)
+    assert found.culprits == (("y", 7), ("x", 5), ("z", 2))
+    assert found.where == "whenever op 'b' runs"
+    record = solve_record(graph, result)
+    assert (record["required"], record["available"], record["excess"]) == (14, 11, 3)
+    assert record["culprits"][0] == {"buffer": "y", "size": 7}
+    assert "14 required, 3 too few" in result_text(graph, result)
+    assert "y 7, x 5, z 2" in result_text(graph, result)
+    assert "required" not in solve_record(graph, solve(graph, capacity=14))
+    assert "required" not in solve_record(graph, solve(graph))
+
+
+def test_culprits_add_up_to_at_least_the_bytes_of_a_refusing_op() -> None:
+    for graph, peak, _ in tiny_graphs(40, seed=10):
+        found = refusal(graph, solve(graph, capacity=peak - 1)) if peak else None
+        if found is not None:
+            sizes = [size for _, size in found.culprits]
+            assert sizes == sorted(sizes, reverse=True)
+            assert sum(sizes) > found.available
+
+
+def test_refused_packing_names_its_fullest_step_or_its_pin() -> None:
+    problem, _ = packing_problem(GAP, range(7))
+    result = pack(problem, capacity=3)
+    found = packing_refusal(problem, result)
+    assert found is not None
+    assert found.excess == found.required - 3
+    assert sum(size for _, size in found.culprits) == problem.max_load
+    assert pack_record(problem, result)["available"] == 3
+    assert "too few" in packing_text(problem, result)
+    pinned = replace(problem, pin=np.array([10, -1, -1, -1, -1, -1, -1]))
+    blamed = packing_refusal(pinned, pack(pinned, capacity=9))
+    assert blamed is not None
+    assert blamed.culprits == (("a", 2),)
+    assert "required" not in pack_record(problem, pack(problem, capacity=9))

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from optsched.check.plan import check_order
+from optsched.errors import UsageError
+from optsched.joint.cpsat import solve_order
+from optsched.joint.milp import MilpSolver, solve_order_milp
+from optsched.model.builder import GraphBuilder
+from optsched.runtime.limits import Limits
+from tests.support.brute import least_peak
+from tests.support.generators import FEATURES, random_graph
+
+QUICK = Limits(20.0)
+
+
+@pytest.mark.parametrize("solver", MilpSolver)
+@pytest.mark.parametrize("seed", range(25))
+def test_agrees_with_brute_force_and_cpsat(seed: int, solver: MilpSolver) -> None:
+    rng = np.random.default_rng(seed)
+    graph = random_graph(rng, int(rng.integers(0, 10)), features=FEATURES)
+    outcome = solve_order_milp(graph, limits=QUICK, solver=solver)
+    assert outcome.solver is solver
+    assert outcome.order is not None
+    assert check_order(graph, outcome.order) == outcome.value
+    assert outcome.value == outcome.bound == least_peak(graph)
+    assert outcome.value == solve_order(graph, limits=QUICK).value
+    assert outcome.optimal
+
+
+def test_a_known_bound_is_kept() -> None:
+    graph = random_graph(np.random.default_rng(1), 8)
+    peak = least_peak(graph)
+    assert solve_order_milp(graph, peak_bound=peak, limits=QUICK).bound == peak
+
+
+def test_large_sizes_are_scaled() -> None:
+    build = GraphBuilder()
+    build.op("a", writes={"x": 3 * 2**58, "y": 2**58})
+    build.op("b", reads=["x"], writes={"z": 2**58})
+    build.op("c", reads=["y", "z"])
+    outcome = solve_order_milp(build.build(), limits=QUICK)
+    assert outcome.value == outcome.bound == 5 * 2**58
+
+
+def test_sizes_beyond_the_safe_range_are_refused() -> None:
+    build = GraphBuilder()
+    build.op("a", writes={"x": 2**41 + 1, "y": 2})
+    with pytest.raises(UsageError, match="outside the range"):
+        solve_order_milp(build.build())
+
+
+def test_without_time_nothing_is_claimed() -> None:
+    graph = random_graph(np.random.default_rng(1), 8)
+    outcome = solve_order_milp(graph, peak_bound=3, limits=Limits(0.0))
+    assert (outcome.order, outcome.value, outcome.bound, outcome.finished) == (None, None, 3, False)
+
+
+@pytest.mark.parametrize("first", ["optsched.joint.cpsat", "optsched.joint.milp"])
+def test_both_solvers_live_in_one_process(first: str) -> None:
+    second = "optsched.joint.milp" if first == "optsched.joint.cpsat" else "optsched.joint.cpsat"
+    call = {
+        "optsched.joint.cpsat": (
+            "from optsched.joint.cpsat import solve_order; print(solve_order(g).value)"
+        ),
+        "optsched.joint.milp": (
+            "from optsched.joint.milp import solve_order_milp as f; print(f(g).value)"
+        ),
+    }
+    script = """
+from optsched.model.builder import GraphBuilder
+build = GraphBuilder()
+build.op("a", writes={"x": 3, "y": 1})
+build.op("b", reads=["x"], writes={"z": 2})
+build.op("c", reads=["y", "z"])
+g = build.build()
+"""
+    script += "\n".join([call[first], call[second], call[first]])
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.split() == ["6", "6", "6"], done.stderr

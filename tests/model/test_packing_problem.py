@@ -1,0 +1,106 @@
+"""Packing problems: what is packed, how gaps split it, what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from optsched.check.plan import check_plan
+from optsched.errors import GraphError
+from optsched.model.builder import GraphBuilder
+from optsched.model.packing_problem import Gap, PackingProblem, packing_problem
+from optsched.model.plan import make_plan
+
+
+def problem(**changes: object) -> PackingProblem:
+    fields: dict[str, object] = {
+        "names": ("a", "b", "c"),
+        "start": np.array([0, 1, 2]),
+        "end": np.array([2, 3, 4]),
+        "size": np.array([4, 2, 3]),
+        "alignment": np.array([1, 1, 1]),
+        "pin": np.array([-1, -1, -1]),
+    }
+    return PackingProblem(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def test_max_load_counts_half_open_ranges() -> None:
+    assert problem().max_load == 6
+    assert problem(end=np.array([3, 3, 4])).max_load == 9
+    assert problem(size=np.array([0, 0, 0])).max_load == 0
+
+
+def test_gaps_split_a_buffer_into_parts() -> None:
+    parts = problem(
+        end=np.array([9, 3, 4]), gaps=((Gap(2, 4), Gap(5, 6, window=(1, 3))), (), ())
+    ).parts
+    table = np.stack([parts.owner, parts.start, parts.end, parts.low, parts.high], axis=1).tolist()
+    assert table[:4] == [[0, 0, 2, 0, 4], [0, 4, 5, 0, 4], [0, 5, 6, 1, 3], [0, 6, 9, 0, 4]]
+    assert len(table) == 6
+
+
+def test_only_counted_live_roots_are_packed() -> None:
+    build = GraphBuilder()
+    build.input("w", 9, "excluded")
+    build.input("unused", 9)
+    build.op("a", reads=["w"], writes={"x": 4, "nothing": 0})
+    build.op("b", reads=["x"], views={"v": "x"})
+    packed, ids = packing_problem(build.build(), [0, 1])
+    assert packed.names == ("x",)
+    assert ids.tolist() == [2]
+    assert (packed.start[0], packed.end[0]) == (0, 2)
+
+
+def test_births_views_and_chains_are_one_rectangle_each() -> None:
+    build = GraphBuilder()
+    build.op("parent", writes={"x": 4})
+    build.op("child", reads=["x"], writes={"y": 6})
+    build.op("view", reads=["y"], views={"v": "y"})
+    build.op("again", reads=["v"], views={"w": "v"})
+    build.op("relu", reads=["x"], writes={"r": 4})
+    build.op("last", reads=["w", "r"], writes={"z": 4})
+    build.output("z")
+    build.place("y", birth="parent")
+    build.inplace("relu", "r", "x")
+    build.inplace("last", "z", "r")
+    graph = build.build()
+    order = range(6)
+    packed, _ = packing_problem(graph, order)
+    # `y` is there from its parent on, and until the last reader of a view of a view of it.
+    assert ranges(packed) == {"x": (0, 5), "y": (0, 6), "r": (4, 6), "z": (5, 6)}
+    assert not packed.gaps
+    ids_of = graph.buffer_ids
+    chain = ((ids_of["r"], ids_of["x"]), (ids_of["z"], ids_of["r"]))
+    merged, _ = packing_problem(graph.with_inplace(), order, chain)
+    assert ranges(merged) == {"x": (0, 6), "y": (0, 6)}
+    assert len(merged.parts.owner) == 2
+    plan = make_plan(graph.with_inplace(), order, np.array([6, 0]), chain)
+    assert check_plan(graph.with_inplace(), plan).slab == 10
+    placed = {graph.buffers[b].name: offset for b, offset in enumerate(plan.offsets)}
+    assert placed == {"x": 6, "y": 0, "v": 0, "w": 0, "r": 6, "z": 6}
+
+
+def ranges(problem: PackingProblem) -> dict[str, tuple[int, int]]:
+    rows = zip(problem.names, problem.start.tolist(), problem.end.tolist(), strict=True)
+    return {name: (start, end) for name, start, end in rows}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"names": ("a", "b", "a")}, "buffer 'a' is defined twice"),
+        ({"end": np.array([2, 0, 4])}, r"buffer 'b': live range \[1, 0\) is reversed"),
+        ({"size": np.array([4, -1, 3])}, "buffer 'b': size must be at least 0, got -1"),
+        ({"alignment": np.array([1, 0, 1])}, "buffer 'b': alignment must be at least 1, got 0"),
+        (
+            {"alignment": np.array([1, 8, 1]), "pin": np.array([-1, 4, -1])},
+            "buffer 'b': pin 4 is not a multiple of alignment 8",
+        ),
+        ({"gaps": ((Gap(1, 3),), (), ())}, "buffer 'a': gap 1-3"),
+        ({"gaps": ((Gap(0, 1, window=(0, 5)),), (), ())}, "buffer 'a': gap window 0:5"),
+        ({"size": np.array([2**62, 1, 1])}, "more than 2\\*\\*62 bytes"),
+    ],
+)
+def test_bad_problems_are_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(GraphError, match=message):
+        problem(**changes)

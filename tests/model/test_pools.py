@@ -1,0 +1,205 @@
+"""Graphs of several pools: the least sum of their slabs over all orders, by brute force beside."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from optsched.check.plan import check_plan
+from optsched.cli import main
+from optsched.errors import GraphError, PlanError
+from optsched.formats import write_graph
+from optsched.formats.native_plan import plan_document, read_plan_document
+from optsched.joint import exhaust
+from optsched.joint.cpsat import solve_joint
+from optsched.joint.oracle import thresholds
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
+from optsched.model.plan import Plan
+from optsched.model.pools import pinned_bytes, pool_graph, pools_of, roof
+from optsched.runtime.limits import Limits, Objective, Proof, StopReason
+from optsched.solver.pipeline import Engine, solve
+from optsched.solver.result import Status
+from tests.support import brute
+from tests.support.generators import PLANNABLE, random_graph
+
+POOLED = PLANNABLE | {"pools"}
+PINNED = POOLED | {"pins"}
+
+
+def rivals() -> Graph:
+    """Two towers, each in both pools: one order is best for the one, another for the other."""
+    build = GraphBuilder("rivals")
+    build.op("a", writes={"a1": 4, "a2": 1})
+    build.op("b", writes={"b1": 1, "b2": 4})
+    build.op("c", reads=["a1", "b2"], writes={"c1": 2})
+    build.op("d", reads=["a2", "b1", "c1"], writes={"y": 1})
+    build.output("y")
+    for name in ("a2", "b2", "y"):
+        build.place(name, pool="slow")
+    return build.build()
+
+
+def some_graphs(seed: int, count: int, features: frozenset[str]) -> list[Graph]:
+    rng = np.random.default_rng(seed)
+    found: list[Graph] = []
+    while len(found) < count:
+        graph = random_graph(rng, ops=int(rng.integers(1, 7)), max_size=8, features=features)
+        if np.count_nonzero(graph.arrays.size) <= 7:
+            found.append(graph)
+    return found
+
+
+@pytest.mark.parametrize("features", [POOLED, PINNED], ids=["pools", "pools and pins"])
+def test_solve_gives_the_least_sum_of_slabs(features: frozenset[str]) -> None:
+    pooled = above = 0
+    for graph in some_graphs(1, 150, features):
+        joint = brute.least_joint(graph)
+        if joint is None:
+            with pytest.raises(GraphError, match="in every order"):
+                solve(graph)
+            continue
+        result = solve(graph, limits=Limits(seconds=20))
+        assert result.status is Status.OPTIMAL
+        assert result.slab == joint[0]
+        assert result.plan is not None
+        checked = check_plan(graph, result.plan, peak=result.peak, slab=result.slab)
+        assert checked.slabs == result.plan.slabs(graph)
+        pooled += len(checked.slabs) > 1
+        above += joint[0] > brute.least_peak(graph)
+    assert (pooled > 70, above > 25) == (True, True)
+
+
+def test_pins_that_clash_in_every_order_are_refused() -> None:
+    build = GraphBuilder("clash")
+    build.input("x", 3)
+    build.op("a", reads=["x"], writes={"p": 4, "q": 2})
+    build.place("p", pin=0, pool="slow")
+    build.place("q", pin=3, pool="slow")
+    with pytest.raises(GraphError, match="clash: buffers are pinned onto each other"):
+        solve(build.build())
+
+
+def test_least_peak_is_of_all_pools_together() -> None:
+    for graph in some_graphs(2, 60, POOLED):
+        result = solve(graph, objective=Objective.PEAK, limits=Limits(seconds=20))
+        assert (result.peak, result.status) == (brute.least_peak(graph), Status.OPTIMAL)
+
+
+def test_capacity_is_of_all_slabs_together() -> None:
+    for graph in some_graphs(3, 40, POOLED):
+        joint = brute.least_joint(graph)
+        assert joint is not None
+        fits = solve(graph, capacity=joint[0])
+        assert (fits.stop_reason, fits.slab) == (StopReason.DECIDED, joint[0])
+        if joint[0]:
+            assert solve(graph, capacity=joint[0] - 1).status is Status.INFEASIBLE
+
+
+def test_exhaustion_alone_finds_and_proves_it() -> None:
+    for graph in some_graphs(4, 60, PINNED):
+        joint, plans = brute.least_joint(graph), list[Plan]()
+        found = exhaust(graph, roof(graph), floor=0, offer=plans.append, limits=Limits())
+        slabs = [check_plan(graph, plan).slab for plan in plans]
+        assert found.complete
+        assert slabs == sorted(slabs, reverse=True)
+        if joint is None:
+            assert not slabs
+        else:
+            assert slabs[-1] == joint[0] == found.refuted + 1
+
+
+def test_joint_model_says_the_same() -> None:
+    seen = 0
+    for graph in some_graphs(5, 25, POOLED):
+        joint = brute.least_joint(graph)
+        if joint is None or len(pools_of(graph)) < 2:
+            continue
+        seen += 1
+        outcome = solve_joint(graph, limits=Limits(seconds=20))
+        assert (outcome.value, outcome.bound, outcome.tie_value) == (joint[0], joint[0], joint[1])
+    assert seen > 8
+
+
+def test_every_engine_takes_pools() -> None:
+    graph = rivals()
+    joint = brute.least_joint(graph)
+    assert joint is not None
+    for engine in Engine:
+        result = solve(graph, engine=engine)
+        assert result.slab_bound <= joint[0] <= (result.slab or 0)
+    result = solve(graph)
+    assert (result.slab, result.slab_bound, result.status) == (*joint[:1] * 2, Status.OPTIMAL)
+    assert result.slab_proof in (Proof.JOINT, Proof.PACKING_SEARCH)
+
+
+def test_in_place_pairs_stay_in_their_pool() -> None:
+    for graph in some_graphs(6, 40, POOLED | {"inplace"}):
+        result = solve(graph.with_inplace(), limits=Limits(seconds=5))
+        assert result.plan is not None
+        assert result.slab is not None
+        checked = check_plan(graph.with_inplace(), result.plan, slab=result.slab)
+        assert result.slab_bound <= checked.slab
+        assert checked.peak >= result.peak_bound
+
+
+def test_parts_of_the_bounds() -> None:
+    build = GraphBuilder()
+    build.input("x", 3)
+    build.op("a", reads=["x"], writes={"p": 4, "q": 2})
+    build.place("p", pin=8)
+    build.place("q", pool="slow", pin=1)
+    graph = build.build()
+    assert pools_of(graph) == ("", "slow")
+    assert pool_graph(graph, "slow").arrays.size.tolist() == [0, 0, 2]
+    assert (pinned_bytes(graph), roof(graph)) == (12 + 3, 12 + 3 + 3)
+    assert solve(graph).slab == 15
+
+
+def test_thresholds_add_up_to_more_than_the_capacity() -> None:
+    assert thresholds([5, 9, 3], 16) == [4, 8, 2]
+    assert thresholds([5, 9, 3], 10) == [1, 8, -1]
+    assert thresholds([5, None, 3], 10) == [-1, 10, -1]
+
+
+def test_plan_names_each_slab_and_a_wrong_one_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph, path, out = rivals(), tmp_path / "g.json", tmp_path / "p.json"
+    write_graph(path, graph)
+    assert main(["solve", str(path), "--json", "-o", str(out)]) == 0
+    record, document = json.loads(capsys.readouterr().out), json.loads(out.read_text())
+    assert record["slabs"] == document["slabs"]
+    assert sum(record["slabs"].values()) == record["slab"] == document["slab"]
+    plan, claims = read_plan_document(graph, document)
+    assert claims["slabs"] == plan.slabs(graph)
+    assert plan_document(graph, plan)["slabs"] == claims["slabs"]
+    assert main(["check", str(path), str(out)]) == 0
+    assert f"'slow' {plan.slabs(graph)['slow']}" in capsys.readouterr().out
+    assert main(["solve", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "2 pools together" in said
+    assert ("of each pool by itself" in said) == (record["slab"] > record["peak_bound"])
+    document["slabs"]["slow"] += 1
+    out.write_text(json.dumps(document))
+    assert main(["check", str(path), str(out)]) == 1
+    assert "slab in pool 'slow'" in capsys.readouterr().err
+
+
+def test_checker_adds_the_slabs_and_keeps_pools_apart() -> None:
+    graph = rivals()
+    ids = graph.buffer_ids
+    places = {"a1": 0, "a2": 0, "b1": 4, "b2": 1, "c1": 5, "y": 5}
+    order = (0, 1, 2, 3)
+    plan = Plan(order, tuple(places[buffer.name] for buffer in graph.buffers))
+    assert check_plan(graph, plan).slabs == {"": 7, "slow": 6}
+    assert check_plan(graph, plan, slab=13, slabs={"slow": 6}).slab == 13
+    with pytest.raises(PlanError, match="pool 'slow'"):
+        check_plan(graph, plan, slabs={"slow": 5})
+    offsets = list(plan.offsets)
+    offsets[ids["b2"]] = 0
+    with pytest.raises(PlanError, match="overlap"):
+        check_plan(graph, Plan(order, tuple(offsets)))

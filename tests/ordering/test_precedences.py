@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from optsched.model.graph import Graph
+from optsched.ordering.bound import precedences as relations_module
+from optsched.ordering.bound.precedences import Relations, related
+from optsched.ordering.bound.sets import set_bound
+from optsched.ordering.context import Problem
+from optsched.ordering.improve.neighbourhood import Windows
+from optsched.ordering.kernels import precedences as imply
+from optsched.ordering.kernels.precedences import FREE, imply_at
+from optsched.ordering.problem import build_net
+from optsched.ordering.reduce.contraction import contract
+from optsched.ordering.reduce.cuts import forced_cuts, topological
+from optsched.ordering.search.feasibility import search_all
+from tests.ordering.oracle import Oracle
+from tests.support.generators import PLANNABLE, random_graph, random_order
+
+
+def some_graphs(count: int, seed: int, most: int) -> list[Graph]:
+    rng = np.random.default_rng(seed)
+    return [
+        random_graph(
+            rng,
+            int(rng.integers(1, most + 1)),
+            max_size=int(rng.choice([3, 12, 1000])),
+            features=PLANNABLE | {"shuffled"},
+        )
+        for _ in range(count)
+    ]
+
+
+def as_problem(graph: Graph) -> Problem:
+    return Problem(build_net(graph.arrays), graph.arrays.initial)
+
+
+def orders_within(graph: Graph, budget: int) -> list[tuple[int, ...]]:
+    """All orders of at most a peak."""
+    oracle, found = Oracle(graph), []
+    for order in permutations(range(len(graph.ops))):
+        done = 0
+        for v in order:
+            if oracle.before[v] & ~done or oracle.live(done, 1 << v) > budget:
+                break
+            done |= 1 << v
+        else:
+            found.append(order)
+    return found
+
+
+def test_every_order_within_the_budget_keeps_the_implied_precedences() -> None:
+    refuted = implied = 0
+    for graph in some_graphs(120, seed=1, most=6):
+        problem, n = as_problem(graph), len(graph.ops)
+        optimum = Oracle(graph).least_peak()
+        for budget in range(max(0, optimum - 1), optimum + 3):
+            relations = Relations(problem, related(problem.net))
+            answer = relations.refute(budget, np.zeros(n, np.int64))
+            within = orders_within(graph, budget)
+            if answer:
+                assert not within
+                refuted += 1
+                continue
+            implied += len(relations.added)
+            for order in within:
+                step = {v: i for i, v in enumerate(order)}
+                assert all(step[u] < step[v] for v, u in np.argwhere(relations.above).tolist())
+    assert refuted > 50
+    assert implied > 20
+
+
+def test_strengthened_problem_has_the_same_optimum() -> None:
+    for graph in some_graphs(150, seed=2, most=10):
+        problem = as_problem(graph)
+        optimum = Oracle(graph).least_peak()
+        relations = Relations(problem, related(problem.net))
+        assert not relations.refute(optimum, np.zeros(len(graph.ops), np.int64))
+        small = contract(relations.strengthened())
+        strong = Problem(small.net, problem.base)
+        answer = search_all(strong, 0, 2**62, 10**6, lambda _: None)
+        assert answer.order is not None
+        assert problem.follow(small.expand(answer.order))[0] == optimum
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_set_bound_is_never_above_the_optimum_and_often_meets_it(seed: int) -> None:
+    better = 0
+    for graph in some_graphs(300, seed=seed, most=10):
+        problem = as_problem(graph)
+        bound = set_bound(problem, related(problem.net), 0)
+        assert bound <= Oracle(graph).least_peak()
+        better += bound == Oracle(graph).least_peak()
+    assert better > 100
+
+
+def test_contraction_keeps_the_optimum_and_worsens_no_order() -> None:
+    rng = np.random.default_rng(5)
+    merged = 0
+    for graph in some_graphs(200, seed=6, most=10):
+        problem = as_problem(graph)
+        small = contract(problem.net)
+        less = Problem(small.net, problem.base)
+        merged += problem.ops - less.ops
+        order = random_order(rng, graph)
+        short = small.shrink(order)
+        long = small.expand(short)
+        assert sorted(long) == list(range(len(graph.ops)))
+        assert problem.follow(long)[0] == less.follow(short)[0] <= problem.follow(order)[0]
+    assert merged > 200
+
+
+def test_forced_cuts_are_the_states_all_orders_pass() -> None:
+    for graph in some_graphs(200, seed=7, most=8):
+        oracle, n = Oracle(graph), len(graph.ops)
+        by_size: dict[int, int] = {}
+        for done in oracle.downsets:
+            by_size[done.bit_count()] = by_size.get(done.bit_count(), 0) + 1
+        related_to = related(build_net(graph.arrays))
+        order, cuts = forced_cuts(build_net(graph.arrays))
+        for v in range(n):
+            if related_to[v].sum() + related_to[:, v].sum() == n - 1:
+                assert {int(related_to[v].sum()), int(related_to[v].sum()) + 1} <= set(cuts)
+        assert sorted(order) == list(range(n))
+        assert cuts == sorted(set(cuts))
+        assert (cuts[0], cuts[-1]) == (0, n)
+        for cut in cuts:
+            assert by_size[cut] == 1
+            assert sum(1 << v for v in order[:cut]) in oracle.downsets
+
+
+def test_windows_only_improve() -> None:
+    for graph in some_graphs(100, seed=8, most=12):
+        problem = as_problem(graph)
+        optimum = Oracle(graph).least_peak()
+        windows = Windows(problem, topological(problem.net), seed=0)
+        before = windows.peak
+        while windows.improve(100, 10, optimum):
+            assert windows.peak < before
+            before = windows.peak
+            assert problem.follow(windows.order)[0] == windows.peak >= optimum
+
+
+@pytest.mark.parametrize("work", [0, 20, 10**6])
+def test_fewer_tests_imply_less_but_nothing_wrong(
+    work: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relations_module, "TEST_WORK", work)
+    implied = 0
+    for graph in some_graphs(60, seed=9, most=6):
+        problem, n = as_problem(graph), len(graph.ops)
+        optimum = Oracle(graph).least_peak()
+        for budget in (optimum, optimum + 1):
+            relations = Relations(problem, related(problem.net))
+            assert not relations.refute(budget, np.zeros(n, np.int64))
+            implied += len(relations.added)
+            for order in orders_within(graph, budget):
+                step = {v: i for i, v in enumerate(order)}
+                assert all(step[u] < step[v] for v, u in np.argwhere(relations.above).tolist())
+    assert (implied > 10) == (work > 0)
+
+
+@pytest.mark.parametrize("work", [0, 6, 12])
+def test_flows_that_end_early_imply_less_but_nothing_wrong(
+    work: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    implied = missed = 0
+    for graph in some_graphs(150, seed=11, most=8):
+        problem, optimum = as_problem(graph), Oracle(graph).least_peak()
+        above = related(problem.net)
+        for v in range(len(graph.ops)):
+            full = imply_at(problem.net, problem.base, above, v, optimum, 1_000)
+            with monkeypatch.context() as patch:
+                patch.setattr(imply, "MOST_WORK", work)
+                least, sides = imply_at(problem.net, problem.base, above, v, optimum, 1_000)
+            assert least <= full[0] <= optimum
+            assert ((sides == FREE) | (sides == full[1])).all()
+            implied += np.count_nonzero(sides)
+            missed += np.count_nonzero(sides != full[1])
+    assert missed > 5
+    assert implied > 50

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+from dataclasses import fields
+from itertools import chain, pairwise, product, repeat
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
+import pytest
+
+from optsched.check.plan import check_order
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
+from optsched.ordering import ALL_RULES, OrderOutcome, Rules, closure_bound, solve_order
+from optsched.ordering import context as problem_module
+from optsched.ordering import rounds as engine
+from optsched.ordering.bound import closure as closure_module
+from optsched.ordering.reduce import merging
+from optsched.ordering.search import segment as interval_module
+from optsched.ordering.search.feasibility import UNKNOWN, Answer, Decider
+from optsched.runtime.limits import Event, Limits, Proof, StopReason
+from tests.ordering.oracle import Oracle
+from tests.support.generators import PLANNABLE, random_graph, random_order
+
+NAMES = [field.name for field in fields(Rules)]
+
+
+def some_graph(rng: np.random.Generator, ops: int, max_size: int) -> Graph:
+    return random_graph(rng, ops, max_size=max_size, features=PLANNABLE | {"shuffled"})
+
+
+def assert_proved(graph: Graph, outcome: OrderOutcome, optimum: int) -> None:
+    assert check_order(graph, outcome.order) == outcome.peak
+    assert (outcome.peak, outcome.bound) == (optimum, optimum)
+    assert outcome.proof in (Proof.BOUND, Proof.SEARCH)
+    assert outcome.stop_reason is StopReason.PROVED
+
+
+@pytest.mark.parametrize("max_size", [2, 5, 16, 2**50])
+@pytest.mark.parametrize("effort", [1, 8_192])
+def test_optimum_is_the_oracles_whatever_the_rules(
+    max_size: int, effort: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # With next to no effort in the first round the later stages come in as well.
+    monkeypatch.setattr(engine, "FIRST_EFFORT", effort)
+    if effort == 1:
+        monkeypatch.setattr(engine, "FEW_FLOWS", 1)
+        monkeypatch.setattr(engine, "MOST_LOOKS", 0)
+    rng = np.random.default_rng(max_size)
+    for _ in range(120):
+        graph = some_graph(rng, int(rng.integers(0, 11)), max_size)
+        optimum = Oracle(graph).least_peak()
+        assert_proved(graph, solve_order(graph), optimum)
+        for _ in range(3):
+            rules = Rules(**{name: bool(rng.integers(2)) for name in NAMES})
+            start = random_order(rng, graph)
+            assert_proved(graph, solve_order(graph, warm_start=start, rules=rules), optimum)
+
+
+@pytest.mark.parametrize("effort", [1, 8_192])
+def test_every_combination_of_rules(effort: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "FIRST_EFFORT", effort)
+    rng = np.random.default_rng(9)
+    graphs = [some_graph(rng, 10, 6) for _ in range(7)]
+    optima = [Oracle(graph).least_peak() for graph in graphs]
+    others = [name for name in NAMES if name not in ("anneal", "nearby", "symmetry")]
+    for number, switches in enumerate(product((False, True), repeat=len(others))):
+        # A walk only looks for orders: it is on and off in turns, not in combinations of its own.
+        # What is near the peak matters to many ops only, and symmetry to identical blocks: their
+        # own tests combine them with the others.
+        walk = number % 3 > 0
+        rules = Rules(**dict(zip(others, switches, strict=True)), anneal=walk)
+        graph = graphs[number % len(graphs)]
+        assert_proved(graph, solve_order(graph, rules=rules), optima[number % len(graphs)])
+
+
+def test_compiled_kernels_do_what_the_twins_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(4)
+    graphs = [some_graph(rng, 11, 9) for _ in range(60)]
+    starts = [random_order(rng, graph) for graph in graphs]
+    twins = [solve_order(g, warm_start=o) for g, o in zip(graphs, starts, strict=True)]
+    monkeypatch.setattr(problem_module, "TWIN_OPS", -1)
+    for graph, start, twin in zip(graphs, starts, twins, strict=True):
+        assert solve_order(graph, warm_start=start) == twin
+
+
+def branches(count: int, length: int) -> Graph:
+    """Chains of different shapes that are joined at the end: many states, no easy way."""
+    rng = np.random.default_rng(count)
+    build = GraphBuilder("branches")
+    for i in range(count):
+        last: list[str] = []
+        for j in range(length):
+            name = f"b{i}_{j}"
+            build.op(f"op{i}_{j}", reads=last, writes={name: int(rng.integers(1, 100))})
+            last = [name]
+    build.op("join", reads=[f"b{i}_{length - 1}" for i in range(count)], writes={"y": 1})
+    build.output("y")
+    return build.build()
+
+
+def test_same_answer_each_time_without_a_time_limit() -> None:
+    graph = branches(5, 6)
+    assert solve_order(graph) == solve_order(graph)
+
+
+def test_time_limit_keeps_the_warm_start_and_a_valid_bound() -> None:
+    graph = branches(6, 8)
+    start = random_order(np.random.default_rng(0), graph)
+    outcome = solve_order(graph, warm_start=start, limits=Limits(seconds=0.0))
+    assert outcome.stop_reason in (StopReason.TIME_LIMIT, StopReason.PROVED)
+    assert outcome.bound <= solve_order(graph).peak <= outcome.peak <= check_order(graph, start)
+
+
+def test_deadline_at_any_look_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = branches(5, 6)
+    start = random_order(np.random.default_rng(0), graph)
+    optimum = solve_order(graph).peak
+    monkeypatch.setattr(merging, "PACE", 8)
+    reasons = set()
+    for looks in (*range(1, 40), 60, 100, 10_000):
+        # A clock that stands still, and after so many looks at it is past the limit.
+        ticks = chain(repeat(0.0, looks), repeat(9.0))
+        clock = SimpleNamespace(monotonic=lambda ticks=ticks: next(ticks))
+        for module in (engine, problem_module, closure_module, interval_module):
+            monkeypatch.setattr(module, "time", clock)
+        outcome = solve_order(graph, warm_start=start, limits=Limits(seconds=1.0))
+        assert outcome.bound <= optimum <= outcome.peak == check_order(graph, outcome.order)
+        assert outcome.peak <= check_order(graph, start)
+        reasons.add(outcome.stop_reason)
+    assert reasons == {StopReason.TIME_LIMIT, StopReason.PROVED}
+
+
+def test_interrupt_keeps_the_best() -> None:
+    graph = branches(6, 8)
+
+    def stop(event: Event) -> None:
+        if event.source != "warm start":
+            raise KeyboardInterrupt
+
+    outcome = solve_order(graph, on_event=stop)
+    assert outcome.stop_reason is StopReason.INTERRUPTED
+    assert check_order(graph, outcome.order) == outcome.peak >= outcome.bound
+
+
+def test_events_move_towards_each_other() -> None:
+    events: list[Event] = []
+    graph = branches(5, 6)
+    start = random_order(np.random.default_rng(1), graph)
+    outcome = solve_order(graph, warm_start=start, on_event=events.append)
+    for before, after in pairwise(events):
+        assert before.incumbent is not None
+        assert after.incumbent is not None
+        assert before.incumbent >= after.incumbent >= outcome.peak
+        assert before.bound <= after.bound <= outcome.bound
+    assert events[-1].incumbent == outcome.peak
+
+
+def test_a_given_bound_that_is_met_ends_the_search() -> None:
+    graph = branches(4, 5)
+    known = solve_order(graph)
+    again = solve_order(graph, warm_start=known.order, bound=known.peak)
+    assert again.proof is Proof.BOUND
+    assert again.statistics.stored == 0
+
+
+def test_graph_without_ops() -> None:
+    outcome = solve_order(Graph("empty"))
+    assert (outcome.order, outcome.peak, outcome.proof) == ((), 0, Proof.BOUND)
+
+
+def test_rules_are_switches_and_documented() -> None:
+    assert all(value is True for value in (getattr(ALL_RULES, name) for name in NAMES))
+    for name in NAMES:
+        assert f"    {name}\n" in (Rules.__doc__ or "")
+
+
+@pytest.mark.parametrize("gap", [1, 2, 7, 300])
+def test_no_budget_is_given_the_same_effort_twice(gap: int) -> None:
+    # Nothing is ever settled: bound and peak stay where they are.
+    build = GraphBuilder("one")
+    build.op("v", writes={"x": 1_000})
+    build.output("x")
+    run = engine.Run(build.build(), Limits(), None, 1_000 - gap, ALL_RULES, None)
+    tried: list[int] = []
+
+    def decide(budget: int, *_: object) -> Answer:
+        tried.append(budget)
+        return UNKNOWN
+
+    stub = SimpleNamespace(begun=lambda budget, _: budget, decide=decide)
+    run.decider = cast(Decider, stub)
+    run.step = gap // 2 + 1
+    run.settle()
+    assert len(tried) == len(set(tried))
+    assert max(tried) == 999
+    assert min(tried) >= 1_000 - gap
+
+
+@pytest.mark.parametrize("flows", [0, 1, 3])
+def test_closure_bound_that_waits_for_contraction_is_none_the_less(
+    flows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(flows)
+    raised = 0
+    for _ in range(60):
+        graph = some_graph(rng, 11, 16)
+        found = closure_bound(graph, most=flows)
+        assert found.flows <= flows
+        full = closure_bound(graph)
+        assert found.value <= full.value
+        assert found.complete is (found.flows < flows) or found.value == full.value
+        monkeypatch.setattr(engine, "FEW_FLOWS", flows)
+        monkeypatch.setattr(engine, "MOST_LOOKS", 0)
+        events: list[Event] = []
+        start = random_order(rng, graph)
+        outcome = solve_order(graph, warm_start=start, on_event=events.append)
+        raised += sum(event.source == "closure bound" for event in events) > 1
+        monkeypatch.undo()
+        assert outcome.peak == solve_order(graph).peak == outcome.bound
+    assert flows or raised > 5

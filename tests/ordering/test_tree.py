@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from optsched.check.plan import check_order
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
+from optsched.ordering import context as problem_module
+from optsched.ordering.bound.precedences import related
+from optsched.ordering.context import Problem
+from optsched.ordering.kernels.bits import unpack
+from optsched.ordering.problem import build_net
+from optsched.ordering.rules import Statistics
+from optsched.ordering.tree import search as split
+from optsched.ordering.tree.search import Splitter
+from tests.ordering.oracle import Oracle
+from tests.support.generators import PLANNABLE, random_graph
+
+ENOUGH = 100_000
+
+
+def make_tree(graph: Graph, budget: int) -> Splitter:
+    problem = Problem(build_net(graph.arrays), graph.arrays.initial)
+    blame = np.zeros(problem.ops, np.int64)
+    return Splitter(problem, related(problem.net), budget, problem.net.hill, blame)
+
+
+def no_search(_: Problem) -> bool:
+    return False
+
+
+def some_graphs(seed: int, count: int) -> list[tuple[Graph, int]]:
+    rng = np.random.default_rng(seed)
+    graphs = [
+        random_graph(
+            rng, int(rng.integers(1, 11)), max_size=int(rng.choice([2, 9, 2**40])),
+            features=PLANNABLE,
+        )
+        for _ in range(count)
+    ]  # fmt: skip
+    return [(graph, Oracle(graph).least_peak()) for graph in graphs]
+
+
+def assert_decided(graph: Graph, optimum: int) -> None:
+    # Below the optimum there is nothing; at it, and somewhat above, there is an order.
+    assert make_tree(graph, optimum - 1).run(ENOUGH, no_search) is True
+    for budget in (optimum, optimum + 1 + optimum // 7):
+        order = make_tree(graph, budget).run(ENOUGH, no_search)
+        assert isinstance(order, list)
+        assert check_order(graph, order) <= budget
+
+
+@pytest.mark.parametrize("patience", [1, 32])
+def test_tree_alone_decides_every_budget(patience: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # With a patience of one every part is divided at once.
+    monkeypatch.setattr(split, "PATIENCE", patience)
+    for graph, optimum in some_graphs(patience, 80):
+        if graph.ops:
+            assert_decided(graph, optimum)
+
+
+def test_compiled_tree_does_what_the_twin_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    for graph, optimum in some_graphs(5, 30):
+        answers = []
+        for twin_ops in (60, -1):
+            monkeypatch.setattr(problem_module, "TWIN_OPS", twin_ops)
+            tree = make_tree(graph, optimum)
+            answers.append((tree.run(ENOUGH, no_search), tree.problem.statistics))
+        assert answers[0] == answers[1]
+
+
+def test_tree_can_be_left_and_taken_up_again() -> None:
+    for graph, optimum in some_graphs(7, 40):
+        tree = make_tree(graph, optimum)
+        answer = tree.run(0, no_search)
+        for _ in range(ENOUGH):
+            if answer is not False:
+                break
+            answer = tree.run(1, no_search)
+        assert isinstance(answer, list)
+        assert check_order(graph, answer) <= optimum
+
+
+def test_workers_share_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    # By turns, a branch each: what one has divided the other takes.
+    monkeypatch.setattr(split, "PATIENCE", 1)
+    helped = 0
+    for graph, optimum in some_graphs(13, 80):
+        for budget in (optimum - 1, optimum):
+            tree = make_tree(graph, budget)
+            other = tree.share(replace(tree.problem, statistics=Statistics()))
+            answers: list[list[int] | bool] = [False]
+            while not any(answers):
+                answers += [worker.run(1, no_search) for worker in (tree, other)]
+            helped += other.problem.statistics.branches
+            order = next((answer for answer in answers if isinstance(answer, list)), None)
+            if budget < optimum:
+                assert order is None
+                assert tree.settled
+                assert other.settled
+            else:
+                assert order is not None
+                assert check_order(graph, order) <= budget
+    assert helped
+
+
+def test_a_tree_in_which_an_order_was_found_is_never_refuted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A worker may go on with its part of it, and another not know yet what was found.
+    monkeypatch.setattr(split, "SEARCH_EVERY", 1)
+    later = 0
+    for graph, optimum in some_graphs(19, 60):
+        tree = make_tree(graph, optimum)
+        found = make_tree(graph, optimum).run(ENOUGH, no_search)
+        assert isinstance(found, list)
+        step = {v: at for at, v in enumerate(found)}
+
+        def knows_one(
+            strong: Problem,
+            tree: Splitter = tree,
+            found: list[int] = found,
+            step: dict[int, int] = step,
+        ) -> list[int] | bool:
+            if tree.opened == 1:
+                return False
+            rows = (strong.net.pred[a:b] for a, b in pairwise(strong.net.pred_ptr.tolist()))
+            keeps = all(step[u] < step[v] for v, row in enumerate(rows) for u in row.tolist())
+            return found if keeps else True
+
+        answers = [tree.run(1, knows_one) for _ in range(8)]
+        assert found in answers
+        assert True not in answers
+        assert not tree.settled
+        later += tree.opened > 2
+    assert later > 10
+
+
+def test_part_in_the_hands_of_another_worker_is_not_refuted() -> None:
+    for graph, optimum in some_graphs(17, 40):
+        tree = make_tree(graph, optimum)
+        other = tree.share(tree.problem)
+        assert other.take_part()
+        assert tree.run(ENOUGH, no_search) is False
+        order = other.run(ENOUGH, no_search)
+        assert isinstance(order, list)
+        assert check_order(graph, order) <= optimum
+
+
+def test_there_is_a_pair_to_split_on_however_large_sizes_are() -> None:
+    # A branch without one would be taken for the single order that its ops are listed in.
+    large = 2**60
+    build = GraphBuilder("large")
+    build.input("x", large)
+    build.op("make", writes={"b": large})
+    build.op("use", reads=["b"], workspace=3 * large // 2)
+    build.op("drop", reads=["x"])
+    graph = build.build()
+    tree = make_tree(graph, Oracle(graph).least_peak())
+    root = tree.enter(tree.parts.waiting[0])
+    assert not tree.refuted(root)
+    before = unpack(root.before, 3)
+    assert not (before | before.T)[0, 2]
+    assert tree.derive(root, split.TOPS) > 0
+
+
+def test_branch_is_given_up_only_where_its_states_are_refuted() -> None:
+    # A search that finds nothing settles nothing, one that says "none" ends the branch.
+    for graph, optimum in some_graphs(11, 20):
+        tree = make_tree(graph, optimum)
+        if not tree.settled:
+            tree.opened = split.SEARCH_EVERY - 1
+            assert tree.run(1, lambda _: True) is True

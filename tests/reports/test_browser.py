@@ -1,0 +1,230 @@
+"""The report in a real browser: it is drawn, answers the mouse, and asks the network for nothing.
+
+Debian's `chromium` will do; it needs no display.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.report_browser.browser import PATIENCE, Browser, find_browser
+from optsched.cli import main
+from optsched.reports.page import Report, make_report, write_page
+from optsched.solver.pipeline import solve
+from tests.reports.hostile import NAMES, hostile_graph
+
+pytest.importorskip("bokeh", reason="needs the extra `report`")
+pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium on this machine")
+
+LARGE = Path("instances/inductor/mobilebert_qa_bs128.bwd.json.gz")
+READY = "window.Bokeh && Bokeh.documents.length && Bokeh.documents.every((d) => d.is_idle)"
+HELPERS = """
+const fig = (name) => Bokeh.documents[0].get_model_by_name(name);
+const rects = (name) => fig(name).renderers.find((r) => r.name === name + "-rects");
+const largest = (name) => {
+  const view = Bokeh.index.find_one(fig(name)), data = rects(name).data_source.data;
+  view.el.scrollIntoView({block: "center"});
+  const box = view.el.getBoundingClientRect(), {x_scale, y_scale} = view.frame;
+  const area = (i) => (data.right[i] - data.left[i]) * (data.top[i] - data.bottom[i]);
+  let best = 0;
+  for (let i = 0; i < data.left.length; i++) if (area(i) > area(best)) best = i;
+  return {
+    x: box.left + x_scale.compute(0.3 * data.left[best] + 0.7 * data.right[best]),
+    y: box.top + y_scale.compute((data.bottom[best] + data.top[best]) / 2),
+    name: data.name[best], bytes: data.bytes[best], producer: data.producer[best],
+  };
+};
+const tooltip = () => {
+  const found = [];
+  const walk = (node) => {
+    for (const each of node.querySelectorAll("*")) {
+      if (each.matches(".bk-tooltip-content")) found.push(each.textContent);
+      if (each.shadowRoot) walk(each.shadowRoot);
+    }
+  };
+  walk(document);
+  return found.join(" ");
+};
+const ranges = (name) => {
+  const {x_range, y_range} = fig(name);
+  return [x_range.start, x_range.end, y_range.start, y_range.end];
+};
+const point = (selector) => {
+  const element = document.querySelector(selector);
+  element.scrollIntoView({block: "center"});
+  const box = element.getBoundingClientRect();
+  return {x: box.left + box.width / 2, y: box.top + box.height / 2};
+};
+const frames = (count) => new Promise((done) => {
+  const next = () => (count-- > 0 ? requestAnimationFrame(next) : done(true));
+  next();
+});
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    browser = Browser(tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="module")
+def large_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A graph of 1,625 ops and 2,748 buffers."""
+    path = tmp_path_factory.mktemp("large") / "report.html"
+    assert main(["report", str(LARGE), "-o", str(path), "--engine", "heuristics"]) == 0
+    return path
+
+
+def show(browser: Browser, path: Path, **size: int) -> None:
+    browser.open(path, READY, **size)
+    browser.evaluate(HELPERS.replace("const ", "var "))
+    browser.evaluate("frames(3)")
+
+
+def click(browser: Browser, selector: str) -> None:
+    at = browser.evaluate(f"point({selector!r})")
+    for kind in ("mousePressed", "mouseReleased"):
+        browser.mouse(kind, at["x"], at["y"], button="left", clickCount=1)
+
+
+def hover(browser: Browser, name: str) -> dict[str, Any]:
+    """Point at the largest buffer; return what it is once a tooltip is there."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        at: dict[str, Any] = browser.evaluate(f"largest({name!r})")
+        browser.mouse("mouseMoved", at["x"] - 3, at["y"])
+        browser.mouse("mouseMoved", at["x"], at["y"])
+        browser.evaluate("frames(3)")
+        if tooltip := browser.evaluate("tooltip()"):
+            return {**at, "tooltip": tooltip}
+    raise TimeoutError("no tooltip")
+
+
+def assert_quiet(browser: Browser, path: Path) -> None:
+    """No error, no warning, and nothing was asked for but the file itself."""
+    browser.evaluate("frames(2)")
+    assert browser.named("Runtime.exceptionThrown") == []
+    said = browser.named("Runtime.consoleAPICalled")
+    assert [x for x in said if x["type"] not in ("log", "info", "debug")] == []
+    assert [x["entry"] for x in browser.named("Log.entryAdded")] == []
+    asked = [x["request"]["url"] for x in browser.named("Network.requestWillBeSent")]
+    assert path.as_uri() in asked
+    assert [url for url in asked if url != path.as_uri() and not url.startswith("data:")] == []
+
+
+def test_a_large_report_opens_quickly_and_quietly(browser: Browser, large_page: Path) -> None:
+    assert large_page.stat().st_size < 4e6
+    # Seconds of the page's thread, so that a busy machine does not matter.
+    browser.send("Performance.enable", timeDomain="threadTicks")
+    show(browser, large_page)
+    metrics = browser.send("Performance.getMetrics")["metrics"]
+    spent = next(x["value"] for x in metrics if x["name"] == "TaskDuration")
+    browser.send("Performance.disable")
+    assert 0 < spent < 3
+    drawn = browser.evaluate("rects('packing-0-0').data_source.data.left.length")
+    assert drawn > 2_500
+    assert browser.evaluate("document.title") == "mobilebert_qa_bs128.bwd: memory plan"
+    assert_quiet(browser, large_page)
+
+
+def test_hovering_names_the_buffer(browser: Browser, large_page: Path) -> None:
+    show(browser, large_page)
+    found = hover(browser, "packing-0-0")
+    for part in ("name", "producer"):
+        assert found[part] in found["tooltip"]
+    assert found["bytes"].split(" ")[0] in found["tooltip"]
+    assert "live at step" in found["tooltip"]
+    assert_quiet(browser, large_page)
+
+
+def test_the_wheel_zooms_and_the_mouse_pans_all_figures_at_once(
+    browser: Browser, two_plans: Report, tmp_path: Path
+) -> None:
+    path = tmp_path / "two.html"
+    write_page(path, two_plans)
+    show(browser, path)
+    at = hover(browser, "packing-0-0")
+    whole = browser.evaluate("ranges('packing-0-0')")
+    browser.mouse("mouseWheel", at["x"], at["y"], deltaX=0, deltaY=-240)
+    browser.wait_for(f"ranges('packing-0-0')[1] < {whole[1]}")
+    start, end, low, high = browser.evaluate("ranges('packing-0-0')")
+    assert end - start < 0.9 * (whole[1] - whole[0])
+    assert high - low < 0.9 * (whole[3] - whole[2])
+    # The figure beside it shows the same, and so do the live bytes below.
+    assert browser.evaluate("ranges('packing-1-0')") == [start, end, low, high]
+    assert browser.evaluate("ranges('live-1')")[:2] == [start, end]
+    browser.mouse("mousePressed", at["x"], at["y"], button="left", buttons=1, clickCount=1)
+    for step in range(1, 6):
+        browser.mouse("mouseMoved", at["x"] + 4 * step, at["y"], button="left", buttons=1)
+    browser.mouse("mouseReleased", at["x"] + 20, at["y"], button="left", clickCount=1)
+    browser.wait_for(f"ranges('packing-1-0')[0] !== {start}")
+    assert_quiet(browser, path)
+
+
+def test_colours_switch_and_buffers_are_found(
+    browser: Browser, two_plans: Report, tmp_path: Path
+) -> None:
+    path = tmp_path / "two.html"
+    write_page(path, two_plans)
+    show(browser, path)
+    shown = "[...document.querySelectorAll('[data-key]')].filter((x) => !x.hidden)"
+    assert browser.evaluate("rects('packing-0-0').glyph.fill_color.field") == "by_size"
+    click(browser, "input[value=by_kind]")
+    browser.wait_for("rects('packing-1-0').glyph.fill_color.field === 'by_kind'")
+    assert browser.evaluate(f"{shown}.map((x) => x.dataset.key)") == ["by_kind"]
+    click(browser, "button[data-buffer]")
+    marked = "rects('packing-0-0').data_source.selected.indices"
+    assert browser.wait_for(f"{marked}.length") == 1
+    first = browser.evaluate("document.querySelector('button[data-buffer]').textContent")
+    data = "rects('packing-0-0').data_source.data"
+    assert browser.evaluate(f"{data}.name[{marked}[0]]") == first
+    click(browser, "button[data-buffer]")
+    browser.wait_for(f"{marked}.length === 0")
+    click(browser, "#find")
+    browser.send("Input.insertText", text="RIGHT")
+    # b and the workspace, in both plans: found by the op that makes them.
+    browser.wait_for("document.getElementById('found').textContent === '4 marked'")
+    assert_quiet(browser, path)
+
+
+@pytest.mark.parametrize("width", [1280, 800])
+def test_nothing_is_wider_than_the_window(
+    browser: Browser, two_plans: Report, tmp_path: Path, width: int
+) -> None:
+    path = tmp_path / "two.html"
+    write_page(path, two_plans)
+    show(browser, path, width=width)
+    assert browser.evaluate("document.documentElement.scrollWidth") == width
+    inside = f"[...document.querySelectorAll('figure')].every((x) => x.scrollWidth <= {width})"
+    assert browser.evaluate(inside)
+    columns = browser.evaluate(
+        "new Set([...document.querySelectorAll('.plans > *')]"
+        ".map((x) => x.getBoundingClientRect().left)).size"
+    )
+    assert columns == (2 if width == 1280 else 1)
+
+
+def test_hostile_names_are_shown_and_do_nothing(browser: Browser, tmp_path: Path) -> None:
+    graph = hostile_graph()
+    result = solve(graph)
+    assert result.plan is not None
+    path = tmp_path / "hostile.html"
+    write_page(path, make_report(graph, result, [(NAMES[0], result.plan, ())] * 2))
+    show(browser, path, width=800)
+    assert browser.evaluate("window.broken === undefined")
+    assert browser.evaluate("document.querySelector('h1').textContent") == NAMES[0]
+    # Every buffer is in the picture under its own name, and pointing at one shows it as text.
+    names = browser.evaluate("rects('packing-0-0').data_source.data.name")
+    assert {NAMES[0], NAMES[1], NAMES[3]} <= set(names)
+    found = hover(browser, "packing-0-0")
+    assert found["name"] in found["tooltip"]
+    assert browser.evaluate("document.documentElement.scrollWidth") == 800
+    assert browser.evaluate("window.broken === undefined")
+    assert_quiet(browser, path)

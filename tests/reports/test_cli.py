@@ -1,0 +1,168 @@
+"""`optsched report` as a user meets it: files written, wrong input refused in one line."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.small_graphs.graphs import diamond
+from optsched.cli import main
+from optsched.formats import write_graph, write_plan
+from tests.reports.conftest import naive_plan
+
+EXTRA = pytest.mark.usefixtures("extra")
+
+
+@pytest.fixture
+def extra() -> None:
+    for package in ("bokeh", "matplotlib"):
+        pytest.importorskip(package, reason="needs the extra `report`")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    """A graph and a plan that uses no byte twice."""
+    graph, plan = tmp_path / "diamond.json", tmp_path / "before.json"
+    write_graph(graph, diamond())
+    write_plan(plan, diamond(), naive_plan(diamond()))
+    return str(graph), str(plan)
+
+
+def refused(args: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line that says why the command does not run."""
+    assert main(["report", *args]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("optsched: error: ")
+    assert printed.err.count("\n") == 1
+    return printed.err
+
+
+@EXTRA
+def test_all_outputs_at_once(
+    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outputs = {name: str(tmp_path / f"out.{name}") for name in ("report", "png", "svg", "trace")}
+    options = [x for name, path in outputs.items() for x in (f"--{name}", path)]
+    options[0] = "--output"
+    assert main(["report", *files, "--best", "--methods", "bfs", "--json", *options]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["files"] == outputs
+    assert [(p["peak"], p["slab"]) for p in record["plans"]] == [(20, 24), (18, 18)]
+    assert (record["peak_bound"], record["slab_bound"]) == (18, 18)
+    assert record["memory_model"] == "default"
+    page = (tmp_path / "out.report").read_text("utf-8")
+    assert "best plan found" in page
+    assert "bfs" in page
+    assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (tmp_path / "out.svg").read_text("utf-8")
+    assert json.loads((tmp_path / "out.trace").read_text("utf-8"))["traceEvents"]
+
+
+@EXTRA
+def test_a_plan_file_tells_how_it_was_found(files: tuple[str, str], tmp_path: Path) -> None:
+    plan, page = str(tmp_path / "kept.json"), tmp_path / "page.html"
+    assert main(["solve", files[0], "--keep-trace", "-o", plan]) == 0
+    assert main(["report", files[0], plan, "-o", str(page)]) == 0
+    assert f"How the search for {plan} went" in page.read_text("utf-8")
+
+
+def test_a_trace_needs_no_extra(
+    files: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _hide(monkeypatch, "bokeh", "matplotlib")
+    out = tmp_path / "trace.json"
+    assert main(["report", files[0], "--trace", str(out)]) == 0
+    assert json.loads(out.read_text("utf-8"))["traceEvents"]
+
+
+@pytest.mark.parametrize(
+    ("option", "package"), [("-o", "bokeh"), ("--png", "matplotlib"), ("--svg", "matplotlib")]
+)
+def test_a_missing_package_names_the_extra(
+    option: str,
+    package: str,
+    files: tuple[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _hide(monkeypatch, package)
+    line = refused([files[0], option, str(tmp_path / "out")], capsys)
+    assert f"{package} is not installed; run: pip install 'optsched[report]'" in line
+
+
+def _hide(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *args: Any, **options: Any) -> Any:
+        if name.split(".", maxsplit=1)[0] in packages:
+            raise ImportError(name)
+        return real(name, *args, **options)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+
+
+def test_wrong_plans_are_refused(
+    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "trace.json")
+    plan = json.loads(Path(files[1]).read_text("utf-8"))
+    bad = tmp_path / "bad.json"
+    for change, words in (
+        ({"slab": 23}, "claims a slab of 23 bytes, the replay gives 24"),
+        ({"offsets": dict.fromkeys(plan["offsets"], 0), "slab": 8}, "overlap"),
+        ({"order": plan["order"][::-1]}, "which it needs"),
+        ({"memory_model": "default; in-place"}, "show it with --inplace"),
+    ):
+        bad.write_text(json.dumps({**plan, **change}), "utf-8")
+        line = refused([files[0], str(bad), "--trace", out], capsys)
+        assert str(bad) in line
+        assert words in line
+    assert not Path(out).exists()
+
+
+def test_a_plan_needs_its_graph(
+    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = ["--trace", str(tmp_path / "trace.json")]
+    assert "put its graph before it" in refused([files[1], *out], capsys)
+    assert "this is a graph" in refused([files[0], files[0], *out], capsys)
+    assert "nothing to write" in refused([files[0]], capsys)
+
+
+def test_nothing_is_overwritten(
+    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = [Path(path).read_bytes() for path in files]
+    for path in files:
+        line = refused([*files, "--trace", path], capsys)
+        assert "would overwrite an input" in line
+    twice = str(tmp_path / "x")
+    assert "two outputs in one file" in refused(
+        [*files, "--trace", twice, "--png", f"{tmp_path}/./x"], capsys
+    )
+    assert [Path(path).read_bytes() for path in files] == before
+
+
+def test_no_time_and_no_plan(
+    files: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dataclasses import replace
+
+    from optsched.solver import pipeline
+
+    real = pipeline.solve
+
+    def nothing(*args: Any, **options: Any) -> Any:
+        return replace(real(*args, **options), plan=None, peak=None, slab=None)
+
+    monkeypatch.setattr(pipeline, "solve", nothing)
+    out = tmp_path / "trace.json"
+    assert main(["report", files[0], "--trace", str(out)]) == 5
+    assert not out.exists()
+    assert main(["report", *files, "--trace", str(out)]) == 0

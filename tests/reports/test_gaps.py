@@ -1,0 +1,124 @@
+"""Comparisons in print: golden CSV and Markdown of three graphs, tables that fit their width."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from experiments.small_graphs.graphs import chain, diamond, two_towers
+from optsched.compare import Failed, Kind, Setup, Study, Trouble, compare_files, parse_methods
+from optsched.compare.study import Skipped
+from optsched.formats import write_graph
+from optsched.reports.gaps import markdown
+from optsched.reports.gaps.choice import columns, heading, percent
+from optsched.reports.gaps.record import study_record
+from optsched.reports.gaps.rows_csv import COLUMNS, study_csv
+from optsched.reports.gaps.terminal import graph_table, method_table, print_study
+from optsched.runtime.limits import Limits
+
+HERE = Path(__file__).resolve().parent
+LOST = Failed("milp", Kind.PLAN, Trouble.FAILED, "engine milp takes up to 60 ops | really", 0.125)
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+    """A folder of three graphs, with seconds that do not vary, a failure and a file passed over."""
+    monkeypatch.chdir(tmp_path)
+    for graph in (chain(), diamond(), two_towers()):
+        write_graph(f"{graph.name}.json", graph)
+    return frozen(["bfs", "naive", "milp"], ["chain.json", "diamond.json", "two_towers.json"])
+
+
+def frozen(methods: list[str], paths: list[str]) -> Study:
+    found = compare_files(paths, Setup(parse_methods(methods), Limits(seconds=10.0), jobs=0))
+    comparisons = [
+        replace(
+            c,
+            rows=tuple(replace(row, runtime=0.25) for row in c.rows),
+            result=replace(c.result, runtime=0.5),
+        )
+        for c in found.comparisons
+    ]
+    last = comparisons[-1]
+    rows = tuple(row for row in last.rows if row.method != "milp")
+    comparisons[-1] = replace(last, rows=rows, failed=(LOST,) if "milp" in methods else ())
+    skipped = (Skipped("plan.json", "plan.json: this is a plan", bad=False),)
+    return replace(found, comparisons=tuple(comparisons), skipped=skipped)
+
+
+def test_csv_is_as_written_here(study: Study) -> None:
+    assert study_csv(study) == (HERE / "golden_gaps.csv").read_text()
+    rows = list(csv.DictReader(io.StringIO(study_csv(study))))
+    assert len(rows) == 3 * 4 + 1
+    assert tuple(rows[0]) == COLUMNS
+
+
+def test_markdown_is_as_written_here(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(markdown, "versions", lambda: {"python": "3"})
+    assert markdown.study_markdown(study) == (HERE / "golden_gaps.md").read_text()
+
+
+def test_record_has_one_row_per_graph_and_method(study: Study) -> None:
+    record = study_record(study)
+    assert len(record["rows"]) == 12
+    assert len({frozenset(row) for row in record["rows"]}) == 1
+    (lost,) = (row for row in record["rows"] if row["trouble"])
+    assert (lost["instance"], lost["method"], lost["peak"]) == ("two_towers", "milp", None)
+    assert record["profile"]["methods"]["milp"][-1] == pytest.approx(2 / 3)
+    assert [s["method"] for s in record["summary"]] == ["bfs", "naive", "optsched", "milp"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
+def test_tables_fit_their_width(study: Study, width: int) -> None:
+    many = frozen(["all-orderings", "all-packings", "lpmf+*"], ["chain.json", "diamond.json"])
+    console = Console(width=width, record=True, file=io.StringIO())
+    for each in (study, many):
+        for table in (method_table(each, console), graph_table(each, console, top=1)):
+            console.print(table)
+    text = console.export_text()
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    tables = text.count("optimal"), text.count("in 10 %")
+    assert tables == (2, 2) if width >= 100 else (2, int(width > 60))
+
+
+def test_print_says_what_is_left_out(study: Study) -> None:
+    console = Console(width=100, record=True, file=io.StringIO())
+    print_study(study, console, top=2)
+    text = console.export_text()
+    assert "The 2 graphs of largest loss" in text
+    # The largest loss comes first.
+    assert text.index("two_towers    ") < text.index("chain  ")
+    assert "diamond  " not in text
+    assert "1 graph more: --top 0 prints them" in text
+    assert "milp failed on 1 graph, first two_towers: engine milp takes up to 60 ops" in text
+    print_study(study, console, top=0, shown=["bfs"])
+    assert "diamond  " in console.export_text()
+
+
+def test_columns_are_few(study: Study) -> None:
+    assert columns(study) == ["bfs", "naive", "milp"]
+    paths = ["chain.json", "diamond.json"]
+    assert columns(frozen(["all"], paths))[:3] == ["program", "lpmf", "bfs"]
+    assert len(columns(frozen(["lpmf+*"], paths))) == 12
+
+
+def test_headings_are_short() -> None:
+    assert heading("xla_default") == "xla"
+    assert heading("lpmf_backward+greedy_by_size") == "lpmf\n_backward\n+greedy_by\n_size"
+    assert heading("optsched:60") == "optsched\n:60"
+
+
+def test_nothing_is_said_to_be_zero_that_is_not() -> None:
+    assert [percent(x) for x in (0, 1e-9, 0.0004, 0.0006, 0.5)] == [
+        "0",
+        "<0.1",
+        "<0.1",
+        "0.1",
+        "50.0",
+    ]

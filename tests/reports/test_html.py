@@ -1,0 +1,51 @@
+"""The report of a comparison: complete, self-contained, and safe from names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from experiments.small_graphs.graphs import diamond, two_towers
+from optsched.compare import Failed, Kind, Skipped, Study, Trouble, compare_methods, parse_methods
+from optsched.model.graph import Graph
+from optsched.reports.html import study_html, write_report
+from tests.reports.hostile import NAMES, hostile_graph
+from tests.reports.reader import Reader
+
+METHODS = ("bfs", "greedy_by_size", "optsched")
+
+
+def study(*graphs: Graph) -> Study:
+    found = tuple(compare_methods(graph, methods=METHODS) for graph in graphs)
+    return Study(parse_methods(METHODS), found, (Skipped("odd.json", "no graph", bad=True),))
+
+
+def test_every_part_is_there(tmp_path: Path) -> None:
+    done = study(diamond(), two_towers())
+    failed = Failed("slow", Kind.ORDER, Trouble.TIMED_OUT, "after 9 s")
+    first = replace(done.comparisons[0], failed=(failed,))
+    done = replace(done, comparisons=(first, done.comparisons[1]))
+    write_report(tmp_path / "report.html", done)
+    page = Reader((tmp_path / "report.html").read_text("utf-8"))
+    for words in (
+        "2 graphs: least slab proved on 2",
+        "Performance profile",
+        "packers of the best order, by slab",
+        "odd.json: skipped: no graph",
+        "diamond, slow: timed out: after 9 s",
+        "The least slab is 18 B (18 bytes). L5",
+    ):
+        assert words in page.text
+    assert page.tags.count("svg") == 2
+    assert page.loads == ["data:,", "#graph-0", "#graph-1"]
+    assert "script" not in page.tags
+
+
+def test_hostile_names_are_text() -> None:
+    html = study_html(study(hostile_graph()))
+    html.encode()
+    page = Reader(html)
+    assert not {"script", "img"} & set(page.tags)
+    assert page.handlers == []
+    assert NAMES[0] in page.text
+    assert "lone surrogate \\ud800" in page.text

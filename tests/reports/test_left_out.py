@@ -1,0 +1,25 @@
+"""What was not tried on many buffers is said, in words and in the record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from heuristics.portfolio import packings_left_out
+from optsched.model.builder import GraphBuilder
+from optsched.model.packing_problem import packing_problem
+from optsched.reports.record import pack_record
+from optsched.reports.table import packing_text
+from optsched.solver.pack import pack
+
+
+def test_packers_that_were_not_tried_are_named_with_the_reason() -> None:
+    build = GraphBuilder()
+    build.op("a", writes={"x": 4})
+    problem, _ = packing_problem(build.build(), [0])
+    result = pack(problem)
+    assert result.left_out == {}
+    assert "not tried" not in packing_text(problem, result)
+    assert "left_out" not in pack_record(problem, result)
+    many = replace(result, left_out=packings_left_out(60_000))
+    assert "not tried: hill_climb, with so many buffers it is" in packing_text(problem, many)
+    assert set(pack_record(problem, many)["left_out"]) == set(many.left_out)

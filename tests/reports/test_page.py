@@ -1,0 +1,147 @@
+"""The HTML as text: nothing from outside, nothing unescaped, every part there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from experiments.small_graphs.graphs import diamond
+from optsched.compare import compare_methods
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
+from optsched.reports import view as view_module
+from optsched.reports.page import Report, make_report, report_page
+from optsched.reports.sections import left_out, live_table
+from optsched.reports.words import percent, verdicts
+from optsched.runtime.limits import Event
+from optsched.solver.pipeline import Engine, solve
+from tests.reports.conftest import naive_plan
+from tests.reports.hostile import NAMES, hostile_graph
+from tests.reports.reader import Reader
+
+pytest.importorskip("bokeh", reason="needs the extra `report`")
+
+
+def solved(graph: Graph) -> Report:
+    result = solve(graph)
+    assert result.plan is not None
+    return make_report(graph, result, [("plan", result.plan, ())])
+
+
+def test_every_part_is_there(two_plans: Report) -> None:
+    comparison = compare_methods(two_plans.graph, methods=["lpmf", "greedy_by_size"])
+    trace = [Event(0.001, None, 10, "bound"), Event(0.2, 18, 18, "search")]
+    report = replace(two_plans, comparison=comparison, traces={"the search": trace})
+    page = Reader(report_page(report))
+    for words in (
+        "diamond",
+        "The slab of “after” is 6 B (25.0 %) smaller than that of “before”",
+        "Who is live at the peak",
+        "18 bytes",
+        "proven bound on the peak 18 B",
+        "How far each method is from the bound",
+        "lpmf",
+        "Why no plan needs less",
+        "L3: all orders that might need less were searched",
+        "How the search went",
+        "Memory model: default",
+        "optsched 0",
+    ):
+        assert words in page.text
+    assert page.loads == ["data:,"]
+
+
+def test_a_page_loads_nothing(two_plans: Report) -> None:
+    html = report_page(two_plans)
+    assert "default-src 'none'" in html
+    page = Reader(html)
+    assert not [load for load in page.loads if not load.startswith("data:")]
+    assert not {"link", "iframe", "object", "img"} & (set(page.tags) - {"link"})
+    assert html.count("<link") == 1
+
+
+def test_hostile_names_are_text() -> None:
+    html = report_page(solved(hostile_graph()))
+    html.encode()
+    page = Reader(html)
+    assert html.lower().count("<script") == html.lower().count("</script>") == 4
+    assert "img" not in page.tags
+    assert page.handlers == []
+    assert NAMES[0] in page.text
+    assert NAMES[1] in page.text
+    assert "\x00" not in html
+    assert "x" * 200 not in html
+
+
+def test_a_plan_that_meets_no_bound_is_not_called_least() -> None:
+    graph = diamond()
+    result = solve(graph, engine=Engine.HEURISTICS)
+    assert result.plan is not None
+    open_result = replace(
+        result, peak_bound=9, slab_bound=9, peak_proof=None, slab_proof=None, claimed_bound=18
+    )
+    report = make_report(graph, open_result, [("plan", naive_plan(graph), ())])
+    text = Reader(report_page(report)).text
+    assert "at most 62.5 % of it could be saved" in text
+    assert "No slab is below 9 B" in text
+    assert "claims a bound of 18 bytes; nobody has checked it" in text
+    assert "The least" not in text.replace("The least one found", "")
+    assert "proved least" not in text
+
+
+def test_a_files_plan_at_the_bound_is_least_even_if_the_search_found_none(
+    two_plans: Report,
+) -> None:
+    worse = replace(two_plans.result, slab=20, slab_proof=None)
+    lines = verdicts(worse, 18, 18)
+    assert lines[1] == "The least slab is 18 B (18 bytes): a plan meets the proven bound."
+
+
+def test_pools_have_a_picture_each() -> None:
+    build = GraphBuilder("pools")
+    build.op("a", writes={"fast": 8})
+    build.op("b", reads=["fast"], writes={"slow": 16})
+    build.op("c", reads=["slow"], writes={"y": 8})
+    build.output("y")
+    graph = build.build()
+    buffers = [replace(x, pool="s" if x.name == "slow" else "f") for x in graph.buffers]
+    report = solved(replace(graph, buffers=tuple(buffers)))
+    assert [(slab.pool, slab.size) for slab in report.views[0].slabs] == [("f", 8), ("s", 16)]
+    text = Reader(report_page(report)).text
+    assert "in 2 slabs, together 24 B: no plan needs less" in text
+    assert "Packed slab in pool s of 16 B" in text
+
+
+def test_what_is_not_drawn_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    build = GraphBuilder("many")
+    for number in range(60):
+        build.op(f"op{number}", writes={f"b{number}": 100 - number})
+    build.op("end", reads=[f"b{i}" for i in range(60)], writes={"y": 1})
+    build.output("y")
+    report = solved(build.build())
+    (shown,) = report.views
+    assert left_out(shown) == ""
+    monkeypatch.setattr(view_module.thinned, "__defaults__", (40,))
+    assert "Drawn are the 40 buffers" in left_out(shown)
+    assert "21 others" in left_out(shown)
+    monkeypatch.setattr("optsched.reports.sections.AT_MOST", 30)
+    listed = live_table(report.graph, shown)
+    assert listed.count("data-buffer=") == 30
+    assert "18 smaller ones (31 still smaller" in listed
+    report_page(report)
+
+
+def test_shares_are_never_rounded_to_nothing() -> None:
+    assert percent(0) == "0 %"
+    assert percent(1e-9) == "< 0.1 %"
+    assert percent(0.25) == "25.0 %"
+
+
+def test_graphs_without_ops_or_bytes_have_a_page() -> None:
+    build = GraphBuilder("still")
+    build.input("x", 8, "kept")
+    assert "still" in report_page(solved(build.build()))
+    build = GraphBuilder("nothing")
+    build.op("a")
+    assert "nothing" in report_page(solved(build.build()))

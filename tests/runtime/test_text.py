@@ -1,0 +1,113 @@
+"""What files call things reaches no terminal raw, whatever the command; JSON has it exactly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from optsched.cli import main
+from optsched.formats import write_graph
+from optsched.model.builder import GraphBuilder
+from optsched.model.graph import Graph
+from optsched.runtime.text import plain, readable
+
+EVIL = "\x1b]0;x\x07\x1b[2J\ncheck: valid\r\u202eright\u2066\x00[red]\u2028\t"
+"""Sets a terminal's title, wipes it, fakes a line, turns the writing round."""
+
+
+def named(mark: str) -> Graph:
+    """A graph of two branches, of which none is proved by one op; all that has a name has it."""
+    build = GraphBuilder(f"graph{mark}", memory_model=f"model{mark}")
+    build.input(f"x{mark}", 8)
+    for side, size in (("left", 4), ("right", 6)):
+        build.op(f"{side}{mark}", reads=[f"x{mark}"], writes={f"{side}.y{mark}": size}, workspace=2)
+    reads = [f"left.y{mark}", f"right.y{mark}"]
+    build.op(f"join{mark}", reads=reads, writes={f"out{mark}": 3}, kind=f"kind{mark}")
+    build.output(f"out{mark}")
+    return build.build()
+
+
+def test_a_text_keeps_its_lines_and_a_name_has_one() -> None:
+    assert plain("one\ntwo, 日本 é") == "one\ntwo, 日本 é"
+    assert plain(EVIL).replace("\n", "").isprintable()
+    assert readable(EVIL).isprintable()
+    assert readable("a\nb\\") == "a\\nb\\"
+    assert readable("\udcff\ud800") == "\\udcff\\ud800"
+    assert readable("x" * 200, 50) == "x" * 49 + "…"
+
+
+def swapped(path: Path, plan: Path) -> None:
+    """Break a plan: the last op first."""
+    record = json.loads(plan.read_text())
+    record["order"].reverse()
+    path.write_text(json.dumps(record))
+
+
+COMMANDS: dict[str, Callable[[str, str, str], list[str]]] = {
+    "solve": lambda graph, plan, bad: ["solve", graph, "-o", plan],
+    "explain": lambda graph, plan, bad: ["explain", graph],
+    "info": lambda graph, plan, bad: ["info", graph],
+    "check": lambda graph, plan, bad: ["check", graph, plan],
+    "check, broken": lambda graph, plan, bad: ["check", graph, bad],
+    "compare": lambda graph, plan, bad: ["compare", graph, "--methods", "lpmf,optsched"],
+    "compare, plan": lambda graph, plan, bad: [
+        "compare", graph, "--methods", "lpmf", "--plan", f"a={bad}"
+    ],
+    "does not fit": lambda graph, plan, bad: ["solve", graph, "--capacity", "16"],
+    "pools": lambda graph, plan, bad: ["solve", graph, "--pool", "a=9", "--pool", "b"],
+    "pools, full": lambda graph, plan, bad: ["solve", graph, "--pool", "a=9"],
+    "hunt": lambda graph, plan, bad: [
+        "hunt", "--method", "lpmf", "--from", graph, "-o", f"{plan}.hunt.json", "--max-tries", "9"
+    ],
+    "convert": lambda graph, plan, bad: ["convert", graph, "-o", f"{plan}.graph.json"],
+}  # fmt: skip
+
+
+def test_no_command_prints_a_name_raw(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As many lines as with harmless names, and nothing that can not be seen."""
+    outputs: dict[str, list[tuple[int, int]]] = {name: [] for name in COMMANDS}
+    for mark in ("1", EVIL):
+        graph, plan, bad = (str(tmp_path / f"{len(mark)}{x}.json") for x in ("g", "p", "b"))
+        write_graph(graph, named(mark))
+        for name, command in COMMANDS.items():
+            if name == "check, broken":
+                swapped(Path(bad), Path(plan))
+            code = main(command(graph, plan, bad))
+            printed = capsys.readouterr()
+            text = printed.out + printed.err
+            assert text.replace("\n", "").isprintable(), (name, text)
+            outputs[name].append((code, text.count("\n")))
+    for name, (harmless, evil) in outputs.items():
+        assert harmless == evil, name
+
+
+@pytest.mark.parametrize("command", ["solve", "explain", "info", "compare"])
+def test_json_has_names_as_they_are(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "graph.json")
+    write_graph(path, named(EVIL))
+    assert main([command, path, "--json"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.replace("\n", "").isprintable()
+    record = json.loads(printed)
+    record = record.get("instances", [record])[0]
+    assert record["instance"] == f"graph{EVIL}"
+    if command == "solve":
+        assert set(record["order"]) == {f"{name}{EVIL}" for name in ("left", "right", "join")}
+
+
+def test_paths_and_arguments_are_told_in_one_harmless_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = str(tmp_path / EVIL.replace("\x00", "").replace("/", ""))
+    assert main(["solve", missing]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert error.strip().isprintable()
+    with pytest.raises(SystemExit):
+        main(["solve", "--no-such", missing, "--time-limit", missing])
+    assert capsys.readouterr().err.replace("\n", "").isprintable()

@@ -1,0 +1,180 @@
+"""Several pools: each packed by itself, spilling where it must, no more claimed than is proved."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from optsched.check.plan import check_packing
+from optsched.cli import main
+from optsched.errors import PlanError, UsageError
+from optsched.model.packing_problem import Gap, PackingProblem, select
+from optsched.runtime.limits import Limits, StopReason
+from optsched.solver.result import Status
+from optsched.solver.spill.pack import Pool, PoolsResult, check_pools, pack_pools
+from tests.support.brute import least_slab
+
+LIMITS = Limits(seconds=20)
+
+
+def random_problem(seed: int, buffers: int = 6) -> PackingProblem:
+    random = np.random.default_rng(seed)
+    start = random.integers(0, 5, buffers)
+    return PackingProblem(
+        names=tuple("abcdefgh"[:buffers]),
+        start=start,
+        end=start + random.integers(1, 5, buffers),
+        size=random.integers(1, 7, buffers),
+        alignment=np.full(buffers, 1 + seed % 2, np.int64),
+        pin=np.full(buffers, -1, np.int64),
+    )
+
+
+def ids_of(mask: object) -> np.ndarray:
+    return np.flatnonzero(np.array(mask))
+
+
+def check(problem: PackingProblem, pools: list[Pool], result: PoolsResult) -> None:
+    """Every buffer lies somewhere, once, within its pool's capacity."""
+    names, offsets = result.places(len(problem))
+    assert all(names)
+    total = 0
+    for pool in pools:
+        ids = ids_of([name == pool.name for name in names])
+        total += check_packing(select(problem, ids), offsets[ids].tolist(), capacity=pool.capacity)
+    assert total == result.slab == check_pools(problem, names, offsets.tolist())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_without_capacities_each_slab_is_least(seed: int) -> None:
+    problem = random_problem(seed)
+    homes = [("x", "y")[i % 2] for i in range(len(problem))]
+    pools = [Pool("x"), Pool("y")]
+    result = pack_pools(problem, homes, pools, limits=LIMITS)
+    check(problem, pools, result)
+    assert (result.status, result.stop_reason) == (Status.OPTIMAL, StopReason.PROVED)
+    for part in result.packed:
+        assert part.result.slab == least_slab(select(problem, part.ids))
+    assert result.spilled == ()
+
+
+def test_fewest_bytes_are_spilled_and_refuted_only_if_nothing_does() -> None:
+    best = refuted = spilled = missed = proved = 0
+    for seed in range(150):
+        problem = random_problem(seed, buffers=5)
+        capacities = (5 + seed % 9, 4 + seed % 7)
+        pools = [Pool("fast", capacities[0]), Pool("slow", capacities[1])]
+        homes = ["slow" if i == 0 else "" for i in range(len(problem))]
+        result = pack_pools(problem, homes, pools, limits=LIMITS)
+        least = least_spilled(problem, capacities)
+        if result.status is Status.INFEASIBLE:
+            assert least is None
+            refuted += 1
+        if result.slab is None:
+            missed += least is not None
+            continue
+        check(problem, pools, result)
+        assert least is not None
+        found = int(problem.size[list(result.spilled)].sum())
+        assert result.spilled_bound <= least <= found == result.spilled_bytes
+        proved += found == result.spilled_bound > 0
+        assert (result.stop_reason is StopReason.DECIDED) <= (found == 0)
+        assert result.status is not Status.OPTIMAL or found == 0
+        best += found == least
+        spilled += found > 0
+    assert (missed, refuted > 20, spilled > 40, best > 90) == (0, True, True, True)
+    assert proved == spilled
+
+
+def least_spilled(problem: PackingProblem, capacities: tuple[int, int]) -> int | None:
+    """Fewest bytes that leave the first pool, by all choices; buffer 0 is in the second anyway."""
+    costs = []
+    for later in product([False, True], repeat=len(problem) - 1):
+        slow = np.array([True, *later])
+        fits = all(
+            (least_slab(select(problem, ids_of(mask))) or 0) <= capacity
+            for mask, capacity in zip((~slow, slow), capacities, strict=True)
+        )
+        if fits:
+            costs.append(int(problem.size[slow].sum() - problem.size[0]))
+    return min(costs, default=None)
+
+
+def test_pins_stay_in_their_pool() -> None:
+    problem = random_problem(1, buffers=4)
+    problem.pin[0], problem.size[:] = 8, 4
+    problem.start[:], problem.end[:] = 0, 2
+    pools = [Pool("fast", 12), Pool("slow", 100)]
+    result = pack_pools(problem, [""] * 4, pools, limits=LIMITS)
+    check(problem, pools, result)
+    assert 0 not in result.spilled
+    assert len(result.spilled) == 1
+    refused = pack_pools(problem, [""] * 4, [Pool("fast", 11), Pool("slow")], limits=LIMITS)
+    assert refused.status is Status.INFEASIBLE
+    assert "reach 12 bytes" in (refused.shortage.reason if refused.shortage else "")
+
+
+def test_gaps_and_spilling_go_together() -> None:
+    problem = random_problem(3, buffers=3)
+    problem.start[:], problem.end[:], problem.size[:] = 0, 9, (8, 8, 2)
+    problem.start[1], problem.end[1], problem.alignment[:] = 3, 5, 1
+    gapped = PackingProblem(
+        problem.names,
+        problem.start,
+        problem.end,
+        problem.size,
+        problem.alignment,
+        problem.pin,
+        gaps=((Gap(2, 6),), (), ()),
+    )
+    pools = [Pool("fast", 8), Pool("slow")]
+    result = pack_pools(gapped, [""] * 3, pools, limits=LIMITS)
+    check(gapped, pools, result)
+    assert result.spilled == (2,)
+
+
+def test_bad_pools_are_refused() -> None:
+    problem = random_problem(0, buffers=2)
+    with pytest.raises(UsageError, match="buffer 'b' names pool 'z'"):
+        pack_pools(problem, ["x", "z"], [Pool("x")])
+    with pytest.raises(UsageError, match="given once"):
+        pack_pools(problem, ["", ""], [Pool("x"), Pool("x")])
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = tmp_path / "p.csv", tmp_path / "q.csv"
+    path.write_text("id,lower,upper,size,pool\na,0,4,8,fast\nb,2,6,4,\nc,0,6,5,slow\n")
+    command = ["pack", str(path), "--json", "-o", str(out)]
+    assert main([*command, "--pool", "fast=8", "--pool", "slow"]) == 3
+    record = json.loads(capsys.readouterr().out)
+    assert record["pool"] == {"a": "fast", "b": "slow", "c": "slow"}
+    assert (record["slab"], record["spilled"], record["status"]) == (17, ["b"], "feasible")
+    assert record["pools"]["slow"] == {
+        "capacity": None,
+        "buffers": 2,
+        "slab": 9,
+        "slab_bound": 9,
+        "slab_proof": "L1",
+    }
+    assert out.read_text().splitlines()[0] == "id,lower,upper,size,pool,offset"
+    assert main(["check", str(out)]) == 0
+    assert "slab 17 bytes" in capsys.readouterr().out
+    # Without capacities nothing is spilled, and each slab is least.
+    assert main(["pack", str(path)]) == 0
+    assert "optimal" in capsys.readouterr().out
+    assert main([*command, "--pool", "fast=12", "--pool", "slow=5"]) == 0
+    assert main([*command, "--pool", "fast=7", "--pool", "slow=7"]) == 4
+    for bad in (["--pool", "fast=x"], ["--pool", "fast"], ["--pool", "=3"], ["--capacity", "9"]):
+        assert main([*command, *bad]) == 2
+
+
+def test_checker_keeps_pools_apart() -> None:
+    problem = random_problem(2, buffers=2)
+    problem.start[:], problem.end[:], problem.size[:], problem.alignment[:] = 0, 2, 4, 1
+    assert check_pools(problem, ["x", "y"], [0, 0]) == 8
+    with pytest.raises(PlanError, match="overlap"):
+        check_pools(problem, ["x", "x"], [0, 0])

@@ -1,0 +1,251 @@
+"""Graphs in several pools with capacities: the fewest bytes spilled, by exhaustion."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from optsched import Graph, GraphBuilder
+from optsched.check.plan import check_plan
+from optsched.cli import main
+from optsched.errors import GraphError, PlanError, UsageError
+from optsched.formats import read_plan, write_graph
+from optsched.model.packing_problem import select
+from optsched.model.plan import Plan
+from optsched.runtime.limits import Limits, StopReason
+from optsched.solver.pipeline import solve
+from optsched.solver.result import Status
+from optsched.solver.spill.pack import Pool
+from optsched.solver.spill.solve import PooledResult, solve_in_pools
+from tests.support import brute
+from tests.support.generators import PLANNABLE, random_graph
+
+LIMITS = Limits(seconds=30)
+FEATURES = PLANNABLE | {"pins", "pools"}
+
+
+def towers() -> Graph:
+    """Two chains that meet; 18 bytes are live at the widest op of the best order."""
+    build = GraphBuilder("towers")
+    build.input("x", 8)
+    build.op("left", reads=["x"], writes={"a": 4})
+    build.op("right", reads=["x"], writes={"b": 6}, workspace=2)
+    build.op("join", reads=["a", "b"], writes={"y": 4})
+    build.output("y")
+    return build.build()
+
+
+def least_spilled(graph: Graph, pools: Sequence[Pool]) -> int | None:
+    """Fewest bytes outside their own pools over all orders and choices; None if there is no way."""
+    numbers = {pool.name: at for at, pool in enumerate(pools)}
+    buffers = tuple(replace(buffer, pool="") for buffer in graph.buffers)
+    joined = replace(graph, buffers=buffers)
+    home = {buffer.name: numbers[buffer.pool or pools[0].name] for buffer in graph.buffers}
+    best: int | None = None
+    slabs: dict[bytes, int | None] = {}
+    for order in brute.orders(graph):
+        problems = brute.packings_of(joined, order)
+        best = best if problems else 0
+        for problem in problems:
+            homes = np.array([home[name] for name in problem.names], np.int64)
+            for at in assignments(homes, problem.pin, len(pools)):
+                cost = int(problem.size[at > homes].sum())
+                if best is not None and cost >= best:
+                    continue
+                for number, pool in enumerate(pools):
+                    part = select(problem, np.flatnonzero(at == number))
+                    if pool.capacity is not None and part.max_load > pool.capacity:
+                        break
+                    key = b"".join(
+                        x.tobytes()
+                        for x in (part.start, part.end, part.size, part.alignment, part.pin)
+                    )
+                    if key not in slabs:
+                        slabs[key] = brute.least_slab(part)
+                    slab = slabs[key]
+                    if slab is None or (pool.capacity is not None and slab > pool.capacity):
+                        break
+                else:
+                    best = cost
+    return best
+
+
+def assignments(home: np.ndarray, pin: np.ndarray, pools: int) -> Iterator[np.ndarray]:
+    """Yield the pools that all buffers may lie in: their own or, if not pinned, a later one."""
+    for at in product(
+        *[
+            range(first, pools if held < 0 else first + 1)
+            for first, held in zip(home.tolist(), pin.tolist(), strict=True)
+        ]
+    ):
+        yield np.array(at, np.int64)
+
+
+def check(graph: Graph, pools: Sequence[Pool], found: PooledResult) -> None:
+    """The plan is valid, keeps the capacities and spills what the result says."""
+    plan = found.result.plan
+    assert plan is not None
+    limits = {pool.name: pool.capacity for pool in pools if pool.capacity is not None}
+    checked = check_plan(graph, plan, capacities=limits)
+    assert (checked.peak, checked.slab) == (found.result.peak, found.result.slab)
+    spilled = 0
+    for b, buffer in enumerate(graph.buffers):
+        if plan.offsets[b] is not None and graph.roots[b] == b:
+            spilled += buffer.size * (plan.pools[b] != (buffer.pool or pools[0].name))
+    # A buffer that is never live may have an offset, and stays at home.
+    assert spilled == found.spilled_bytes
+
+
+@pytest.mark.parametrize("with_last", [False, True])
+def test_fewest_bytes_over_all_orders(with_last: bool) -> None:
+    rng = np.random.default_rng(5)
+    graphs = spilled = least_of_all = refuted = unknown = 0
+    while graphs < 120:
+        graph = random_graph(rng, int(rng.integers(2, 6)), max_size=8, features=FEATURES)
+        if np.count_nonzero(graph.arrays.size) > 5:
+            continue
+        graphs += 1
+        pools = [Pool("main", int(rng.integers(6, 24))), Pool("fast", int(rng.integers(4, 16)))]
+        pools += [Pool("last")] * with_last
+        least = least_spilled(graph, pools)
+        try:
+            found = solve_in_pools(graph, pools, limits=LIMITS)
+        except GraphError:
+            # Pins of a pool clash in every order.
+            assert least is None
+            continue
+        if found.status is Status.INFEASIBLE:
+            assert least is None
+            refuted += 1
+            continue
+        if found.result.plan is None:
+            unknown += least is not None
+            continue
+        check(graph, pools, found)
+        assert least is not None
+        assert found.spilled_bound <= least <= found.spilled_bytes
+        assert found.packing is not None
+        assert found.packing.spilled_bound <= found.spilled_bytes
+        if found.status is Status.OPTIMAL:
+            assert found.spilled_bytes == least
+        spilled += least > 0
+        least_of_all += found.spilled_bytes == least > 0
+    assert unknown <= 1
+    assert spilled >= 5
+    assert least_of_all >= 0.8 * spilled
+
+
+def test_everything_at_home_is_proved_as_without_pools() -> None:
+    found = solve_in_pools(towers(), [Pool("sram")], limits=LIMITS)
+    assert (found.status, found.result.slab, found.spilled_bytes) == (Status.OPTIMAL, 18, 0)
+    assert found.result.stop_reason is StopReason.PROVED
+    fits = solve_in_pools(towers(), [Pool("sram", 18), Pool("dram")], limits=LIMITS)
+    assert (fits.spilled_bytes, fits.result.stop_reason) == (0, StopReason.DECIDED)
+
+
+def test_a_spill_is_proved_over_all_orders() -> None:
+    pools = [Pool("sram", 12), Pool("dram", 6)]
+    found = solve_in_pools(towers(), pools, limits=LIMITS)
+    check(towers(), pools, found)
+    assert (found.status, found.spilled_bytes, found.spilled_bound) == (Status.OPTIMAL, 6, 6)
+
+
+def test_in_place_outputs_go_with_their_inputs() -> None:
+    build = GraphBuilder("chain")
+    build.input("x", 8)
+    build.op("a", reads=["x"], writes={"p": 8})
+    build.op("b", reads=["p"], writes={"q": 8})
+    build.inplace("a", "p", "x")
+    build.inplace("b", "q", "p")
+    build.op("c", reads=["q"], writes={"r": 6})
+    build.output("r")
+    graph = build.build().with_inplace()
+    pools = [Pool("sram", 8), Pool("dram")]
+    found = solve_in_pools(graph, pools, limits=LIMITS)
+    check(graph, pools, found)
+    assert found.spilled_bytes == 6
+
+
+def test_what_does_not_fit_anywhere() -> None:
+    for capacities, text in (
+        ((9, 8), "needs 18 bytes, the pools have 17"),
+        ((6, 6, 6), "'x' is larger than every pool"),
+    ):
+        pools = [Pool(str(number), bytes_) for number, bytes_ in enumerate(capacities)]
+        found = solve_in_pools(towers(), pools, limits=LIMITS)
+        assert found.status is Status.INFEASIBLE
+        assert found.refuted is not None
+        assert text in found.refuted.reason
+    with pytest.raises(UsageError, match="given once"):
+        solve_in_pools(towers(), [Pool("a"), Pool("a")])
+    named = replace(towers(), buffers=tuple(replace(b, pool="x") for b in towers().buffers))
+    with pytest.raises(UsageError, match="names pool 'x', which is not given"):
+        solve_in_pools(named, [Pool("y")])
+
+
+def test_checker_refuses_moved_pins_and_views_and_full_pools() -> None:
+    build = GraphBuilder("views")
+    build.input("x", 8)
+    build.op("a", reads=["x"], writes={"p": 8})
+    build.op("name", reads=["p"], views={"v": "p"})
+    build.op("b", reads=["v"], writes={"q": 8})
+    build.output("q")
+    build.place("x", pin=0)
+    graph = build.build()
+    plan = solve_in_pools(graph, [Pool("s", 8), Pool("d")], limits=LIMITS).result.plan
+    assert plan is not None
+    at = graph.buffer_ids
+    assert plan.pools[at["x"]] == "s"
+    assert plan.pools[at["v"]] == plan.pools[at["p"]] == "d"
+    with pytest.raises(PlanError, match="exceeds its 7"):
+        check_plan(graph, plan, capacities={"s": 7})
+
+    def moved(name: str, pool: str) -> Plan:
+        return replace(
+            plan, pools=tuple(pool if b == at[name] else x for b, x in enumerate(plan.pools))
+        )
+
+    with pytest.raises(PlanError, match="is a view of"):
+        check_plan(graph, moved("v", "s"))
+    with pytest.raises(PlanError, match="overlap while both are live"):
+        check_plan(graph, replace(plan, pools=("s",) * len(plan.pools)))
+    named = replace(graph, buffers=tuple(replace(b, pool="s") for b in graph.buffers))
+    with pytest.raises(PlanError, match="'x' is pinned and can not be in pool 'd'"):
+        check_plan(named, moved("x", "d"))
+    with pytest.raises(UsageError, match="other pools than their own"):
+        solve(named, warm_start=plan)
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = tmp_path / "g.json", tmp_path / "plan.json"
+    write_graph(path, towers())
+    command = ["solve", str(path), "-o", str(out)]
+    assert main([*command, "--pool", "sram=12", "--pool", "dram", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["status"], record["spilled"], record["spilled_bound"]) == ("optimal", ["b"], 6)
+    assert (record["required"], record["available"], record["excess"]) == (18, 12, 6)
+    assert record["culprits"][0] == {"buffer": "x", "size": 8}
+    assert record["slabs"] == {"sram": 12, "dram": 6}
+    document = json.loads(out.read_text())
+    assert document["pool"] == {
+        **dict.fromkeys(["x", "a", "right.workspace", "y"], "sram"),
+        "b": "dram",
+    }
+    assert document["capacities"] == {"sram": 12}
+    assert main(["check", str(path), str(out)]) == 0
+    assert "'sram' 12" in capsys.readouterr().out
+    assert read_plan(out, towers()).pools
+    out.write_text(json.dumps({**document, "capacities": {"sram": 11}}))
+    assert main(["check", str(path), str(out)]) == 1
+    assert main([*command, "--pool", "sram=9", "--pool", "dram=8"]) == 4
+    assert "1 too few, proved" in capsys.readouterr().out
+    assert main([*command, "--pool", "sram=12", "--pool", "dram"]) == 0
+    assert "none spills fewer" in capsys.readouterr().out
+    for bad in (["--pool", "=3"], ["--pool", "a=x"], ["--pool", "a", "--capacity", "3"]):
+        assert main([*command, *bad]) == 2

@@ -1,0 +1,104 @@
+"""In-place through solve() and the command line: named in every result, proved, checked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from optsched.check.plan import check_plan
+from optsched.cli import main
+from optsched.compare import compare_methods
+from optsched.errors import UsageError
+from optsched.formats import write_graph
+from optsched.joint.cpsat import solve_joint
+from optsched.joint.milp import solve_order_milp
+from optsched.model.graph import Graph
+from optsched.runtime.limits import Limits, Proof
+from optsched.solver.pipeline import Engine, solve
+from tests.model.test_inplace import chain, more_candidates
+from tests.support.brute import least_peak
+from tests.support.generators import PLANNABLE, random_graph
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> str:
+    path = tmp_path / "chain.json"
+    write_graph(path, chain().build())
+    return str(path)
+
+
+def test_solve_proves_the_least_peak_and_packs_into_it() -> None:
+    rng = np.random.default_rng(12)
+    joint = 0
+    for _ in range(60):
+        made = random_graph(rng, int(rng.integers(1, 9)), features=PLANNABLE | {"shuffled"})
+        graph = more_candidates(rng, made).with_inplace()
+        result = solve(graph, limits=Limits(seconds=5.0))
+        assert result.peak == result.peak_bound == least_peak(graph)
+        assert result.plan is not None
+        checked = check_plan(graph, result.plan, peak=result.peak, slab=result.slab)
+        assert checked.slab >= result.peak_bound
+        joint += result.slab_proof is Proof.JOINT
+    assert joint > 50
+
+
+def test_command_line(graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = str(tmp_path / "plan.json")
+    assert main(["solve", graph, "--inplace", "--json", "-o", plan]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["peak"], record["slab"], record["slab_proof"]) == (8, 8, "L5")
+    assert record["memory_model"] == "default; in-place"
+    assert main(["check", graph, plan, "--inplace"]) == 0
+    assert "valid: peak 8 bytes, slab 8 bytes" in capsys.readouterr().out
+    assert main(["check", graph, plan]) == 2
+    assert "--inplace" in capsys.readouterr().err
+    assert main(["solve", graph, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["peak"], record["memory_model"]) == (16, "default")
+
+
+def test_info_and_compare_name_the_model(graph: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", graph, "--inplace", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["memory_model"], record["program_order_peak"]) == ("default; in-place", 8)
+    assert (record["inplace_candidates"], record["inplace_pairs"]) == (2, 2)
+    assert main(["info", graph]) == 0
+    assert "2 candidates, 2 admissible pairs" in capsys.readouterr().out
+    assert main(["compare", graph, "--inplace", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    (instance,) = record["instances"]
+    assert instance["memory_model"] == "default; in-place"
+    assert {row["peak"] for row in record["rows"]} == {8}
+
+
+def test_methods_are_packed_with_pairs() -> None:
+    comparison = compare_methods(chain().build().with_inplace())
+    assert all(row.peak == row.slab == 8 for row in comparison.rows if row.method != "naive")
+
+
+def test_what_knows_nothing_of_it_refuses() -> None:
+    built: Graph = chain().build().with_inplace()
+    for engine in (Engine.CPSAT, Engine.MILP):
+        with pytest.raises(UsageError, match="in-place"):
+            solve(built, engine=engine)
+    with pytest.raises(UsageError, match="in-place"):
+        solve_joint(built)
+    with pytest.raises(UsageError, match="in-place"):
+        solve_order_milp(built)
+
+
+def test_certificate_and_explanation_from_the_command_line(
+    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, proof = str(tmp_path / "plan.json"), str(tmp_path / "proof.json")
+    assert main(["solve", graph, "--inplace", "-o", plan, "--certificate", proof]) == 0
+    capsys.readouterr()
+    assert main(["check", graph, plan, proof, "--inplace"]) == 0
+    assert "no order below 8 bytes, the peak is least" in capsys.readouterr().out
+    assert main(["explain", graph, "--inplace"]) == 0
+    assert "no order has a peak below 8 bytes" in capsys.readouterr().out
+    assert main(["explain", graph]) == 0
+    assert "no order has a peak below 16 bytes" in capsys.readouterr().out

@@ -1,0 +1,213 @@
+"""solve(): right on graphs solved by hand, never worse than a heuristic, honest when stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.ordering_families.generate import random_wiring
+from experiments.small_graphs.graphs import SMALL_GRAPHS, diamond
+from heuristics import ORDERINGS
+from optsched.check.plan import Checked, check_plan
+from optsched.counterexamples.exhaust import least_peak
+from optsched.errors import PlanError
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
+from optsched.model.plan import Plan
+from optsched.runtime.limits import Event, Limits, Objective, Proof, StopReason
+from optsched.solver import incumbent as run_module
+from optsched.solver import pipeline, stages
+from optsched.solver.incumbent import Run
+from optsched.solver.pipeline import Engine, solve
+from optsched.solver.result import Status
+from tests.support.generators import PLANNABLE, random_graph
+
+
+@pytest.mark.parametrize("make", SMALL_GRAPHS, ids=lambda make: make.__name__)
+def test_small_graphs_as_solved_by_hand(make: Callable[[], Graph]) -> None:
+    graph, (peak, slab) = make(), SMALL_GRAPHS[make]
+    result = solve(graph)
+    assert (result.peak, result.slab) == (peak, slab)
+    assert result.peak_proof in (Proof.BOUND, Proof.SEARCH)
+    if slab == peak:
+        assert result.status is Status.OPTIMAL
+        assert result.slab_proof is Proof.JOINT
+    assert result.plan is not None
+    check_plan(graph, result.plan, peak=peak, slab=slab)
+
+
+def test_easy_graphs_start_no_solver_and_no_compiler() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from experiments.small_graphs.graphs import diamond; "
+        "from optsched import solve; assert solve(diamond()).status == 'optimal'; "
+        "print(sorted({'numba', 'ortools', 'pulp', 'networkx'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("objective", Objective)
+def test_random_graphs_are_never_worse_than_heuristics_nor_better_than_the_optimum(
+    objective: Objective,
+) -> None:
+    rng = np.random.default_rng(21)
+    proved = 0
+    for _ in range(60):
+        graph = random_graph(rng, ops=int(rng.integers(1, 8)), features=PLANNABLE - {"alignment"})
+        result = solve(graph, objective=objective, limits=Limits(seconds=1))
+        optimum, _ = least_peak(graph)
+        assert result.plan is not None
+        assert result.peak is not None
+        check_plan(graph, result.plan, peak=result.peak, slab=result.slab)
+        assert result.peak_bound <= optimum <= result.peak
+        if objective is Objective.PEAK:
+            assert result.peak <= min(peak_memory(graph, o(graph, 0)) for o in ORDERINGS.values())
+            assert result.peak == optimum
+            assert result.status is Status.OPTIMAL
+        proved += result.status is Status.OPTIMAL
+    assert proved >= 45
+
+
+def test_events_move_one_way_and_end_at_the_result() -> None:
+    rng = np.random.default_rng(3)
+    events: list[Event] = []
+    graph = random_graph(rng, ops=40)
+    result = solve(graph, limits=Limits(seconds=2), on_event=events.append)
+    values = [e.incumbent for e in events if e.incumbent is not None]
+    bounds = [e.bound for e in events]
+    assert values == sorted(values, reverse=True)
+    assert bounds == sorted(bounds)
+    assert values[-1] == result.slab
+    assert result.trace == tuple(events)
+
+
+def test_orders_of_the_search_are_told_of_where_the_peak_is_asked_for() -> None:
+    graph = random_wiring(40, 0, unit=False)
+    events: list[Event] = []
+    result = solve(graph, objective=Objective.PEAK, on_event=events.append)
+    values = [e.incumbent for e in events if e.incumbent is not None]
+    assert values == sorted(values, reverse=True)
+    assert values[-1] == result.peak
+    lower = next(e for e in events if e.incumbent is not None and e.incumbent < values[0])
+    assert lower.source == "order search"
+    assert result.order_search["stored"] > 0
+    assert result.order_search["ops"] == len(graph.ops)
+
+
+def test_same_seed_same_plan() -> None:
+    graph = random_graph(np.random.default_rng(4), ops=40, features=PLANNABLE - {"alignment"})
+    first, second = solve(graph), solve(graph)
+    assert first.plan == second.plan
+
+
+def test_capacity_is_decided_with_a_plan_or_a_proof() -> None:
+    graph = next(iter(SMALL_GRAPHS))()
+    fits = solve(graph, capacity=12)
+    assert fits.stop_reason is StopReason.DECIDED
+    assert fits.slab is not None
+    assert fits.slab <= 12
+    too_small = solve(graph, capacity=11)
+    assert too_small.status is Status.INFEASIBLE
+    assert too_small.slab_bound == 12
+
+
+def test_interrupt_keeps_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(run: object) -> None:
+        raise KeyboardInterrupt
+
+    stages = (pipeline._STAGES[Engine.HEURISTICS][0], interrupted)
+    monkeypatch.setitem(pipeline._STAGES, Engine.AUTO, stages)
+    graph = random_graph(np.random.default_rng(4), ops=40)
+    result = solve(graph)
+    if result.status is not Status.OPTIMAL:
+        assert result.stop_reason is StopReason.INTERRUPTED
+    assert result.plan is not None
+    check_plan(graph, result.plan)
+
+
+def test_no_time_still_gives_a_checked_plan() -> None:
+    graph = random_graph(np.random.default_rng(9), ops=200)
+    result = solve(graph, limits=Limits(seconds=0))
+    assert result.plan is not None
+    check_plan(graph, result.plan, peak=result.peak, slab=result.slab)
+
+
+def test_warm_start_is_kept_or_beaten_and_refused_if_wrong() -> None:
+    graph = next(iter(SMALL_GRAPHS))()
+    best = solve(graph).plan
+    assert best is not None
+    assert solve(graph, warm_start=best).plan == best
+    with pytest.raises(PlanError):
+        solve(graph, warm_start=replace(best, order=best.order[::-1]))
+
+
+def test_plan_objects_report_their_own_bytes() -> None:
+    graph = next(iter(SMALL_GRAPHS))()
+    plan = solve(graph).plan
+    assert isinstance(plan, Plan)
+    assert (plan.peak(graph), plan.slab(graph)) == (12, 12)
+
+
+def test_a_search_for_orders_that_runs_out_leaves_time_to_pack(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from optsched import ordering, packing
+
+    given: list[tuple[str, float]] = []
+    solved = ordering.solve_order
+    graph = random_graph(np.random.default_rng(4), ops=30, features=PLANNABLE - {"alignment"})
+
+    def runs_out(graph: Graph, **options: Any) -> ordering.OrderOutcome:
+        given.append(("orders", options["limits"].seconds))
+        found = solved(graph, **{**options, "limits": Limits(seconds=0)})
+        return replace(found, bound=0, proof=None, stop_reason=StopReason.TIME_LIMIT)
+
+    def packs(problem: Any, **options: Any) -> packing.PackingOutcome:
+        given.append(("packing", options["limits"].seconds))
+        return packed(problem, **options)
+
+    packed = packing.solve_packing
+    monkeypatch.setattr(ordering, "solve_order", runs_out)
+    monkeypatch.setattr(packing, "solve_packing", packs)
+    result = solve(graph, limits=Limits(seconds=20))
+    best = min(peak_memory(graph, make(graph, 0)) for make in ORDERINGS.values())
+    assert result.peak is not None
+    assert result.peak <= best
+    assert [what for what, _ in given[:2]] == ["orders", "packing"]
+    assert given[0][1] <= 20 * stages.ORDER_SHARE
+    assert given[1][1] > 0
+
+
+def test_time_is_kept_for_the_check_of_another_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(run_module, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+
+    def check_slowly(graph: Graph, plan: Plan) -> Checked:
+        now[0] += 2.0
+        return check_plan(graph, plan)
+
+    monkeypatch.setattr(run_module, "check_plan", check_slowly)
+    run = Run(diamond(), Objective.SLAB, None, Limits(seconds=10.0), lambda event: None)
+    run.started = now[0]
+    run.offer_order([0, 1, 2], "program")
+    # Eight seconds are left, and four of these are for a plan.
+    assert run.limits_left(0.25).seconds == 2.0
+    assert run.limits_left().seconds == 4.0
+    assert run.has_time()
+    now[0] += 4.5
+    assert run.limits_left().seconds == 0.0
+    assert not run.has_time()
+    before = now[0]
+    stages.order_search(run)
+    stages.packing_search(run)
+    assert now[0] == before
+    run.slab += 1
+    assert run.result().stop_reason is StopReason.TIME_LIMIT

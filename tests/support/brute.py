@@ -1,0 +1,382 @@
+"""Answers by enumeration: the oracles every exact method is compared with.
+
+Nothing here is clever, and nothing looks at :class:`GraphArrays`: live buffers are told from the
+ops and buffers themselves, so that an error in the flat arrays shows up as a mismatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from optsched.model.graph import Graph
+from optsched.model.packing_problem import PackingProblem, packing_problem
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A buffer that counts: `birth` is a bit of an op or 0, `users` the ops that must end first."""
+
+    size: int
+    birth: int
+    users: int
+    kept: bool
+
+
+def storage_of(graph: Graph) -> list[Storage]:
+    """Every root that has bytes, as masks over ops."""
+    users = [0] * len(graph.buffers)
+    for v, op in enumerate(graph.ops):
+        for b in (*op.reads, *op.uses, *op.writes):
+            users[graph.roots[b]] |= 1 << v
+    found = []
+    for b, buffer in enumerate(graph.buffers):
+        if buffer.alias_of is not None or buffer.external or not buffer.size:
+            continue
+        maker = graph.producers[b] if buffer.birth is None else buffer.birth
+        if maker is None and not users[b] and not graph.is_kept(b):
+            continue
+        birth = 0 if maker is None else 1 << maker
+        found.append(Storage(buffer.size, birth, users[b], graph.is_kept(b)))
+    return found
+
+
+def live_bytes(storage: Sequence[Storage], started: int, ended: int) -> int:
+    """Bytes of the buffers born in `started` that some op outside `ended` still holds."""
+    return sum(
+        s.size
+        for s in storage
+        if not s.birth & ~started and (s.kept or s.users & ~ended or not s.users)
+    )
+
+
+Pairs = tuple[tuple[int, int, int], ...]
+"""In-place pairs: op, output, root of the input."""
+
+
+def matchings(pairs: Sequence[tuple[int, int, int]]) -> Iterator[Pairs]:
+    """Every set of pairs in which no output and no input occurs twice."""
+    if not pairs:
+        yield ()
+        return
+    (v, output, root), rest = pairs[0], pairs[1:]
+    yield from matchings(rest)
+    for more in matchings([p for p in rest if p[1] != output and p[2] != root]):
+        yield ((v, output, root), *more)
+
+
+def inplace_pairs(graph: Graph) -> dict[tuple[int, int, int], int]:
+    """Pairs that the in-place model admits, and the ops that must have ended before, as a mask."""
+    found = {}
+    for v, output, source in graph.inplace if graph.in_place else ():
+        root = graph.roots[source]
+        a, b = graph.buffers[output], graph.buffers[root]
+        views = [i for i in range(len(graph.buffers)) if graph.roots[i] == root]
+        users = {
+            u
+            for u, op in enumerate(graph.ops)
+            if any(i in views for i in (*op.reads, *op.uses, *op.writes))
+        }
+        right = (
+            a.alias_of is None
+            and (a.birth is None or a.birth == v)
+            and graph.ops[v].workspace != output
+            and not any(i in graph.ops[v].writes for i in views)
+            and all(graph.buffers[i].output is None for i in views)
+            and b.input in (None, "freed")
+            and a.output != "own"
+            and a.pool == b.pool
+            and b.alignment % a.alignment == 0
+            and (a.pin is None or a.pin == b.pin)
+            and (a.size == b.size if source != root else a.size <= b.size)
+            and a.size > 0
+        )
+        if right:
+            found[v, output, root] = sum(1 << u for u in users - {v})
+    return found
+
+
+def most_saved(graph: Graph, pairs: dict[tuple[int, int, int], int], v: int, done: int) -> int:
+    """Most bytes that an op can do without after the ops of `done`."""
+    open_pairs = [p for p, needs in pairs.items() if p[0] == v and not needs & ~done]
+    return max(sum(graph.buffers[b].size for _, b, _ in some) for some in matchings(open_pairs))
+
+
+def inplace_choices(graph: Graph, order: Sequence[int]) -> Iterator[Pairs]:
+    """Every choice of pairs that the ops of an order may take."""
+    pairs, done, rows = inplace_pairs(graph), 0, []
+    for v in order:
+        open_pairs = [p for p, needs in pairs.items() if p[0] == v and not needs & ~done]
+        rows.append(list(matchings(open_pairs)))
+        done |= 1 << v
+    for row in product(*rows):
+        yield tuple(pair for some in row for pair in some)
+
+
+def peak_inplace(graph: Graph, order: Sequence[int]) -> int:
+    """Least peak of an order over all choices of pairs."""
+    storage = storage_of(graph)
+    best: int | None = None
+    for choice in inplace_choices(graph, order):
+        done, peak = 0, live_bytes(storage, 0, 0)
+        for v in order:
+            saved = sum(graph.buffers[b].size for u, b, _ in choice if u == v)
+            peak = max(peak, live_bytes(storage, done | 1 << v, done) - saved)
+            done |= 1 << v
+        best = peak if best is None else min(best, peak)
+    assert best is not None
+    return best
+
+
+def least_peak_inplace(graph: Graph) -> int:
+    """Least peak over all orders and all choices of pairs; up to about 6 ops."""
+    return min(peak_inplace(graph, order) for order in orders(graph))
+
+
+def least_peak(graph: Graph) -> int:
+    """Least peak memory over all orders, by a sweep over all downsets; up to about 12 ops."""
+    storage, pairs = storage_of(graph), inplace_pairs(graph)
+    needs = [sum(1 << u for u in before) for before in graph.predecessors]
+    level = {0: live_bytes(storage, 0, 0)}
+    for _ in graph.ops:
+        reached: dict[int, int] = {}
+        for done, peak in level.items():
+            for v, need in enumerate(needs):
+                if done >> v & 1 or need & ~done:
+                    continue
+                after = done | 1 << v
+                saved = most_saved(graph, pairs, v, done)
+                worst = max(peak, live_bytes(storage, after, done) - saved)
+                reached[after] = min(worst, reached.get(after, worst))
+        level = reached
+    (peak,) = level.values()
+    return peak
+
+
+def orders(graph: Graph) -> Iterator[tuple[int, ...]]:
+    """Every valid order of the ops."""
+    n = len(graph.ops)
+
+    def extend(order: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+        if len(order) == n:
+            yield order
+        for v in range(n):
+            if v not in order and all(u in order for u in graph.predecessors[v]):
+                yield from extend((*order, v))
+
+    return extend(())
+
+
+def least_slab(problem: PackingProblem) -> int | None:
+    """Least slab of a packing problem, or None where pins contradict each other.
+
+    Up to 8 buffers; with gaps, sizes of a few bytes as well.
+    """
+    if any(problem.gaps):
+        return least_slab_by_offsets(problem)
+    return least_slab_by_permutation(problem)
+
+
+def least_slab_by_permutation(problem: PackingProblem) -> int | None:
+    """Put the buffers down in every order, each as low as it goes above those before it.
+
+    Some packing of least slab is met: let its buffers come by ascending offset, and each falls on
+    its old place or below. Sorting and dropping again ends where offsets ascend as they come, so
+    only such sequences are tried; equal offsets come by index.
+    """
+    start, end = problem.start.tolist(), problem.end.tolist()
+    size, step, pin = problem.size.tolist(), problem.alignment.tolist(), problem.pin.tolist()
+    best: list[int | None] = [None]
+    placed: list[tuple[int, int]] = []
+
+    def place(left: tuple[int, ...], slab: int, last: tuple[int, int]) -> None:
+        if best[0] is not None and (slab >= best[0] or best[0] == problem.max_load):
+            return
+        if not left:
+            best[0] = slab
+            return
+        for i in left:
+            low = max(
+                (top for j, top in placed if start[j] < end[i] and start[i] < end[j]), default=0
+            )
+            offset = -(-low // step[i]) * step[i]
+            if pin[i] >= 0:
+                if pin[i] < low:
+                    continue
+                offset = pin[i]
+            if (offset, i) < last:
+                continue
+            placed.append((i, offset + size[i]))
+            place(tuple(j for j in left if j != i), max(slab, offset + size[i]), (offset, i))
+            placed.pop()
+
+    live = tuple(i for i in range(len(problem)) if end[i] > start[i] and size[i])
+    empty = [pin[i] for i in range(len(problem)) if end[i] > start[i] and not size[i]]
+    place(live, max([0, *empty]), (0, -1))
+    return best[0]
+
+
+def least_slab_by_offsets(problem: PackingProblem) -> int | None:
+    """Try every offset of every buffer in ever larger slabs; tiny sizes only, gaps allowed."""
+    parts = problem.parts
+    rows = [
+        [
+            (int(parts.start[j]), int(parts.end[j]), int(parts.low[j]), int(parts.high[j]))
+            for j in np.flatnonzero(parts.owner == i)
+            if parts.start[j] < parts.end[j] and parts.low[j] < parts.high[j]
+        ]
+        for i in range(len(problem))
+    ]
+    live = [i for i in range(len(problem)) if problem.end[i] > problem.start[i]]
+    size, step, pin = problem.size.tolist(), problem.alignment.tolist(), problem.pin.tolist()
+    return _least_by_offsets([(rows[i], size[i], step[i], pin[i]) for i in live])
+
+
+Rectangles = list[tuple[int, int, int, int]]
+"""Start, end, low, high: what a thing that has one offset occupies."""
+
+
+def _least_by_offsets(things: Sequence[tuple[Rectangles, int, int, int]]) -> int | None:
+    """Try every offset of things, each with its rectangles, size, alignment and pin or -1."""
+    things = sorted(things, key=lambda thing: -thing[1])
+    rows, size, step, pin = ([thing[k] for thing in things] for k in range(4))
+
+    def clash(i: int, x: int, j: int, y: int) -> bool:
+        return any(
+            s < t2 and s2 < t and x + a < y + b2 and y + a2 < x + b
+            for s, t, a, b in rows[i]
+            for s2, t2, a2, b2 in rows[j]
+        )
+
+    def fits(slab: int, at: int, placed: tuple[tuple[int, int], ...]) -> bool:
+        if at == len(things):
+            return True
+        choices = [pin[at]] if pin[at] >= 0 else range(0, slab - size[at] + 1, step[at])
+        return any(
+            fits(slab, at + 1, (*placed, (at, x)))
+            for x in choices
+            if x + size[at] <= slab and not any(clash(at, x, j, y) for j, y in placed)
+        )
+
+    # Above this each buffer has room of its own beside the pins.
+    most = max(pin, default=0) + sum(s + a for s, a in zip(size, step, strict=True)) + 1
+    least = max([0, *(size[i] + max(0, pin[i]) for i in range(len(things)))])
+    return next((slab for slab in range(least, most + 1) if fits(slab, 0, ())), None)
+
+
+def packings_of(graph: Graph, order: Sequence[int]) -> list[PackingProblem]:
+    """The packing problem of an order, one for each pool."""
+    whole, ids = packing_problem(graph, order)
+    pools = [graph.buffers[b].pool for b in ids]
+    return [
+        replace(
+            whole,
+            names=tuple(name for name, keep in zip(whole.names, chosen, strict=True) if keep),
+            **{
+                what: getattr(whole, what)[chosen]
+                for what in ("start", "end", "size", "alignment", "pin")
+            },
+        )
+        for pool in dict.fromkeys(pools)
+        for chosen in [np.array([p == pool for p in pools], np.bool_)]
+    ]
+
+
+def least_joint(graph: Graph) -> tuple[int, int] | None:
+    """Least slab over all orders and offsets, and the least peak beside it; up to about 6 ops.
+
+    Where there are several pools, the slab is the sum of theirs.
+
+    None where pins contradict each other in every order.
+    """
+    storage = storage_of(graph)
+    best: tuple[int, int] | None = None
+    seen: dict[bytes, int | None] = {}
+    for order in orders(graph):
+        done, peak = 0, live_bytes(storage, 0, 0)
+        for v in order:
+            peak = max(peak, live_bytes(storage, done | 1 << v, done))
+            done |= 1 << v
+        problems = packings_of(graph, order)
+        if best is not None and (sum(p.max_load for p in problems), peak) >= best:
+            continue
+        slabs: list[int | None] = []
+        for problem in problems:
+            key = problem.start.tobytes() + problem.end.tobytes() + problem.size.tobytes()
+            key += problem.alignment.tobytes() + problem.pin.tobytes()
+            if key not in seen:
+                seen[key] = least_slab(problem)
+            slabs.append(seen[key])
+        known = [slab for slab in slabs if slab is not None]
+        if len(known) == len(slabs):
+            found = (sum(known), peak)
+            best = found if best is None else min(best, found)
+    return best
+
+
+def least_joint_inplace(graph: Graph) -> int | None:
+    """Least slab, or sum of the pools' slabs, where ops may write into dying inputs.
+
+    Over all orders, all choices of pairs and all offsets; up to about 5 ops and 6 small buffers.
+    What is written in place has its input's offset, and bytes of its own from the next step on.
+    """
+    best: int | None = None
+    known: dict[str, int | None] = {}
+    for order in orders(graph):
+        spans = spans_of(graph, order)
+        step = {v: at for at, v in enumerate(order)}
+        for choice in inplace_choices(graph, order):
+            owner = {b: b for b in spans}
+            rows: dict[int, Rectangles] = {b: [] for b in spans}
+            later = {output: step[v] + 1 for v, output, _ in choice}
+            for _, output, root in choice:
+                owner[output] = owner[root]
+            for b, (born, end) in spans.items():
+                start = later.get(b, born)
+                if start < end:
+                    rows[owner[b]].append((start, end, 0, graph.buffers[b].size))
+            total = 0
+            for pool in sorted({graph.buffers[b].pool for b in spans}):
+                things = [
+                    (
+                        rows[b],
+                        buffer.size,
+                        buffer.alignment,
+                        -1 if buffer.pin is None else buffer.pin,
+                    )
+                    for b in spans
+                    if owner[b] == b and (buffer := graph.buffers[b]).pool == pool
+                ]
+                key = repr(things)
+                if key not in known:
+                    known[key] = _least_by_offsets(things)
+                slab = known[key]
+                if slab is None:
+                    break
+                total += slab
+            else:
+                best = total if best is None else min(best, total)
+    return best
+
+
+def spans_of(graph: Graph, order: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """Half-open live range, by buffer, of all that counts and has bytes."""
+    step = {v: at for at, v in enumerate(order)}
+    found = {}
+    for b, buffer in enumerate(graph.buffers):
+        if buffer.alias_of is not None or buffer.external or not buffer.size:
+            continue
+        maker = graph.producers[b] if buffer.birth is None else buffer.birth
+        users = [
+            step[v]
+            for v, op in enumerate(graph.ops)
+            if any(graph.roots[x] == b for x in (*op.reads, *op.uses, *op.writes))
+        ]
+        end = max(1, len(order)) if graph.is_kept(b) else 1 + max(users, default=-1)
+        start = 0 if maker is None else step[maker]
+        if start < end:
+            found[b] = (start, end)
+    return found
