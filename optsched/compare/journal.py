@@ -181,7 +181,7 @@ def _encode(outcome: Outcome) -> dict[str, Any]:
 
 
 def _encode_result(result: Result) -> dict[str, Any]:
-    record = {f.name: getattr(result, f.name) for f in fields(result)}
+    record = {f.name: getattr(result, f.name) for f in fields(result) if f.name != "graph"}
     if result.plan is not None:
         plan = result.plan
         record["plan"] = {"order": plan.order, "offsets": plan.offsets, "pools": plan.pools}

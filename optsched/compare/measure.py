@@ -143,7 +143,13 @@ class Bench:
             return Failed(method.name, method.kind, trouble, reason, result.runtime)
         checked = check_plan(self.graph, result.plan, peak=result.peak, slab=result.slab)
         return Measured(
-            method.name, method.kind, checked.peak, checked.slab, result.runtime, result
+            method.name,
+            method.kind,
+            checked.peak,
+            checked.slab,
+            result.runtime,
+            # Results travel between processes: the graph is known on both sides.
+            replace(result, graph=None),
         )
 
 

@@ -264,6 +264,7 @@ class Run:
             runtime=time.perf_counter() - self.started,
             trace=tuple(self.trace),
             order_search=self.order_search,
+            graph=self.graph,
         )
 
     def _stop_reason(self) -> StopReason:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Any
 
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
-from optsched.runtime.limits import Event, Limits, Objective, OnEvent, Proof, StopReason
+from optsched.runtime.limits import Event, Objective, Proof, StopReason, optimality_gap
 
 
 class Status(StrEnum):
@@ -36,7 +36,7 @@ class Result:
     peak_proof, slab_proof
         What stands behind the value when it meets its bound; None while it does not.
     objective
-        What was to be least.
+        What was to be minimized.
     stop_reason
         Why the search ended.
     capacity
@@ -49,6 +49,8 @@ class Result:
         Incumbent and bound as they moved.
     order_search
         What the exact search for an order did, by rule; empty where none was needed.
+    graph
+        What was planned, for the names of its ops and buffers; None where only numbers are kept.
     """
 
     plan: Plan | None
@@ -65,32 +67,68 @@ class Result:
     runtime: float = 0.0
     trace: tuple[Event, ...] = field(default=(), repr=False)
     order_search: Mapping[str, int] = field(default_factory=dict, repr=False)
+    graph: Graph | None = field(default=None, repr=False, compare=False)
 
     @property
     def status(self) -> Status:
         """Optimal only if the objective asked for is proved; a claim is not a proof."""
         if self.capacity is not None and self.slab_bound > self.capacity:
             return Status.INFEASIBLE
-        value = self.slab if self.objective is Objective.SLAB else self.peak
-        bound = self.slab_bound if self.objective is Objective.SLAB else self.peak_bound
-        proof = self.slab_proof if self.objective is Objective.SLAB else self.peak_proof
+        value, bound, proof = self._objective_numbers()
         if value is None:
             return Status.UNKNOWN
         if value == bound and proof not in (None, Proof.CLAIMED):
             return Status.OPTIMAL
         return Status.FEASIBLE
 
+    @property
+    def gap(self) -> float | None:
+        """Optimality gap of the objective, 0 where it is proved; None without a plan."""
+        value, bound, _ = self._objective_numbers()
+        return None if value is None else optimality_gap(value, bound)
 
-class Solver(Protocol):
-    """What every exact engine looks like from the pipeline."""
+    @property
+    def order(self) -> list[str] | None:
+        """Names of the ops, first to run first; None without a plan."""
+        if self.plan is None or self.graph is None:
+            return None
+        return [self.graph.ops[v].name for v in self.plan.order]
 
-    def solve(
-        self,
-        graph: Graph,
-        *,
-        limits: Limits,
-        warm_start: Plan | None = None,
-        on_event: OnEvent | None = None,
-    ) -> Result:
-        """Return the best plan and bounds within the limits."""
-        ...
+    @property
+    def offsets(self) -> dict[str, int] | None:
+        """First byte of each buffer in the slab of its pool, by name; None without a plan.
+
+        Buffers outside the slab, without bytes or never live have none, and views share their
+        root's.
+        """
+        if self.plan is None or self.graph is None:
+            return None
+        named = zip(self.graph.buffers, self.graph.roots, self.plan.offsets, strict=True)
+        return {
+            buffer.name: offset
+            for b, (buffer, root, offset) in enumerate(named)
+            if offset is not None and root == b
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is known as plain numbers and text, ready for JSON."""
+        numbers = ("capacity", "peak", "peak_bound", "slab", "slab_bound", "claimed_bound")
+        return {
+            "graph": None if self.graph is None else self.graph.name,
+            "status": self.status.value,
+            "stop_reason": self.stop_reason.value,
+            "objective": self.objective.value,
+            **{name: getattr(self, name) for name in numbers},
+            "peak_proof": None if self.peak_proof is None else self.peak_proof.value,
+            "slab_proof": None if self.slab_proof is None else self.slab_proof.value,
+            "gap": self.gap,
+            "runtime": self.runtime,
+            "order": self.order,
+            "offsets": self.offsets,
+        }
+
+    def _objective_numbers(self) -> tuple[int | None, int, Proof | None]:
+        """Value, bound and proof of what was to be minimized."""
+        if self.objective is Objective.SLAB:
+            return self.slab, self.slab_bound, self.slab_proof
+        return self.peak, self.peak_bound, self.peak_proof
