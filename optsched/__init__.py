@@ -18,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from optsched.api import certify, explain, hunt, pack, solve
     from optsched.check.plan import check_packing, check_plan
     from optsched.compare import compare_methods
     from optsched.errors import OptschedError
@@ -29,50 +30,35 @@ if TYPE_CHECKING:
     from optsched.model.packing_problem import PackingProblem
     from optsched.model.plan import Plan
     from optsched.runtime.limits import Limits, Objective, Proof, StopReason
-    from optsched.solver.pack import pack
-    from optsched.solver.pipeline import Engine, solve
+    from optsched.solver.pack import PackingResult
+    from optsched.solver.pipeline import Engine
     from optsched.solver.result import Result, Status
     from optsched.solver.spill.pack import Pool, pack_pools
     from optsched.solver.spill.solve import solve_in_pools
 
 # Loaded on first use: `import optsched` pays for no solver, and the command is soon where it can
 # bear an interrupt; so `typing` is not imported either.
-_LAZY = {
-    "GraphBuilder": "optsched.model.builder",
-    "OptschedError": "optsched.errors",
-    "Buffer": "optsched.model.graph",
-    "Graph": "optsched.model.graph",
-    "InputPolicy": "optsched.model.graph",
-    "Op": "optsched.model.graph",
-    "OutputPolicy": "optsched.model.graph",
-    "from_networkx": "optsched.formats.networkx",
-    "to_networkx": "optsched.formats.networkx",
-    "live_ranges": "optsched.model.liveness",
-    "peak_memory": "optsched.model.liveness",
-    "timeline": "optsched.model.liveness",
-    "Plan": "optsched.model.plan",
-    "PackingProblem": "optsched.model.packing_problem",
-    "check_packing": "optsched.check.plan",
-    "check_plan": "optsched.check.plan",
-    "compare_methods": "optsched.compare",
-    "read_graph": "optsched.formats",
-    "read_packing": "optsched.formats",
-    "read_plan": "optsched.formats",
-    "write_graph": "optsched.formats",
-    "write_plan": "optsched.formats",
-    "pack": "optsched.solver.pack",
-    "Engine": "optsched.solver.pipeline",
-    "solve": "optsched.solver.pipeline",
-    "solve_in_pools": "optsched.solver.spill.solve",
-    "Pool": "optsched.solver.spill.pack",
-    "pack_pools": "optsched.solver.spill.pack",
-    "Limits": "optsched.runtime.limits",
-    "Objective": "optsched.runtime.limits",
-    "Proof": "optsched.runtime.limits",
-    "Result": "optsched.solver.result",
-    "Status": "optsched.solver.result",
-    "StopReason": "optsched.runtime.limits",
+_HOME = {
+    "optsched.api": "certify explain hunt pack solve",
+    "optsched.check.plan": "check_packing check_plan",
+    "optsched.compare": "compare_methods",
+    "optsched.errors": "OptschedError",
+    "optsched.formats": "read_graph read_packing read_plan write_graph write_plan",
+    "optsched.formats.networkx": "from_networkx to_networkx",
+    "optsched.model.builder": "GraphBuilder",
+    "optsched.model.graph": "Buffer Graph InputPolicy Op OutputPolicy",
+    "optsched.model.liveness": "live_ranges peak_memory timeline",
+    "optsched.model.packing_problem": "PackingProblem",
+    "optsched.model.plan": "Plan",
+    "optsched.runtime.limits": "Limits Objective Proof StopReason",
+    "optsched.solver.pack": "PackingResult",
+    "optsched.solver.pipeline": "Engine",
+    "optsched.solver.result": "Result Status",
+    "optsched.solver.spill.pack": "Pool pack_pools",
+    "optsched.solver.spill.solve": "solve_in_pools",
 }
+"""Public names by the module that has them."""
+_MODULE = {name: module for module, names in _HOME.items() for name in names.split()}
 
 __all__ = [
     "Buffer",
@@ -86,16 +72,20 @@ __all__ = [
     "OptschedError",
     "OutputPolicy",
     "PackingProblem",
+    "PackingResult",
     "Plan",
     "Pool",
     "Proof",
     "Result",
     "Status",
     "StopReason",
+    "certify",
     "check_packing",
     "check_plan",
     "compare_methods",
+    "explain",
     "from_networkx",
+    "hunt",
     "live_ranges",
     "pack",
     "pack_pools",
@@ -113,11 +103,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
+    if name not in _MODULE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_LAZY[name]), name)
+    return getattr(import_module(_MODULE[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -60,14 +60,14 @@ def limits(args: argparse.Namespace) -> Limits:
 
 def capacity(args: argparse.Namespace) -> int | None:
     """Return the capacity in bytes, if one was given."""
-    from optsched.reports.bytes import parse_bytes
+    from optsched.runtime.bytes import parse_bytes
 
     return None if args.capacity is None else parse_bytes(args.capacity)
 
 
 def pools(args: argparse.Namespace) -> list[Pool]:
     """Return the slabs that --pool names, in order of preference."""
-    from optsched.reports.bytes import parse_bytes
+    from optsched.runtime.bytes import parse_bytes
     from optsched.solver.spill.pack import Pool
 
     found = []

@@ -113,7 +113,7 @@ def _pack_pools(
 
 def _region(text: str) -> Region:
     from optsched.model.reserved import Region
-    from optsched.reports.bytes import parse_bytes
+    from optsched.runtime.bytes import parse_bytes
 
     found = _REGION.fullmatch(text)
     if found is None:

@@ -107,6 +107,13 @@ class GraphBuilder:
         kind
             Operator type, for people.
         """
+        for what, listed in (("reads", reads), ("control", control)):
+            if isinstance(listed, str):
+                raise GraphError(f"op {name!r}: {what} must be a list of names: write [{listed!r}]")
+        for what, named in (("writes", writes), ("views", views), ("mutates", mutates)):
+            if not isinstance(named, Mapping | None):
+                example = '{"a": 4}' if what == "writes" else '{"view": "buffer"}'
+                raise GraphError(f"op {name!r}: {what} must be a dict such as {example}")
         made = [self._add(buffer, size).name for buffer, size in (writes or {}).items()]
         for mutating, names in ((False, views), (True, mutates)):
             for view, root in (names or {}).items():

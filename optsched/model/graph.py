@@ -164,6 +164,9 @@ class Graph:
             path = " -> ".join(repr(self.ops[v].name) for v in cycle)
             raise GraphError(f"ops form a cycle: {path}")
 
+    def __repr__(self) -> str:
+        return f"Graph({self.name!r}, {len(self.ops)} ops, {len(self.buffers)} buffers)"
+
     @cached_property
     def op_ids(self) -> dict[str, int]:
         """Id of every op by name."""

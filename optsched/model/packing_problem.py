@@ -46,22 +46,28 @@ class Parts:
     high: IntArray
 
 
+def _no_values() -> IntArray:
+    return np.zeros(0, np.int64)
+
+
 @dataclass(frozen=True)
 class PackingProblem:
-    """Buffers to be packed. All arrays have shape `(k,)`, int64.
+    """Buffers to be packed: `PackingProblem(size=[8, 4], start=[0, 2], end=[4, 6])`.
+
+    All arrays have shape `(k,)`, int64; other sequences of integers are converted.
 
     Parameters
     ----------
     names
-        Unique names.
+        Unique names; `b0`, `b1` and so on by default.
     start, end
         Half-open live ranges.
     size
         Bytes.
     alignment
-        Offsets are multiples of it.
+        Offsets are multiples of it; 1 by default.
     pin
-        Required offset, or -1.
+        Required offset, or -1, the default, for any.
     gaps
         Per buffer, ascending and disjoint; empty when no buffer has any.
     capacity
@@ -72,21 +78,22 @@ class PackingProblem:
     Raises
     ------
     GraphError
-        On an empty or reversed range, a negative size, a gap outside its range.
+        On a reversed range, a negative size, a gap outside its range, arrays of different lengths.
     """
 
-    names: tuple[str, ...]
-    start: IntArray
-    end: IntArray
-    size: IntArray
-    alignment: IntArray
-    pin: IntArray
+    names: tuple[str, ...] = ()
+    start: IntArray = field(default_factory=_no_values)
+    end: IntArray = field(default_factory=_no_values)
+    size: IntArray = field(default_factory=_no_values)
+    alignment: IntArray = field(default_factory=_no_values)
+    pin: IntArray = field(default_factory=_no_values)
     gaps: tuple[tuple[Gap, ...], ...] = ()
     capacity: int | None = None
     name: str = "packing"
     memory_model: str = field(default="given live ranges", compare=False)
 
     def __post_init__(self) -> None:
+        self._convert()
         if len(set(self.names)) != len(self.names):
             seen: set[str] = set()
             twice = next(x for x in self.names if x in seen or seen.add(x))  # type: ignore[func-returns-value]
@@ -112,6 +119,37 @@ class PackingProblem:
             raise GraphError("sizes add up to more than 2**62 bytes")
         for owner, gaps in enumerate(self.gaps):
             self._check_gaps(owner, gaps)
+
+    def _convert(self) -> None:
+        """Fill in defaults and make arrays of what is none."""
+        count = len(self.size)
+        names = tuple(self.names) or tuple(f"b{i}" for i in range(count))
+        if len(names) != count:
+            raise GraphError(f"there are {len(names)} names for {count} sizes")
+        object.__setattr__(self, "names", names)
+        for field_name, default in (
+            ("size", None),
+            ("start", None),
+            ("end", None),
+            ("alignment", 1),
+            ("pin", -1),
+        ):
+            values = np.asarray(getattr(self, field_name))
+            if default is not None and not len(values):
+                values = np.full(count, default, np.int64)
+            if values.dtype.kind not in "iu" and len(values):
+                raise GraphError(
+                    f"{field_name}: integers of at most 64 bits are needed, not {values.dtype}"
+                )
+            if values.shape != (count,):
+                raise GraphError(
+                    f"{field_name} has the shape {values.shape}, where size has ({count},)"
+                )
+            object.__setattr__(self, field_name, values.astype(np.int64, copy=False))
+
+    def __repr__(self) -> str:
+        size = int(self.size.sum())
+        return f"PackingProblem({self.name!r}, {len(self)} buffers, {size:,} bytes in all)"
 
     def _check_gaps(self, i: int, gaps: tuple[Gap, ...]) -> None:
         at = int(self.start[i])

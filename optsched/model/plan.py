@@ -33,6 +33,10 @@ class Plan:
     offsets: tuple[int | None, ...]
     pools: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        placed = sum(offset is not None for offset in self.offsets)
+        return f"Plan({len(self.order)} ops, {placed} of {len(self.offsets)} buffers placed)"
+
     def placed(self, graph: Graph) -> Graph:
         """Return the graph whose buffers name the pools that they lie in.
 

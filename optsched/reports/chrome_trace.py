@@ -19,9 +19,9 @@ import numpy as np
 
 from optsched.formats import write_bytes
 from optsched.model.graph import Graph
-from optsched.reports.bytes import format_bytes
 from optsched.reports.record import versions
 from optsched.reports.view import Slab, View, kind_of, lifetime, maker
+from optsched.runtime.bytes import format_bytes
 from optsched.runtime.text import readable
 
 STEP = 1000

@@ -7,7 +7,7 @@ from typing import Any
 
 from optsched.explanation import Explanation, Reason
 from optsched.model.graph import Graph
-from optsched.reports.bytes import format_bytes
+from optsched.runtime.bytes import format_bytes
 from optsched.runtime.text import readable
 
 SHOWN = 12

@@ -15,7 +15,6 @@ import numpy as np
 
 from optsched.errors import MissingDependencyError
 from optsched.model.graph import Graph
-from optsched.reports.bytes import unit_of
 from optsched.reports.colours import BOUND, INK, LIVE, PEAK, by_kind, by_size, least_shade
 from optsched.reports.view import (
     Slab,
@@ -27,6 +26,7 @@ from optsched.reports.view import (
     maker,
     thinned,
 )
+from optsched.runtime.bytes import unit_of
 from optsched.runtime.limits import Event
 from optsched.runtime.text import readable
 

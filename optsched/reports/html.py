@@ -11,12 +11,12 @@ from pathlib import Path
 
 from optsched.compare import TAUS, Comparison, Study, profile, rows_against_optimum, summarise
 from optsched.formats import write_bytes
-from optsched.reports.bytes import format_bytes
 from optsched.reports.gaps.choice import cell, columns, percent, proofs, troubles
 from optsched.reports.gaps.terminal import KINDS, gap_summary
 from optsched.reports.sections import document, gap_section, origin, table, text
 from optsched.reports.svg import slab_picture
 from optsched.reports.words import verdicts
+from optsched.runtime.bytes import format_bytes
 
 _DARKEST = 0.5
 """The gap from which on a cell is not coloured any deeper."""

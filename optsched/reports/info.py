@@ -7,7 +7,7 @@ from typing import Any
 from optsched.model.graph import Graph
 from optsched.model.liveness import ESTIMATORS, peak_memory
 from optsched.ordering.bound.single_ops import peak_lower_bound
-from optsched.reports.bytes import format_bytes
+from optsched.runtime.bytes import format_bytes
 from optsched.runtime.text import readable
 
 

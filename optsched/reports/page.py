@@ -12,7 +12,6 @@ from optsched.formats import write_bytes
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.reports import sections
-from optsched.reports.bytes import format_bytes, unit_of
 from optsched.reports.figures import (
     Painting,
     painting,
@@ -23,6 +22,7 @@ from optsched.reports.figures import (
 from optsched.reports.sections import text
 from optsched.reports.view import View, view
 from optsched.reports.words import percent, summary
+from optsched.runtime.bytes import format_bytes, unit_of
 from optsched.runtime.limits import Event
 from optsched.solver.result import Result
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from optsched.reports.bytes import format_bytes
+from optsched.runtime.bytes import format_bytes
 from optsched.runtime.limits import Event, optimality_gap
 from optsched.runtime.text import readable
 

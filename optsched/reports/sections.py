@@ -9,12 +9,12 @@ from typing import Any
 
 from optsched.compare import OUR_METHOD, Comparison
 from optsched.model.graph import Graph
-from optsched.reports.bytes import format_bytes
 from optsched.reports.colours import BOUND, LIVE, OTHER, PEAK, VIRIDIS
 from optsched.reports.figures import Painting
 from optsched.reports.record import versions
 from optsched.reports.view import View, both, lifetime, maker, thinned
 from optsched.reports.words import bottleneck, percent, verdicts
+from optsched.runtime.bytes import format_bytes
 from optsched.runtime.limits import Event, optimality_gap
 from optsched.runtime.text import LONGEST, readable
 from optsched.solver.result import Result

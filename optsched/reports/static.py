@@ -12,10 +12,10 @@ import numpy as np
 from optsched.errors import MissingDependencyError
 from optsched.formats import write_bytes
 from optsched.model.graph import Graph
-from optsched.reports.bytes import format_bytes
 from optsched.reports.colours import BOUND, LIVE, PEAK
 from optsched.reports.figures import Painting, painting
 from optsched.reports.view import Slab, View, bars, thinned
+from optsched.runtime.bytes import format_bytes
 from optsched.runtime.text import readable
 
 if TYPE_CHECKING:

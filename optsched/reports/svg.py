@@ -8,7 +8,7 @@ from html import escape
 from optsched.model.graph import Graph
 from optsched.model.liveness import live_ranges, timeline
 from optsched.model.plan import Plan
-from optsched.reports.bytes import format_bytes
+from optsched.runtime.bytes import format_bytes
 from optsched.runtime.text import readable
 
 _WIDTH, _HEIGHT = 960, 360

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
-from optsched.reports.bytes import format_bytes
 from optsched.reports.capacity import Refusal, packing_refusal, refusal
+from optsched.runtime.bytes import format_bytes
 from optsched.runtime.limits import Proof, StopReason, optimality_gap
 from optsched.runtime.text import readable
 from optsched.solver.pack import PackingResult

@@ -12,7 +12,7 @@ from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import live_ranges, steps_of, timeline
 from optsched.model.plan import Plan
-from optsched.reports.bytes import format_bytes
+from optsched.runtime.bytes import format_bytes
 from optsched.runtime.text import readable
 
 DRAWN = 5_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from optsched.model.graph import Graph
-from optsched.reports.bytes import format_bytes
 from optsched.reports.view import View
+from optsched.runtime.bytes import format_bytes
 from optsched.runtime.limits import Proof, optimality_gap
 from optsched.solver.result import Result
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+
+from optsched.errors import UsageError
 
 
 class StopReason(StrEnum):
@@ -79,17 +82,53 @@ class Limits:
     Parameters
     ----------
     seconds
-        Wall-clock time, or None for as long as it takes.
+        Wall-clock time, or None (or infinity) for as long as it takes.
     workers
         Threads; one worker without a time limit is deterministic.
     seed
-        Of every random choice.
+        Of every random choice; from 0 to `2**31 - 1`.
     work
         Units of work instead of seconds, so that runs can be repeated to the byte; with one
         worker. See :class:`optsched.runtime.clock.Clock`.
+
+    Raises
+    ------
+    UsageError
+        If a number makes no sense.
     """
 
     seconds: float | None = None
     workers: int = 1
     seed: int = 0
     work: int | None = None
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        if self.seconds is not None:
+            put(self, "seconds", _seconds(self.seconds))
+        put(self, "workers", _integer("workers", self.workers, 1))
+        put(self, "seed", _integer("seed", self.seed, 0, 2**31))
+        if self.work is not None:
+            put(self, "work", _integer("work", self.work, 0))
+            if self.workers > 1:
+                raise UsageError("a limit on work is exact only with one worker")
+
+
+def _seconds(value: float) -> float | None:
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        seconds = -1.0
+    if not seconds >= 0:
+        raise UsageError(f"{value!r} is no number of seconds")
+    return None if seconds == float("inf") else seconds
+
+
+def _integer(what: str, value: int, least: int, end: int = 2**62) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise UsageError(f"{what} must be an integer, got {value!r}") from None
+    if not least <= number < end:
+        raise UsageError(f"{what} must be at least {least} and below {end}, got {number}")
+    return number

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 from optsched.compare import TAUS, Study, profile, rows_against_optimum, summarise
-from optsched.reports.bytes import format_bytes
 from optsched.reports.gaps.choice import cell, columns, percent, proofs, troubles
 from optsched.reports.gaps.terminal import KINDS, gap_summary
 from optsched.reports.record import versions
+from optsched.runtime.bytes import format_bytes
 from optsched.runtime.text import readable
 
 

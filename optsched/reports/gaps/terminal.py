@@ -14,7 +14,6 @@ from optsched.compare import (
     rows_against_optimum,
     summarise,
 )
-from optsched.reports.bytes import format_bytes
 from optsched.reports.gaps.choice import (
     by_loss,
     cell,
@@ -25,6 +24,7 @@ from optsched.reports.gaps.choice import (
     proofs,
     troubles,
 )
+from optsched.runtime.bytes import format_bytes
 from optsched.runtime.limits import Proof
 from optsched.runtime.text import plain, readable
 

@@ -1,0 +1,323 @@
+"""The functions that programs call: what may be written in several ways is made one here.
+
+Limits may be keywords (`time_limit=5`) or a :class:`Limits`, capacities integers or texts with a
+unit (`"64KiB"`), the in-place memory model an argument. The engines behind take one form of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import StrEnum
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
+
+from optsched.errors import UsageError
+from optsched.model.graph import Graph
+from optsched.model.packing_problem import PackingProblem
+from optsched.runtime.bytes import parse_bytes
+from optsched.runtime.limits import Limits, Objective, OnEvent
+from optsched.solver.pipeline import DEFAULT_LIMITS, Engine
+
+if TYPE_CHECKING:
+    from optsched.certificate import Written
+    from optsched.counterexamples import Hunt
+    from optsched.counterexamples.search import OnProgress
+    from optsched.explanation import Explanation
+    from optsched.formats.minimalloc import Packing
+    from optsched.model.plan import Plan
+    from optsched.model.reserved import Region
+    from optsched.solver.pack import PackingResult
+    from optsched.solver.result import Result
+
+_Member = TypeVar("_Member", bound=StrEnum)
+
+
+def solve(
+    graph: Graph,
+    *,
+    objective: Objective | str = Objective.SLAB,
+    capacity: int | str | SupportsIndex | None = None,
+    inplace: bool = False,
+    engine: Engine | str = Engine.AUTO,
+    time_limit: float | None = None,
+    work: int | None = None,
+    workers: int | None = None,
+    seed: int | None = None,
+    limits: Limits | None = None,
+    warm_start: Plan | None = None,
+    on_event: OnEvent | None = None,
+) -> Result:
+    """Choose an order and offsets of minimum slab or peak, with proof or an honest gap.
+
+    Parameters
+    ----------
+    graph
+        What to plan. Where its buffers name several pools each of these has a slab, the slab is
+        the sum of them all, and the peak is over all pools together.
+    objective
+        `slab` (minimum slab, then minimum peak) or `peak` (minimum peak, then minimum slab).
+    capacity
+        Ask only whether a slab of this many bytes is enough: `65536` or `"64KiB"`.
+    inplace
+        Whether an op may write an output into a candidate input that dies at it.
+    engine
+        See :class:`Engine`.
+    time_limit, work, workers, seed
+        The fields of :class:`Limits`, one by one: seconds (60 by default), units of work instead
+        of seconds for runs that can be repeated, threads, seed of all random choices.
+    limits
+        All of these at once.
+    warm_start
+        A plan to start from; it must be valid.
+    on_event
+        Called whenever the best plan or bound moves. Ctrl-C ends the search as a limit does.
+
+    Returns
+    -------
+    Result
+        Its plan has passed the independent checker and is never worse than the best heuristic's.
+
+    Raises
+    ------
+    UsageError
+        If an option makes no sense, alone or beside another.
+    PlanError
+        If the warm start breaks a rule of the graph.
+    """
+    from optsched.solver import pipeline
+
+    return pipeline.solve(
+        _graph(graph, inplace),
+        objective=_member(Objective, objective, "objective"),
+        capacity=None if capacity is None else parse_bytes(capacity),
+        engine=_member(Engine, engine, "engine"),
+        limits=_limits(limits, time_limit, work, workers, seed),
+        warm_start=warm_start,
+        on_event=on_event,
+    )
+
+
+def pack(
+    problem: PackingProblem | Packing,
+    *,
+    capacity: int | str | SupportsIndex | None = None,
+    reserved: Sequence[Region] = (),
+    time_limit: float | None = None,
+    work: int | None = None,
+    workers: int | None = None,
+    seed: int | None = None,
+    limits: Limits | None = None,
+    on_event: OnEvent | None = None,
+) -> PackingResult:
+    """Find offsets of minimum slab for given live ranges, or ones that fit a capacity.
+
+    Parameters
+    ----------
+    problem
+        Buffers and their live ranges, or what :func:`read_packing` returns.
+    capacity
+        Stop at the first packing of at most this many bytes (`65536` or `"64KiB"`);
+        `problem.capacity` if None.
+    reserved
+        Bytes that no buffer may use; they count as part of the slab.
+    time_limit, work, workers, seed, limits, on_event
+        As for :func:`solve`.
+
+    Raises
+    ------
+    GraphError
+        If a region makes no sense or a buffer is pinned into one, or onto another buffer.
+    UsageError
+        If the buffers name pools, which :func:`pack_pools` is for, or an option makes no sense.
+    """
+    from optsched.solver import pack as engine
+
+    if not isinstance(problem, PackingProblem):
+        if any(getattr(problem, "pools", None) or ()):
+            raise UsageError("the buffers of this packing name pools: use pack_pools")
+        problem = getattr(problem, "problem", problem)
+    if not isinstance(problem, PackingProblem):
+        raise UsageError(f"pack wants a PackingProblem, got {type(problem).__name__}")
+    return engine.pack(
+        problem,
+        capacity=None if capacity is None else parse_bytes(capacity),
+        reserved=reserved,
+        limits=_limits(limits, time_limit, work, workers, seed),
+        on_event=on_event,
+    )
+
+
+def explain(
+    graph: Graph,
+    *,
+    inplace: bool = False,
+    changes: int = 8,
+    time_limit: float | None = None,
+    work: int | None = None,
+    workers: int | None = None,
+    seed: int | None = None,
+    limits: Limits | None = None,
+) -> Explanation:
+    """Say why no order has a smaller peak: `print(explain(graph))`.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    changes
+        How many of the largest live buffers are tried smaller.
+    inplace, time_limit, work, workers, seed, limits
+        As for :func:`solve`. Where the time is too short for the minimum peak, the bound that was
+        proved is explained.
+    """
+    from optsched import explanation
+
+    chosen = _limits(limits, time_limit, work, workers, seed)
+    return explanation.explain(_graph(graph, inplace), changes=changes, limits=chosen)
+
+
+def certify(
+    graph: Graph,
+    path: str | Path | None = None,
+    *,
+    result: Result | None = None,
+    inplace: bool = False,
+    time_limit: float | None = None,
+    work: int | None = None,
+    workers: int | None = None,
+    seed: int | None = None,
+    limits: Limits | None = None,
+) -> Written:
+    """Prove that no order has a smaller peak in a form that `optsched check` verifies.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    path
+        File to write the certificate to, if any.
+    result
+        What :func:`solve` said of the graph; it is asked if None.
+    inplace, time_limit, work, workers, seed, limits
+        As for :func:`solve`; the seconds are for the solver, and again for the certificate.
+
+    Returns
+    -------
+    Written
+        The certificate, accepted by the checker, its rung, and what it falls short of, if anything.
+    """
+    from optsched.certificate import certify_peak
+    from optsched.formats.certificate import write_certificate
+
+    graph = _graph(graph, inplace)
+    chosen = _limits(limits, time_limit, work, workers, seed)
+    if result is None:
+        result = solve(graph, limits=chosen)
+    order = range(len(graph.ops)) if result.plan is None else result.plan.order
+    written = certify_peak(graph, list(order), result.peak_bound, seconds=chosen.seconds)
+    if path is not None:
+        write_certificate(path, graph, written.certificate)
+    return written
+
+
+def hunt(
+    method: str,
+    *,
+    versus: str | None = None,
+    source: Graph | PackingProblem | None = None,
+    objective: str = "ratio",
+    max_ops: int = 10,
+    max_bytes: int = 100,
+    max_tries: int | None = None,
+    at_least: float | Fraction | None = None,
+    time_limit: float | None = 60.0,
+    seed: int = 0,
+    on_progress: OnProgress | None = None,
+) -> Hunt:
+    """Find a small instance on which a method is as bad as possible.
+
+    Parameters
+    ----------
+    method
+        An ordering, a packing method, or `ordering+packing`.
+    versus
+        A method of the same kind that is to do better; None for the optimum.
+    source
+        A graph, or a packing problem, that is shrunk to what loses as much, instead of a search.
+    objective
+        `ratio` or `difference`: what the loss is measured as.
+    max_ops, max_bytes
+        Ops (or buffers, for a packing method), and bytes of a buffer, at most.
+    max_tries, time_limit
+        Limits; where the number of tries ends the hunt, the same seed gives the same find.
+    at_least
+        With `source`: the loss to be kept; its own if None.
+    seed
+        Of the random changes.
+    on_progress
+        Called now and then.
+    """
+    from optsched import counterexamples as room
+
+    target = room.Quarry(
+        method=method,
+        versus=versus,
+        objective=_member(room.Objective, objective, "objective"),
+        max_ops=max_ops,
+        max_bytes=max_bytes,
+        seconds=Limits(seconds=time_limit).seconds,
+        tries=max_tries,
+        seed=Limits(seed=seed).seed,
+        at_least=None if at_least is None else Fraction(at_least),
+    )
+    if source is not None:
+        return room.hunt_from(source, target, on_progress=on_progress)
+    if at_least is not None:
+        raise UsageError("at_least goes with source")
+    if target.seconds is None and max_tries is None:
+        raise UsageError("a hunt without a time limit needs max_tries: it has no end of its own")
+    return room.hunt(target, on_progress=on_progress)
+
+
+def _graph(graph: Graph, inplace: bool) -> Graph:
+    """Return the graph in the memory model asked for; say what to do with what is no graph."""
+    if isinstance(graph, str | Path):
+        raise UsageError(f"{str(graph)!r} is no Graph: read_graph makes one of a file")
+    if not isinstance(graph, Graph):
+        kind = type(graph).__name__
+        hint = ": from_networkx makes one of it" if "DiGraph" in kind else ""
+        raise UsageError(f"a Graph is wanted, got {kind}{hint}")
+    return graph.with_inplace() if inplace else graph
+
+
+def _limits(
+    limits: Limits | None,
+    time_limit: float | None,
+    work: int | None,
+    workers: int | None,
+    seed: int | None,
+) -> Limits:
+    """Return the limits that are given as one object or as keywords, not as both."""
+    named = {"seconds": time_limit, "work": work, "workers": workers, "seed": seed}
+    given: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
+    if limits is not None:
+        if given:
+            raise UsageError("give either limits= or time_limit=, work=, workers= and seed=")
+        if not isinstance(limits, Limits):
+            raise UsageError(f"limits wants a Limits, got {limits!r}: write time_limit={limits!r}")
+        return limits
+    if time_limit is not None and work is not None:
+        raise UsageError("give either time_limit or work: one of them ends the search")
+    if work is not None:
+        given["seconds"] = None
+    return replace(DEFAULT_LIMITS, **given)
+
+
+def _member(kind: type[_Member], value: str, what: str) -> _Member:
+    """Return the member of an enumeration that a text names."""
+    try:
+        return kind(value)
+    except ValueError:
+        raise UsageError(f"{what} {value!r} is none of {', '.join(kind)}") from None

@@ -1,0 +1,53 @@
+"""Byte counts as people write them: with a unit."""
+
+from __future__ import annotations
+
+import operator
+import re
+from fractions import Fraction
+from typing import SupportsIndex
+
+from optsched.errors import UsageError
+
+_UNITS = {"": 1, "B": 1, "kB": 1000}
+for _power, _letter in enumerate("KMGT", start=1):
+    _UNITS[f"{_letter}B"] = 1000**_power
+    _UNITS[f"{_letter}iB"] = 1024**_power
+
+
+def format_bytes(count: int | None) -> str:
+    """Write a byte count with a binary unit: `1536` is `1.5 KiB`."""
+    if count is None:
+        return "-"
+    unit, size = unit_of(count)
+    return f"{count} B" if size == 1 else f"{count / size:,.1f} {unit}"
+
+
+def unit_of(count: int) -> tuple[str, int]:
+    """Return the largest binary unit of which a byte count has at least one, and its bytes."""
+    power = min(max(count.bit_length() - 1, 0) // 10, 4)
+    return ("B", "KiB", "MiB", "GiB", "TiB")[power], 1024**power
+
+
+def parse_bytes(value: str | SupportsIndex) -> int:
+    """Return a number of bytes that is given as an integer, or as `64KiB`, `1.5GiB` or `2GB`.
+
+    A fraction of a byte is cut off.
+
+    Raises
+    ------
+    UsageError
+        If it is none of these, or negative.
+    """
+    if isinstance(value, str):
+        match = re.fullmatch(r"\s*(\d{1,19}(?:\.\d{1,9})?)\s*([A-Za-z]*)\s*", value)
+        if match is not None and match[2] in _UNITS:
+            return int(Fraction(match[1]) * _UNITS[match[2]])
+    else:
+        try:
+            count = operator.index(value)
+        except TypeError:
+            count = -1
+        if count >= 0:
+            return count
+    raise UsageError(f"{value!r} is no number of bytes (write 1048576, 64KiB or 2GB)")

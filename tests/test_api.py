@@ -1,0 +1,103 @@
+"""The Python interface as users guess it: keywords, units, numpy, one clear line for a mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import optsched
+from experiments.small_graphs.graphs import aligned, diamond
+from optsched import GraphBuilder, Limits, OptschedError, PackingProblem
+
+PROBLEM = {"size": [8, 4], "start": [0, 2], "end": [4, 6]}
+
+
+def test_solve_takes_keywords_units_and_numpy_numbers() -> None:
+    result = optsched.solve(diamond(), time_limit=np.int64(5), seed=np.int32(3), objective="peak")
+    assert (result.status, result.peak) == ("optimal", 18)
+    assert optsched.solve(diamond(), capacity="1KiB").stop_reason == "decided"
+    assert optsched.solve(diamond(), capacity=np.int64(17)).status == "infeasible"
+    assert optsched.solve(aligned(), inplace=True).plan is not None
+
+
+def test_a_packing_problem_needs_only_sizes_and_live_ranges(tmp_path: Path) -> None:
+    problem = PackingProblem(**PROBLEM)  # type: ignore[arg-type]
+    assert problem.names == ("b0", "b1")
+    assert optsched.pack(problem, time_limit=5, capacity="12B").slab == 12
+    csv = tmp_path / "p.csv"
+    csv.write_text("id,lower,upper,size\na,0,4,8\nb,2,6,4\n")
+    assert optsched.pack(optsched.read_packing(csv)).slab == 12
+    csv.write_text("id,lower,upper,size,pool\na,0,4,8,x\nb,2,6,4,y\n")
+    with pytest.raises(OptschedError, match="pack_pools"):
+        optsched.pack(optsched.read_packing(csv))
+
+
+def test_explain_certify_and_hunt_are_functions(tmp_path: Path) -> None:
+    assert optsched.explain(diamond(), time_limit=5).bound == 18
+    proof = tmp_path / "proof.json"
+    assert optsched.certify(diamond(), proof).certificate.bound == 18
+    assert proof.exists()
+    found = optsched.hunt("lpmf", max_ops=3, max_bytes=4, max_tries=50, time_limit=5)
+    assert found.tried <= 50
+    shrunk = optsched.hunt("program", source=diamond(), objective="difference")
+    assert shrunk.find is not None
+
+
+def test_objects_are_shown_on_one_short_line() -> None:
+    result = optsched.solve(diamond())
+    for thing in (diamond(), result.plan, PackingProblem(**PROBLEM)):  # type: ignore[arg-type]
+        assert len(repr(thing)) < 100
+        assert "\n" not in repr(thing)
+    assert repr(diamond()) == "Graph('diamond', 3 ops, 5 buffers)"
+
+
+REFUSED: dict[str, tuple[Callable[[], object], str]] = {
+    "limits twice": (
+        lambda: optsched.solve(diamond(), limits=Limits(), time_limit=5),
+        "either limits= or time_limit=",
+    ),
+    "limits as a number": (lambda: optsched.solve(diamond(), limits=5), "write time_limit=5"),  # type: ignore[arg-type]
+    "two ends": (lambda: optsched.solve(diamond(), time_limit=5, work=5), "either time_limit or"),
+    "negative time": (lambda: optsched.solve(diamond(), time_limit=-1), "-1 is no number of sec"),
+    "no time": (lambda: Limits(seconds=float("nan")), "nan is no number of seconds"),
+    "no workers": (lambda: Limits(workers=0), "workers must be at least 1"),
+    "half a worker": (lambda: Limits(workers=1.5), "workers must be an integer, got 1.5"),  # type: ignore[arg-type]
+    "seed": (lambda: Limits(seed=-1), "seed must be at least 0 and below 2147483648, got -1"),
+    "work of two": (lambda: Limits(work=9, workers=2), "only with one worker"),
+    "capacity": (lambda: optsched.solve(diamond(), capacity="big"), "'big' is no number of bytes"),
+    "negative bytes": (lambda: optsched.solve(diamond(), capacity=-1), "-1 is no number of bytes"),
+    "objective": (lambda: optsched.solve(diamond(), objective="x"), "'x' is none of slab, peak"),
+    "engine": (lambda: optsched.solve(diamond(), engine="x"), "'x' is none of auto, cpsat"),
+    "a path": (lambda: optsched.solve("g.json"), "read_graph makes one of a file"),  # type: ignore[arg-type]
+    "a DiGraph": (lambda: optsched.solve(nx.DiGraph()), "from_networkx makes one of it"),
+    "a string of reads": (
+        lambda: GraphBuilder().op("a", reads="x"),
+        r"reads must be a list of names: write \['x'\]",
+    ),
+    "a list of writes": (
+        lambda: GraphBuilder().op("a", writes=["x"]),  # type: ignore[arg-type]
+        "writes must be a dict such as",
+    ),
+    "lengths": (
+        lambda: PackingProblem(size=[1, 2], start=[0], end=[1, 2]),  # type: ignore[arg-type]
+        r"start has the shape \(1,\), where size has \(2,\)",
+    ),
+    "fractions": (
+        lambda: PackingProblem(size=[1.5], start=[0], end=[1]),  # type: ignore[arg-type]
+        "integers of at most 64 bits are needed, not float64",
+    ),
+    "names": (lambda: PackingProblem(names=("a", "b"), size=[1]), "2 names for 1 sizes"),  # type: ignore[arg-type]
+    "a packing of what": (lambda: optsched.pack(diamond()), "wants a PackingProblem, got Graph"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_makes_no_sense_is_refused_in_one_line(case: str) -> None:
+    call, message = REFUSED[case]
+    with pytest.raises(OptschedError, match=message) as caught:
+        call()
+    assert "\n" not in str(caught.value)
