@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from optsched.counterexamples import Hunt
     from optsched.counterexamples.search import OnProgress
     from optsched.explanation import Explanation
-    from optsched.formats.minimalloc import Packing
+    from optsched.formats.minimalloc import PackingTable
     from optsched.model.plan import Plan
     from optsched.model.reserved import Region
     from optsched.solver.pack import PackingResult
@@ -100,7 +100,7 @@ def solve(
 
 
 def pack(
-    problem: PackingProblem | Packing,
+    problem: PackingProblem | PackingTable,
     *,
     capacity: int | str | SupportsIndex | None = None,
     reserved: Sequence[Region] = (),
@@ -218,7 +218,7 @@ def certify(
     order = range(len(graph.ops)) if result.plan is None else result.plan.order
     written = certify_peak(graph, list(order), result.peak_bound, seconds=chosen.seconds)
     if path is not None:
-        write_certificate(path, graph, written.certificate)
+        write_certificate(written.certificate, path, graph)
     return written
 
 

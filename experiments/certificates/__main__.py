@@ -131,7 +131,7 @@ def check(graph: Graph, written: Written) -> tuple[int, float]:
     """Return the bytes of the certificate, compressed, and the milliseconds to read and check."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "certificate.json.gz"
-        write_certificate(path, graph, written.certificate)
+        write_certificate(written.certificate, path, graph)
         started = time.perf_counter()
         rung = check_certificate(graph, read_certificate(path, graph))
         assert rung == written.rung

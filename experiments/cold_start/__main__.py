@@ -44,7 +44,7 @@ def measure(folder: Path, runs: int) -> list[tuple[str, ...]]:
     commands = {"warmup": ("warmup",)}
     for layers in LAYERS:
         graph = training(layers, 1)
-        write_graph(folder / f"{layers}.json", graph)
+        write_graph(graph, folder / f"{layers}.json")
         commands[f"solve, {len(graph.ops):,} ops"] = ("solve", str(folder / f"{layers}.json"))
     rows = []
     for cache in ("empty", "full"):

@@ -98,7 +98,7 @@ def _all_orders(graph: Graph) -> dict[str, Order]:
 
 
 def _judge(folder: Path, graph: Graph, orders: dict[str, Order]) -> Iterable[Entry]:
-    write_graph(folder / f"{graph.name}.json", graph)
+    write_graph(graph, folder / f"{graph.name}.json")
     optimum, _ = least_peak(graph)
     for method, order in orders.items():
         value = peak_memory(graph, order)
@@ -118,7 +118,7 @@ def _orderings(folder: Path) -> Iterable[Entry]:
         for method, (wiring, loss) in found.items():
             name = f"{method}_{'connected' if connected else 'smallest'}"
             graph = build(wiring, name)
-            write_graph(folder / f"{name}.json", graph)
+            write_graph(graph, folder / f"{name}.json")
             yield _entry(name, method, loss, _names(graph, ORDERINGS[method](graph, 0)))
 
 
@@ -126,7 +126,7 @@ def _packings(folder: Path) -> Iterable[Entry]:
     found = smallest_packings(PACKINGS, most=9, steps=5, largest=4, tries=20_000, seed=1)
     for method, (problem, loss) in found.items():
         name = f"{method}_packing"
-        write_packing(folder / f"{name}.csv", packing_of(problem))
+        write_packing(packing_of(problem), folder / f"{name}.csv")
         yield _entry(name, method, loss)
 
 
@@ -134,7 +134,7 @@ def _joint(folder: Path) -> Iterable[Entry]:
     """Graphs whose least slab is above their least peak, without any alignment."""
     graphs = (*smallest_and_freest(), *freest_of_eight(), peak_given_up(), shortest_chain())
     for graph in graphs:
-        write_graph(folder / f"{graph.name}.json", graph)
+        write_graph(graph, folder / f"{graph.name}.json")
         found = least_joint(graph)
         proof = f"exhaustion; {found.orders} orders and {found.least} of least peak"
         order = _names(graph, found.order)

@@ -148,7 +148,7 @@ def measure_growth(folder: Path) -> Iterator[Member]:
     ]
     replace_table(readme, "growth", markdown(head, lines))
     for name in GRAPHS:
-        write_graph(folder / f"growth_{name}{KEPT_RUNGS}.json", graphs[name, KEPT_RUNGS])
+        write_graph(graphs[name, KEPT_RUNGS], folder / f"growth_{name}{KEPT_RUNGS}.json")
         yield from members[name, KEPT_RUNGS]
 
     packings = [halving(d, "linear_scan") for d in DOUBLINGS]
@@ -158,7 +158,7 @@ def measure_growth(folder: Path) -> Iterator[Member]:
     table = [(p.name, str(len(p)), *_cells(row)) for p, row in zip(packings, rows, strict=True)]
     replace_table(readme, "robson", markdown(head, table))
     kept = DOUBLINGS.index(KEPT_DOUBLINGS)
-    write_packing(folder / f"{packings[kept].name}.csv", packing_of(packings[kept]))
+    write_packing(packing_of(packings[kept]), folder / f"{packings[kept].name}.csv")
     yield from rows[kept]
 
 

@@ -76,11 +76,11 @@ def _hunt(folder: Path, method: str) -> Hunted:
     if not find.optimum.proved:
         raise RuntimeError(f"{name}: {find.optimum.proof}")
     if isinstance(find, GraphFind):
-        write_graph(folder / f"{name}.json", find.item)
+        write_graph(find.item, folder / f"{name}.json")
         order = " ".join(order_names(find.item, find.plans[method].order))
         size, edges = len(find.item.ops), sum(len(op.reads) for op in find.item.ops)
     else:
-        write_packing(folder / f"{name}.csv", packing_of(find.item))
+        write_packing(packing_of(find.item), folder / f"{name}.csv")
         order, size, edges = "", len(find.item), 0
     return Hunted(
         name,

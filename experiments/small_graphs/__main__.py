@@ -20,7 +20,7 @@ def main() -> None:
         table.writerow(["instance", "ops", "buffers", "peak", "slab"])
         for make, (peak, slab) in SMALL_GRAPHS.items():
             graph = make()
-            write_graph(folder / f"{graph.name}.json", graph)
+            write_graph(graph, folder / f"{graph.name}.json")
             table.writerow([graph.name, len(graph.ops), len(graph.buffers), peak, slab])
 
 

@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
 
     protect(args.output, args.graph)
     graph = read_graph(args.graph, input_bytes=args.input_bytes)
-    write_graph(args.output, graph)
+    write_graph(graph, args.output)
     record = {"instance": graph.name, "ops": len(graph.ops), "buffers": len(graph.buffers)}
     text = f"{args.output}: {len(graph.ops)} ops, {len(graph.buffers)} buffers"
     print_result(args, record, text)

@@ -13,7 +13,7 @@ from optsched.cli.output import print_json, progress, say
 from optsched.errors import UsageError
 
 if TYPE_CHECKING:
-    from optsched.formats.minimalloc import Packing
+    from optsched.formats.minimalloc import PackingTable
     from optsched.model.reserved import Region
     from optsched.solver.spill.pack import Pool
 
@@ -80,7 +80,7 @@ def _pack_file(
             on_event=show,
         )
     if args.output and result.offsets is not None:
-        write_packing(args.output, packing, result.offsets)
+        write_packing(packing, args.output, result.offsets)
     record = pack_record(packing.problem, result)
     if regions:
         record["reserved"] = [str(region) for region in regions]
@@ -89,7 +89,7 @@ def _pack_file(
 
 
 def _pack_pools(
-    args: argparse.Namespace, packing: Packing, slabs: list[Pool]
+    args: argparse.Namespace, packing: PackingTable, slabs: list[Pool]
 ) -> tuple[dict[str, Any], str, int]:
     from optsched.formats import write_packing
     from optsched.formats.minimalloc import with_pools
@@ -105,7 +105,7 @@ def _pack_pools(
         result = pack_pools(packing.problem, homes, slabs, limits=limits(args), on_event=show)
     names, offsets = result.places(len(packing.problem))
     if args.output and result.slab is not None:
-        write_packing(args.output, with_pools(packing, names), offsets)
+        write_packing(with_pools(packing, names), args.output, offsets)
     record = pools_record(packing.problem, result)
     code = exits.exit_code(result.status, result.stop_reason)
     return record, pools_text(packing.problem, result), code

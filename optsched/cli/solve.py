@@ -108,7 +108,7 @@ def _write(
         record["trace"] = trace_rows(result.trace)
     try:
         if args.output and result.plan is not None:
-            write_plan(args.output, graph, result.plan, record)
+            write_plan(result.plan, args.output, graph, record)
         if args.certificate:
             note = _certify(args, graph, result)
             record["certificate"] = note
@@ -126,7 +126,7 @@ def _certify(args: argparse.Namespace, graph: Graph, result: Result) -> dict[str
 
     order = ORDERINGS["program"](graph, 0) if result.plan is None else result.plan.order
     written = certify_peak(graph, order, result.peak_bound, seconds=limits(args).seconds)
-    write_certificate(args.certificate, graph, written.certificate)
+    write_certificate(written.certificate, args.certificate, graph)
     if written.missing:
         say(f"optsched: certificate: {written.missing}", sys.stderr)
     bound = written.certificate.bound

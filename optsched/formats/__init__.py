@@ -7,15 +7,16 @@ starts with the file's name. "-" is standard input or output; gzip is understood
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from optsched.errors import FormatError, UsageError
 from optsched.formats import inductor, minimalloc, native, native_plan
 from optsched.formats.fields import show
 from optsched.formats.inductor import InputBytes
-from optsched.formats.minimalloc import UNPLACED, Packing, packing_of
+from optsched.formats.minimalloc import UNPLACED, PackingTable, packing_of
 from optsched.formats.recorded import recorded_orders
 from optsched.formats.source import (
     decode_text,
@@ -31,11 +32,25 @@ from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
 
+
+@runtime_checkable
+class Planned(Protocol):
+    """The result of a solver: a plan, if there is one, and the graph it is of."""
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan."""
+
+    @property
+    def graph(self) -> Graph | None:
+        """What was planned, if it is known."""
+
+
 __all__ = [
     "FORMATS",
     "UNPLACED",
     "InputBytes",
-    "Packing",
+    "PackingTable",
     "packing_of",
     "read_graph",
     "read_packing",
@@ -116,13 +131,14 @@ def read_plan(path: str | Path, graph: Graph) -> Plan:
 
 def read_plan_claims(path: str | Path, graph: Graph) -> tuple[Plan, dict[str, Any]]:
     """Read a plan and what its file claims: peak, slab, and bounds and proofs if it has any."""
+    _check_call("read_plan(path, graph)", path, graph, Graph)
     text = _read_text(path)
     with errors_named(label_of(path)):
         _, document = _expect(text, "a plan")
         return native_plan.read_plan_document(graph, document)
 
 
-def read_packing(path: str | Path, *, pins: bool = False) -> Packing:
+def read_packing(path: str | Path, *, pins: bool = False) -> PackingTable:
     """Read a packing problem and the offsets that its file gives, if it does.
 
     Parameters
@@ -138,26 +154,68 @@ def read_packing(path: str | Path, *, pins: bool = False) -> Packing:
         return minimalloc.read_minimalloc(text, name=_stem_of(path), pins=pins)
 
 
-def write_graph(path: str | Path, graph: Graph) -> None:
+def write_graph(graph: Graph, path: str | Path) -> None:
     """Write a graph as `optsched-graph/1`."""
+    _check_call("write_graph(graph, path)", path, graph, Graph)
     write_bytes(path, _json_bytes(native.graph_document(graph)))
 
 
 def write_plan(
-    path: str | Path, graph: Graph, plan: Plan, claims: Mapping[str, Any] | None = None
+    plan: Plan | Planned,
+    path: str | Path,
+    graph: Graph | None = None,
+    claims: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a plan as `optsched-plan/1`; for `claims` see :func:`native_plan.plan_document`."""
-    write_bytes(path, _json_bytes(native_plan.plan_document(graph, plan, claims)))
+    """Write a plan as `optsched-plan/1`.
+
+    Parameters
+    ----------
+    plan
+        A plan, or the result of `solve`, which knows its graph, bounds and proofs.
+    path
+        The file; as gzip if its name ends in .gz, "-" is standard output.
+    graph
+        What was planned; a plan by itself holds only positions, the file holds names.
+    claims
+        What else is known of the plan; see :func:`native_plan.plan_document`.
+
+    Raises
+    ------
+    UsageError
+        If the arguments are in another order, there is no graph, or the result has no plan.
+    """
+    call = "write_plan(plan, path, graph)"
+    _check_call(call, path, plan, (Plan, Planned))
+    if isinstance(plan, Plan):
+        chosen: Plan | None = plan
+    else:
+        chosen, graph = plan.plan, graph or plan.graph
+        claims = native_plan.claims_of(plan) if claims is None else claims
+    if chosen is None:
+        raise UsageError("the result has no plan that could be written")
+    if not isinstance(graph, Graph):
+        raise UsageError(f"{call} needs the graph: a plan by itself holds positions, no names")
+    write_bytes(path, _json_bytes(native_plan.plan_document(graph, chosen, claims)))
 
 
 def write_packing(
-    path: str | Path, packing: Packing | PackingProblem, offsets: IntArray | None = None
+    packing: PackingTable | PackingProblem, path: str | Path, offsets: IntArray | None = None
 ) -> None:
     """Write a packing with these offsets, if given; one that was read keeps its columns."""
+    _check_call("write_packing(packing, path)", path, packing, (PackingTable, PackingProblem))
     table = packing_of(packing) if isinstance(packing, PackingProblem) else packing
     if offsets is not None:
         table = minimalloc.with_offsets(table, offsets)
     write_bytes(path, minimalloc.minimalloc_text(table).encode())
+
+
+def _check_call(call: str, path: object, thing: object, kinds: type | tuple[type, ...]) -> None:
+    """Refuse arguments in another order; `call` is how it is to be written."""
+    if not isinstance(path, str | os.PathLike) or not isinstance(thing, kinds):
+        raise UsageError(
+            f"the call is {call}; here the path is a {type(path).__name__} "
+            f"and what goes with it a {type(thing).__name__}"
+        )
 
 
 def _stem_of(path: str | Path) -> str:

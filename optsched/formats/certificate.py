@@ -55,7 +55,7 @@ _STEP_KEYS: dict[str, set[str]] = {
 }
 
 
-def write_certificate(path: str | Path, graph: Graph, certificate: Certificate) -> None:
+def write_certificate(certificate: Certificate, path: str | Path, graph: Graph) -> None:
     """Write a certificate; as gzip if the name ends in .gz, "-" is standard output."""
     document = certificate_document(graph, certificate)
     steps = document.pop("steps")

@@ -49,7 +49,7 @@ _GAP = re.compile(r"([0-9]{1,19})-([0-9]{1,19})(?:@([0-9]{1,19}):([0-9]{1,19}))?
 
 
 @dataclass(frozen=True)
-class Packing:
+class PackingTable:
     """A packing problem and the table it came from.
 
     Parameters
@@ -78,7 +78,7 @@ def looks_like(text: str) -> bool:
     return {"lower", "size"} <= found or {"upper", "size"} <= found
 
 
-def read_minimalloc(text: str, *, name: str = "packing", pins: bool = False) -> Packing:
+def read_minimalloc(text: str, *, name: str = "packing", pins: bool = False) -> PackingTable:
     """Read a table.
 
     Parameters
@@ -115,7 +115,7 @@ def read_minimalloc(text: str, *, name: str = "packing", pins: bool = False) -> 
         name=name,
     )
     placed = offsets is not None and bool((offsets != UNPLACED).any())
-    return Packing(
+    return PackingTable(
         problem,
         offsets if placed else None,
         columns,
@@ -124,7 +124,7 @@ def read_minimalloc(text: str, *, name: str = "packing", pins: bool = False) -> 
     )
 
 
-def packing_of(problem: PackingProblem, offsets: IntArray | None = None) -> Packing:
+def packing_of(problem: PackingProblem, offsets: IntArray | None = None) -> PackingTable:
     """Make a table of a problem; pins are written as offsets where none are given.
 
     Raises
@@ -151,11 +151,11 @@ def packing_of(problem: PackingProblem, offsets: IntArray | None = None) -> Pack
             "gaps": " ".join(map(_gap_text, problem.gaps[i] if problem.gaps else ())),
         }
         rows.append(tuple(fields[column] for column in columns))
-    packing = Packing(problem, None, tuple(columns), tuple(rows))
+    packing = PackingTable(problem, None, tuple(columns), tuple(rows))
     return packing if given is None else with_offsets(packing, given)
 
 
-def with_offsets(packing: Packing, offsets: IntArray) -> Packing:
+def with_offsets(packing: PackingTable, offsets: IntArray) -> PackingTable:
     """Return the same table with these offsets, in its column `offset` or a new last one."""
     if len(offsets) != len(packing.rows):
         raise FormatError(f"{len(offsets)} offsets for {len(packing.rows)} buffers")
@@ -163,7 +163,7 @@ def with_offsets(packing: Packing, offsets: IntArray) -> Packing:
     return replace(_with_column(packing, "offset", written), offsets=offsets)
 
 
-def with_pools(packing: Packing, pools: Sequence[str]) -> Packing:
+def with_pools(packing: PackingTable, pools: Sequence[str]) -> PackingTable:
     """Return the same table with these pools, in its column `pool` or a new last one.
 
     Raises
@@ -177,7 +177,7 @@ def with_pools(packing: Packing, pools: Sequence[str]) -> Packing:
     return replace(_with_column(packing, "pool", pools), pools=tuple(pools))
 
 
-def _with_column(packing: Packing, column: str, values: Sequence[str]) -> Packing:
+def _with_column(packing: PackingTable, column: str, values: Sequence[str]) -> PackingTable:
     names = [name.strip() for name in packing.columns]
     at = names.index(column) if column in names else len(names)
     rows = [
@@ -187,7 +187,7 @@ def _with_column(packing: Packing, column: str, values: Sequence[str]) -> Packin
     return replace(packing, columns=columns, rows=tuple(rows))
 
 
-def minimalloc_text(packing: Packing) -> str:
+def minimalloc_text(packing: PackingTable) -> str:
     """Return a table as it stands in a file."""
     return "".join(",".join(row) + "\n" for row in (packing.columns, *packing.rows))
 

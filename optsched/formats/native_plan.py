@@ -28,6 +28,12 @@ _PLAN_KEYS = {
 _EVENT_KEYS = {"microseconds", "incumbent", "bound", "source"}
 
 
+def claims_of(result: object) -> dict[str, Any]:
+    """Return what the result of a solver says beyond its plan: bounds, proofs, objective."""
+    found = {key: getattr(result, key, None) for key in (*BOUNDS, *NOTES)}
+    return {key: value for key, value in found.items() if value is not None}
+
+
 def plan_document(
     graph: Graph, plan: Plan, claims: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:

@@ -13,7 +13,7 @@ Bipartite graphs
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import MISSING, fields
 from enum import StrEnum
 from numbers import Integral
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 _Policy = TypeVar("_Policy", bound=StrEnum)
 
-_OP_KEYS = {"bipartite", "name", "kind", "control", "workspace"}
-_BUFFER_KEYS = {"bipartite", *(field.name for field in fields(Buffer))}
-_PLAIN_KEYS = {"size", "kind", "workspace", "output"}
+_BUFFER_KEYS = {field.name for field in fields(Buffer)}
 
 
 def to_networkx(graph: Graph) -> nx.DiGraph:
@@ -111,14 +109,16 @@ def from_networkx(
           one unless it says `output=False`; any other is not unless it says `output=True`;
         - `workspace`: bytes needed while the op runs;
         - `kind`: for people.
+
+        Attributes of any other name, of nodes, edges or the graph, are not looked at.
     name, memory_model
         Of the graph; by default the graph attributes of that name.
 
     Raises
     ------
     GraphError
-        If the graph is undirected or a multigraph, a node has no size or an unknown attribute, or
-        any rule of :class:`Graph` is broken.
+        If the graph is undirected or a multigraph, a node has no size, or any rule
+        of :class:`Graph` is broken.
 
     Examples
     --------
@@ -147,7 +147,6 @@ def _from_op_graph(source: nx.DiGraph, name: str, memory_model: str) -> Graph:
     scratch: list[Buffer] = []
     for node, attributes in source.nodes(data=True):
         label = f"node {str(node)!r}"
-        _refuse_unknown(attributes, _PLAIN_KEYS, label)
         if attributes.get("size") is None:
             raise GraphError(f"{label} has no size; every node needs the bytes of its output")
         writes = [ids[node]]
@@ -189,7 +188,6 @@ class _Bipartite:
                 raise GraphError(
                     f"node {node!r}: bipartite must be 0 (op) or 1 (buffer), got {side!r}"
                 )
-            _refuse_unknown(attributes, (_OP_KEYS, _BUFFER_KEYS)[side], f"node {node!r}")
             sides[side][node] = len(sides[side])
         self.ops, self.buffers = sides
         self.op_names = {self.name(node): v for node, v in self.ops.items()}
@@ -244,9 +242,9 @@ class _Bipartite:
 
     def buffer(self, node: Hashable) -> Buffer:
         """Return the buffer of a node."""
-        given = dict(self.source.nodes[node])
+        attributes = self.source.nodes[node]
+        given = {key: attributes[key] for key in _BUFFER_KEYS & attributes.keys()}
         label = f"buffer {self.name(node)!r}"
-        given.pop("bipartite")
         if given.get("size") is None and given.get("alias_of") is None:
             raise GraphError(f"{label} has no size")
         given = {key: value for key, value in given.items() if value is not None}
@@ -287,9 +285,3 @@ def _integer(value: object, what: str) -> int:
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise GraphError(f"{what} must be an integer, got {value!r}")
     return int(value)
-
-
-def _refuse_unknown(attributes: Mapping[str, Any], known: Collection[str], label: str) -> None:
-    unknown = [key for key in attributes if key not in known]
-    if unknown:
-        raise GraphError(f"{label}: unknown attribute {unknown[0]!r}; known are {sorted(known)}")

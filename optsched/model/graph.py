@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
+from numbers import Integral
 
 from optsched.errors import GraphError
 from optsched.model.arrays import GraphArrays, build_arrays
@@ -108,6 +109,13 @@ class Buffer:
     alignment: int = 1
     pool: str = ""
     pin: int | None = None
+
+    def __post_init__(self) -> None:
+        # NumPy's integers are welcome; what is stored is `int`, which JSON can write.
+        for key in ("size", "alignment", "pin"):
+            value = getattr(self, key)
+            if isinstance(value, Integral) and not isinstance(value, int):
+                object.__setattr__(self, key, int(value))
 
     @property
     def external(self) -> bool:

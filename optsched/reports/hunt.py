@@ -130,16 +130,16 @@ def write_find(path: Path, find: AnyFind) -> dict[str, str]:
     stem = Path(path.name.removesuffix(".gz")).stem
     if isinstance(find, PackingFind):
         files = {"packing": path}
-        write_packing(path, packing_of(find.item))
+        write_packing(packing_of(find.item), path)
         for name, offsets in find.plans.items():
             files[f"packing of {name}"] = path.with_name(f"{stem}.{name}.csv")
-            write_packing(files[f"packing of {name}"], packing_of(find.item), offsets)
+            write_packing(packing_of(find.item), files[f"packing of {name}"], offsets)
     else:
         files = {"graph": path}
-        write_graph(path, find.item)
+        write_graph(find.item, path)
         for name, plan in find.plans.items():
             files[f"plan of {name}"] = path.with_name(f"{stem}.{name}.plan.json")
-            write_plan(files[f"plan of {name}"], find.item, plan)
+            write_plan(plan, files[f"plan of {name}"], find.item)
     files["picture"], files["story"] = path.with_name(f"{stem}.svg"), path.with_name(f"{stem}.txt")
     write_bytes(files["picture"], picture(find).encode())
     write_bytes(files["story"], (paragraph(find) + "\n").encode())

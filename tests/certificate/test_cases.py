@@ -200,7 +200,7 @@ def test_one_case_alone_is_refused() -> None:
 def files(tmp_path: Path) -> tuple[str, str, Path]:
     graph, plan, proof = tmp_path / "g.json", tmp_path / "plan.json", tmp_path / "proof.json"
     sample = next(graph for graph, _, _ in samples() if graph.arrays.initial and not graph.in_place)
-    write_graph(graph, sample)
+    write_graph(sample, graph)
     assert main(["solve", str(graph), "-o", str(plan), "--certificate", str(proof)]) == 0
     return str(graph), str(plan), proof
 

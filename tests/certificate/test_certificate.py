@@ -136,7 +136,7 @@ def test_documents_fit_the_schema_and_come_back_the_same(tmp_path: Path) -> None
         document = certificate_document(graph, certificate)
         validator.validate(json.loads(json.dumps(document)))
         path = tmp_path / f"{number}.json{'.gz' if number % 2 else ''}"
-        write_certificate(path, graph, certificate)
+        write_certificate(certificate, path, graph)
         assert read_certificate(path, graph) == certificate
 
 
@@ -313,7 +313,7 @@ def test_the_proof_of_a_harder_graph_proves_nothing_of_this_one() -> None:
 def files(tmp_path: Path) -> tuple[str, str, Path]:
     """A graph whose least peak needs more than the closure bound, its plan and certificate."""
     graph, plan, proof = tmp_path / "g.json", tmp_path / "plan.json", tmp_path / "proof.json"
-    write_graph(graph, diamond())
+    write_graph(diamond(), graph)
     assert main(["solve", str(graph), "-o", str(plan), "--certificate", str(proof)]) == 0
     return str(graph), str(plan), proof
 

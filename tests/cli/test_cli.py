@@ -65,7 +65,7 @@ CSV = "id,lower,upper,size\na,0,4,8\nb,2,6,4\n"
 @pytest.fixture
 def graph(tmp_path: Path) -> str:
     path = tmp_path / "diamond.json"
-    write_graph(path, diamond())
+    write_graph(diamond(), path)
     return str(path)
 
 
@@ -131,7 +131,7 @@ def test_a_tampered_plan_fails_the_check(
 def test_unproved_slab_exits_with_three(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # A plan above its bound whose only proof could be a joint search: alignment forces waste.
     path = tmp_path / "aligned.json"
-    write_graph(path, aligned())
+    write_graph(aligned(), path)
     assert main(["solve", str(path), "--engine", "heuristics"]) == 3
     assert "gap 23.08 %" in capsys.readouterr().out
 
@@ -162,7 +162,7 @@ def test_compare_writes_a_report_without_network(graph: str, tmp_path: Path) -> 
 def test_compare_takes_folders_and_methods(
     graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_graph(tmp_path / "chain.json.gz", chain())
+    write_graph(chain(), tmp_path / "chain.json.gz")
     assert main(["compare", str(tmp_path), "--methods", "lpmf,naive", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert {(r["instance"], r["method"]) for r in rows} == {
@@ -235,8 +235,8 @@ def test_compare_says_so_where_our_own_method_fails(
 def test_an_interrupted_comparison_is_taken_up_again(tmp_path: Path) -> None:
     graphs, journal = tmp_path / "graphs", tmp_path / "journal"
     graphs.mkdir()
-    write_graph(graphs / "a.json", diamond())
-    write_graph(graphs / "b.json", _hard_graph())
+    write_graph(diamond(), graphs / "a.json")
+    write_graph(_hard_graph(), graphs / "b.json")
     argv = ["compare", str(graphs), "--methods", "lpmf,cpsat:600", "--time-limit", "1"]
     command = [sys.executable, "-m", "optsched", *argv, "--resume", str(journal), "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -373,7 +373,7 @@ def test_hostile_files_are_one_line_and_code_two(
 @pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGTERM], ids=lambda s: s.name)
 def test_interrupt_writes_the_best_plan(kill: signal.Signals, tmp_path: Path) -> None:
     graph, plan = tmp_path / "hard.json", tmp_path / "plan.json"
-    write_graph(graph, _hard_graph())
+    write_graph(_hard_graph(), graph)
     # CP-SAT on a graph this wide does not end by itself within the test.
     command = ["solve", "-", "-o", str(plan), "--engine", "cpsat"]
     process = subprocess.Popen(

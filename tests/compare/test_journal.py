@@ -27,7 +27,7 @@ METHODS = 4
 @pytest.fixture
 def paths(tmp_path: Path) -> list[str]:
     for graph in (chain(), diamond(), aligned()):
-        write_graph(tmp_path / f"{graph.name}.json", graph)
+        write_graph(graph, tmp_path / f"{graph.name}.json")
     return sorted(str(path) for path in tmp_path.glob("*.json"))
 
 

@@ -110,7 +110,7 @@ def test_plans_from_files_and_folders(tmp_path: Path) -> None:
     graph, other = diamond(), chain()
     plan = solve(graph, limits=FAST).plan
     assert plan is not None
-    write_plan(tmp_path / "diamond.json", graph, plan)
+    write_plan(plan, tmp_path / "diamond.json", graph)
     bench = Bench(graph, FAST)
     for path in (tmp_path / "diamond.json", tmp_path):
         (method,) = parse_methods([f"mine={path}"])
@@ -125,7 +125,7 @@ def test_a_tampered_plan_is_refused(tmp_path: Path) -> None:
     graph, path = diamond(), tmp_path / "p.json"
     plan = solve(graph, limits=FAST).plan
     assert plan is not None
-    write_plan(path, graph, plan)
+    write_plan(plan, path, graph)
     record = json.loads(path.read_text())
     record["offsets"]["a"] = record["offsets"]["b"]
     path.write_text(json.dumps(record))

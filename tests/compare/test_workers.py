@@ -30,7 +30,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="a process kills itself by
 @pytest.fixture
 def paths(tmp_path: Path) -> list[str]:
     for graph in (chain(), diamond(), two_towers()):
-        write_graph(tmp_path / f"{graph.name}.json", graph)
+        write_graph(graph, tmp_path / f"{graph.name}.json")
     return sorted(str(path) for path in tmp_path.glob("*.json"))
 
 

@@ -235,7 +235,7 @@ def test_an_interrupted_search_leaves_what_was_known(
 
     monkeypatch.setattr(reasons, "solve_order", interrupted)
     path = tmp_path / "graph.json"
-    write_graph(path, graph)
+    write_graph(graph, path)
     for bound, reason in ((complete.op_bound, "ends"), (complete.bound - 1, "search")):
         assert main(["explain", str(path), "--json"]) == 130
         record = json.loads(capsys.readouterr().out)
@@ -286,7 +286,7 @@ def test_the_command_prints_text_and_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "diamond.json"
-    write_graph(path, diamond())
+    write_graph(diamond(), path)
     assert main(["explain", str(path)]) == 0
     assert "no order has a peak below" in capsys.readouterr().out
     assert main(["explain", str(path), "--json"]) == 0

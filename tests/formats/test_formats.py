@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from optsched import pack, solve
 from optsched.check.plan import check_plan
 from optsched.check.steps import Certificate, End, EndStep
 from optsched.errors import FormatError, GraphError, PlanError, UsageError
@@ -77,10 +80,10 @@ def plan(graph: Graph) -> Plan:
 def files(graph: Graph, plan: Plan, tmp_path: Path) -> dict[str, Path]:
     """One file of each format."""
     files = {name: tmp_path / f"{name}.any" for name in FORMATS}
-    write_graph(files["optsched-graph"], graph)
-    write_plan(files["optsched-plan"], graph, plan, {"objective": "slab"})
+    write_graph(graph, files["optsched-graph"])
+    write_plan(plan, files["optsched-plan"], graph, {"objective": "slab"})
     certificate = Certificate(graph.name, 1, (EndStep(End.START),))
-    write_certificate(files["optsched-certificate"], graph, certificate)
+    write_certificate(certificate, files["optsched-certificate"], graph)
     files["inductor"].write_text(json.dumps(SIMULATOR))
     files["minimalloc"].write_text(PACKING)
     return files
@@ -100,14 +103,14 @@ def test_what_was_written_is_read(files: dict[str, Path], graph: Graph, plan: Pl
     assert claims["objective"] == "slab"
     check_plan(graph, plan, peak=claims["peak"], slab=claims["slab"])
     packing = read_packing(files["minimalloc"])
-    write_packing(files["minimalloc"], packing, packing.offsets)
+    write_packing(packing, files["minimalloc"], packing.offsets)
     assert files["minimalloc"].read_text() == PACKING
 
 
 def test_compressed_files_are_the_same_each_time(graph: Graph, tmp_path: Path) -> None:
     paths = [tmp_path / name for name in ("one.json.gz", "two.json.gz", "plain.json")]
     for path in paths:
-        write_graph(path, graph)
+        write_graph(graph, path)
     one, two, plain = (path.read_bytes() for path in paths)
     assert one == two
     assert gzip.decompress(one) == plain
@@ -128,6 +131,41 @@ def test_input_bytes(files: dict[str, Path]) -> None:
     assert read_graph(path, input_bytes=InputBytes.TRUE).buffers[0].size == 16
     with pytest.raises(UsageError, match="input bytes 'all' are none of recorded, true"):
         read_graph(path, input_bytes="all")
+
+
+def test_writers_refuse_arguments_in_another_order(
+    graph: Graph, plan: Plan, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.json"
+    swapped: list[tuple[str, Callable[[], Any]]] = [
+        ("write_plan(plan, path, graph)", lambda: write_plan(graph, plan, path)),  # type: ignore[arg-type]
+        ("write_plan(plan, path, graph)", lambda: write_plan(path, graph, plan)),  # type: ignore[arg-type]
+        ("write_graph(graph, path)", lambda: write_graph(path, graph)),  # type: ignore[arg-type]
+        ("write_packing(packing, path)", lambda: write_packing(path, graph)),  # type: ignore[arg-type]
+        ("read_plan(path, graph)", lambda: read_plan(graph, path)),  # type: ignore[arg-type]
+    ]
+    for call, run in swapped:
+        with pytest.raises(UsageError, match=re.escape(f"the call is {call}")):
+            run()
+    with pytest.raises(UsageError, match="needs the graph"):
+        write_plan(plan, path)
+    assert not path.exists()
+
+
+def test_the_result_of_a_solver_is_written_with_its_claims(graph: Graph, tmp_path: Path) -> None:
+    path = str(tmp_path / "x.json")
+    result = solve(graph)
+    write_plan(result, path)
+    found, claims = read_plan_claims(path, graph)
+    assert (found, claims["slab_bound"]) == (result.plan, result.slab_bound)
+    assert (claims["objective"], claims["slab_proof"]) == ("slab", result.slab_proof)
+    assert claims["memory_model"] == graph.memory_model
+    with pytest.raises(UsageError, match="no plan that could be written"):
+        write_plan(replace(result, plan=None), path)
+
+
+def test_what_a_packing_file_holds_can_be_packed(files: dict[str, Path]) -> None:
+    assert pack(read_packing(files["minimalloc"])).slab == 12
 
 
 def readers(graph: Graph) -> dict[str, Callable[[Path], Any]]:
@@ -231,5 +269,5 @@ def test_random_values_in_a_simulator_file() -> None:
 
 def test_large_graphs_are_read_in_useful_time(tmp_path: Path) -> None:
     graph = random_graph(np.random.default_rng(7), 3000, features=FEATURES)
-    write_graph(tmp_path / "large.json.gz", graph)
+    write_graph(graph, tmp_path / "large.json.gz")
     assert read_graph(tmp_path / "large.json.gz") == graph

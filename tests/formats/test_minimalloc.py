@@ -169,9 +169,9 @@ def test_real_tables(path: Path, tmp_path: Path) -> None:
     packing = read_packing(path)
     assert len(packing.problem) == len(path.read_text().splitlines()) - 1
     assert packing.problem.name == path.stem
-    write_packing(tmp_path / "same.csv", packing)
+    write_packing(packing, tmp_path / "same.csv")
     assert (tmp_path / "same.csv").read_text() == path.read_text()
-    write_packing(tmp_path / "canonical.csv", packing.problem)
+    write_packing(packing.problem, tmp_path / "canonical.csv")
     assert rows_of(read_packing(tmp_path / "canonical.csv").problem) == rows_of(packing.problem)
     if packing.offsets is not None:
         # XLA lets an op write into an operand: those two share an address for one step, so its

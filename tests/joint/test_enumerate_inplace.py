@@ -116,7 +116,7 @@ def test_births_views_and_chains_are_one_rectangle_each(
     build.output("y")
     graph = build.build().with_inplace()
     path, plan = tmp_path / "g.json", tmp_path / "plan.json"
-    write_graph(path, graph)
+    write_graph(graph, path)
     assert main(["solve", str(path), "--inplace", "--json", "-o", str(plan)]) == 0
     record = json.loads(capsys.readouterr().out)
     assert (record["peak"], record["slab"], record["status"]) == (16, 16, "optimal")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from optsched.errors import GraphError
@@ -183,3 +184,21 @@ def test_long_chains_do_not_recurse() -> None:
     for i in range(1, 20_000):
         build.op(f"op{i}", reads=[f"b{i - 1}"], views={f"b{i}": f"b{i - 1}"})
     assert set(build.build().roots) == {0}
+
+
+def test_integers_of_numpy_are_sizes_like_any_other() -> None:
+    build = GraphBuilder("numbers")
+    build.input("x", np.int64(8))
+    build.op("a", reads=["x"], writes={"y": np.uint8(4)}, workspace=np.int32(2))
+    build.place("y", alignment=np.int16(2), pin=np.int64(16))
+    build.output("y")
+    plain = GraphBuilder("numbers")
+    plain.input("x", 8)
+    plain.op("a", reads=["x"], writes={"y": 4}, workspace=2)
+    plain.place("y", alignment=2, pin=16)
+    plain.output("y")
+    assert build.build() == plain.build()
+    assert all(type(buffer.size) is int for buffer in build.build().buffers)
+    for wrong in (np.float64(4), np.bool_(1), True, "4"):
+        with pytest.raises(GraphError, match="size must be an integer"):
+            Graph("g", (), (Buffer("x", wrong, input=InputPolicy.FREED),))  # type: ignore[arg-type]

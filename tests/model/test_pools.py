@@ -169,7 +169,7 @@ def test_plan_names_each_slab_and_a_wrong_one_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     graph, path, out = rivals(), tmp_path / "g.json", tmp_path / "p.json"
-    write_graph(path, graph)
+    write_graph(graph, path)
     assert main(["solve", str(path), "--json", "-o", str(out)]) == 0
     record, document = json.loads(capsys.readouterr().out), json.loads(out.read_text())
     assert record["slabs"] == document["slabs"]

@@ -27,8 +27,8 @@ def extra() -> None:
 def files(tmp_path: Path) -> tuple[str, str]:
     """A graph and a plan that uses no byte twice."""
     graph, plan = tmp_path / "diamond.json", tmp_path / "before.json"
-    write_graph(graph, diamond())
-    write_plan(plan, diamond(), naive_plan(diamond()))
+    write_graph(diamond(), graph)
+    write_plan(naive_plan(diamond()), plan, diamond())
     return str(graph), str(plan)
 
 

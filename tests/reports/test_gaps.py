@@ -30,7 +30,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     """A folder of three graphs, with seconds that do not vary, a failure and a file passed over."""
     monkeypatch.chdir(tmp_path)
     for graph in (chain(), diamond(), two_towers()):
-        write_graph(f"{graph.name}.json", graph)
+        write_graph(graph, f"{graph.name}.json")
     return frozen(["bfs", "naive", "milp"], ["chain.json", "diamond.json", "two_towers.json"])
 
 

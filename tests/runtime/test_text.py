@@ -71,7 +71,7 @@ def test_no_command_prints_a_name_raw(tmp_path: Path, capsys: pytest.CaptureFixt
     outputs: dict[str, list[tuple[int, int]]] = {name: [] for name in COMMANDS}
     for mark in ("1", EVIL):
         graph, plan, bad = (str(tmp_path / f"{len(mark)}{x}.json") for x in ("g", "p", "b"))
-        write_graph(graph, named(mark))
+        write_graph(named(mark), graph)
         for name, command in COMMANDS.items():
             if name == "check, broken":
                 swapped(Path(bad), Path(plan))
@@ -89,7 +89,7 @@ def test_json_has_names_as_they_are(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = str(tmp_path / "graph.json")
-    write_graph(path, named(EVIL))
+    write_graph(named(EVIL), path)
     assert main([command, path, "--json"]) == 0
     printed = capsys.readouterr().out
     assert printed.replace("\n", "").isprintable()

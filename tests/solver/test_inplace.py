@@ -26,7 +26,7 @@ from tests.support.generators import PLANNABLE, random_graph
 @pytest.fixture
 def graph(tmp_path: Path) -> str:
     path = tmp_path / "chain.json"
-    write_graph(path, chain().build())
+    write_graph(chain().build(), path)
     return str(path)
 
 

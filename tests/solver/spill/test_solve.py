@@ -224,7 +224,7 @@ def test_checker_refuses_moved_pins_and_views_and_full_pools() -> None:
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, out = tmp_path / "g.json", tmp_path / "plan.json"
-    write_graph(path, towers())
+    write_graph(towers(), path)
     command = ["solve", str(path), "-o", str(out)]
     assert main([*command, "--pool", "sram=12", "--pool", "dram", "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
