@@ -1,20 +1,26 @@
-"""All heuristics in the order in which they are worth trying, each made only when asked for."""
+"""Our heuristics in the order in which they are worth trying, each made only when asked for.
+
+One that fails is logged and left out: it costs a warm start, not the plan.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from heuristics import ORDERINGS, PACKINGS, Packing
+from heuristics import OWN_ORDERINGS, OWN_PACKINGS, Packing
 from heuristics.orderings.lpmf_random import lpmf_backward_random, lpmf_random
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import PackingProblem, select
 
+_LOG = logging.getLogger(__name__)
+
 PROMISING_ORDERINGS = ("lpmf_backward", "program", "lpmf", "xla_dfs", "dfs", "xla_list", "bfs")
-"""Tried in this sequence, then what is left of `ORDERINGS`."""
+"""Tried in this sequence, then what is left of `OWN_ORDERINGS`."""
 COMPOSITE_ORDERINGS = ("inductor", "xla_default")
 """The best of others: they bring nothing new."""
 PROMISING_PACKINGS = (
@@ -55,11 +61,16 @@ def candidate_orders(
         How many; by default :data:`RANDOM_RUNS`, fewer on large graphs.
     """
     random = ("lpmf_random", "lpmf_backward_random")
-    rest = [x for x in ORDERINGS if x not in (*PROMISING_ORDERINGS, *COMPOSITE_ORDERINGS, *random)]
+    known = (*PROMISING_ORDERINGS, *COMPOSITE_ORDERINGS, *random)
+    rest = [name for name in OWN_ORDERINGS if name not in known]
     best: int | None = None
     for name in (*PROMISING_ORDERINGS, *rest):
-        order = ORDERINGS[name](graph, seed)
-        peak = peak_memory(graph, order)
+        try:
+            order = OWN_ORDERINGS[name](graph, seed)
+            peak = peak_memory(graph, order)
+        except Exception:
+            _LOG.exception("ordering %s failed on %s", name, graph.name)
+            continue
         best = peak if best is None else min(best, peak)
         yield name, order
     if random_runs is None:
@@ -77,7 +88,7 @@ def packing_turn(buffers: int) -> list[str]:
     left out.
     """
     last = ("naive", "hill_climb")
-    rest = [name for name in PACKINGS if name not in (*PROMISING_PACKINGS, *last)]
+    rest = [name for name in OWN_PACKINGS if name not in (*PROMISING_PACKINGS, *last)]
     turn = (*PROMISING_PACKINGS, *rest, *last)
     left_out = packings_left_out(buffers)
     return [name for name in turn if name not in left_out]
@@ -103,7 +114,11 @@ def candidate_offsets(
     """
     best: list[IntArray | None] = [None] * len(rows)
     for name in PROMISING_PACKINGS:
-        offsets = pack_apart(problem, rows, PACKINGS[name])
+        try:
+            offsets = pack_apart(problem, rows, OWN_PACKINGS[name])
+        except Exception:
+            _LOG.exception("packing %s failed on %s", name, problem.name)
+            continue
         for number, row in enumerate(rows if len(rows) > 1 else ()):
             part, known = select(problem, row), best[number]
             if known is None or part.slab_size(offsets[row]) < part.slab_size(known):

@@ -13,7 +13,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from heuristics import ORDERINGS, PACKINGS
+from heuristics import ORDERINGS, PACKINGS, load_plugins
 from optsched.errors import UsageError
 from optsched.solver.pipeline import Engine
 
@@ -118,6 +118,7 @@ def parse_methods(names: Sequence[str] | None) -> tuple[Method, ...]:
     UsageError
         If a name is unknown (the nearest are named), or a limit or pattern makes no sense.
     """
+    load_plugins()
     found: dict[str, Method] = {}
     for name in names or ("all",):
         for method in _expand(name.strip()):

@@ -54,13 +54,17 @@ class Plan:
             raise PlanError(f"plan has {len(self.pools)} pools for {len(graph.buffers)} buffers")
         # Buffers that name no pool may all be in one that the plan names: pins move together.
         held: dict[str, str] = {}
-        for buffer, root, pool in zip(graph.buffers, graph.roots, self.pools, strict=True):
+        rows = zip(graph.buffers, graph.roots, self.offsets, self.pools, strict=True)
+        for buffer, root, offset, pool in rows:
             if pool != self.pools[root]:
                 raise PlanError(
                     f"buffer {buffer.name!r} in pool {pool!r} is a view of "
                     f"{graph.buffers[root].name!r} in pool {self.pools[root]!r}"
                 )
-            if buffer.pin is not None and pool != held.setdefault(buffer.pool, buffer.pool or pool):
+            # A buffer without an offset lies outside every pool, whatever it names.
+            if offset is None or buffer.pin is None:
+                continue
+            if pool != held.setdefault(buffer.pool, buffer.pool or pool):
                 raise PlanError(f"buffer {buffer.name!r} is pinned and can not be in pool {pool!r}")
         buffers = tuple(
             buffer if buffer.pool == pool else replace(buffer, pool=pool)

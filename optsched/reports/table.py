@@ -17,6 +17,7 @@ _PROOF_WORDS = {
     Proof.SEARCH: "exhaustive search of orders",
     Proof.PACKING_SEARCH: "exhaustive search of packings",
     Proof.JOINT: "joint: equals the bound on the peak",
+    Proof.JOINT_SEARCH: "joint: exhaustive search of packings in every order",
     Proof.CLAIMED: "a solver's word only",
 }
 
@@ -38,10 +39,10 @@ def result_lines(graph: Graph, result: Result) -> list[str]:
         ("peak", result.peak, result.peak_bound, result.peak_proof),
         ("slab", result.slab, result.slab_bound, result.slab_proof),
     ):
-        every = " in every order" if proof is Proof.PACKING_SEARCH else ""
+        apart = ""
         if what == "slab" and proof is Proof.JOINT and (value or 0) > result.peak_bound:
-            every = " of each pool by itself, added up"
-        lines.append(f"  {what}  {_value_line(value, bound, proof)}{every}")
+            apart = " of each pool by itself, added up"
+        lines.append(f"  {what}  {_value_line(value, bound, proof)}{apart}")
     slabs = {} if result.plan is None else result.plan.slabs(graph)
     if len(slabs) > 1:
         pools = ", ".join(f"{pool!r} {slab:,}" for pool, slab in slabs.items())

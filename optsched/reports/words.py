@@ -15,9 +15,10 @@ PROOFS = {
     Proof.BOUND: "L2: an op, or the last or first of a set, forces that many live bytes, whatever "
     "the order",
     Proof.SEARCH: "L3: all orders that might need less were searched, none is left",
-    Proof.PACKING_SEARCH: "L4: all packings below were searched, none is left",
+    Proof.PACKING_SEARCH: "L4: all packings of this order below were searched, none is left",
     Proof.JOINT: "L5: the slab equals a proved bound on the peak of every order, and no slab is "
     "smaller than the peak",
+    Proof.JOINT_SEARCH: "L6: all packings below were searched, in every order, none is left",
 }
 """What each kind of proof says; a solver's claim is none."""
 _POOLS = (

@@ -41,6 +41,8 @@ class Proof(StrEnum):
     JOINT = "L5"
     """The slab equals a proved bound on the peak of every order, or all slabs together one on the
     peaks of the pools, each by itself."""
+    JOINT_SEARCH = "L6"
+    """The packings of every order below the slab were searched exhaustively."""
     CLAIMED = "claimed"
     """Only a solver's word."""
 

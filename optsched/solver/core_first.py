@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from heuristics import PACKINGS
+from heuristics import OWN_PACKINGS
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem, select
 from optsched.runtime.limits import Limits, StopReason
@@ -62,7 +62,7 @@ def core_packings(
         for name in FILLERS:
             if limits_left(1.0).seconds == 0:
                 return
-            yield f"core of {count} + {name}", PACKINGS[name](held)
+            yield f"core of {count} + {name}", OWN_PACKINGS[name](held)
 
 
 def _pack_core(
@@ -72,7 +72,7 @@ def _pack_core(
 
     best: IntArray | None = None
     for name in CORE_PACKERS:
-        offsets = PACKINGS[name](core)
+        offsets = OWN_PACKINGS[name](core)
         if core.slab_size(offsets) <= capacity:
             return offsets
         if best is None or core.slab_size(offsets) < core.slab_size(best):

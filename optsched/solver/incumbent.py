@@ -244,8 +244,7 @@ class Run:
         if has_plan and self.slab <= max(self.bound, self.pool_peaks):
             slab_proof = Proof.JOINT
         elif has_plan and self.slab <= self.slab_bound:
-            # Of every order: the packings below the slab were searched.
-            slab_proof = Proof.PACKING_SEARCH
+            slab_proof = Proof.JOINT_SEARCH
         elif has_plan and self.slab <= self.claimed_slab:
             slab_proof = Proof.CLAIMED
         claimed = self.claimed_slab if self.objective is Objective.SLAB else self.claimed_peak

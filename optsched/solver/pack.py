@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from heuristics import PACKINGS
+from heuristics import OWN_PACKINGS
 from heuristics.portfolio import packing_turn, packings_left_out
 from optsched.check.plan import check_packing
 from optsched.errors import GraphError, PlanError
@@ -183,7 +183,7 @@ class _Search:
             if self.done() or late:
                 return
             if name != "hill_climb":
-                self.offer(PACKINGS[name](self.problem), name)
+                self.offer(OWN_PACKINGS[name](self.problem), name)
 
     def run_core(self) -> None:
         """Pack the large ones of many buffers exactly, and the others around them."""
@@ -197,7 +197,7 @@ class _Search:
         """Try the one packer that is slower than a search that succeeds."""
         if "hill_climb" not in packing_turn(len(self.problem)) or self.limits_left().seconds == 0:
             return
-        self.offer(PACKINGS["hill_climb"](self.problem), "hill_climb")
+        self.offer(OWN_PACKINGS["hill_climb"](self.problem), "hill_climb")
 
     def run_engine(self) -> None:
         """Search all packings."""

@@ -78,7 +78,7 @@ def test_no_order_of_least_peak_packs_into_its_peak(row: dict[str, str]) -> None
     assert brute.least_slab(packing_problem(graph, order)[0]) == slab
     result = solve(graph)
     assert (result.slab, result.slab_bound, result.peak_bound) == (slab, slab, peak)
-    assert (result.status, result.slab_proof) == (Status.OPTIMAL, Proof.PACKING_SEARCH)
+    assert (result.status, result.slab_proof) == (Status.OPTIMAL, Proof.JOINT_SEARCH)
     refused = solve(graph, capacity=slab - 1)
     assert refused.status is Status.INFEASIBLE
 

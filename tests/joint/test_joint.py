@@ -120,7 +120,7 @@ def test_exhaustion_gives_up_honestly() -> None:
 def test_a_slab_above_the_least_peak_is_proved_by_search() -> None:
     result = solve(GAP)
     assert (result.peak_bound, result.slab, result.slab_bound) == (4, 5, 5)
-    assert result.slab_proof is Proof.PACKING_SEARCH
+    assert result.slab_proof is Proof.JOINT_SEARCH
     assert result.status is Status.OPTIMAL
     assert "in every order" in result_text(GAP, result)
     bounds = [event.bound for event in result.trace]

@@ -133,7 +133,7 @@ def test_every_engine_takes_pools() -> None:
         assert result.slab_bound <= joint[0] <= (result.slab or 0)
     result = solve(graph)
     assert (result.slab, result.slab_bound, result.status) == (*joint[:1] * 2, Status.OPTIMAL)
-    assert result.slab_proof in (Proof.JOINT, Proof.PACKING_SEARCH)
+    assert result.slab_proof in (Proof.JOINT, Proof.JOINT_SEARCH)
 
 
 def test_in_place_pairs_stay_in_their_pool() -> None:

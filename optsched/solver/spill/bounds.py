@@ -77,7 +77,7 @@ def find_homes(graph: Graph, pools: Sequence[Pool]) -> Homes:
     for buffer, name in zip(graph.buffers, names, strict=True):
         if name not in numbers:
             raise UsageError(f"buffer {buffer.name!r} names pool {name!r}, which is not given")
-    placed = Plan((), (), tuple(names)).placed(graph)
+    placed = Plan((), (None,) * len(names), tuple(names)).placed(graph)
     return Homes(placed, tuple(pools), np.array([numbers[name] for name in names], np.int64))
 
 

@@ -16,6 +16,7 @@ from optsched.check.plan import check_plan
 from optsched.cli import main
 from optsched.errors import GraphError, PlanError, UsageError
 from optsched.formats import read_plan, write_graph
+from optsched.formats.native_plan import plan_document, read_plan_document
 from optsched.model.packing_problem import select
 from optsched.model.plan import Plan
 from optsched.runtime.limits import Limits, StopReason
@@ -249,3 +250,21 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "none spills fewer" in capsys.readouterr().out
     for bad in (["--pool", "=3"], ["--pool", "a=x"], ["--pool", "a", "--capacity", "3"]):
         assert main([*command, *bad]) == 2
+
+
+def test_a_pinned_buffer_outside_the_slab_decides_no_pool() -> None:
+    """Two pinned buffers, one with an allocation of its own: the written plan is valid."""
+    build = GraphBuilder("two pins")
+    build.op("a", writes={"a": 1})
+    build.op("b", writes={"b": 1})
+    build.output("a", policy="own")
+    build.output("b")
+    graph = build.build()
+    pins = {"a": 5, "b": 9}
+    buffers = tuple(replace(buffer, pin=pins[buffer.name]) for buffer in graph.buffers)
+    graph = replace(graph, buffers=buffers)
+    found = solve_in_pools(graph, [Pool("a"), Pool("b", 7)])
+    assert found.result.plan is not None
+    document = plan_document(graph, found.result.plan)
+    plan, claims = read_plan_document(graph, json.loads(json.dumps(document)))
+    assert check_plan(graph, plan, slabs=claims["slabs"]).slab == 10

@@ -1,0 +1,115 @@
+"""Registered methods can be compared by name; what `solve` tries is a list of its own."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from heuristics import (
+    ORDERINGS,
+    PACKINGS,
+    load_plugins,
+    portfolio,
+    register_ordering,
+    register_packing,
+)
+from optsched.compare.methods import parse_methods
+from optsched.errors import UsageError
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
+from optsched.model.packing_problem import PackingProblem, packing_problem
+from optsched.runtime.limits import Limits
+from optsched.solver.pack import pack
+from optsched.solver.pipeline import solve
+from tests.support.generators import random_graph
+
+
+@pytest.fixture(autouse=True)
+def _registries() -> Iterator[None]:
+    before = dict(ORDERINGS), dict(PACKINGS)
+    yield
+    for methods, known in zip((ORDERINGS, PACKINGS), before, strict=True):
+        methods.clear()
+        methods.update(known)
+    load_plugins.cache_clear()
+
+
+def test_a_decorated_function_is_a_method_by_its_name() -> None:
+    @register_ordering("mine")
+    def mine(graph: Graph, seed: int = 0) -> IntArray:
+        return np.arange(len(graph.ops))
+
+    @register_packing("stacked")
+    def stacked(problem: PackingProblem) -> IntArray:
+        return np.cumsum(problem.size) - problem.size
+
+    assert ORDERINGS["mine"] is mine
+    assert PACKINGS["stacked"] is stacked
+    assert [method.name for method in parse_methods(["mine", "mine+stacked"])] == [
+        "mine",
+        "mine+stacked",
+    ]
+
+
+@pytest.mark.parametrize("name", ["lpmf", "skyline", "", " ", "a+b", "plan:x", "a*"])
+def test_a_name_that_is_taken_or_means_something_else_is_refused(name: str) -> None:
+    with pytest.raises(UsageError):
+        register_ordering(name)(ORDERINGS["program"])
+
+
+def test_solve_and_pack_never_call_what_is_registered() -> None:
+    @register_ordering("slow_and_wrong")
+    def slow(graph: Graph, seed: int = 0) -> IntArray:
+        time.sleep(30)
+        raise RuntimeError
+
+    @register_packing("wrong")
+    def wrong(problem: PackingProblem) -> IntArray:
+        raise RuntimeError
+
+    graph = random_graph(np.random.default_rng(2), 12)
+    problem, _ = packing_problem(graph, ORDERINGS["program"](graph, 0))
+    started = time.monotonic()
+    assert solve(graph, limits=Limits(seconds=1)).plan is not None
+    assert pack(problem, limits=Limits(seconds=1)).offsets is not None
+    assert time.monotonic() - started < 30
+
+
+def test_a_heuristic_of_our_own_that_fails_is_logged_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*arguments: object) -> IntArray:
+        raise ZeroDivisionError
+
+    first = portfolio.PROMISING_ORDERINGS[0], portfolio.PROMISING_PACKINGS[0]
+    monkeypatch.setattr(portfolio, "OWN_ORDERINGS", {**ORDERINGS, first[0]: fails})
+    monkeypatch.setattr(portfolio, "OWN_PACKINGS", {**PACKINGS, first[1]: fails})
+    graph = random_graph(np.random.default_rng(3), 12)
+    with caplog.at_level(logging.ERROR):
+        result = solve(graph, engine="heuristics")
+    assert result.plan is not None
+    assert {record.args[0] for record in caplog.records if record.args} == set(first)
+
+
+def test_entry_points_are_methods_and_a_broken_one_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> None:
+        raise ImportError("no such module")
+
+    found = {
+        "optsched.orderings": [SimpleNamespace(name="theirs", load=lambda: ORDERINGS["bfs"])],
+        "optsched.packings": [SimpleNamespace(name="broken", load=broken)],
+    }
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: found[group])
+    load_plugins.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        assert [method.name for method in parse_methods(["theirs"])] == ["theirs"]
+    assert "broken" in caplog.text
+    assert "broken" not in PACKINGS
