@@ -108,7 +108,7 @@ def _read_plan(
     args: argparse.Namespace, graph: Graph, path: str
 ) -> tuple[str, Plan, tuple[Event, ...]]:
     """Read a plan, check it and its claims, and return its name and how it came about."""
-    from optsched.check.plan import check_plan
+    from optsched.check.claims import check_claims
     from optsched.formats import read_plan_claims
     from optsched.model.graph import IN_PLACE
     from optsched.reports.record import trace_events
@@ -117,7 +117,7 @@ def _read_plan(
     if claims.get("memory_model", "").endswith(IN_PLACE) and not args.inplace:
         raise UsageError(f"{path}: an in-place plan: show it with --inplace")
     try:
-        check_plan(graph, plan, peak=claims["peak"], slab=claims["slab"], slabs=claims.get("slabs"))
+        check_claims(graph, plan, claims)
     except PlanError as error:
         raise PlanError(f"{path}: {error}") from None
     return path, plan, trace_events(claims.get("trace", ()))

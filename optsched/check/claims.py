@@ -1,0 +1,158 @@
+"""What a plan file claims: refused where it can not be so, and named where nothing shows it.
+
+A plan file holds more than an order and offsets. Peak and slab are replayed. The rest is a bound on
+each of the two, the kind of proof behind it, a graph's name, an objective, a memory model and how
+the numbers moved. None of that needs a solver to be refuted: any valid plan is above every lower
+bound, so this plan refutes a bound above its own numbers, and so does the plan that runs the ops as
+the graph lists them and puts no two buffers at one address. What is left may be so; without a
+certificate nothing shows it, and whoever reads the answer is told that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from optsched.check.plan import Checked, check_order, check_plan
+from optsched.errors import PlanError
+from optsched.model.graph import Graph
+from optsched.model.plan import Plan
+from optsched.runtime.limits import Objective, Proof
+
+UNNAMED = "stdin"
+"""The name of a graph that was read from a pipe and has none of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unverified:
+    """A lower bound that a plan file claims and that nothing has shown so far.
+
+    Parameters
+    ----------
+    what
+        "peak" or "slab".
+    bound
+        Bytes.
+    proof
+        The kind of proof that the file names; None if it names none.
+    """
+
+    what: str
+    bound: int
+    proof: str | None
+
+    def __str__(self) -> str:
+        proof = "" if self.proof is None else f" ({self.proof})"
+        return f"no {self.what} below {self.bound:,} bytes{proof}"
+
+
+def check_claims(graph: Graph, plan: Plan, claims: Mapping[str, Any]) -> Checked:
+    """Replay a plan and refuse whatever its file claims that can be shown to be wrong.
+
+    Parameters
+    ----------
+    graph, plan
+        What was planned.
+    claims
+        The fields of an `optsched-plan/1` document beside order and offsets.
+
+    Returns
+    -------
+    Checked
+        What the replay measured.
+
+    Raises
+    ------
+    PlanError
+        On a plan that is not valid, or the first claim that is refuted.
+    """
+    _check_words(graph, claims)
+    stated = {key: claims[key] for key in ("peak", "slab", "slabs", "capacities") if key in claims}
+    checked = check_plan(graph, plan, **stated)
+    placed = plan.placed(graph)
+    known = {"peak": checked.peak, "slab": checked.slab}
+    simple = _simple_plan(placed)
+    for what, value in known.items():
+        _check_bound(what, value, simple.get(what, value), claims)
+    if claims.get("slab_proof") == Proof.JOINT and len({b.pool for b in placed.buffers}) < 2:
+        bound = claims.get("peak_bound", checked.slab)
+        if bound != checked.slab:
+            text = f"the slab of {checked.slab} bytes is proved by a peak bound of {bound}"
+            raise PlanError(f"plan claims that {text}")
+    if not plan.pools:
+        # A plan that spills was found after what its trace tells of.
+        _check_trace(known, claims)
+    return checked
+
+
+def unverified(claims: Mapping[str, Any], bound: int = 0) -> list[Unverified]:
+    """Return the bounds that a plan file claims above one on every peak that was verified.
+
+    No slab is smaller than the peak of its order, so the same bound holds of both.
+    """
+    found = [
+        Unverified(what, claims.get(f"{what}_bound", 0), claims.get(f"{what}_proof"))
+        for what in ("peak", "slab")
+    ]
+    return [claim for claim in found if claim.bound > bound]
+
+
+def _check_words(graph: Graph, claims: Mapping[str, Any]) -> None:
+    """Check the names that a plan file uses."""
+    name = claims.get("graph", graph.name)
+    if name != graph.name and UNNAMED not in (name, graph.name):
+        raise PlanError(f"plan is of graph {name!r}, this is {graph.name!r}")
+    model = claims.get("memory_model", graph.memory_model)
+    if model != graph.memory_model:
+        raise PlanError(f"plan has the memory model {model!r}, the graph {graph.memory_model!r}")
+    words = {"objective": Objective, "peak_proof": Proof, "slab_proof": Proof}
+    for key, known in words.items():
+        if key in claims and claims[key] not in list(known):
+            listed = ", ".join(known)
+            raise PlanError(f"plan claims the {key} {claims[key]!r}, which is none of {listed}")
+
+
+def _check_bound(what: str, value: int, simple: int, claims: Mapping[str, Any]) -> None:
+    """Check a bound against two plans, and that a proof has a bound that meets the value."""
+    bound, proof = claims.get(f"{what}_bound"), claims.get(f"{what}_proof")
+    if bound is not None and bound > value:
+        raise PlanError(f"plan claims that no {what} is below {bound} bytes, its own is {value}")
+    if bound is not None and bound > simple:
+        text = f"that of the ops as they are listed is {simple}"
+        raise PlanError(f"plan claims that no {what} is below {bound} bytes, {text}")
+    if proof not in (None, Proof.CLAIMED) and bound != value:
+        text = "no bound" if bound is None else f"a bound of {bound}"
+        raise PlanError(
+            f"plan claims a proof ({proof}) of its {what} of {value} bytes, with {text}"
+        )
+
+
+def _simple_plan(graph: Graph) -> dict[str, int]:
+    """Peak and slab of the ops as they are listed and buffers side by side, if that is a plan."""
+    if any(buffer.pin is not None for buffer in graph.buffers):
+        return {}
+    try:
+        peak = check_order(graph, range(len(graph.ops)))
+    except PlanError:
+        return {}
+    ends: dict[str, int] = {}
+    for buffer in graph.buffers:
+        if buffer.alias_of is None and not buffer.external:
+            start = -(-ends.get(buffer.pool, 0) // buffer.alignment) * buffer.alignment
+            ends[buffer.pool] = start + buffer.size
+    return {"peak": peak, "slab": sum(ends.values())}
+
+
+def _check_trace(known: Mapping[str, int], claims: Mapping[str, Any]) -> None:
+    """Check that a trace has no bound above this plan and no plan below the bound."""
+    objective = claims.get("objective", Objective.SLAB)
+    value, bound = known[objective], claims.get(f"{objective}_bound", 0)
+    trace: Sequence[Mapping[str, Any]] = claims.get("trace", ())
+    for number, event in enumerate(trace):
+        if event["bound"] > value:
+            text = f"a bound of {event['bound']} bytes, this plan has {value}"
+            raise PlanError(f"trace event number {number}: {text}")
+        if event["incumbent"] is not None and event["incumbent"] < bound:
+            text = f"a plan of {event['incumbent']} bytes, below the bound of {bound}"
+            raise PlanError(f"trace event number {number}: {text}")
