@@ -119,7 +119,7 @@ def test_command_names_what_was_not_verified(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = {name: str(tmp_path / name) for name in ("graph", "plan", "proof")}
-    write_graph(files["graph"], graph())
+    write_graph(graph(), files["graph"])
     command = ["solve", files["graph"], "-o", files["plan"], "--certificate", files["proof"]]
     assert main(command) == 0
     capsys.readouterr()
@@ -138,7 +138,7 @@ def test_report_draws_no_plan_whose_claims_are_refuted(
 ) -> None:
     document = plan_document(graph(), PLAN, {"trace": [event(16, 17)]})
     paths = [str(tmp_path / name) for name in ("graph.json", "plan.json", "trace.json")]
-    write_graph(paths[0], graph())
+    write_graph(graph(), paths[0])
     Path(paths[1]).write_text(json.dumps(document))
     assert main(["report", *paths[:2], "--trace", paths[2]]) == 2
     assert "a bound of 17 bytes, this plan has 16" in capsys.readouterr().err
