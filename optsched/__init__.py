@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from optsched.formats import read_graph, read_packing, read_plan, write_graph, write_plan
     from optsched.formats.networkx import from_networkx, to_networkx
     from optsched.model.builder import GraphBuilder
-    from optsched.model.graph import Buffer, Graph, InputPolicy, Op, OutputPolicy
+    from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
+    from optsched.model.graph import Graph
     from optsched.model.liveness import live_ranges, peak_memory, timeline
+    from optsched.model.memory_model import MemoryModel
     from optsched.model.packing_problem import PackingProblem
     from optsched.model.plan import Plan
     from optsched.runtime.limits import Limits, Objective, Proof, StopReason
@@ -46,7 +48,9 @@ _HOME = {
     "optsched.formats": "read_graph read_packing read_plan write_graph write_plan",
     "optsched.formats.networkx": "from_networkx to_networkx",
     "optsched.model.builder": "GraphBuilder",
-    "optsched.model.graph": "Buffer Graph InputPolicy Op OutputPolicy",
+    "optsched.model.elements": "Buffer InputPolicy Op OutputPolicy",
+    "optsched.model.graph": "Graph",
+    "optsched.model.memory_model": "MemoryModel",
     "optsched.model.liveness": "live_ranges peak_memory timeline",
     "optsched.model.packing_problem": "PackingProblem",
     "optsched.model.plan": "Plan",
@@ -67,6 +71,7 @@ __all__ = [
     "GraphBuilder",
     "InputPolicy",
     "Limits",
+    "MemoryModel",
     "Objective",
     "Op",
     "OptschedError",

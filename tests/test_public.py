@@ -21,6 +21,7 @@ PUBLIC = {
     "GraphBuilder",
     "InputPolicy",
     "Limits",
+    "MemoryModel",
     "Objective",
     "Op",
     "OptschedError",

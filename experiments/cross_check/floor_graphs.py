@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from optsched.model.builder import GraphBuilder
-from optsched.model.graph import Graph, InputPolicy
+from optsched.model.elements import InputPolicy
+from optsched.model.graph import Graph
 
 KIB = 1024
 

@@ -76,7 +76,7 @@ def built_rows() -> Iterator[Row]:
     ]
     for name, fusion, graph in graphs:
         yield _built(name, fusion, graph)
-        if graph.inplace:
+        if graph.inplace_candidates:
             yield _built(f"{name}, in-place", fusion, graph.with_inplace())
 
 

@@ -88,7 +88,7 @@ def some_graph(rng: np.random.Generator, most: int) -> Graph:
         for source in op.reads
         if rng.random() < 0.67
     ]
-    return replace(graph, inplace=(*graph.inplace, *pairs)).with_inplace()
+    return replace(graph, inplace_candidates=(*graph.inplace_candidates, *pairs)).with_inplace()
 
 
 def nothing_known(graph: Graph, *_: object, **__: object) -> ClosureBound:

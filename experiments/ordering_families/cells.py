@@ -12,7 +12,8 @@ from __future__ import annotations
 import networkx as nx
 
 from optsched.model.builder import GraphBuilder
-from optsched.model.graph import Graph, InputPolicy
+from optsched.model.elements import InputPolicy
+from optsched.model.graph import Graph
 
 DARTS_NORMAL = (
     (("sep", 0), ("sep", 1)),

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from optsched.model.builder import GraphBuilder
-from optsched.model.graph import Graph, InputPolicy
+from optsched.model.elements import InputPolicy
+from optsched.model.graph import Graph
 
 SAME_BYTES = frozenset(
     {"relu_", "silu_", "hardtanh_", "bernoulli_", "fill_", "div_", "t", "transpose", "permute"}

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from optsched.errors import FormatError
 from optsched.model.builder import GraphBuilder
-from optsched.model.graph import Graph, InputPolicy
+from optsched.model.elements import InputPolicy
+from optsched.model.graph import Graph
 
 ITEM_BYTES = {0: 4, 1: 2, 2: 4, 3: 1, 4: 8, 6: 1, 7: 2, 9: 1}
 """Bytes of an item by the number of its type in the TFLite schema."""

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from optsched.model.graph import Buffer, Graph, InputPolicy, Op
+from optsched.model.elements import Buffer, InputPolicy, Op
+from optsched.model.graph import Graph
 
 MOST_BYTES = 2**20
 

@@ -13,7 +13,8 @@ from typing import Any
 from torch._inductor import config, memory
 from torch.utils._ordered_set import OrderedSet
 
-from optsched.model.graph import Graph, Op
+from optsched.model.elements import Op
+from optsched.model.graph import Graph
 
 ordered_set: Callable[..., Any] = OrderedSet
 

@@ -38,7 +38,7 @@ def dying_pairs(
 def sharable_pairs(graph: Graph) -> dict[int, list[tuple[int, int]]]:
     """Return the `(output, root of the input)` that may share bytes if the input dies, by op."""
     found: dict[int, list[tuple[int, int]]] = {}
-    for v, output, named in graph.inplace if graph.in_place else ():
+    for v, output, named in graph.inplace:
         root = graph.roots[named]
         written = graph.ops[v].writes
         if output == graph.ops[v].workspace or root in [graph.roots[b] for b in written]:

@@ -29,7 +29,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do what the arguments ask for; return the exit code."""
     from optsched.formats import read_packing, read_plan_claims, sniff_file
-    from optsched.model.graph import IN_PLACE
 
     proved = None
     try:
@@ -39,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
             return _check_packing(args, read_packing(args.graph))
         graph = read_graph(args, args.graph)
         plan, claims = read_plan_claims(args.plan, graph)
-        if claims.get("memory_model", "").endswith(IN_PLACE) and not args.inplace:
+        if claims["inplace"] and not args.inplace:
             raise UsageError(f"{args.plan}: an in-place plan: check it with --inplace")
         from optsched.check.claims import check_claims, unverified
 
@@ -51,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
             print_json({"valid": False, "error": str(error)})
         return exits.fail(str(error), exits.CHECK_FAILED)
     record: dict[str, Any] = {"valid": True, "peak": checked.peak, "slab": checked.slab}
-    record["memory_model"] = graph.memory_model
+    record["memory_model"] = graph.model_name
     text = f"valid: peak {checked.peak:,} bytes, slab {checked.slab:,} bytes"
     if graph.in_place:
         text += " (in-place)"

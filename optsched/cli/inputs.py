@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,9 +20,13 @@ if TYPE_CHECKING:
 def read_graph(args: argparse.Namespace, path: str | Path) -> Graph:
     """Read a graph in the memory model that the options ask for."""
     from optsched.formats import read_graph
+    from optsched.model.memory_model import MemoryModel
 
     graph = read_graph(path, input_bytes=args.input_bytes)
-    return graph.with_inplace() if args.inplace else graph
+    if args.inplace and not graph.inplace_candidates:
+        note = f"{path}: the file names no in-place candidates: --inplace changes nothing"
+        print(note, file=sys.stderr)
+    return MemoryModel(inplace=args.inplace).apply(graph)
 
 
 def graph_files(paths: Sequence[str]) -> list[Path]:

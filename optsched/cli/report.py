@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         "peak_bound": result.peak_bound,
         "slab_bound": result.slab_bound,
         "files": files,
-        "memory_model": graph.memory_model,
+        "memory_model": graph.model_name,
     }
     print_result(args, record, "\n".join(f"{what}: {path}" for what, path in files.items()))
     return exits.INTERRUPTED if result.stop_reason == "interrupted" else exits.OK
@@ -110,11 +110,10 @@ def _read_plan(
     """Read a plan, check it and its claims, and return its name and how it came about."""
     from optsched.check.claims import check_claims
     from optsched.formats import read_plan_claims
-    from optsched.model.graph import IN_PLACE
     from optsched.reports.record import trace_events
 
     plan, claims = read_plan_claims(path, graph)
-    if claims.get("memory_model", "").endswith(IN_PLACE) and not args.inplace:
+    if claims["inplace"] and not args.inplace:
         raise UsageError(f"{path}: an in-place plan: show it with --inplace")
     try:
         check_claims(graph, plan, claims)

@@ -6,7 +6,7 @@ stays, even if it writes nothing any more; taking it away is a step of its own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from optsched.counterexamples.sizes import simpler_sizes
@@ -86,6 +86,14 @@ def _rebuild(graph: Graph, cut: _Cut) -> Graph | None:
     _drop_unread(graph, ops, gone, reads, uses)
     kept = [b for b in range(len(graph.buffers)) if b not in gone]
     op_at, buffer_at = _places(ops), _places(kept)
+
+    def kept_pairs(pairs: Iterable[tuple[int, int, int]]) -> tuple[tuple[int, int, int], ...]:
+        return tuple(
+            (op_at[v], buffer_at[output], buffer_at[source])
+            for v, output, source in pairs
+            if v in op_at and {output, source} <= buffer_at.keys() and source in reads[v]
+        )
+
     try:
         return replace(
             graph,
@@ -113,11 +121,8 @@ def _rebuild(graph: Graph, cut: _Cut) -> Graph | None:
                 )
                 for b in kept
             ),
-            inplace=tuple(
-                (op_at[v], buffer_at[output], buffer_at[source])
-                for v, output, source in graph.inplace
-                if v in op_at and {output, source} <= buffer_at.keys() and source in reads[v]
-            ),
+            inplace_candidates=kept_pairs(graph.inplace_candidates),
+            inplace=kept_pairs(graph.inplace),
         )
     except GraphError:
         return None

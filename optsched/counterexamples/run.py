@@ -28,7 +28,7 @@ from optsched.counterexamples.wiring import MOST_OPS, Wiring
 from optsched.errors import UsageError
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
-from optsched.model.inplace import refuse_inplace
+from optsched.model.memory_model import refuse_inplace
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
 

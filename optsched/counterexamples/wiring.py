@@ -9,7 +9,8 @@ import numpy as np
 
 from optsched.counterexamples.kernels.downsets import NEVER, fill_sets
 from optsched.model.arrays import IntArray
-from optsched.model.graph import Buffer, Graph, Op, OutputPolicy
+from optsched.model.elements import Buffer, Op, OutputPolicy
+from optsched.model.graph import Graph
 
 MOST_OPS = 16
 """Sets of finished ops are tabled: beyond this there are too many."""

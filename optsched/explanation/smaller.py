@@ -67,7 +67,7 @@ def _shrink(bounds: Bounds, buffer: int, found: Bottleneck) -> Change:
 def _turns(graph: Graph, buffer: int) -> set[int]:
     """Sizes, up to a buffer's own, from which on it is in other in-place pairs; and 0."""
     turns = {0}
-    for _, output, named in graph.inplace if graph.in_place else ():
+    for _, output, named in graph.inplace:
         pair = (output, graph.roots[named])
         if buffer in pair:
             size = graph.buffers[pair[pair[0] == buffer]].size

@@ -32,14 +32,14 @@ from optsched.errors import FormatError, PlanError
 from optsched.formats.fields import Record, show
 from optsched.formats.source import decode_text, errors_named, label_of, parse_json, read_bytes
 from optsched.formats.source import write_bytes as _write_bytes
-from optsched.model.graph import IN_PLACE, Graph
+from optsched.model.graph import Graph
 
 CERTIFICATE_FORMAT = "optsched-certificate/1"
 
 MOST_CASES = 200
 """Cases within cases; no flow needs more."""
 
-_KEYS = {"format", "graph", "memory_model", "bound", "ops", "buffers", "steps"}
+_KEYS = {"format", "graph", "memory_model", "inplace", "bound", "ops", "buffers", "steps"}
 _FLOW = {"releases", "passes", "input", "free", "held"}
 _STEP_KEYS: dict[str, set[str]] = {
     "start": set(),
@@ -98,6 +98,7 @@ def certificate_document(graph: Graph, certificate: Certificate) -> dict[str, An
         "format": CERTIFICATE_FORMAT,
         "graph": certificate.graph,
         "memory_model": graph.memory_model,
+        "inplace": graph.in_place,
         "bound": certificate.bound,
         "ops": [graph.ops[v].name for v in ops.places],
         "buffers": [graph.buffers[b].name for b in buffers.places],
@@ -148,7 +149,7 @@ def read_certificate_document(graph: Graph, document: object) -> Certificate:
     if found != CERTIFICATE_FORMAT:
         raise FormatError(f"format is {found[:60]!r}, this optsched reads {CERTIFICATE_FORMAT!r}")
     top.refuse_unknown(_KEYS)
-    if top.text("memory_model", "").endswith(IN_PLACE) and not graph.in_place:
+    if top.flag("inplace", False) and not graph.in_place:
         raise PlanError(f"certificate of the in-place model, graph {graph.name!r} is in another")
     ids = _Ids(_ids(top, "ops", graph.op_ids, graph), _ids(top, "buffers", graph.buffer_ids, graph))
     steps = [

@@ -19,7 +19,8 @@ from typing import Any
 
 from optsched.errors import FormatError
 from optsched.formats.fields import Record, show
-from optsched.model.graph import Buffer, Graph, InputPolicy, Op, OutputPolicy
+from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
+from optsched.model.graph import Graph
 
 
 class InputBytes(StrEnum):

@@ -22,7 +22,7 @@ import numpy as np
 
 from optsched.errors import FormatError
 from optsched.model.arrays import IntArray
-from optsched.model.graph import MAX_TOTAL_BYTES
+from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.packing_problem import Gap, PackingProblem
 
 UNPLACED = -1

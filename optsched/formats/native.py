@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 
 from optsched.errors import FormatError
 from optsched.formats.fields import Record, check_format
-from optsched.model.graph import Buffer, Graph, InputPolicy, Op, OutputPolicy
+from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
+from optsched.model.graph import Graph
 
 GRAPH_FORMAT = "optsched-graph/1"
 
@@ -42,14 +43,14 @@ def graph_document(graph: Graph) -> dict[str, Any]:
         document["memory_model"] = graph.memory_model
     document["ops"] = [_op_document(graph, op) for op in graph.ops]
     document["buffers"] = [_buffer_document(graph, buffer) for buffer in graph.buffers]
-    if graph.inplace:
+    if graph.inplace_candidates:
         document["inplace"] = [
             {
                 "op": graph.ops[v].name,
                 "output": graph.buffers[output].name,
                 "input": graph.buffers[source].name,
             }
-            for v, output, source in graph.inplace
+            for v, output, source in graph.inplace_candidates
         ]
     return document
 

@@ -20,7 +20,8 @@ BOUNDS = ("peak_bound", "slab_bound")
 NOTES = ("objective", "peak_proof", "slab_proof", "memory_model")
 
 _PLAN_KEYS = {
-    *("format", "graph", "order", "offsets", "slabs", "pool", "capacities", "versions", "trace"),
+    *("format", "graph", "inplace", "order", "offsets", "slabs", "pool", "capacities"),
+    *("versions", "trace"),
     *NUMBERS,
     *BOUNDS,
     *NOTES,
@@ -52,6 +53,8 @@ def plan_document(
     known = {**(claims or {}), "peak": plan.peak(graph), "slab": plan.slab(graph)}
     known.setdefault("memory_model", graph.memory_model)
     document: dict[str, Any] = {"format": PLAN_FORMAT, "graph": graph.name}
+    if graph.in_place:
+        document["inplace"] = True
     for key in (*NUMBERS, *BOUNDS, *NOTES, "versions", "trace"):
         if known.get(key) is not None:
             document[key] = known[key]
@@ -94,7 +97,7 @@ def read_plan_document(graph: Graph, document: object) -> tuple[Plan, dict[str, 
     top = Record(document, "plan")
     check_format(top, PLAN_FORMAT)
     top.refuse_unknown(_PLAN_KEYS)
-    claims: dict[str, Any] = {"graph": top.text("graph")}
+    claims: dict[str, Any] = {"graph": top.text("graph"), "inplace": top.flag("inplace", False)}
     claims |= {key: top.count(key) for key in NUMBERS}
     claims |= {key: top.count(key) for key in BOUNDS if key in top.value}
     claims |= {key: top.text(key) for key in NOTES if key in top.value}

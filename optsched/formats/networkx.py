@@ -20,7 +20,8 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from optsched.errors import GraphError
-from optsched.model.graph import Buffer, Graph, InputPolicy, Op, OutputPolicy
+from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
+from optsched.model.graph import Graph
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -56,7 +57,8 @@ def to_networkx(graph: Graph) -> nx.DiGraph:
     ops = [("op", op.name) for op in graph.ops]
     buffers = [("buffer", buffer.name) for buffer in graph.buffers]
     made.graph["inplace"] = [
-        (ops[v][1], buffers[output][1], buffers[source][1]) for v, output, source in graph.inplace
+        (ops[v][1], buffers[output][1], buffers[source][1])
+        for v, output, source in graph.inplace_candidates
     ]
     for v, op in enumerate(graph.ops):
         more: dict[str, Any] = {"kind": op.kind} if op.kind else {}

@@ -21,7 +21,7 @@ import numpy as np
 from optsched.joint.oracle import Decider, GiveUpError, thresholds
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
-from optsched.model.inplace import refuse_inplace
+from optsched.model.memory_model import refuse_inplace
 from optsched.model.packing_problem import PackingProblem, packing_problem, select
 from optsched.model.plan import Plan, make_plan
 from optsched.model.pools import pool_rows

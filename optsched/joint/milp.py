@@ -24,7 +24,7 @@ from typing import Any
 from optsched.check.plan import check_order
 from optsched.errors import PlanError, UsageError
 from optsched.model.graph import Graph
-from optsched.model.inplace import refuse_inplace
+from optsched.model.memory_model import refuse_inplace
 from optsched.runtime.limits import Limits
 
 MAX_UNITS = 2**40

@@ -162,5 +162,10 @@ def rename_ops(graph: Graph, old: Sequence[int]) -> Graph:
         buffer if buffer.birth is None else replace(buffer, birth=new[buffer.birth])
         for buffer in graph.buffers
     )
-    pairs = tuple((new[v], output, source) for v, output, source in graph.inplace)
-    return replace(graph, ops=ops, buffers=buffers, inplace=pairs)
+    candidates, permitted = (
+        tuple((new[v], output, source) for v, output, source in pairs)
+        for pairs in (graph.inplace_candidates, graph.inplace)
+    )
+    return replace(
+        graph, ops=ops, buffers=buffers, inplace_candidates=candidates, inplace=permitted
+    )

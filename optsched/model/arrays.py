@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
-from optsched.model.inplace import admissible_pairs
+from optsched.model.wiring import Wiring
 from optsched.runtime.kernel import inner
-
-if TYPE_CHECKING:
-    from optsched.model.graph import Graph
 
 IntArray = npt.NDArray[np.int64]
 
@@ -136,8 +133,22 @@ def transpose(rows: Rows, count: int) -> Rows:
     return Rows(ptr, source[np.argsort(rows.idx, kind="stable")])
 
 
-def build_arrays(graph: Graph) -> GraphArrays:
-    """Flatten a graph; linear in its size but for the sorting of rows."""
+def build_arrays(
+    graph: Wiring,
+    predecessors: Sequence[Iterable[int]],
+    inplace: Sequence[tuple[int, int, int]],
+) -> GraphArrays:
+    """Flatten a graph; linear in its size but for the sorting of rows.
+
+    Parameters
+    ----------
+    graph
+        Ops and buffers.
+    predecessors
+        By op id: ops that must run directly before it.
+    inplace
+        Admissible `(op, output, root of the input)`, ascending.
+    """
     n, m = len(graph.ops), len(graph.buffers)
     roots, buffers = graph.roots, graph.buffers
     producer = np.array([-1 if p is None else p for p in graph.producers], np.int64)
@@ -155,12 +166,12 @@ def build_arrays(graph: Graph) -> GraphArrays:
         reads.append({b for b in used if producer[b] != v})
     read = build_rows(reads)
     user = transpose(read, m)
-    pred = build_rows(graph.predecessors)
+    pred = build_rows(predecessors)
     size = np.array(
         [0 if buffers[roots[b]].external else buffers[b].size for b in range(m)],
         np.int64,
     )
-    keep = np.array([graph.is_kept(b) for b in range(m)], np.bool_)
+    keep = np.array(graph.kept, np.bool_)
     unread = (np.diff(user.ptr) == 0) & ~keep
     alloc, own = np.zeros(n, np.int64), np.zeros(n, np.int64)
     made = birth >= 0
@@ -171,7 +182,7 @@ def build_arrays(graph: Graph) -> GraphArrays:
     for b in range(m):
         if birth[b] >= 0:
             born_rows[birth[b]].append(b)
-    pairs = np.array(admissible_pairs(graph), np.int64).reshape(-1, 3).T
+    pairs = np.array(inplace, np.int64).reshape(-1, 3).T
     return GraphArrays(
         pred=pred,
         succ=transpose(pred, n),

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from optsched.errors import GraphError
-from optsched.model.graph import Buffer, Graph, InputPolicy, Op, OutputPolicy
+from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
+from optsched.model.graph import Graph
 
 _Policy = TypeVar("_Policy", InputPolicy, OutputPolicy)
 

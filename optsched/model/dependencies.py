@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from optsched.errors import GraphError
-
-if TYPE_CHECKING:
-    from optsched.model.graph import Graph
+from optsched.model.wiring import Wiring
 
 
-def find_predecessors(graph: Graph) -> tuple[tuple[int, ...], ...]:
+def find_predecessors(graph: Wiring) -> tuple[tuple[int, ...], ...]:
     """Return the ops that must run directly before each op, ascending.
 
     Raises
@@ -42,13 +39,13 @@ def find_predecessors(graph: Graph) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(sorted(predecessors)) for predecessors in before)
 
 
-def _add_producer(graph: Graph, predecessors: set[int], buffer: int) -> None:
+def _add_producer(graph: Wiring, predecessors: set[int], buffer: int) -> None:
     producer = graph.producers[buffer]
     if producer is not None:
         predecessors.add(producer)
 
 
-def _order_mutations(graph: Graph, before: list[set[int]]) -> None:
+def _order_mutations(graph: Wiring, before: list[set[int]]) -> None:
     """Let every user of the old contents run before the op that overwrites them."""
     if not any(buffer.mutates for buffer in graph.buffers):
         return
@@ -76,7 +73,7 @@ def _order_mutations(graph: Graph, before: list[set[int]]) -> None:
             before[writer] |= users.get(old, set()) - {writer}
 
 
-def _version(graph: Graph, buffer: int) -> int:
+def _version(graph: Wiring, buffer: int) -> int:
     """The mutated view, or the root, whose contents this name shows."""
     parent = graph.buffers[buffer].alias_of
     while parent is not None and not graph.buffers[buffer].mutates:

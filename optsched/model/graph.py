@@ -9,118 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import cached_property
-from numbers import Integral
 
 from optsched.errors import GraphError
 from optsched.model.arrays import GraphArrays, build_arrays
 from optsched.model.dependencies import find_cycle, find_predecessors
-
-IN_PLACE = "; in-place"
-"""What the name of a memory model ends with if ops may write into dying inputs."""
-
-MAX_TOTAL_BYTES = 2**62
-"""Sizes may add up to this much, so that no sum of live bytes leaves a signed 64-bit integer."""
-
-
-class InputPolicy(StrEnum):
-    """What happens to the bytes of a graph input."""
-
-    EXCLUDED = "excluded"
-    """Owned by the caller: never counted, never packed."""
-    FREED = "freed"
-    """Live from before the first step, released after its last use."""
-    KEPT = "kept"
-    """Live throughout."""
-
-
-class OutputPolicy(StrEnum):
-    """What happens to the bytes of a graph output."""
-
-    LIVE = "live"
-    """Stays live to the end."""
-    OWN = "own"
-    """Has an allocation of its own: never counted, never packed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Op:
-    """A node: reads buffers, writes buffers, may need workspace while it runs.
-
-    Parameters
-    ----------
-    name
-        Unique among the ops.
-    reads
-        Buffer ids in operand order; may repeat.
-    uses
-        Further buffer ids that stay live until this op ends although it does not read them under
-        these names (it reads another name of the same bytes, say).
-    writes
-        Buffer ids this op produces, its workspace included.
-    control
-        Ids of ops that must run before this one although no buffer says so.
-    workspace
-        The buffer among `writes` that nobody reads and that holds scratch bytes, if any.
-    kind
-        The framework's operator type, for people.
-    """
-
-    name: str
-    reads: tuple[int, ...] = ()
-    uses: tuple[int, ...] = ()
-    writes: tuple[int, ...] = ()
-    control: tuple[int, ...] = ()
-    workspace: int | None = None
-    kind: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """Storage with a size in bytes, or a view: another name for a buffer.
-
-    Parameters
-    ----------
-    name
-        Unique among the buffers.
-    size
-        Bytes; 0 for a view.
-    input, output
-        Policy if the buffer is a graph input, a graph output, or both.
-    alias_of
-        Id of the buffer this one is a view of; its bytes are those of the root at the chain's end.
-    mutates
-        The op that makes this view overwrites the bytes: readers of the old name run before it.
-    birth
-        Id of the op at which the bytes are allocated, where that is not the producer
-        (multi-output layouts: the parent allocates, the child only names a part).
-    alignment, pool, pin
-        Offset is a multiple of `alignment`, in the slab named `pool`, and equal to `pin` if given.
-    """
-
-    name: str
-    size: int
-    input: InputPolicy | None = None
-    output: OutputPolicy | None = None
-    alias_of: int | None = None
-    mutates: bool = False
-    birth: int | None = None
-    alignment: int = 1
-    pool: str = ""
-    pin: int | None = None
-
-    def __post_init__(self) -> None:
-        # NumPy's integers are welcome; what is stored is `int`, which JSON can write.
-        for key in ("size", "alignment", "pin"):
-            value = getattr(self, key)
-            if isinstance(value, Integral) and not isinstance(value, int):
-                object.__setattr__(self, key, int(value))
-
-    @property
-    def external(self) -> bool:
-        """Whether the bytes lie outside the slab and are never counted."""
-        return self.input is InputPolicy.EXCLUDED or self.output is OutputPolicy.OWN
+from optsched.model.elements import (
+    MAX_TOTAL_BYTES,
+    Buffer,
+    Op,
+    OutputPolicy,
+    require_id,
+    require_integer,
+)
+from optsched.model.inplace import admissible_pairs
+from optsched.model.wiring import Wiring, find_wiring
 
 
 @dataclass(frozen=True)
@@ -133,13 +36,14 @@ class Graph:
         Shown in tables and reports.
     ops, buffers
         In program order; their positions are their ids.
-    inplace
-        Candidates `(op, output buffer, input buffer)`: the op may write the output into the input.
+    inplace_candidates
+        `(op, output buffer, input buffer)`: the op's kernel could write the output into the input.
+        That is known of the graph and changes nothing by itself.
     memory_model
         One line that says by which rules sizes and live ranges were filled in.
-    in_place
-        Whether ops may use the candidates; see :mod:`optsched.model.inplace`. An option, not part
-        of the graph's files: set by :meth:`with_inplace`.
+    inplace
+        The candidates that ops may make use of: none, or those that :meth:`with_inplace` permits.
+        See :mod:`optsched.model.inplace`.
 
     Raises
     ------
@@ -150,9 +54,10 @@ class Graph:
     name: str
     ops: tuple[Op, ...] = ()
     buffers: tuple[Buffer, ...] = ()
-    inplace: tuple[tuple[int, int, int], ...] = ()
+    inplace_candidates: tuple[tuple[int, int, int], ...] = ()
     memory_model: str = "default"
-    in_place: bool = False
+    inplace: tuple[tuple[int, int, int], ...] = ()
+    wiring: Wiring = field(init=False, repr=False, compare=False)
     roots: tuple[int, ...] = field(init=False, repr=False, compare=False)
     producers: tuple[int | None, ...] = field(init=False, repr=False, compare=False)
     predecessors: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
@@ -162,11 +67,12 @@ class Graph:
         _check_names("buffer", [buffer.name for buffer in self.buffers])
         _check_sizes(self.buffers)
         put = object.__setattr__
-        put(self, "producers", _find_producers(self.ops, self.buffers))
-        put(self, "roots", _resolve_aliases(self.buffers))
+        put(self, "wiring", find_wiring(self.ops, self.buffers))
+        put(self, "producers", self.wiring.producers)
+        put(self, "roots", self.wiring.roots)
         _check_roles(self)
         _check_references(self)
-        put(self, "predecessors", find_predecessors(self))
+        put(self, "predecessors", find_predecessors(self.wiring))
         cycle = find_cycle(self.predecessors)
         if cycle:
             path = " -> ".join(repr(self.ops[v].name) for v in cycle)
@@ -188,31 +94,30 @@ class Graph:
     @cached_property
     def arrays(self) -> GraphArrays:
         """Flat int64 arrays for compiled code, built on first use."""
-        return build_arrays(self)
+        pairs = admissible_pairs(self.wiring, self.inplace)
+        return build_arrays(self.wiring, self.predecessors, pairs)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether any op may write an output into an input."""
+        return bool(self.inplace)
+
+    @property
+    def model_name(self) -> str:
+        """The memory model in words, as results show it."""
+        return f"{self.memory_model}; in-place" if self.in_place else self.memory_model
 
     def with_inplace(self) -> Graph:
-        """Return the graph in the memory model in which ops may write into inputs that die."""
-        if self.in_place:
-            return self
-        return replace(self, in_place=True, memory_model=self.memory_model + IN_PLACE)
+        """Return the graph in which ops may write into inputs that die, wherever a kernel can."""
+        return replace(self, inplace=self.inplace_candidates)
 
     def without_inplace(self) -> Graph:
-        """Return the graph in the memory model in which every output has bytes of its own."""
-        if not self.in_place:
-            return self
-        return replace(self, in_place=False, memory_model=self.memory_model.removesuffix(IN_PLACE))
+        """Return the graph in which every output has bytes of its own."""
+        return replace(self, inplace=())
 
     def is_kept(self, buffer: int) -> bool:
         """Whether a root buffer stays live to the end, on its own account or a view's."""
-        return self._kept[buffer]
-
-    @cached_property
-    def _kept(self) -> tuple[bool, ...]:
-        kept = [False] * len(self.buffers)
-        for b, buffer in enumerate(self.buffers):
-            if buffer.output is not None or buffer.input is InputPolicy.KEPT:
-                kept[self.roots[b]] = True
-        return tuple(kept)
+        return self.wiring.kept[buffer]
 
 
 def _check_names(what: str, names: Sequence[str]) -> None:
@@ -225,15 +130,6 @@ def _check_names(what: str, names: Sequence[str]) -> None:
                 f"{what} {name!r} is defined twice (numbers {seen[name]} and {position})"
             )
         seen[name] = position
-
-
-def require_integer(value: object, what: str, least: int = 0) -> int:
-    """Return `value` if it is an integer of at least `least`; else say what it is in one line."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise GraphError(f"{what} must be an integer, got {value!r}")
-    if value < least:
-        raise GraphError(f"{what} must be at least {least}, got {value}")
-    return value
 
 
 def _check_sizes(buffers: Sequence[Buffer]) -> None:
@@ -254,47 +150,6 @@ def _check_sizes(buffers: Sequence[Buffer]) -> None:
             )
 
 
-def _find_producers(ops: Sequence[Op], buffers: Sequence[Buffer]) -> tuple[int | None, ...]:
-    producers: list[int | None] = [None] * len(buffers)
-    for v, op in enumerate(ops):
-        for b in op.writes:
-            _require_id(b, len(buffers), f"op {op.name!r} writes buffer")
-            other = producers[b]
-            if other is not None:
-                raise GraphError(
-                    f"buffer {buffers[b].name!r} has two producers: "
-                    f"{ops[other].name!r} and {op.name!r}"
-                )
-            producers[b] = v
-    return tuple(producers)
-
-
-def _require_id(value: int, count: int, what: str) -> None:
-    if not 0 <= value < count:
-        raise GraphError(f"{what} number {value}, but there are only {count}")
-
-
-def _resolve_aliases(buffers: Sequence[Buffer]) -> tuple[int, ...]:
-    roots = [-1] * len(buffers)
-    for start in range(len(buffers)):
-        path: dict[int, None] = {}
-        at = start
-        while roots[at] < 0:
-            path[at] = None
-            parent = buffers[at].alias_of
-            if parent is None:
-                roots[at] = at
-                break
-            _require_id(parent, len(buffers), f"buffer {buffers[at].name!r} is a view of buffer")
-            if parent in path:
-                names = " -> ".join(repr(buffers[b].name) for b in [*path, parent])
-                raise GraphError(f"views form a cycle: {names}")
-            at = parent
-        for b in path:
-            roots[b] = roots[at]
-    return tuple(roots)
-
-
 def _check_roles(graph: Graph) -> None:
     for b, buffer in enumerate(graph.buffers):
         label, producer = f"buffer {buffer.name!r}", graph.producers[b]
@@ -312,7 +167,7 @@ def _check_roles(graph: Graph) -> None:
         if buffer.mutates and buffer.alias_of is None:
             raise GraphError(f"{label} mutates nothing: it is no view")
         if buffer.birth is not None:
-            _require_id(buffer.birth, len(graph.ops), f"{label} is born at op")
+            require_id(buffer.birth, len(graph.ops), f"{label} is born at op")
             if producer is None:
                 raise GraphError(f"{label} is a graph input: it can not be born at an op")
 
@@ -322,18 +177,18 @@ def _check_references(graph: Graph) -> None:
         label = f"op {op.name!r}"
         own = set(op.writes)
         for b in (*op.reads, *op.uses):
-            _require_id(b, len(graph.buffers), f"{label} reads buffer")
+            require_id(b, len(graph.buffers), f"{label} reads buffer")
             if b in own:
                 raise GraphError(f"{label} reads buffer {graph.buffers[b].name!r}, its own output")
         for u in op.control:
-            _require_id(u, len(graph.ops), f"{label} has a control edge from op")
+            require_id(u, len(graph.ops), f"{label} has a control edge from op")
         if op.workspace is not None and op.workspace not in own:
             raise GraphError(f"{label}: workspace must be among the buffers it writes")
-    for v, output, source in graph.inplace:
-        _require_id(v, len(graph.ops), "in-place candidate names op")
+    for v, output, source in (*graph.inplace_candidates, *graph.inplace):
+        require_id(v, len(graph.ops), "in-place candidate names op")
         op = graph.ops[v]
         for b in (output, source):
-            _require_id(
+            require_id(
                 b,
                 len(graph.buffers),
                 f"op {op.name!r}: in-place candidate names buffer",

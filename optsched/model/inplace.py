@@ -1,6 +1,6 @@
 """In-place: an op writes an output into an input that dies with it, so the two share their bytes.
 
-An option of the memory model (:meth:`optsched.model.graph.Graph.with_inplace`); without it the
+An option of the memory model (:class:`optsched.model.memory_model.MemoryModel`); without it the
 graph's candidates mean nothing. A pair of an output and an input of an op is *admissible* if
 
 * the output is allocated by the op itself, is no workspace and no view, and has bytes;
@@ -18,37 +18,33 @@ byte taken is one byte less while the op runs; nothing changes before it and aft
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optsched.errors import UsageError
-
-if TYPE_CHECKING:
-    from optsched.model.arrays import GraphArrays, IntArray
-    from optsched.model.graph import Graph
+from optsched.model.arrays import GraphArrays, IntArray
+from optsched.model.wiring import Wiring
 
 Pair = tuple[int, int]
 """An output and the root of an input."""
 
 
-def admissible_pairs(graph: Graph) -> list[tuple[int, int, int]]:
-    """Return the admissible `(op, output, root of the input)`, ascending; none if not in-place."""
-    if not graph.in_place:
-        return []
+def admissible_pairs(
+    graph: Wiring, candidates: Iterable[tuple[int, int, int]]
+) -> list[tuple[int, int, int]]:
+    """Return the admissible `(op, output, root of the input)` among the candidates, ascending."""
     found = set()
-    for v, output, source in graph.inplace:
+    for v, output, source in candidates:
         root = graph.roots[source]
         if _admissible(graph, v, output, root, by_view=root != source):
             found.add((v, output, root))
     return sorted(found)
 
 
-def _admissible(graph: Graph, v: int, output: int, root: int, *, by_view: bool) -> bool:
+def _admissible(graph: Wiring, v: int, output: int, root: int, *, by_view: bool) -> bool:
     op, target, source = graph.ops[v], graph.buffers[output], graph.buffers[root]
     if target.alias_of is not None or target.birth not in (None, v) or output == op.workspace:
         return False
-    if graph.is_kept(root) or any(graph.roots[b] == root for b in op.writes):
+    if graph.kept[root] or any(graph.roots[b] == root for b in op.writes):
         return False
     if target.external or source.external or target.pool != source.pool:
         return False
@@ -57,12 +53,6 @@ def _admissible(graph: Graph, v: int, output: int, root: int, *, by_view: bool) 
     if by_view:
         return 0 < target.size == source.size
     return 0 < target.size <= source.size
-
-
-def refuse_inplace(graph: Graph, what: str) -> None:
-    """Stop what knows nothing of in-place: its answers would be those of another model."""
-    if graph.in_place:
-        raise UsageError(f"{graph.name}: {what} can not take the in-place memory model")
 
 
 def heaviest_matching(pairs: Iterable[Pair], size: Mapping[int, int] | IntArray) -> dict[int, int]:

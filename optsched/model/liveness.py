@@ -13,7 +13,8 @@ import numpy as np
 
 from optsched.errors import PlanError
 from optsched.model.arrays import IntArray, Rows
-from optsched.model.graph import Graph, OutputPolicy
+from optsched.model.elements import OutputPolicy
+from optsched.model.graph import Graph
 from optsched.model.inplace import bytes_saved
 
 Order = Sequence[int] | IntArray

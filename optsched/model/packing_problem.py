@@ -10,7 +10,8 @@ import numpy as np
 
 from optsched.errors import GraphError
 from optsched.model.arrays import IntArray
-from optsched.model.graph import MAX_TOTAL_BYTES, Graph
+from optsched.model.elements import MAX_TOTAL_BYTES
+from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs, heads
 from optsched.model.liveness import Order, live_ranges
 

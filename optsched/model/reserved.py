@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from optsched.errors import GraphError
-from optsched.model.graph import MAX_TOTAL_BYTES
+from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.packing_problem import PackingProblem
 
 
@@ -130,7 +130,7 @@ def _check_pins(problem: PackingProblem, rows: Sequence[tuple[int, int, int, int
     parts = problem.parts
     pin = problem.pin[parts.owner]
     for start, end, low, high in rows:
-        meets = (pin >= 0) & (parts.start < end) & (start < parts.end)
+        meets = (pin >= 0) & (np.maximum(parts.start, start) < np.minimum(parts.end, end))
         meets &= (pin + parts.low < high) & (low < pin + parts.high) & (parts.low < parts.high)
         if meets.any():
             name = problem.names[int(parts.owner[np.argmax(meets)])]

@@ -59,7 +59,7 @@ def trace_document(graph: Graph, views: Sequence[View], bound: int) -> dict[str,
         "displayTimeUnit": "ms",
         "otherData": {
             "graph": readable(graph.name),
-            "memory_model": readable(graph.memory_model),
+            "memory_model": readable(graph.model_name),
             "versions": versions(),
         },
     }

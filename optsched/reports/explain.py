@@ -25,7 +25,7 @@ def explain_record(graph: Graph, found: Explanation) -> dict[str, Any]:
 
     record: dict[str, Any] = {
         "instance": graph.name,
-        "memory_model": graph.memory_model,
+        "memory_model": graph.model_name,
         "bound": found.bound,
         "peak": found.peak,
         "reason": str(found.reason),

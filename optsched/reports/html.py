@@ -126,6 +126,6 @@ def _graph(number: int, comparison: Comparison) -> str:
     return (
         f"<section class=graph id=graph-{number}><h2>{text(graph.name)}</h2>"
         f"<p>{len(graph.ops):,} ops, {len(graph.buffers):,} buffers; memory model: "
-        f"{text(graph.memory_model)}. {text(' '.join(known), 2000)}</p>{picture}"
+        f"{text(graph.model_name)}. {text(' '.join(known), 2000)}</p>{picture}"
         f"<details><summary>All methods</summary>{gap_section(comparison)}</details></section>"
     )

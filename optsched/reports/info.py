@@ -21,7 +21,7 @@ def describe(graph: Graph) -> dict[str, Any]:
     made = arrays.birth >= 0
     return {
         "instance": graph.name,
-        "memory_model": graph.memory_model,
+        "memory_model": graph.model_name,
         "ops": len(graph.ops),
         "buffers": len(graph.buffers),
         "views": sum(buffer.alias_of is not None for buffer in graph.buffers),
@@ -36,7 +36,7 @@ def describe(graph: Graph) -> dict[str, Any]:
         "peak_bound": bound.value,
         "peak_bound_op": None if bound.op is None else graph.ops[bound.op].name,
         "pools": sorted({graph.buffers[b].pool for b in graph.roots}),
-        "inplace_candidates": len(graph.inplace),
+        "inplace_candidates": len(graph.inplace_candidates),
         "inplace_pairs": len(graph.with_inplace().arrays.inplace_op),
     }
 

@@ -131,7 +131,7 @@ def report_page(report: Report) -> str:
         f"{sections.trace_table(trace)}"
         for (name, trace), fig in zip(traces.items(), moved, strict=True)
     )
-    model = text(report.graph.memory_model, 1000)
+    model = text(report.graph.model_name, 1000)
     body += f"<h2>Memory model and versions</h2><p>Memory model: {model}.</p>{sections.origin()}"
     script += f"<script>{sections.asset('page.js')}</script>"
     return sections.document(

@@ -36,7 +36,7 @@ def solve_record(graph: Graph, result: Result) -> dict[str, Any]:
             if offset is not None and graph.roots[b] == b
         },
         "order_search": dict(result.order_search),
-        "memory_model": graph.memory_model,
+        "memory_model": graph.model_name,
         "versions": versions(),
     }
 

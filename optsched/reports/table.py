@@ -33,7 +33,7 @@ def result_lines(graph: Graph, result: Result) -> list[str]:
     """Return a result's lines but for the last, which says how it ended."""
     lines = [
         f"{readable(graph.name)}: {len(graph.ops)} ops, {len(graph.buffers)} buffers"
-        f"  (memory model: {readable(graph.memory_model)})"
+        f"  (memory model: {readable(graph.model_name)})"
     ]
     for what, value, bound, proof in (
         ("peak", result.peak, result.peak_bound, result.peak_proof),

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from optsched.errors import UsageError
 from optsched.model.graph import Graph
-from optsched.model.inplace import refuse_inplace
+from optsched.model.memory_model import refuse_inplace
 from optsched.model.plan import Plan
 from optsched.runtime.interrupt import plain_interrupts
 from optsched.runtime.limits import Limits, Objective, OnEvent

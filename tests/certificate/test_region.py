@@ -165,7 +165,7 @@ def test_regions_come_first() -> None:
     names = {op.name: v for v, op in enumerate(graph.ops)}, graph.buffer_ids
     pair = names[0]["down"], names[1]["z"], names[1]["y"]
     sizes = [replace(b, size=5) if b.name == "y" else b for b in graph.buffers]
-    inplace = replace(graph, buffers=tuple(sizes), inplace=(pair,)).with_inplace()
+    inplace = replace(graph, buffers=tuple(sizes), inplace_candidates=(pair,)).with_inplace()
     with pytest.raises(PlanError, match="step 0: region: ops that write into their inputs"):
         check_certificate(inplace, Certificate("climb", 0, (region, refute)))
 

@@ -60,7 +60,7 @@ def wiring(nodes: int, seed: int, *, unit: bool, inplace: bool) -> Graph:
     if not inplace:
         return graph
     pairs = [(v, op.writes[0], b) for v, op in enumerate(graph.ops) for b in op.reads]
-    return replace(graph, inplace=tuple(pairs)).with_inplace()
+    return replace(graph, inplace_candidates=tuple(pairs)).with_inplace()
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,15 @@ CSV = "id,lower,upper,size\na,0,4,8\nb,2,6,4\n"
 
 
 @pytest.fixture
+def inplace_graph(tmp_path: Path) -> str:
+    made = diamond()
+    pair = (made.op_ids["left"], made.buffer_ids["a"], made.buffer_ids["x"])
+    path = tmp_path / "diamond.json"
+    write_graph(path, replace(made, inplace_candidates=(pair,)))
+    return str(path)
+
+
+@pytest.fixture
 def graph(tmp_path: Path) -> str:
     path = tmp_path / "diamond.json"
     write_graph(diamond(), path)
@@ -87,15 +97,15 @@ def test_solve_json_has_the_stable_keys(
 
 
 def test_every_result_names_the_in_place_model(
-    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    inplace_graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan, rows = tmp_path / "plan.json", tmp_path / "rows.csv"
     for command in (
-        ["solve", graph, "-o", str(plan)],
-        ["explain", graph],
-        ["info", graph],
-        ["check", graph, str(plan)],
-        ["compare", graph, "--methods", "lpmf", "--csv", str(rows)],
+        ["solve", inplace_graph, "-o", str(plan)],
+        ["explain", inplace_graph],
+        ["info", inplace_graph],
+        ["check", inplace_graph, str(plan)],
+        ["compare", inplace_graph, "--methods", "lpmf", "--csv", str(rows)],
     ):
         assert main([*command, "--inplace"]) == 0
         assert "in-place" in capsys.readouterr().out, command
@@ -104,6 +114,13 @@ def test_every_result_names_the_in_place_model(
         model = record.get("memory_model") or record["instances"][0]["memory_model"]
         assert model.endswith("in-place"), command
     assert rows.read_text().count("in-place") == 2
+
+
+def test_in_place_without_candidates_says_so(
+    graph: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["solve", graph, "--inplace"]) == 0
+    assert "names no in-place candidates" in capsys.readouterr().err
 
 
 def test_solve_text_names_bytes_and_proof(graph: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -222,10 +239,12 @@ def test_compare_refuses_a_plan_that_breaks_a_rule(
 
 
 def test_compare_says_so_where_our_own_method_fails(
-    graph: str, capsys: pytest.CaptureFixture[str]
+    inplace_graph: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # CP-SAT's model knows nothing of in-place.
-    assert main(["compare", graph, "--inplace", "--engine", "cpsat", "--methods", "lpmf"]) == 5
+    assert (
+        main(["compare", inplace_graph, "--inplace", "--engine", "cpsat", "--methods", "lpmf"]) == 5
+    )
     out = capsys.readouterr().out
     assert "optsched failed on 1 graph, first diamond: " in out
     assert "0 of 2 rows measured against a proved optimum" in out

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from optsched.model.graph import Graph, InputPolicy
+from optsched.model.elements import InputPolicy
+from optsched.model.graph import Graph
 
 
 @dataclass

@@ -12,7 +12,8 @@ from heuristics import ORDERINGS
 from heuristics.orderings.lpmf import lpmf
 from heuristics.orderings.lpmf_random import lpmf_backward_random, lpmf_random
 from optsched.model.arrays import IntArray
-from optsched.model.graph import Buffer, Graph, InputPolicy, Op
+from optsched.model.elements import Buffer, InputPolicy, Op
+from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory, steps_of
 from tests.heuristics import reference_inductor, reference_xla
 from tests.support.generators import FEATURES, graphs, random_graph

@@ -30,7 +30,7 @@ def tiny_graphs(count: int, seed: int, features: frozenset[str]) -> list[Graph]:
     found: list[Graph] = []
     while len(found) < count:
         made = random_graph(rng, int(rng.integers(1, 6)), max_size=4, features=features)
-        if made.inplace and 0 < np.count_nonzero(made.arrays.size) <= 6:
+        if made.inplace_candidates and 0 < np.count_nonzero(made.arrays.size) <= 6:
             found.append(made.with_inplace())
     return found
 

@@ -7,7 +7,8 @@ import pytest
 
 from optsched.errors import GraphError
 from optsched.model.builder import GraphBuilder
-from optsched.model.graph import MAX_TOTAL_BYTES, Buffer, Graph, InputPolicy, Op, OutputPolicy
+from optsched.model.elements import MAX_TOTAL_BYTES, Buffer, InputPolicy, Op, OutputPolicy
+from optsched.model.graph import Graph
 
 
 def chain(*sizes: int) -> GraphBuilder:

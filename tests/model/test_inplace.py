@@ -12,9 +12,11 @@ from optsched.check.plan import check_order, check_plan
 from optsched.errors import PlanError
 from optsched.formats.native import graph_document
 from optsched.model.builder import GraphBuilder
-from optsched.model.graph import Graph, OutputPolicy
-from optsched.model.inplace import admissible_pairs, matched_bytes
+from optsched.model.elements import OutputPolicy
+from optsched.model.graph import Graph
+from optsched.model.inplace import matched_bytes
 from optsched.model.liveness import peak_memory, timeline
+from optsched.model.memory_model import MemoryModel
 from optsched.model.plan import Plan
 from optsched.ordering.bound.single_ops import op_bound, peak_lower_bound
 from tests.support.brute import (
@@ -60,16 +62,18 @@ def more_candidates(rng: np.random.Generator, graph: Graph) -> Graph:
         for source in op.reads
         if rng.random() < 0.67
     ]
-    return replace(graph, inplace=(*graph.inplace, *pairs))
+    return replace(graph, inplace_candidates=(*graph.inplace_candidates, *pairs))
 
 
 def test_the_flag_names_the_model_and_is_no_part_of_a_file() -> None:
     graph = chain().build()
     assert not graph.in_place
-    assert admissible_pairs(graph) == []
+    assert len(graph.arrays.inplace_op) == 0
     taken = graph.with_inplace()
-    assert taken.memory_model == "default; in-place"
-    assert taken.with_inplace() is taken
+    assert len(taken.arrays.inplace_op) == 2
+    assert taken.model_name == "default; in-place"
+    assert taken == taken.with_inplace() == MemoryModel(inplace=True).apply(graph)
+    assert graph == MemoryModel().apply(taken)
     assert taken.without_inplace() == graph
     assert graph_document(taken) == graph_document(graph)
 
@@ -147,7 +151,7 @@ def test_what_is_admissible(change: dict[str, int], pairs: int) -> None:
     a = replace(a, alignment=change.get("alignment", 1))
     buffers = tuple({"x": x, "a": a}[buffer.name] for buffer in graph.buffers)
     graph = replace(graph, buffers=buffers).with_inplace()
-    assert len(admissible_pairs(graph)) == pairs
+    assert len(graph.arrays.inplace_op) == pairs
     assert check_order(graph, [0]) == peak_memory(graph, [0]) == peak_inplace(graph, (0,))
 
 

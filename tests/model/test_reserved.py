@@ -171,3 +171,15 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main([*command, "--reserve", "8:16", "--capacity", "16"]) == 4
     for bad in ("8", "8:x", "1:2@3", "1:2@3-"):
         assert main([*command, "--reserve", bad]) == 2
+
+
+def test_a_pinned_buffer_that_is_never_live_is_in_no_ones_way() -> None:
+    problem = PackingProblem(
+        names=("a", "never"),
+        start=np.array([0, 1]),
+        end=np.array([2, 1]),
+        size=np.array([1, 3]),
+        alignment=np.array([1, 1]),
+        pin=np.array([3, 0]),
+    )
+    assert len(with_reserved(problem, [Region(0, 1)])) == 3

@@ -10,7 +10,8 @@ import pytest
 from experiments.ordering_families.copies import branches, microbatches
 from optsched.check.plan import check_order
 from optsched.model.arrays import Rows
-from optsched.model.graph import Buffer, Graph, Op
+from optsched.model.elements import Buffer, Op
+from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 from optsched.ordering import ALL_RULES, Rules, solve_order
 from optsched.ordering import context as problem_module

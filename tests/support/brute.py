@@ -71,7 +71,7 @@ def matchings(pairs: Sequence[tuple[int, int, int]]) -> Iterator[Pairs]:
 def inplace_pairs(graph: Graph) -> dict[tuple[int, int, int], int]:
     """Pairs that the in-place model admits, and the ops that must have ended before, as a mask."""
     found = {}
-    for v, output, source in graph.inplace if graph.in_place else ():
+    for v, output, source in graph.inplace:
         root = graph.roots[source]
         a, b = graph.buffers[output], graph.buffers[root]
         views = [i for i in range(len(graph.buffers)) if graph.roots[i] == root]

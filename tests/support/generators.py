@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from hypothesis import strategies as st
 
-from optsched.model.graph import Buffer, Graph, InputPolicy, Op, OutputPolicy
+from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
+from optsched.model.graph import Graph
 
 FEATURES = frozenset(
     {
@@ -119,7 +120,10 @@ def relabel(graph: Graph, op_at: Sequence[int], buffer_at: Sequence[int]) -> Gra
         graph.name,
         tuple(move_op(graph.ops[v]) for v in op_at),
         tuple(move_buffer(graph.buffers[b]) for b in buffer_at),
-        tuple((op_id[v], buffer_id[out], buffer_id[source]) for v, out, source in graph.inplace),
+        tuple(
+            (op_id[v], buffer_id[out], buffer_id[source])
+            for v, out, source in graph.inplace_candidates
+        ),
         graph.memory_model,
     )
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 
 from optsched.check.plan import check_order
-from optsched.model.graph import Graph, InputPolicy, OutputPolicy
+from optsched.model.elements import InputPolicy, OutputPolicy
+from optsched.model.graph import Graph
 from tests.support.generators import FEATURES, PLAIN, PLANNABLE, graphs, random_graph, random_order
 
 
@@ -29,7 +30,7 @@ def features_of(graph: Graph) -> set[str]:
         found |= {"pools"} if buffer.pool else set()
         found |= {"views"} if buffer.alias_of is not None and not buffer.mutates else set()
         found |= {"zeros"} if not buffer.size and buffer.alias_of is None else set()
-    return found | ({"inplace"} if graph.inplace else set())
+    return found | ({"inplace"} if graph.inplace_candidates else set())
 
 
 def test_all_features_occur_and_no_other() -> None:

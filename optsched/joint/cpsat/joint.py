@@ -28,7 +28,7 @@ from optsched.joint.cpsat.solve import solve_order, solve_packing
 from optsched.joint.cpsat.solver import SAFE, Settings, StopSignal, remaining
 from optsched.joint.cpsat.variables import Point
 from optsched.model.graph import Graph
-from optsched.model.inplace import refuse_inplace
+from optsched.model.memory_model import refuse_inplace
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, make_plan
 from optsched.runtime.limits import Event, Limits, Objective, OnEvent

@@ -23,7 +23,7 @@ def comparison_record(comparison: Comparison) -> dict[str, Any]:
         "slab_bound": comparison.slab_bound,
         "slab_proof": result.slab_proof,
         "status": result.status,
-        "memory_model": graph.memory_model,
+        "memory_model": graph.model_name,
         "path": comparison.path,
         "rows": [
             *(row_record(row) for row in comparison.rows),

@@ -63,7 +63,7 @@ def _lines(study: Study) -> Iterator[dict[str, object]]:
             "slab_bound": c.slab_bound,
             "best_peak": c.best_peak,
             "best_slab": c.best_slab,
-            "memory_model": c.graph.memory_model,
+            "memory_model": c.graph.model_name,
         }
         for outcome in outcomes(study, c):
             yield {**shared, **(_failed(outcome) if isinstance(outcome, Failed) else _row(outcome))}
