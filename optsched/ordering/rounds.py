@@ -15,7 +15,6 @@ from optsched.model.graph import Graph
 from optsched.ordering.bound.closure import closure_bound, raise_closure
 from optsched.ordering.bound.nearby import Nearby
 from optsched.ordering.bound.precedences import TOO_MANY, related
-from optsched.ordering.bound.sets import set_bound
 from optsched.ordering.context import Problem
 from optsched.ordering.improve.anneal import Annealer
 from optsched.ordering.improve.neighbourhood import Windows
@@ -248,7 +247,7 @@ class Run(Known):
             self.force(self.peak, "precedences near the peak")
 
     def prepare(self) -> None:
-        """Set up what an easy problem needs not: walks, windows, relations, set bounds."""
+        """Set up what an easy problem needs not: walks, windows, relations."""
         self.equip()
         if self.bound >= self.peak:
             return
@@ -256,8 +255,6 @@ class Run(Known):
         if problem.ops > TOO_MANY:
             return
         above = related(problem.net)
-        if self.rules.sets:
-            self.force(set_bound(problem, above, self.bound), "set bound")
         if self.rules.implied:
             self.decider = Decider(problem, above, self.during())
             self.refute()

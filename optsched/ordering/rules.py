@@ -34,9 +34,6 @@ class Rules:
     foresee
         An op still to come costs at least its closure bound over the states ahead: a state at which
         that passes the budget leads nowhere within it.
-    sets
-        In any set of ops one runs last, and then all others are done; one runs first, and then none
-        is: the least such bound over the set holds for every order.
     implied
         If `v` after `u` (or before it) costs more than the budget, only the other way is left.
     nearby
@@ -66,7 +63,6 @@ class Rules:
     cuts: bool = True
     lift: bool = True
     foresee: bool = True
-    sets: bool = True
     implied: bool = True
     nearby: bool = True
     split: bool = True

@@ -20,7 +20,7 @@ from optsched.formats import write_graph
 from optsched.model.graph import Graph
 from optsched.ordering import OrderOutcome, closure_bound, solve_order
 from optsched.ordering.bound.precedences import related
-from optsched.ordering.bound.sets import set_bound
+from optsched.ordering.bound.sets import best_set
 from optsched.ordering.context import Problem
 from optsched.ordering.problem import build_net
 from optsched.reports.explain import explain_record, explain_text
@@ -53,7 +53,8 @@ def bound_of(graph: Graph, found: Explanation) -> int:
     if found.reason is not Reason.SET:
         return closure
     problem = Problem(build_net(graph.arrays), graph.arrays.initial)
-    return set_bound(problem, related(problem.net), closure)
+    found = best_set(problem, related(problem.net), closure)
+    return found.value if found else closure
 
 
 def test_random_graphs_are_explained_to_the_byte() -> None:

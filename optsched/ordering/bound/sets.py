@@ -47,12 +47,6 @@ class ForcedSet:
     last: bool
 
 
-def set_bound(problem: Problem, above: Matrix, bound: int) -> int:
-    """Return the best set bound, or `bound` if none is above it."""
-    best = best_set(problem, above, bound)
-    return bound if best is None else best.value
-
-
 def best_set(problem: Problem, above: Matrix, bound: int) -> ForcedSet | None:
     """Return the set that forces most bytes; None if none forces more than `bound`."""
     heights = np.unique(problem.net.hill[problem.net.hill > 0])[::-1]

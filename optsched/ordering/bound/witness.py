@@ -1,59 +1,45 @@
-"""Why an op forces its bytes: the witness of a closure bound, for people and for the checker."""
+"""Why an op forces its bytes: a state at which no more are live while it runs.
+
+The closure bound of an op is a minimum over all states in which it can run. The witness is one that
+attains it, so "what is live then, and who holds it" explains the bound to a person. Certificates
+prove the same number by a flow instead (:mod:`optsched.certificate.flow`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
-from optsched.model.arrays import GraphArrays
 from optsched.model.graph import Graph
 from optsched.model.inplace import Pair, heaviest_matching
-from optsched.ordering.inplace import find_ways
-from optsched.ordering.kernels.max_flow import (
-    UNBOUNDED,
-    Arcs,
-    add_arc,
-    empty_arcs,
-    mark_side,
-    max_flow,
-)
+from optsched.ordering.kernels.cut import Flags, around, smallest_best
+from optsched.ordering.kernels.state import count_waiting
+from optsched.ordering.problem import Net, build_net
 
 
 @dataclass(frozen=True, slots=True)
 class ClosureWitness:
-    """Why an op forces its bytes, in terms of the graph: checked by adding up.
-
-    Releasing buffer `b` before `op` runs needs all its users to have run, with their ancestors;
-    each charge `(b, u, bytes)` says that `u` is among these, and that so many of the bytes that `u`
-    allocates must be counted against the release. If no buffer is charged beyond its size and no op
-    beyond its allocation, then while `op` runs there are live at least: the initial bytes, all that
-    the ancestors of `op` allocate, less every buffer that can be dead by then, plus all charges,
-    plus what `op` allocates.
-
-    In an in-place graph this holds where the other users of the inputs that `op` writes into have
-    ended too, and less what it writes there; where other inputs can be written into, no fewer are
-    live.
+    """A state that attains the closure bound of an op.
 
     Parameters
     ----------
     op
         The op that runs.
     value
-        Bytes that are live at least.
+        Bytes that are live while it runs, in every order.
     done
-        A downset at which exactly these are live: which ops to have run for the least.
-    charges
-        `(buffer, op, bytes)`.
+        The ops that have ended in a state at which exactly these bytes are live; of all such states
+        the one with the fewest ops.
     shared
-        Outputs of `op` and the inputs that it writes them into at that downset.
+        Outputs of `op` and the inputs that it writes them into in that state, if the graph is
+        in-place.
     """
 
     op: int
     value: int
     done: tuple[int, ...]
-    charges: tuple[tuple[int, int, int], ...]
     shared: tuple[Pair, ...] = ()
 
 
@@ -70,26 +56,52 @@ def closure_witness(
         Op id.
     before, after
         Further ops that are known to have run before `op`, or to run after it.
+
+    Raises
+    ------
+    ValueError
+        If some ops would have to run both before and after `op`.
     """
-    arrays = graph.arrays
-    done = _closed(arrays.pred.row, {op, *before}) - {op}
-    later = _closed(arrays.succ.row, {op, *after})
-    if done & later:
+    net = build_net(graph.arrays)
+    done, later = _closed(net, (op, *before))[0], _closed(net, (op, *after))[1]
+    done[op] = False
+    if (done & later).any():
         raise ValueError(f"op {op}: some ops are said to run both before and after it")
-    at = np.flatnonzero(arrays.inplace_op == op).tolist()
-    pairs = [(int(arrays.inplace_output[i]), int(arrays.inplace_source[i])) for i in at]
-    others = {s: set(arrays.user.row(s).tolist()) - {op} for _, s in pairs}
-    pairs = [pair for pair in pairs if others[pair[1]].isdisjoint(later)]
-    certain = [s for s in others if others[s] <= done]
-    best = _least(arrays, op, done, later)
-    always, ways = find_ways(pairs, arrays.size, certain)
-    least = best.value - always
-    for saved, needs in ways:
-        more = _closed(arrays.pred.row, {op, *done, *(u for s in needs for u in others[s])}) - {op}
-        case = _least(arrays, op, more, later)
-        if case.value - always - saved < least:
-            best, least = case, case.value - always - saved
-    return replace(best, value=least, shared=written_over(graph, op, set(best.done)))
+    cases = [(0, done)]
+    for i in range(*net.way_ptr[op : op + 2].tolist()):
+        needed = net.need[net.need_ptr[i] : net.need_ptr[i + 1]]
+        users = [net.user[net.user_ptr[b] : net.user_ptr[b + 1]] for b in needed]
+        more = done | _closed(net, set(np.concatenate(users).tolist()) - {op})[0]
+        if not more[op] and not (more & later).any():
+            cases.append((int(net.way[i]), more))
+    found = []
+    for saved, given in cases:
+        state, live = _fewest_bytes(net, graph.arrays.initial, given, later)
+        found.append((live + int(net.hill[op]) - saved, state))
+    value, state = min(found, key=lambda case: case[0])
+    listed = tuple(np.flatnonzero(state).tolist())
+    return ClosureWitness(op, value, listed, written_over(graph, op, set(listed)))
+
+
+def _closed(net: Net, ops: Iterable[int]) -> tuple[Flags, Flags]:
+    """Some ops with all their ancestors, and with all their descendants."""
+    before, after = np.zeros(len(net.net), np.bool_), np.zeros(len(net.net), np.bool_)
+    enclose = around.for_work(8 * (len(net.pred) + len(net.net)))
+    for v in ops:
+        ancestors, descendants = enclose(net, v)
+        before |= ancestors
+        after |= descendants
+        before[v] = after[v] = True
+    return before, after
+
+
+def _fewest_bytes(net: Net, base: int, done: Flags, later: Flags) -> tuple[Flags, int]:
+    """The smallest of the states with minimum live bytes that have `done`, and none of `later`."""
+    free = np.flatnonzero(~done & ~later)
+    choose = smallest_best.for_work(8 * (len(net.pred) + len(net.user) + len(net.net)))
+    state = done.copy()
+    state[free] = choose(net, done, free)
+    return state, count_waiting(net, base, state)[1]
 
 
 def written_over(graph: Graph, op: int, done: set[int]) -> tuple[Pair, ...]:
@@ -101,81 +113,3 @@ def written_over(graph: Graph, op: int, done: set[int]) -> tuple[Pair, ...]:
         if done.issuperset(set(arrays.user.row(source).tolist()) - {op}):
             free.append((output, source))
     return tuple(sorted((b, s) for s, b in heaviest_matching(free, arrays.size).items()))
-
-
-def _least(arrays: GraphArrays, op: int, done: set[int], later: set[int]) -> ClosureWitness:
-    """Return the witness where the op writes into no inputs; the ops `done` have ended."""
-    deaths = {b: _deaths(arrays, b) for b in range(arrays.buffer_count) if arrays.size[b] > 0}
-    value = arrays.initial + int(arrays.alloc[op]) + sum(int(arrays.alloc[u]) for u in done)
-    releasable = []
-    for b, users in deaths.items():
-        if users and not users & later:
-            value -= int(arrays.size[b])
-            if not users <= done:
-                releasable.append(b)
-    n = arrays.op_count
-    source, sink = n + len(releasable), n + len(releasable) + 1
-    pairs = n + len(arrays.pred.idx) + sum(1 + len(deaths[b]) for b in releasable)
-    arcs = empty_arcs(sink + 1, pairs)
-    e = 0
-    for i, b in enumerate(releasable):
-        e = add_arc(arcs, e, source, n + i, int(arrays.size[b]))
-        for v in sorted(deaths[b] - done):
-            e = add_arc(arcs, e, n + i, v, UNBOUNDED)
-    for v in range(n):
-        if v not in done and v not in later:
-            e = add_arc(arcs, e, v, sink, int(arrays.alloc[v]))
-            for u in arrays.pred.row(v).tolist():
-                if u not in done:
-                    e = add_arc(arcs, e, v, u, UNBOUNDED)
-    value += max_flow.for_work(8 * pairs)(arcs, source, sink, UNBOUNDED)
-    chosen = mark_side.for_work(8 * pairs)(arcs, source, np.int64(0))
-    charges = _charges(arcs, n, releasable, sink)
-    state = tuple(v for v in range(n) if v in done or chosen[v])
-    return ClosureWitness(op, int(value), state, charges)
-
-
-def _closed(row: Callable[[int], np.ndarray], start: set[int]) -> set[int]:
-    found, stack = set(start), list(start)
-    while stack:
-        for w in row(stack.pop()).tolist():
-            if w not in found:
-                found.add(w)
-                stack.append(w)
-    return found
-
-
-def _deaths(arrays: GraphArrays, buffer: int) -> set[int]:
-    """Ops that must all have ended for a buffer to be dead; empty if it never is."""
-    if arrays.keep[buffer]:
-        return set()
-    users = set(arrays.user.row(buffer).tolist())
-    if not users and arrays.producer[buffer] >= 0:
-        users.add(int(arrays.producer[buffer]))
-    return users
-
-
-def _charges(
-    arcs: Arcs, ops: int, releasable: list[int], sink: int
-) -> tuple[tuple[int, int, int], ...]:
-    """Split the flow into paths; its arcs have no cycle, so each walk ends at the sink."""
-    charges: dict[tuple[int, int], int] = {}
-    for i, b in enumerate(releasable):
-        while True:
-            path, node = [], ops + i
-            while node != sink:
-                e = int(arcs.first[node])
-                while e >= 0 and (e & 1 or arcs.room[e ^ 1] == 0):
-                    e = int(arcs.following[e])
-                if e < 0:
-                    break
-                path.append(e)
-                node = int(arcs.head[e])
-            if node != sink:
-                break
-            amount = min(int(arcs.room[e ^ 1]) for e in path)
-            for e in path:
-                arcs.room[e ^ 1] -= amount
-            payer = int(arcs.head[path[-1] ^ 1])
-            charges[b, payer] = charges.get((b, payer), 0) + amount
-    return tuple((b, u, amount) for (b, u), amount in sorted(charges.items()))

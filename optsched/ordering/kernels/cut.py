@@ -177,14 +177,10 @@ def best_selection(net: Net, done: Flags, free: IntArray, place: IntArray, large
 
 
 @kernel
-def least_downset(net: Net) -> Flags:
-    """The smallest downset with the least live bytes, of a net without ways."""
-    n = len(net.net)
-    free = np.empty(n, np.int64)
-    for v in range(n):
-        free[v] = v
-    none, place = np.zeros(n, np.bool_), np.full(n, -1, np.int64)
-    return best_selection(net, none, free, place, np.int64(0))
+def smallest_best(net: Net, done: Flags, free: IntArray) -> Flags:
+    """Which of `free` to add to a downset for the minimum live bytes: the smallest such choice."""
+    place = np.full(len(net.net), -1, np.int64)
+    return best_selection(net, done, free, place, np.int64(0))
 
 
 @kernel

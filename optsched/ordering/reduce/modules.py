@@ -15,7 +15,7 @@ import numpy as np
 from optsched.model.arrays import IntArray, build_rows
 from optsched.ordering.context import Problem
 from optsched.ordering.kernels import explore
-from optsched.ordering.kernels.cut import least_downset
+from optsched.ordering.kernels.cut import smallest_best
 from optsched.ordering.problem import Net, make_net
 from optsched.ordering.reduce.cuts import topological
 from optsched.ordering.reduce.hill_valley import Folded, String, stops, trace
@@ -213,7 +213,7 @@ class Folding(Sets):
             return None
         problem = replace(self.search, net=net, base=base)
         n = len(net.net)
-        least = problem.pick(least_downset)(net)
+        least = problem.pick(smallest_best)(net, np.zeros(n, np.bool_), np.arange(n))
         found: list[int] = []
         for low, high in ((np.zeros(n, np.bool_), least), (least, np.ones(n, np.bool_))):
             way = Interval(problem, low, high, 0, 2 * MOST_BYTES)

@@ -11,7 +11,6 @@ import numpy as np
 
 from optsched.model.arrays import IntArray
 from optsched.ordering.bound.precedences import Relations
-from optsched.ordering.bound.sets import set_bound
 from optsched.ordering.context import Problem
 from optsched.ordering.kernels import explore
 from optsched.ordering.kernels.precedences import Matrix
@@ -117,7 +116,7 @@ class Decider:
         self.shared: tuple[Splitter, Splitter] | None = None
 
     def refutes(self, budget: int) -> bool:
-        """Whether the precedences that a budget implies, or a set bound with them, refute it."""
+        """Whether the precedences that a budget implies refute it."""
         if budget not in self.known:
             self.known[budget] = self.strengthen(budget)
         return self.known[budget] is None
@@ -131,16 +130,15 @@ class Decider:
             relations = Relations(self.problem, above.copy())
             if relations.refute(budget, self.during):
                 return None
-            above, net = relations.above, relations.strengthened()
+            net = relations.strengthened()
+            above = relations.above
         if split:
             tree = Splitter(self.problem, above, budget, self.during, self.blame)
             if tree.settled:
                 return None
             self.trees[budget] = tree
-            above, net = tree.known()
+            net = tree.known()
         strong = replace(self.problem, net=net, priority=self.during)
-        if self.problem.rules.sets and set_bound(strong, above, budget) > budget:
-            return None
         net, merge = strong.net, self.problem.rules.contract
         small = contract(net, merge=merge, check_time=self.problem.check_time)
         priority = small.gather(self.during)

@@ -15,7 +15,7 @@ import numpy as np
 
 from optsched.model.arrays import IntArray, Rows
 from optsched.ordering.context import Problem
-from optsched.ordering.kernels.bits import has_bit, pack, unpack, words
+from optsched.ordering.kernels.bits import has_bit, pack, words
 from optsched.ordering.kernels.precedences import Matrix
 from optsched.ordering.problem import Net, make_net
 from optsched.ordering.reduce.cuts import topological
@@ -148,13 +148,12 @@ class Splitter:
         """Whether the budget is refuted."""
         return self.parts.left == 0
 
-    def known(self) -> tuple[Matrix, Net]:
-        """Who runs before whom in every order within the budget, and the net with that.
+    def known(self) -> Net:
+        """The net with who runs before whom in every order within the budget.
 
         Asked before the tree is run.
         """
-        root = self.enter(self.parts.waiting[0])
-        return unpack(root.before, self.problem.ops), self.strengthened(root)
+        return self.strengthened(self.enter(self.parts.waiting[0]))
 
     def share(self, problem: Problem) -> Splitter:
         """The tree for another worker, who takes some of the parts."""
