@@ -17,49 +17,51 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from experiments.cross_check.floor_graphs import FAMILIES
-from optsched.joint.cpsat import NO_CUTS
 from optsched.joint.cpsat.constraints import add_times
-from optsched.joint.cpsat.instance import INPUT, Instance, order_instance
-from optsched.joint.cpsat.model import order_model
+from optsched.joint.cpsat.instance import INPUT, ModelInstance, graph_instance
+from optsched.joint.cpsat.solve import order_model
 from optsched.model.graph import Graph
 from tests.support.generators import random_graph
 
 SECONDS = 30.0
 
 
-def booleans(instance: Instance) -> tuple[Any, Any]:
+def booleans(instance: ModelInstance) -> tuple[Any, Any]:
     """Whether each op is done by each step."""
-    variables = order_model(instance, NO_CUTS)
+    variables = order_model(instance)
     variables.model.minimize(variables.peak)
     return variables.model, variables.peak
 
 
-def linked(instance: Instance) -> tuple[Any, Any]:
+def linked(instance: ModelInstance) -> tuple[Any, Any]:
     """The booleans, and positions with the constraints of `positions`."""
-    variables = order_model(instance, NO_CUTS)
+    variables = order_model(instance)
     variables._add_times()
     add_times(variables)
-    _add_intervals(variables.model, instance, variables.position, variables.peak, variables.windows)
+    _add_intervals(variables.model, instance, variables.position, variables.peak)
     variables.model.minimize(variables.peak)
     return variables.model, variables.peak
 
 
-def positions(instance: Instance) -> tuple[Any, Any]:
+def positions(instance: ModelInstance) -> tuple[Any, Any]:
     """No boolean at all."""
     model = cp_model.CpModel()
-    windows = instance.windows()
+    windows = instance.step_windows
     steps = [model.new_int_var(early, late, "") for early, late in windows]
     for v, before in enumerate(instance.preds):
         for u in before:
             model.add(steps[u] < steps[v])
     peak = model.new_int_var(0, sum(item.size for item in instance.items), "peak")
-    _add_intervals(model, instance, steps, peak, windows)
+    _add_intervals(model, instance, steps, peak)
     model.minimize(peak)
     return model, peak
 
 
 def _add_intervals(
-    model: Any, instance: Instance, steps: list[Any], peak: Any, windows: list[tuple[int, int]]
+    model: Any,
+    instance: ModelInstance,
+    steps: list[Any],
+    peak: Any,
 ) -> None:
     model.add_all_different(steps)
     intervals = []
@@ -74,7 +76,7 @@ def _add_intervals(
     model.add_cumulative(intervals, [item.size for item in instance.items], peak)
 
 
-MODELS: dict[str, Callable[[Instance], tuple[Any, Any]]] = {
+MODELS: dict[str, Callable[[ModelInstance], tuple[Any, Any]]] = {
     "booleans": booleans,
     "positions": positions,
     "linked": linked,
@@ -83,7 +85,7 @@ MODELS: dict[str, Callable[[Instance], tuple[Any, Any]]] = {
 
 def measure(graph: Graph) -> None:
     """Solve one graph with every model and print a line for each."""
-    instance = order_instance(graph)
+    instance = graph_instance(graph, placed=False)
     for name, make in MODELS.items():
         started = time.perf_counter()
         model, _ = make(instance)

@@ -223,7 +223,7 @@ class _Search:
         out_of_time = self.limits.seconds is not None and self.limits_left().seconds == 0
         if out_of_time or len(self.problem) > CPSAT_BUFFERS:
             return
-        from optsched.joint.cpsat import Stop, solve_packing
+        from optsched.joint.cpsat import solve_packing
 
         outcome = solve_packing(
             self.problem,
@@ -236,9 +236,9 @@ class _Search:
         if outcome.offsets is not None:
             self.offer(np.array(outcome.offsets, np.int64), "cpsat")
         self.claimed = outcome.bound
-        if outcome.stop is Stop.INTERRUPTED:
+        if outcome.stop_reason is StopReason.INTERRUPTED:
             raise KeyboardInterrupt
-        if outcome.stop is Stop.TIME_LIMIT:
+        if outcome.stop_reason is StopReason.TIME_LIMIT:
             self.stop_reason = StopReason.TIME_LIMIT
 
     def relay(self, event: Event) -> None:

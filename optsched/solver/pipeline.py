@@ -140,7 +140,6 @@ _STAGES: dict[Engine, Sequence[Stage]] = {
         stages.all_orders,
         stages.other_orders,
         stages.joint_model_if_small,
-        stages.joint_windows,
         stages.packing_search,
     ),
     Engine.CPSAT: (*_HEURISTIC_STAGES, stages.joint_model),

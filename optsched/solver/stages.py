@@ -38,11 +38,11 @@ HEURISTICS_SHARE = 0.3
 SIMPLE_SHARE, CLOSURE_SHARE, ORDER_SHARE = 0.1, 0.3, 0.85
 """Parts of the time left that the simple bound, the closure bound and the search for an order may
 take: the order that is best then is still to be packed."""
-FIRST_PACK_SHARE, OTHER_SHARE, WINDOW_SHARE = 0.3, 0.5, 0.5
-"""Parts of the time left that packing the first order of least peak, other orders (and before that
-all orders of a small graph), and windows of a large one may take."""
-OTHER_TRIES, WINDOW_TRIES = 200, 60
-"""Other orders that are packed, and windows that are freed, at most."""
+FIRST_PACK_SHARE, OTHER_SHARE = 0.3, 0.5
+"""Parts of the time left that packing the first order of least peak, and other orders (and before
+that all orders of a small graph) may take."""
+OTHER_TRIES = 200
+"""Other orders that are packed at most."""
 MILP_OPS = 60
 """Above this many ops the MILP would not be built in useful time."""
 
@@ -244,26 +244,9 @@ def pooled_walk(run: Run) -> None:
             return
 
 
-def joint_windows(run: Run) -> None:
-    """Order and offsets inside stretches of steps, by CP-SAT, where the whole is too large."""
-    few = len(run.graph.ops) <= JOINT_OPS
-    if run.plan is None or not run.asks_for_slab() or few or run.pool_graphs:
-        return
-    from optsched.joint.neighbourhood import window_plans
-
-    target = max(run.bound, run.best_orders(1)[0][0]) if run.capacity is None else run.capacity
-    limits = run.limits_left(WINDOW_SHARE)
-    try:
-        for plan in window_plans(run.graph, run.plan, target, limits=limits, windows=WINDOW_TRIES):
-            run.offer(plan, "window")
-    except UsageError:
-        # As for the joint model.
-        return
-
-
 def joint_model(run: Run) -> None:
     """Order and offsets together, by CP-SAT; its bound is a claim."""
-    from optsched.joint.cpsat import Stop, solve_joint
+    from optsched.joint.cpsat import solve_joint
 
     outcome = solve_joint(
         run.graph,
@@ -278,7 +261,7 @@ def joint_model(run: Run) -> None:
     if outcome.plan is not None:
         run.offer(outcome.plan, "cpsat")
     run.claim(run.objective, outcome.bound)
-    if outcome.stop is Stop.INTERRUPTED:
+    if outcome.stop_reason is StopReason.INTERRUPTED:
         raise KeyboardInterrupt
 
 

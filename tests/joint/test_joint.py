@@ -9,18 +9,15 @@ import numpy as np
 import pytest
 
 from experiments.counterexamples.joint import make_graph
-from heuristics import PACKINGS
-from optsched.check.pins import pins_clash
 from optsched.check.plan import check_plan
 from optsched.joint import exhaust, other_plans
-from optsched.joint.neighbourhood import window_plans
 from optsched.joint.orders import random_order, rename_ops, search_again
 from optsched.joint.walk import Walk
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory, timeline
 from optsched.model.packing_problem import packing_problem
-from optsched.model.plan import Plan, make_plan
+from optsched.model.plan import Plan
 from optsched.reports.capacity import packing_refusal, refusal
 from optsched.reports.record import pack_record, solve_record
 from optsched.reports.table import packing_text, result_text
@@ -168,38 +165,6 @@ def test_other_orders_pack_where_the_first_refuses() -> None:
     again = list(other_plans(FREE, given, 4, bound=4, limits=Limits(), tries=60))
     assert [check_plan(FREE, plan).slab for plan in plans] == [5, 4]
     assert plans == again
-
-
-def test_windows_lower_a_poor_packing_and_each_plan_is_valid() -> None:
-    rng = np.random.default_rng(9)
-    better = 0
-    for _ in range(4):
-        graph = random_graph(rng, ops=16, max_size=6)
-        order = random_order(graph, rng)
-        problem, _ = packing_problem(graph, order)
-        plan = make_plan(graph, order, PACKINGS["naive"](problem))
-        target = peak_memory(graph, order)
-        found = list(window_plans(graph, plan, target, limits=Limits(seconds=3), windows=6))
-        assert all(check_plan(graph, p).slab <= plan.slab(graph) for p in found)
-        better += bool(found) and found[-1].slab(graph) < plan.slab(graph)
-    assert better >= 2
-
-
-def test_windows_keep_pins_births_and_views() -> None:
-    rng = np.random.default_rng(5)
-    plans = 0
-    for seed in range(12):
-        graph = random_graph(rng, ops=12, max_size=6, features=PLANNABLE | {"pins"})
-        order = random_order(graph, rng)
-        problem, ids = packing_problem(graph, order)
-        if pins_clash(graph, problem, ids):
-            continue
-        plan = make_plan(graph, order, PACKINGS["naive"](problem))
-        target = peak_memory(graph, order)
-        for found in window_plans(graph, plan, target, limits=Limits(2, seed=seed), windows=2):
-            check_plan(graph, found)
-            plans += 1
-    assert plans > 4
 
 
 def test_interrupts_keep_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:

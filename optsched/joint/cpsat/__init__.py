@@ -1,32 +1,19 @@
 """The joint model in OR-Tools CP-SAT: order of ops and offsets of buffers chosen together.
 
-`instance` scales a graph, `variables`, `constraints` and `cuts` make the model, `canonical` turns
-a plan into a complete hint, `solver` runs CP-SAT, `engine` minimises,
-`solve` and `joint` offer the three forms, `confirm` asks again. CP-SAT's word alone
-is never a proof: an outcome holds claims, told from integers.
+`instance` scales a graph to whole units, `variables` and `constraints` make the model, `hints`
+turns a plan into a complete hint, `solver` runs CP-SAT, and `solve` asks the three questions. What
+CP-SAT says is never a proof by itself: an outcome holds claims, and values replayed in integers.
 """
 
 from __future__ import annotations
 
-from optsched.joint.cpsat.confirm import Confirmation, Verdict, confirm
-from optsched.joint.cpsat.cuts import NO_CUTS, Cuts
-from optsched.joint.cpsat.joint import solve_joint
-from optsched.joint.cpsat.outcome import CpSatOutcome, Stop
-from optsched.joint.cpsat.solve import solve_order, solve_packing
-from optsched.joint.cpsat.solver import SAFE, SECOND, Settings, StopSignal
+from optsched.joint.cpsat.solve import CpSatOutcome, solve_joint, solve_order, solve_packing
+from optsched.joint.cpsat.solver import SAFE, CpSatSettings
 
 __all__ = [
-    "NO_CUTS",
     "SAFE",
-    "SECOND",
-    "Confirmation",
     "CpSatOutcome",
-    "Cuts",
-    "Settings",
-    "Stop",
-    "StopSignal",
-    "Verdict",
-    "confirm",
+    "CpSatSettings",
     "solve_joint",
     "solve_order",
     "solve_packing",

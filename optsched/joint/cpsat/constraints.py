@@ -6,17 +6,17 @@ from functools import partial
 from typing import Any
 
 from optsched.joint.cpsat.instance import INPUT
-from optsched.joint.cpsat.variables import Literal, Variables, length_of
+from optsched.joint.cpsat.variables import Literal, ModelVariables, length_of
 
 
-def add_order(variables: Variables) -> None:
+def add_order(variables: ModelVariables) -> None:
     """Ops stay done, one op runs at each step, and predecessors are done a step before."""
     add_monotony(variables)
     add_one_op_per_step(variables)
     add_precedences(variables)
 
 
-def add_monotony(variables: Variables) -> None:
+def add_monotony(variables: ModelVariables) -> None:
     """What is done, or released, stays so."""
     for row in (*variables.done, *variables.released):
         for step, literal in row.items():
@@ -24,14 +24,14 @@ def add_monotony(variables: Variables) -> None:
                 variables.model.add_implication(literal, row[step + 1])
 
 
-def add_one_op_per_step(variables: Variables) -> None:
+def add_one_op_per_step(variables: ModelVariables) -> None:
     """After step `s` exactly `s + 1` ops are done."""
     ops = range(variables.instance.op_count)
     for step in range(variables.instance.op_count):
         variables.model.add(sum(variables.done_by(v, step) for v in ops) == step + 1)
 
 
-def add_precedences(variables: Variables) -> None:
+def add_precedences(variables: ModelVariables) -> None:
     """An op is done by a step only if its predecessors are done by the step before."""
     instance = variables.instance
     for v, before in enumerate(instance.preds):
@@ -41,12 +41,12 @@ def add_precedences(variables: Variables) -> None:
         for u in before:
             if passed >> u & 1:
                 continue
-            early, late = variables.windows[v]
+            early, late = variables.step_windows[v]
             for step in range(early, late + 1):
                 add_clause(variables, variables.done_by(v, step), variables.done_by(u, step - 1))
 
 
-def add_releases(variables: Variables) -> None:
+def add_releases(variables: ModelVariables) -> None:
     """An item with several last users is released only when all of them are done."""
     for row, users in zip(variables.released, variables.last_users, strict=True):
         for step, literal in row.items():
@@ -54,7 +54,7 @@ def add_releases(variables: Variables) -> None:
                 add_clause(variables, literal, variables.done_by(u, step))
 
 
-def add_times(variables: Variables) -> None:
+def add_times(variables: ModelVariables) -> None:
     """Integer positions and ends agree with the booleans."""
     model = variables.model
     for position, row in zip(variables.position, variables.done, strict=True):
@@ -67,13 +67,13 @@ def add_times(variables: Variables) -> None:
             model.add(variables.end[i] > step + 1).only_enforce_if(~literal)
 
 
-def add_peak(variables: Variables) -> None:
+def add_peak(variables: ModelVariables) -> None:
     """At no step more units are live than the peak says."""
     for step in range(variables.instance.horizon):
         variables.model.add(_load(variables, step, None) <= variables.peak)
 
 
-def add_load_below_slab(variables: Variables) -> None:
+def add_load_below_slab(variables: ModelVariables) -> None:
     """At no step more units of a pool are live than its slab has.
 
     So the peak lies below all slabs together; with a single pool that says all.
@@ -86,25 +86,25 @@ def add_load_below_slab(variables: Variables) -> None:
             variables.model.add(_load(variables, step, pool) <= slab)
 
 
-def add_tops(variables: Variables) -> None:
+def add_tops(variables: ModelVariables) -> None:
     """Every item ends below the top of its pool's slab."""
     for item, offset in zip(variables.instance.items, variables.offset, strict=True):
         variables.model.add(offset + item.size <= variables.slabs[item.pool])
 
 
-def add_sum_of_slabs(variables: Variables) -> None:
+def add_sum_of_slabs(variables: ModelVariables) -> None:
     """The slab is what the slabs of all pools have together."""
     if len(variables.slabs) != 1:
         variables.model.add(variables.slab == sum(variables.slabs.values()))
 
 
-def add_no_overlap(variables: Variables, *, cumulative: bool = True) -> None:
+def add_no_overlap(variables: ModelVariables, *, cumulative: bool = True) -> None:
     """Items of a pool share no byte at the same step.
 
     Parameters
     ----------
     variables
-        Variables of the model.
+        ModelVariables of the model.
     cumulative
         Whether to add the implied resource constraint over time as well.
     """
@@ -130,7 +130,7 @@ def add_no_overlap(variables: Variables, *, cumulative: bool = True) -> None:
 
 
 def _time_interval(
-    variables: Variables, i: int, start: int | None, end: int | None, name: str
+    variables: ModelVariables, i: int, start: int | None, end: int | None, name: str
 ) -> Any:
     model = variables.model
     if start is not None and end is not None:
@@ -152,7 +152,7 @@ def _time_interval(
     return model.new_interval_var(first, length, last, f"time{name}")
 
 
-def add_bounds(variables: Variables, *, peak: int = 0, slab: int = 0) -> None:
+def add_bounds(variables: ModelVariables, *, peak: int = 0, slab: int = 0) -> None:
     """State lower bounds that are known already, in units."""
     if variables.peak is not None:
         variables.model.add(variables.peak >= peak)
@@ -160,7 +160,7 @@ def add_bounds(variables: Variables, *, peak: int = 0, slab: int = 0) -> None:
         variables.model.add(variables.slab >= slab)
 
 
-def add_clause(variables: Variables, first: Literal, then: Literal) -> None:
+def add_clause(variables: ModelVariables, first: Literal, then: Literal) -> None:
     """`first` implies `then`, either of which may be the constant 0 or 1."""
     if _is(first, 0) or _is(then, 1):
         return
@@ -178,7 +178,7 @@ def _is(literal: Literal, constant: int) -> bool:
     return isinstance(literal, int) and literal == constant
 
 
-def _load(variables: Variables, step: int, pool: str | None) -> Any:
+def _load(variables: ModelVariables, step: int, pool: str | None) -> Any:
     return sum(
         item.size * variables.live(i, step)
         for i, item in enumerate(variables.instance.items)

@@ -1,18 +1,19 @@
-"""What the model is built from: ops with windows and items to be placed, in scaled units.
+"""What the model is built from: ops with step windows, and items to be placed, in scaled units.
 
-Sizes are divided by a common unit before modelling. This loses nothing: fix which of any two
-items lies below the other in some best packing. What remains are inequalities
-`offset[j] >= offset[i] + c`, pins and alignments, and their least solution is reached by raising
-offsets from 0. If the unit divides every `c` and pin, and of each alignment it is a multiple or a
-divisor, every offset met on the way is a multiple of the unit; an alignment that divides the
-unit then holds by itself.
+All sizes are divided by a common unit before modelling. This loses nothing. Take a best packing and
+fix, for any two items that meet, which one lies below the other. What remains are inequalities
+`offset[j] >= offset[i] + c`, pins and alignments, and raising all offsets from 0 until these hold
+reaches their smallest solution. If the unit divides every `c` and every pin, and is a multiple or a
+divisor of every alignment, then each offset met on the way is a multiple of the unit; an alignment
+that divides the unit holds by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from graphlib import TopologicalSorter
 from math import gcd
 
 from optsched.errors import UsageError
@@ -23,14 +24,14 @@ INPUT = -1
 """Birth of an item that is live before the first step."""
 
 MAX_UNITS = 2**50
-"""The slabs may have this many units: CP-SAT reports bounds as floats, exact up to 2**53."""
+"""All slabs together may have this many units: CP-SAT reports bounds as floats, exact to 2**53."""
 
 MAX_AREA = 2**60
-"""Units times steps: CP-SAT sums areas in signed 64-bit integers."""
+"""Upper limit of units times steps: CP-SAT sums areas in signed 64-bit integers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ItemPart:
     """A rectangle of an item: units `[low, high)` of it, over the steps `[start, end)`.
 
     `start` and `end` are None where the order decides them.
@@ -43,7 +44,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ModelItem:
     """A buffer that takes room in a slab.
 
     Parameters
@@ -72,11 +73,11 @@ class Item:
     birth: int
     users: tuple[int, ...]
     kept: bool
-    parts: tuple[Part, ...]
+    parts: tuple[ItemPart, ...]
 
 
 @dataclass(frozen=True)
-class Instance:
+class ModelInstance:
     """A problem in units.
 
     Parameters
@@ -100,13 +101,14 @@ class Instance:
     horizon: int
     preds: tuple[tuple[int, ...], ...]
     succs: tuple[tuple[int, ...], ...]
-    items: tuple[Item, ...]
+    items: tuple[ModelItem, ...]
 
     def __post_init__(self) -> None:
-        if self.roof > MAX_UNITS or self.roof * (self.horizon + 1) > MAX_AREA:
+        if self.slab_limit > MAX_UNITS or self.slab_limit * (self.horizon + 1) > MAX_AREA:
             raise UsageError(
-                f"sizes of up to {self.roof * self.unit} bytes in all, in units of {self.unit} "
-                f"bytes over {self.horizon} steps, are outside the range in which CP-SAT is exact"
+                f"sizes of up to {self.slab_limit * self.unit} bytes in all, in units of "
+                f"{self.unit} bytes over {self.horizon} steps, are outside the range in which "
+                "CP-SAT is exact"
             )
 
     @property
@@ -115,7 +117,7 @@ class Instance:
         return len(self.preds)
 
     @cached_property
-    def roofs(self) -> dict[str, int]:
+    def slab_limits(self) -> dict[str, int]:
         """Units that suffice in each pool: above the pins each item has room of its own."""
         pinned, free = dict.fromkeys(self.pools, 0), dict.fromkeys(self.pools, 0)
         for item in self.items:
@@ -126,9 +128,9 @@ class Instance:
         return {pool: pinned[pool] + free[pool] for pool in self.pools}
 
     @property
-    def roof(self) -> int:
+    def slab_limit(self) -> int:
         """Units that suffice for all slabs together."""
-        return sum(self.roofs.values())
+        return sum(self.slab_limits.values())
 
     @cached_property
     def pools(self) -> tuple[str, ...]:
@@ -137,33 +139,22 @@ class Instance:
 
     @cached_property
     def ancestors(self) -> tuple[int, ...]:
-        """Mask of the ops before each op."""
-        return _closure(self.preds, self.topological)
+        """The ops that must run before each op, as masks."""
+        return _closure(self.preds)
 
     @cached_property
     def descendants(self) -> tuple[int, ...]:
-        """Mask of the ops behind each op."""
-        return _closure(self.succs, self.topological[::-1])
+        """The ops that must run after each op, as masks."""
+        return _closure(self.succs)
 
     @cached_property
-    def topological(self) -> tuple[int, ...]:
-        """Some valid order."""
-        missing = [len(before) for before in self.preds]
-        order = [v for v, count in enumerate(missing) if not count]
-        for u in order:
-            for v in self.succs[u]:
-                missing[v] -= 1
-                if not missing[v]:
-                    order.append(v)
-        return tuple(order)
-
-    def windows(self) -> list[tuple[int, int]]:
-        """First and last step of each op, from the numbers of its ancestors and descendants."""
+    def step_windows(self) -> tuple[tuple[int, int], ...]:
+        """First and last step at which each op can run, from its ancestors and descendants."""
         last = self.op_count - 1
-        return [
+        return tuple(
             (before.bit_count(), last - behind.bit_count())
             for before, behind in zip(self.ancestors, self.descendants, strict=True)
-        ]
+        )
 
     def up(self, value: int) -> int:
         """Bytes to units, rounded up: a lower bound stays one since all sums are whole units."""
@@ -174,29 +165,21 @@ class Instance:
         return value // self.unit
 
 
-def order_instance(graph: Graph) -> Instance:
-    """Return a graph without offsets: alignments and pins do not matter."""
-    return _graph_instance(graph, placed=False)
+def graph_instance(graph: Graph, *, placed: bool) -> ModelInstance:
+    """Return a graph whose order is to be chosen, and the offsets too if `placed`.
 
-
-def joint_instance(graph: Graph) -> Instance:
-    """Return a graph whose order and offsets are both to be chosen."""
-    return _graph_instance(graph, placed=True)
-
-
-def _graph_instance(graph: Graph, *, placed: bool) -> Instance:
+    Without offsets alignments and pins do not matter.
+    """
     arrays = graph.arrays
-    items: list[Item] = []
+    items: list[ModelItem] = []
     for b, buffer in enumerate(graph.buffers):
         size, birth = int(arrays.size[b]), int(arrays.birth[b])
-        if not size or graph.roots[b] != b:
-            continue
-        users = {int(v) for v in arrays.user.row(b)} | {int(arrays.producer[b])} - {INPUT}
+        users = {*arrays.user.row(b).tolist(), int(arrays.producer[b])} - {INPUT}
         kept = bool(arrays.keep[b])
-        if birth == INPUT and not users and not kept:
+        if not size or graph.roots[b] != b or not (birth != INPUT or users or kept):
             continue
         items.append(
-            Item(
+            ModelItem(
                 id=b,
                 size=size,
                 alignment=buffer.alignment if placed else 1,
@@ -205,30 +188,22 @@ def _graph_instance(graph: Graph, *, placed: bool) -> Instance:
                 birth=birth,
                 users=() if kept else tuple(sorted(users)),
                 kept=kept,
-                parts=(Part(0, size),),
+                parts=(ItemPart(0, size),),
             )
         )
-    unit = common_unit(items)
-    return Instance(
-        unit=unit,
-        horizon=max(1, len(graph.ops)),
-        preds=graph.predecessors,
-        succs=tuple(
-            tuple(int(v) for v in arrays.succ.row(u)) for u in range(len(graph.predecessors))
-        ),
-        items=tuple(_scale(item, unit) for item in items),
-    )
+    succs = tuple(tuple(arrays.succ.row(u).tolist()) for u in range(len(graph.ops)))
+    return _scaled(items, max(1, len(graph.ops)), graph.predecessors, succs)
 
 
-def packing_instance(problem: PackingProblem) -> Instance:
+def packing_instance(problem: PackingProblem) -> ModelInstance:
     """Return a problem whose live ranges are given; its steps are compressed to event times."""
     parts = problem.parts
     live = (parts.end > parts.start) & (parts.high > parts.low)
     times = sorted({*parts.start[live].tolist(), *parts.end[live].tolist()})
     step = {time: at for at, time in enumerate(times)}
-    rectangles: dict[int, list[Part]] = {}
+    rectangles: dict[int, list[ItemPart]] = {}
     for j in live.nonzero()[0].tolist():
-        part = Part(
+        part = ItemPart(
             int(parts.low[j]),
             int(parts.high[j]),
             step[int(parts.start[j])],
@@ -236,7 +211,7 @@ def packing_instance(problem: PackingProblem) -> Instance:
         )
         rectangles.setdefault(int(parts.owner[j]), []).append(part)
     items = [
-        Item(
+        ModelItem(
             id=i,
             size=int(problem.size[i]),
             alignment=int(problem.alignment[i]),
@@ -250,19 +225,33 @@ def packing_instance(problem: PackingProblem) -> Instance:
         for i in range(len(problem))
         if problem.end[i] > problem.start[i]
     ]
+    return _scaled(items, max(1, len(times) - 1), (), ())
+
+
+def _scaled(
+    items: Sequence[ModelItem],
+    horizon: int,
+    preds: tuple[tuple[int, ...], ...],
+    succs: tuple[tuple[int, ...], ...],
+) -> ModelInstance:
     unit = common_unit(items)
-    return Instance(
-        unit=unit,
-        horizon=max(1, len(times) - 1),
-        preds=(),
-        succs=(),
-        items=tuple(_scale(item, unit) for item in items),
+    scaled = tuple(
+        replace(
+            item,
+            size=item.size // unit,
+            alignment=max(1, item.alignment // unit),
+            pin=None if item.pin is None else item.pin // unit,
+            parts=tuple(
+                replace(part, low=part.low // unit, high=part.high // unit) for part in item.parts
+            ),
+        )
+        for item in items
     )
+    return ModelInstance(unit, horizon, preds, succs, scaled)
 
 
-def common_unit(items: Iterable[Item]) -> int:
+def common_unit(items: Sequence[ModelItem]) -> int:
     """Return the largest unit that loses nothing (see the module's text); 1 without items."""
-    items = tuple(items)
     lengths = [x for item in items for part in item.parts for x in (part.low, part.high)]
     unit = gcd(*lengths, *(item.size for item in items), *(item.pin or 0 for item in items)) or 1
     alignments = {item.alignment for item in items}
@@ -271,32 +260,17 @@ def common_unit(items: Iterable[Item]) -> int:
     return unit
 
 
-def _scale(item: Item, unit: int) -> Item:
-    return Item(
-        id=item.id,
-        size=item.size // unit,
-        alignment=max(1, item.alignment // unit),
-        pin=None if item.pin is None else item.pin // unit,
-        pool=item.pool,
-        birth=item.birth,
-        users=item.users,
-        kept=item.kept,
-        parts=tuple(
-            Part(part.low // unit, part.high // unit, part.start, part.end) for part in item.parts
-        ),
-    )
-
-
-def _closure(rows: Sequence[Sequence[int]], order: Sequence[int]) -> tuple[int, ...]:
+def _closure(rows: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Return what each node reaches through the rows, as masks."""
     masks = [0] * len(rows)
-    for v in order:
+    for v in TopologicalSorter(dict(enumerate(rows))).static_order():
         for u in rows[v]:
             masks[v] |= masks[u] | 1 << u
     return tuple(masks)
 
 
-def spans(instance: Instance, order: Sequence[int]) -> list[tuple[int, int]]:
-    """Half-open live range of every item under an order."""
+def live_spans(instance: ModelInstance, order: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the half-open live range of every item under an order."""
     step = {v: at for at, v in enumerate(order)}
     return [
         (
@@ -305,16 +279,3 @@ def spans(instance: Instance, order: Sequence[int]) -> list[tuple[int, int]]:
         )
         for item in instance.items
     ]
-
-
-__all__ = [
-    "INPUT",
-    "Instance",
-    "Item",
-    "Part",
-    "common_unit",
-    "joint_instance",
-    "order_instance",
-    "packing_instance",
-    "spans",
-]

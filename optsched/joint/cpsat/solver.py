@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Any, Protocol
+from typing import Any
 
 from ortools.sat.python import cp_model
 
 from optsched.errors import UsageError
-from optsched.joint.cpsat.variables import Point, Variables, read_order
-from optsched.runtime.limits import Limits
+from optsched.joint.cpsat.variables import ModelPoint, ModelVariables
+from optsched.runtime.clock import Clock
 
-POLL = 0.1
-"""Seconds between two looks at the stop signal."""
-
-
-class StopSignal(Protocol):
-    """What another thread sets to end a search; `threading.Event` is one."""
-
-    def is_set(self) -> bool:
-        """Whether the search should end."""
-        ...
+POLL_SECONDS = 0.1
+"""Between two looks at the clock and at a waiting interrupt."""
+WORK_PER_SECOND = 100_000
+"""Units of `Limits.work` for one second of CP-SAT's own deterministic time."""
+EXACT_FLOAT = 2**53
+"""CP-SAT reports bounds as floats; integers below this are exact in them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class CpSatSettings:
     """A configuration of CP-SAT.
 
     Parameters
@@ -41,25 +36,14 @@ class Settings:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
-SAFE = Settings({"presolve_inclusion_work_limit": 0})
+SAFE = CpSatSettings({"presolve_inclusion_work_limit": 0})
 """The default. Without the parameter OR-Tools 9.15 is known to return a wrong optimum with a
 matching bound (OR-Tools issue 5293)."""
 
-SECOND = Settings(
-    {
-        "presolve_inclusion_work_limit": 0,
-        "cp_model_presolve": False,
-        "cp_model_probing_level": 0,
-        "symmetry_level": 0,
-        "linearization_level": 2,
-    }
-)
-"""As different as can be, to confirm a claim: most reported errors lie in presolve."""
-
 
 @dataclass
-class Run:
-    """What one run of CP-SAT found.
+class CpSatRun:
+    """What one run of CP-SAT has found so far.
 
     Parameters
     ----------
@@ -70,28 +54,22 @@ class Run:
     finished
         It says that the search is complete.
     interrupted
-        It was asked to end.
+        It was stopped by Ctrl-C.
     """
 
-    best: Point | None = None
+    best: ModelPoint | None = None
     bound: int | None = None
     finished: bool = False
     interrupted: bool = False
 
 
-OnProgress = Callable[[Run], None]
-
-
-def run(
-    variables: Variables,
-    value: Callable[[Point], tuple[int, ...]],
-    *,
-    limits: Limits,
-    settings: Settings = SAFE,
-    hint: Point | None = None,
-    stop: StopSignal | None = None,
-    on_progress: OnProgress | None = None,
-) -> Run:
+def run_model(
+    variables: ModelVariables,
+    value: Callable[[ModelPoint], int],
+    clock: Clock,
+    settings: CpSatSettings,
+    on_progress: Callable[[CpSatRun], None],
+) -> CpSatRun:
     """Solve a model in a thread of its own, so that Ctrl-C ends the search and not the program.
 
     Parameters
@@ -99,53 +77,36 @@ def run(
     variables
         A complete model.
     value
-        What is to be least, told from the point itself and not from the solver's variables.
-    limits, settings
-        Time, workers, seed; further parameters.
-    hint
-        A point to start from.
-    stop
-        Ends the search when set.
+        What is minimised, told from the point itself and not from the solver's variables.
+    clock, settings
+        Time or work, workers, seed; further parameters.
     on_progress
         Called in the caller's thread whenever best point or bound moved. If it raises, the search
         is stopped first.
     """
-    if hint is not None:
-        add_hint(variables, hint)
-    return _Runner(variables, value, _solver(limits, settings)).run(stop, on_progress)
+    return _SolverThread(variables, value, _make_solver(clock, settings), clock).run(on_progress)
 
 
-def add_hint(variables: Variables, point: Point) -> None:
-    """Hint every variable at the value it has in a point, in place of any older hint."""
-    model = variables.model
-    model.clear_hints()
-    for variable, meaning in variables.meanings:
-        model.add_hint(variable, int(meaning(point)))
-    # CP-SAT makes variables of constants; they count when it asks whether a hint is complete.
-    hinted = {variable.index for variable, _ in variables.meanings}
-    for index, made in enumerate(model.proto.variables):
-        if index not in hinted:
-            model.add_hint(model.get_int_var_from_proto_index(index), made.domain[0])
-
-
-def _solver(limits: Limits, settings: Settings) -> Any:
+def _make_solver(clock: Clock, settings: CpSatSettings) -> Any:
     solver = cp_model.CpSolver()
-    parameters = solver.parameters
+    parameters, limits, left = solver.parameters, clock.limits, clock.left()
     parameters.num_workers = limits.workers
     parameters.random_seed = limits.seed % 2**31
     # Its own handler would leave the process without Python's when the search ends.
     parameters.catch_sigint_signal = False
-    if limits.seconds is not None:
-        parameters.max_time_in_seconds = max(0.0, limits.seconds)
+    if left is not None and limits.work is not None:
+        parameters.max_deterministic_time = left / WORK_PER_SECOND
+    elif left is not None:
+        parameters.max_time_in_seconds = left
     for name, setting in settings.parameters.items():
         setattr(parameters, name, setting)
     return solver
 
 
-class _Incumbents(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
+class _SolutionReader(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
     """Reads each solution at once: what the solver holds at the end may be gone or worse."""
 
-    def __init__(self, variables: Variables, found: Callable[[Point], None]) -> None:
+    def __init__(self, variables: ModelVariables, found: Callable[[ModelPoint], None]) -> None:
         super().__init__()
         self.variables, self.found = variables, found
 
@@ -154,49 +115,51 @@ class _Incumbents(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
         variables = self.variables
         steps = [
             early + sum(1 - self.value(literal) for literal in row.values())
-            for (early, _), row in zip(variables.windows, variables.done, strict=False)
+            for (early, _), row in zip(variables.step_windows, variables.done, strict=False)
         ]
-        order = read_order(variables.instance, steps) if variables.ordered else ()
+        order = tuple(sorted(range(len(steps)), key=lambda v: steps[v]))
         offsets = tuple(self.value(offset) for offset in variables.offset)
-        self.found(Point(variables.instance, order, offsets))
+        self.found(ModelPoint(variables.instance, order, offsets))
 
 
-class _Runner:
+class _SolverThread:
     def __init__(
-        self, variables: Variables, value: Callable[[Point], tuple[int, ...]], solver: Any
+        self,
+        variables: ModelVariables,
+        value: Callable[[ModelPoint], int],
+        solver: Any,
+        clock: Clock,
     ) -> None:
-        self.variables, self.value, self.solver = variables, value, solver
-        self.state = Run()
-        self.moves: queue.SimpleQueue[Point | int | None] = queue.SimpleQueue()
+        self.variables, self.value, self.solver, self.clock = variables, value, solver, clock
+        self.state = CpSatRun()
+        self.moves: queue.SimpleQueue[ModelPoint | int | None] = queue.SimpleQueue()
         self.error: Exception | None = None
 
-    def run(self, stop: StopSignal | None, on_progress: OnProgress | None) -> Run:
+    def run(self, on_progress: Callable[[CpSatRun], None]) -> CpSatRun:
         """Start the thread, pass on what it reports, and end it in any case."""
         thread = threading.Thread(target=self._work, name="cp-sat", daemon=True)
         thread.start()
         try:
-            while self._take():
-                if on_progress is not None:
-                    on_progress(self.state)
-                if stop is not None and stop.is_set():
-                    self.state.interrupted = True
-                    break
+            while self._receive():
+                on_progress(self.state)
+                self.clock.expired()
         except KeyboardInterrupt:
             self.state.interrupted = True
         finally:
             while thread.is_alive():
                 self.solver.stop_search()
                 thread.join(0.02)
-        while self._take():
+        while self._receive():
             pass
         if self.error is not None:
             raise self.error
+        self.clock.spend(ceil(self.solver.response_proto.deterministic_time * WORK_PER_SECOND))
         return self.state
 
-    def _take(self) -> bool:
+    def _receive(self) -> bool:
         """Take in all moves that have come; False when the last one was among them."""
         try:
-            move = self.moves.get(timeout=POLL)
+            move = self.moves.get(timeout=POLL_SECONDS)
             while True:
                 if move is None:
                     # Stays for the next call.
@@ -207,7 +170,7 @@ class _Runner:
         except queue.Empty:
             return True
 
-    def _apply(self, move: Point | int) -> None:
+    def _apply(self, move: ModelPoint | int) -> None:
         state = self.state
         if isinstance(move, int):
             state.bound = move if state.bound is None else max(state.bound, move)
@@ -218,7 +181,7 @@ class _Runner:
         try:
             model = self.variables.model
             self.solver.best_bound_callback = self._on_bound
-            status = self.solver.solve(model, _Incumbents(self.variables, self.moves.put))
+            status = self.solver.solve(model, _SolutionReader(self.variables, self.moves.put))
             if status == cp_model.MODEL_INVALID:
                 raise UsageError(f"CP-SAT refuses the model: {model.validate().strip()}")
             self.state.finished = status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
@@ -230,14 +193,5 @@ class _Runner:
             self.moves.put(None)
 
     def _on_bound(self, bound: float) -> None:
-        # Bounds are integers in floats; they are exact below 2**53, and sizes are kept below.
-        if abs(bound) < 2**53:
+        if abs(bound) < EXACT_FLOAT:
             self.moves.put(ceil(bound - 1e-6))
-
-
-def remaining(limits: Limits, started: float) -> Limits:
-    """Limits less the time since `started`."""
-    if limits.seconds is None:
-        return limits
-    left = limits.seconds - (time.perf_counter() - started)
-    return Limits(max(0.0, left), limits.workers, limits.seed)

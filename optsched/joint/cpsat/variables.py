@@ -7,27 +7,27 @@
     released[i]     0    0    0    1      every user of item i has ended
     live of i       0    0    1    1      done[birth][step] - released[i][step - 1]
 
-A window fixes most of `done`; an item with one last user needs no `released` of its own. Since
-every variable knows its meaning, a hint is complete by construction.
+The step windows of the ops fix most of `done`, and an item with a single last user needs no
+`released` of its own. Since every variable knows its meaning, a hint is complete by construction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from ortools.sat.python import cp_model
 
-from optsched.joint.cpsat.instance import INPUT, Instance, Item, spans
+from optsched.joint.cpsat.instance import INPUT, ModelInstance, ModelItem, live_spans
 
 Literal = Any
 """A boolean variable of CP-SAT, its negation, or the constants 0 and 1."""
 
 
 @dataclass(frozen=True)
-class Point:
+class ModelPoint:
     """A plan as the model sees it.
 
     Parameters
@@ -40,7 +40,7 @@ class Point:
         First unit of each item; empty if only the order is meant.
     """
 
-    instance: Instance
+    instance: ModelInstance
     order: tuple[int, ...]
     offsets: tuple[int, ...] = ()
     step: tuple[int, ...] = field(init=False)
@@ -51,7 +51,7 @@ class Point:
         for at, v in enumerate(self.order):
             step[v] = at
         object.__setattr__(self, "step", tuple(step))
-        object.__setattr__(self, "spans", tuple(spans(self.instance, self.order)))
+        object.__setattr__(self, "spans", tuple(live_spans(self.instance, self.order)))
 
     @property
     def peak(self) -> int:
@@ -81,11 +81,11 @@ class Point:
         return max((offset + item.size for offset, item in tops if item.pool == pool), default=0)
 
 
-Meaning = Callable[[Point], int]
+Meaning = Callable[[ModelPoint], int]
 
 
-class Variables:
-    """Variables of one model; families that a form does not need stay empty.
+class ModelVariables:
+    """The variables of one model; families that a form does not need stay empty.
 
     Parameters
     ----------
@@ -95,11 +95,11 @@ class Variables:
         Whether the model chooses the order; the offsets.
     """
 
-    def __init__(self, instance: Instance, *, ordered: bool, placed: bool) -> None:
+    def __init__(self, instance: ModelInstance, *, ordered: bool, placed: bool) -> None:
         self.instance, self.ordered, self.placed = instance, ordered, placed
         self.model = cp_model.CpModel()
         self.meanings: list[tuple[Any, Meaning]] = []
-        self.windows = instance.windows()
+        self.step_windows = instance.step_windows
         self.last_users = [_last_users(instance, item) for item in instance.items]
         self.done: list[dict[int, Literal]] = []
         self.released: list[dict[int, Literal]] = [{} for _ in instance.items]
@@ -135,7 +135,7 @@ class Variables:
         """Whether an op has ended by the end of a step."""
         if op == INPUT:
             return 1
-        early, late = self.windows[op]
+        early, late = self.step_windows[op]
         if step < early:
             return 0
         return 1 if step >= late else self.done[op][step]
@@ -147,9 +147,9 @@ class Variables:
         users = self.last_users[i]
         if len(users) == 1:
             return self.done_by(users[0], step)
-        if step < max(self.windows[u][0] for u in users):
+        if step < max(self.step_windows[u][0] for u in users):
             return 0
-        if step >= max(self.windows[u][1] for u in users):
+        if step >= max(self.step_windows[u][1] for u in users):
             return 1
         return self.released[i][step]
 
@@ -161,7 +161,7 @@ class Variables:
         return sum(item.size for item in self.instance.items)
 
     def _add_order(self) -> None:
-        for v, (early, late) in enumerate(self.windows):
+        for v, (early, late) in enumerate(self.step_windows):
             self.done.append(
                 {
                     s: self.boolean(f"done[{v}][{s}]", partial(_is_done, v, s))
@@ -171,15 +171,15 @@ class Variables:
         for i, users in enumerate(self.last_users):
             if len(users) < 2:
                 continue
-            early = max(self.windows[u][0] for u in users)
-            late = max(self.windows[u][1] for u in users)
+            early = max(self.step_windows[u][0] for u in users)
+            late = max(self.step_windows[u][1] for u in users)
             self.released[i] = {
                 s: self.boolean(f"released[{i}][{s}]", partial(_is_released, i, s))
                 for s in range(early, late)
             }
 
     def _add_times(self) -> None:
-        for v, (early, late) in enumerate(self.windows):
+        for v, (early, late) in enumerate(self.step_windows):
             self.position.append(self.integer(early, late, f"position[{v}]", partial(_step, v)))
         for i, item in enumerate(self.instance.items):
             users = self.last_users[i]
@@ -189,8 +189,8 @@ class Variables:
             elif len(users) == 1:
                 self.end.append(self.position[users[0]] + 1)
             else:
-                early = max(self.windows[u][0] for u in users) + 1
-                late = max(self.windows[u][1] for u in users) + 1
+                early = max(self.step_windows[u][0] for u in users) + 1
+                late = max(self.step_windows[u][1] for u in users) + 1
                 self.end.append(self.integer(early, late, f"end[{i}]", partial(_end, i)))
 
     def _add_offsets(self) -> None:
@@ -198,58 +198,50 @@ class Variables:
             if item.pin is not None:
                 self.offset.append(item.pin)
                 continue
-            highest = (self.instance.roofs[item.pool] - item.size) // item.alignment
+            highest = (self.instance.slab_limits[item.pool] - item.size) // item.alignment
             slot = self.integer(0, highest, f"slot[{i}]", partial(_slot, i))
             self.offset.append(slot * item.alignment)
 
     def _add_slabs(self) -> None:
         """A slab for each pool, and one variable for their sum; with one pool it is the same."""
-        self.slab = self.integer(0, self.instance.roof, "slab", lambda p: p.slab)
+        self.slab = self.integer(0, self.instance.slab_limit, "slab", lambda p: p.slab)
         if len(self.instance.pools) == 1:
             self.slabs = {self.instance.pools[0]: self.slab}
             return
-        for pool, roof in self.instance.roofs.items():
-            self.slabs[pool] = self.integer(0, roof, f"slab[{pool}]", partial(_slab_of, pool))
+        for pool, limit in self.instance.slab_limits.items():
+            self.slabs[pool] = self.integer(0, limit, f"slab[{pool}]", partial(_slab_of, pool))
 
 
-def _slab_of(pool: str, point: Point) -> int:
+def _slab_of(pool: str, point: ModelPoint) -> int:
     return point.slab_of(pool)
 
 
-def _step(v: int, point: Point) -> int:
+def _step(v: int, point: ModelPoint) -> int:
     return point.step[v]
 
 
-def _is_done(v: int, step: int, point: Point) -> int:
+def _is_done(v: int, step: int, point: ModelPoint) -> int:
     return point.step[v] <= step
 
 
-def _is_released(i: int, step: int, point: Point) -> int:
+def _is_released(i: int, step: int, point: ModelPoint) -> int:
     return point.spans[i][1] <= step + 1
 
 
-def _end(i: int, point: Point) -> int:
+def _end(i: int, point: ModelPoint) -> int:
     return point.spans[i][1]
 
 
-def length_of(i: int, point: Point) -> int:
+def length_of(i: int, point: ModelPoint) -> int:
     """Steps for which item `i` is live."""
     return point.spans[i][1] - point.spans[i][0]
 
 
-def _slot(i: int, point: Point) -> int:
+def _slot(i: int, point: ModelPoint) -> int:
     return point.offsets[i] // point.instance.items[i].alignment
 
 
-def _last_users(instance: Instance, item: Item) -> tuple[int, ...]:
+def _last_users(instance: ModelInstance, item: ModelItem) -> tuple[int, ...]:
     """The users that may be last: those behind which no other user must come."""
     users = sum(1 << u for u in item.users)
     return tuple(u for u in item.users if not instance.descendants[u] & users)
-
-
-def read_order(instance: Instance, steps: Sequence[int]) -> tuple[int, ...]:
-    """Return op ids by step."""
-    return tuple(sorted(range(instance.op_count), key=lambda v: steps[v]))
-
-
-__all__ = ["Literal", "Point", "Variables", "read_order"]

@@ -19,8 +19,8 @@ from optsched.joint.cpsat.constraints import (
     add_times,
     add_tops,
 )
-from optsched.joint.cpsat.instance import Instance, joint_instance, packing_instance
-from optsched.joint.cpsat.variables import Point, Variables
+from optsched.joint.cpsat.instance import ModelInstance, graph_instance, packing_instance
+from optsched.joint.cpsat.variables import ModelPoint, ModelVariables
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import Gap, PackingProblem
@@ -44,11 +44,11 @@ def two_readers() -> Graph:
     return build.build()
 
 
-def ordered(graph: Graph, *, placed: bool = False) -> Variables:
-    return Variables(joint_instance(graph), ordered=True, placed=placed)
+def ordered(graph: Graph, *, placed: bool = False) -> ModelVariables:
+    return ModelVariables(graph_instance(graph, placed=True), ordered=True, placed=placed)
 
 
-def two_buffers(gap: Gap | None = None, alignment: int = 1, pin: int = -1) -> Instance:
+def two_buffers(gap: Gap | None = None, alignment: int = 1, pin: int = -1) -> ModelInstance:
     columns = np.array([[0, 3, 4, 1, -1], [1, 2, 2, alignment, pin]], np.int64).T
     gaps = () if gap is None else ((gap,), ())
     return packing_instance(PackingProblem(("a", "b"), *columns, gaps=gaps))
@@ -80,7 +80,7 @@ def test_predecessors_come_first(order: tuple[int, ...], expected: bool) -> None
     graph = build.build()
     variables = ordered(graph)
     add_precedences(variables)
-    assert holds(variables, Point(variables.instance, order)) is expected
+    assert holds(variables, ModelPoint(variables.instance, order)) is expected
 
 
 @pytest.mark.parametrize(("last", "expected"), [(1, True), (0, False)])
@@ -115,7 +115,7 @@ def test_ends_agree_with_booleans(end: int, expected: bool) -> None:
 def test_peak_covers_every_step(peak: int, expected: bool) -> None:
     variables = ordered(diamond())
     add_peak(variables)
-    point = Point(variables.instance, (0, 1, 2, 3))
+    point = ModelPoint(variables.instance, (0, 1, 2, 3))
     values = {v: int(m(point)) for v, m in variables.meanings if v is not variables.peak}
     assert is_feasible(variables, {**values, variables.peak: peak}) is expected
 
@@ -160,7 +160,7 @@ def test_items_end_below_the_top_of_their_pool(slab: int, expected: bool) -> Non
 
 @pytest.mark.parametrize(("slab", "expected"), [(2, True), (1, False)])
 def test_items_end_below_the_top(slab: int, expected: bool) -> None:
-    variables = Variables(two_buffers(), ordered=False, placed=True)
+    variables = ModelVariables(two_buffers(), ordered=False, placed=True)
     add_tops(variables)
     assert is_feasible(variables, {variables.slab: slab}) is expected
 
@@ -170,7 +170,7 @@ def test_items_end_below_the_top(slab: int, expected: bool) -> None:
     ("offsets", "expected"), [((0, 2), True), ((1, 0), True), ((0, 1), False), ((0, 0), False)]
 )
 def test_items_share_no_byte(offsets: tuple[int, int], expected: bool, cumulative: bool) -> None:
-    variables = Variables(two_buffers(), ordered=False, placed=True)
+    variables = ModelVariables(two_buffers(), ordered=False, placed=True)
     assert variables.instance.unit == 2
     add_no_overlap(variables, cumulative=cumulative)
     values = dict(zip((v for v, _ in variables.meanings[:2]), offsets, strict=True))
@@ -182,7 +182,7 @@ def test_items_share_no_byte(offsets: tuple[int, int], expected: bool, cumulativ
     [(Gap(1, 2), True), (Gap(1, 2, (2, 4)), True), (Gap(1, 2, (0, 2)), False), (None, False)],
 )
 def test_gaps_leave_room(gap: Gap | None, expected: bool) -> None:
-    variables = Variables(two_buffers(gap), ordered=False, placed=True)
+    variables = ModelVariables(two_buffers(gap), ordered=False, placed=True)
     add_no_overlap(variables)
     values = dict.fromkeys((v for v, _ in variables.meanings[:2]), 0)
     assert is_feasible(variables, values) is expected
@@ -198,12 +198,12 @@ def test_overlap_depends_on_the_order(order: tuple[int, ...], expected: bool) ->
     add_times(variables)
     add_no_overlap(variables)
     # After a, b; or b, a, c with y live beside x.
-    assert holds(variables, Point(variables.instance, order, (0, 0))) is expected
+    assert holds(variables, ModelPoint(variables.instance, order, (0, 0))) is expected
 
 
 @pytest.mark.parametrize(("slot", "expected"), [(1, True), (0, False)])
 def test_aligned_offsets(slot: int, expected: bool) -> None:
-    variables = Variables(two_buffers(alignment=4), ordered=False, placed=True)
+    variables = ModelVariables(two_buffers(alignment=4), ordered=False, placed=True)
     add_no_overlap(variables)
     first, second = (v for v, _ in variables.meanings[:2])
     assert is_feasible(variables, {first: 0, second: slot}) is expected
@@ -211,7 +211,7 @@ def test_aligned_offsets(slot: int, expected: bool) -> None:
 
 @pytest.mark.parametrize(("offset", "expected"), [(2, True), (0, False)])
 def test_pinned_offsets(offset: int, expected: bool) -> None:
-    variables = Variables(two_buffers(pin=2), ordered=False, placed=True)
+    variables = ModelVariables(two_buffers(pin=2), ordered=False, placed=True)
     assert variables.offset[1] == 1
     add_no_overlap(variables)
     assert is_feasible(variables, {variables.meanings[0][0]: offset}) is expected

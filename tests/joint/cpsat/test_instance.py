@@ -6,10 +6,9 @@ import pytest
 from optsched.errors import UsageError
 from optsched.joint.cpsat.instance import (
     INPUT,
-    joint_instance,
-    order_instance,
+    graph_instance,
+    live_spans,
     packing_instance,
-    spans,
 )
 from optsched.model.builder import GraphBuilder
 from optsched.model.liveness import live_ranges
@@ -19,7 +18,7 @@ from tests.support.generators import FEATURES, random_graph, random_order
 
 
 def test_sizes_are_divided_by_their_common_divisor() -> None:
-    instance = order_instance(diamond())
+    instance = graph_instance(diamond(), placed=False)
     assert instance.unit == 2
     assert [item.size for item in instance.items] == [1, 2, 3, 4, 1]
     assert instance.items[0].birth == INPUT
@@ -33,7 +32,7 @@ def test_unit_keeps_alignments_exact(alignment: int, unit: int, scaled: int) -> 
     build = GraphBuilder()
     build.op("a", writes={"x": 8, "y": 12})
     build.place("x", alignment=alignment)
-    instance = joint_instance(build.build())
+    instance = graph_instance(build.build(), placed=True)
     assert (instance.unit, instance.items[0].alignment) == (unit, scaled)
 
 
@@ -47,7 +46,7 @@ def test_pins_and_windows_are_whole_units() -> None:
 
 
 def test_windows_count_ancestors_and_descendants() -> None:
-    assert order_instance(diamond()).windows() == [(0, 0), (1, 2), (1, 2), (3, 3)]
+    assert graph_instance(diamond(), placed=False).step_windows == ((0, 0), (1, 2), (1, 2), (3, 3))
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -55,9 +54,10 @@ def test_spans_are_live_ranges(seed: int) -> None:
     rng = np.random.default_rng(seed)
     graph = random_graph(rng, 7, features=FEATURES)
     order = random_order(rng, graph)
-    instance, ranges = joint_instance(graph), live_ranges(graph, order)
+    instance, ranges = graph_instance(graph, placed=True), live_ranges(graph, order)
     found = {
-        item.id: span for item, span in zip(instance.items, spans(instance, order), strict=True)
+        item.id: span
+        for item, span in zip(instance.items, live_spans(instance, order), strict=True)
     }
     assert found == {
         b: (int(start), int(end))
@@ -70,10 +70,10 @@ def test_sizes_beyond_the_exact_range_are_refused() -> None:
     build = GraphBuilder()
     build.op("a", writes={"x": 2**61 + 1, "y": 2**60 + 1})
     with pytest.raises(UsageError, match="outside the range"):
-        order_instance(build.build())
+        graph_instance(build.build(), placed=False)
 
 
 def test_large_sizes_with_a_common_divisor_are_fine() -> None:
     build = GraphBuilder()
     build.op("a", writes={"x": 2**60, "y": 2**61})
-    assert order_instance(build.build()).unit == 2**60
+    assert graph_instance(build.build(), placed=False).unit == 2**60

@@ -1,4 +1,4 @@
-"""Ctrl-C, a stop from another thread and a failing listener end the search, not the incumbent."""
+"""Ctrl-C and a failing listener end the search, not the incumbent."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from optsched.check.plan import check_plan
-from optsched.joint.cpsat import CpSatOutcome, Stop, solve_joint
+from optsched.joint.cpsat import CpSatOutcome, solve_joint
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
-from optsched.runtime.limits import Event, Limits
+from optsched.runtime.limits import Event, Limits, StopReason
 from tests.joint.cpsat.common import random_plan
 from tests.support.generators import random_graph
 
@@ -29,21 +29,10 @@ def task() -> tuple[Graph, Plan]:
 
 
 def assert_kept(graph: Graph, plan: Plan, outcome: CpSatOutcome, started: float) -> None:
-    assert outcome.stop is Stop.INTERRUPTED
+    assert outcome.stop_reason is StopReason.INTERRUPTED
     assert outcome.plan is not None
     assert check_plan(graph, outcome.plan).slab <= plan.slab(graph)
     assert time.perf_counter() - started < 30
-
-
-@pytest.mark.parametrize("staged", [True, False])
-def test_stop_from_another_thread(task: tuple[Graph, Plan], staged: bool) -> None:
-    graph, plan = task
-    stop, started = threading.Event(), time.perf_counter()
-    timer = threading.Timer(1.0, stop.set)
-    timer.start()
-    outcome = solve_joint(graph, warm_start=plan, stop=stop, limits=Limits(60.0), staged=staged)
-    timer.cancel()
-    assert_kept(graph, plan, outcome, started)
 
 
 def test_ctrl_c(task: tuple[Graph, Plan]) -> None:
@@ -53,7 +42,7 @@ def test_ctrl_c(task: tuple[Graph, Plan]) -> None:
     assert main is not None
     timer = threading.Timer(1.0, lambda: signal.pthread_kill(main, signal.SIGINT))
     timer.start()
-    outcome = solve_joint(graph, warm_start=plan, limits=Limits(60.0), staged=False)
+    outcome = solve_joint(graph, warm_start=plan, limits=Limits(60.0))
     assert_kept(graph, plan, outcome, started)
 
 
@@ -64,5 +53,5 @@ def test_an_error_of_the_listener_is_passed_on() -> None:
         raise RuntimeError("listener")
 
     with pytest.raises(RuntimeError, match="listener"):
-        solve_joint(graph, on_event=listen, limits=Limits(60.0), staged=False)
+        solve_joint(graph, on_event=listen, limits=Limits(60.0))
     assert not [t for t in threading.enumerate() if t.name == "cp-sat"]

@@ -1,4 +1,4 @@
-"""Exactness of solve() on random small graphs: `python -m experiments.joint.exactness`.
+"""Exactness of solve() on random small graphs: `python -m tests.fuzz.joint`.
 
 Question: are slab and peak of `solve` what exhaustion over all orders and offsets says, and is
 nothing called optimal that is not? Graphs of up to six ops have all that a graph can have; each
@@ -59,7 +59,7 @@ class Row:
 
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m experiments.joint.exactness", description=__doc__.splitlines()[0]
+        prog="python -m tests.fuzz.joint", description=__doc__.splitlines()[0]
     )
     parser.add_argument("--graphs", type=int, default=300, help="per kind and objective")
     parser.add_argument("--seed", type=int, default=1)

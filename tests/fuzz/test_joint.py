@@ -1,4 +1,4 @@
-"""The study of exactness finds nothing wrong, and would find it."""
+"""The fuzzer of solve() finds nothing wrong, and would find it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.joint.exactness import KINDS, Row, compare, contradiction, main, run_kind, table
 from experiments.small_graphs.graphs import SMALL_GRAPHS
 from optsched.runtime.limits import Objective
 from optsched.solver.pipeline import solve
+from tests.fuzz.joint import KINDS, Row, compare, contradiction, main, run_kind, table
 from tests.support.brute import least_joint, least_joint_inplace
 
 
