@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import optsched
-from experiments.small_graphs.graphs import aligned, diamond
 from optsched import GraphBuilder, Limits, OptschedError, PackingProblem
+from tests.support.families.small import aligned, diamond
 
 PROBLEM = {"size": [8, 4], "start": [0, 2], "end": [4, 6]}
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from experiments.ordering_families.generate import training
-from experiments.ordering_families.shapes import layered
-from experiments.ordering_families.stacks import transformer
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
+from tests.support.families.shapes import layered
+from tests.support.families.stacks import transformer
+from tests.support.families.wiring import training
 
 LARGEST = 1_000
 """Random sizes are 1 to this many bytes."""

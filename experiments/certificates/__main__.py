@@ -15,25 +15,24 @@ import csv
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain, product
 from pathlib import Path
 
 from experiments.ordering_families.__main__ import BLOCKS
-from experiments.ordering_families.generate import random_wiring
-from experiments.ordering_families.shapes import series_parallel
 from experiments.ordering_table.__main__ import warm_up
 from heuristics import ORDERINGS
 from optsched.certificate import Written, certify_peak
 from optsched.check.certificate import check_certificate
 from optsched.check.steps import RegionStep, StatesStep, SupposeStep
-from optsched.errors import OptschedError
-from optsched.formats import read_graph
 from optsched.formats.certificate import read_certificate, write_certificate
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 from optsched.ordering import solve_order
 from optsched.runtime.limits import Limits
+from tests.support.families.shapes import series_parallel
+from tests.support.families.wiring import random_wiring
+from tests.support.files import read_all
 
 HEAD = (
     *("instance", "ops", "peak", "bound", "proof", "rung"),
@@ -82,19 +81,6 @@ def main() -> int:
         with args.csv.open("w", newline="") as file:
             csv.writer(file).writerows([HEAD, *rows])
     return 0 if written == len(proved) else 1
-
-
-def read_all(folders: Sequence[Path]) -> Iterator[Graph]:
-    """The graphs of all files, by name; of files with the same name the first."""
-    seen = set()
-    for folder in folders:
-        for path in sorted(p for p in folder.iterdir() if ".json" in p.suffixes):
-            if path.name not in seen:
-                seen.add(path.name)
-                try:
-                    yield read_graph(path)
-                except OptschedError as error:
-                    print(f"{path.name}: {error}", file=sys.stderr)
 
 
 def certify(graph: Graph, seconds: float) -> tuple[object, ...]:

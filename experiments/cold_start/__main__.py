@@ -17,9 +17,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from experiments.ordering_families.generate import training
 from experiments.tables import markdown, replace_table
 from optsched.formats import write_graph
+from tests.support.families.wiring import training
 
 HEAD = ("command", "cache", "seconds", "seconds of the processor", "kernels")
 LAYERS = (8, 1_400)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from experiments.ordering_families.cells import darts_cell, randwire_cell
-from experiments.ordering_families.generate import checkpointed, random_wiring, training
-from experiments.ordering_families.shapes import layered, series_parallel, unet
 from optsched.formats import read_graph
 from optsched.model.graph import Graph
+from tests.support.families.cells import darts_cell, randwire_cell
+from tests.support.families.shapes import layered, series_parallel, unet
+from tests.support.families.wiring import checkpointed, random_wiring, training
 
 INSTANCES = Path(__file__).parents[2] / "instances"
 MADE_TO_FAIL = "counterexamples"

@@ -9,11 +9,11 @@ import argparse
 from collections.abc import Callable
 from itertools import product
 
-from experiments.ordering_families.copies import accumulated, branches, microbatches
-from experiments.ordering_families.generate import checkpointed, random_wiring, training
 from experiments.ordering_table.__main__ import HEAD, line, solve_row, warm_up
 from optsched.model.graph import Graph
 from optsched.ordering import Rules
+from tests.support.families.copies import accumulated, branches, microbatches
+from tests.support.families.wiring import checkpointed, random_wiring, training
 
 USUAL: tuple[Callable[[], Graph], ...] = (
     lambda: training(28, 1),

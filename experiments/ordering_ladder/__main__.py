@@ -22,16 +22,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from experiments.ordering_families.copies import accumulated, branches, microbatches
-from experiments.ordering_families.generate import checkpointed, random_wiring, training
-from experiments.ordering_families.shapes import layered, series_parallel, unet
-from experiments.ordering_families.stacks import experts, recurrent, transformer
 from experiments.ordering_table.__main__ import warm_up
 from experiments.processor_clock import interrupt_after
 from heuristics import ORDERINGS
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 from optsched.ordering import solve_order
+from tests.support.families.copies import accumulated, branches, microbatches
+from tests.support.families.shapes import layered, series_parallel, unet
+from tests.support.families.stacks import experts, recurrent, transformer
+from tests.support.families.wiring import checkpointed, random_wiring, training
 
 FAMILIES: dict[str, tuple[int, Callable[[int], Graph]]] = {
     "training": (350, lambda layers: training(layers, 1)),

@@ -24,10 +24,6 @@ from dataclasses import fields, replace
 from itertools import chain
 from pathlib import Path
 
-from experiments.ordering_families.copies import branches, microbatches
-from experiments.ordering_families.generate import checkpointed, random_wiring, training
-from experiments.ordering_families.shapes import layered, series_parallel
-from experiments.ordering_families.stacks import experts, recurrent
 from experiments.processor_clock import interrupt_after
 from heuristics import ORDERINGS
 from optsched.formats.inductor import looks_like, read_inductor
@@ -35,6 +31,10 @@ from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 from optsched.ordering import Rules, closure_bound, solve_order
 from optsched.runtime.limits import Limits
+from tests.support.families.copies import branches, microbatches
+from tests.support.families.shapes import layered, series_parallel
+from tests.support.families.stacks import experts, recurrent
+from tests.support.families.wiring import checkpointed, random_wiring, training
 
 RULES = [field.name for field in fields(Rules)]
 INDUCTOR = ("program", "lpmf", "bfs", "dfs")

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.packing_heuristics.traces import training_trace
 from heuristics import ORDERINGS, PACKINGS
 from heuristics.portfolio import packing_turn
 from optsched.check.plan import check_packing
@@ -21,6 +20,7 @@ from optsched.formats.inductor import read_inductor
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import PackingProblem, packing_problem
+from tests.support.families.traces import training_trace
 
 HERE = Path(__file__).parent
 GRAPHS = HERE.parents[1] / "instances" / "inductor"

@@ -9,13 +9,13 @@ from __future__ import annotations
 import argparse
 import time
 
-from experiments.packing_heuristics.traces import training_trace
 from heuristics import PACKINGS
 from heuristics.portfolio import packing_turn
 from optsched.check.plan import check_packing
 from optsched.model.packing_problem import PackingProblem
 from optsched.runtime.limits import Limits
 from optsched.solver.core_first import core_packings
+from tests.support.families.traces import training_trace
 
 BUFFERS = (1000, 2000, 3000, 5000, 20000)
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.ordering_families.cells import darts_cell, randwire_cell
 from experiments.prior_art.tflite_cells import read_cells
 from heuristics import ORDERINGS, PACKINGS
 from optsched.check.plan import check_plan
@@ -17,6 +16,7 @@ from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import make_plan
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
+from tests.support.families.cells import darts_cell, randwire_cell
 
 HEAD = (
     *("cell", "ops", "file order", "bfs", "least peak", "proof", "file / least", "bfs / least"),

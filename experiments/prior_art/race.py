@@ -17,10 +17,10 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from experiments.ordering_families.generate import checkpointed, random_wiring, training
-from experiments.ordering_families.shapes import layered, series_parallel, unet
 from optsched.model.graph import Graph
 from optsched.runtime.limits import Limits
+from tests.support.families.shapes import layered, series_parallel, unet
+from tests.support.families.wiring import checkpointed, random_wiring, training
 
 MEMORY = 6 * 2**30
 """Bytes that a process may take."""

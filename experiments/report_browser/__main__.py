@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from experiments.report_browser.browser import Browser
 from heuristics import ORDERINGS, PACKINGS
 from optsched.formats import read_graph
 from optsched.model.builder import GraphBuilder
@@ -27,6 +26,7 @@ from optsched.model.plan import Plan, make_plan
 from optsched.reports.page import make_report, write_page
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import Engine, solve
+from tests.support.browser import Browser
 
 HERE = Path(__file__).parent
 GRAPHS = ("albert_qa_bs4_ac0.5_cuda.bwd", "resnet50_bs32.bwd", "mobilebert_qa_bs128.bwd")

@@ -6,8 +6,8 @@ import argparse
 import csv
 from pathlib import Path
 
-from experiments.small_graphs.graphs import SMALL_GRAPHS
 from optsched.formats import write_graph
+from tests.support.families.small import SMALL_GRAPHS
 
 
 def main() -> None:

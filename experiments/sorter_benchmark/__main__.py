@@ -89,7 +89,7 @@ def best_of(runs: int, call: Callable[[], Any]) -> tuple[float, Any]:
 
 def time_inductor(graph: Graph) -> dict[str, tuple[float, list[int]]]:
     """Run the functions of the installed torch: seconds and order by name."""
-    from experiments.sorter_benchmark.inductor_nodes import as_inductor_graph
+    from tests.support.inductor_nodes import as_inductor_graph
 
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 10 * len(graph.ops)))
     theirs = as_inductor_graph(graph)

@@ -11,7 +11,6 @@ import jsonschema
 import numpy as np
 import pytest
 
-from experiments.ordering_families.copies import branches, microbatches
 from optsched.certificate import certify_peak
 from optsched.certificate.write import _Search
 from optsched.check.blocks import Layout, check_blocks
@@ -30,6 +29,7 @@ from optsched.ordering.reduce.blocks import find_blocks
 from tests.certificate.test_certificate import mutate
 from tests.ordering.test_blocks import block_graphs, swapped
 from tests.support.brute import least_peak
+from tests.support.families.copies import branches, microbatches
 from tests.support.generators import random_order
 
 

@@ -20,7 +20,6 @@ import jsonschema
 import numpy as np
 import pytest
 
-from experiments.small_graphs.graphs import diamond
 from optsched.certificate import bounds, certify_peak, write
 from optsched.certificate.flow import Network
 from optsched.certificate.states import list_states
@@ -40,6 +39,7 @@ from optsched.model.graph import Graph
 from optsched.ordering import closure_bound, solve_order
 from tests.ordering.test_inplace import some_graph
 from tests.support.brute import least_peak
+from tests.support.families.small import diamond
 from tests.support.generators import random_graph
 
 Document = dict[str, Any]

@@ -11,9 +11,6 @@ import jsonschema
 import numpy as np
 import pytest
 
-from experiments.ordering_exactness import chains
-from experiments.ordering_exactness.definition import Model
-from experiments.ordering_families.shapes import series_parallel
 from optsched.certificate import certify_peak, regions
 from optsched.certificate.write import _Search
 from optsched.check import region as check_region
@@ -35,7 +32,10 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.ordering import solve_order
 from tests.certificate.test_certificate import mutate
+from tests.fuzz.ordering import chains
 from tests.support.brute import least_peak
+from tests.support.definition import Model
+from tests.support.families.shapes import series_parallel
 
 
 def test_no_chain_that_is_accepted_costs_bytes() -> None:

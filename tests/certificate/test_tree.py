@@ -10,7 +10,6 @@ import jsonschema
 import numpy as np
 import pytest
 
-from experiments.ordering_families.generate import random_wiring
 from heuristics import ORDERINGS
 from optsched.certificate import certify_peak, write
 from optsched.certificate.facts import list_steps
@@ -27,6 +26,7 @@ from optsched.ordering.kernels.bits import has_bit
 from optsched.ordering.tree.kernels.downsets import FILL, SUPPORTS
 from tests.certificate.branches import some_graphs
 from tests.support.brute import least_peak
+from tests.support.families.wiring import random_wiring
 
 ENOUGH = 10_000
 

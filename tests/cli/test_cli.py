@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.small_graphs.graphs import aligned, chain, diamond
 from optsched.cli import main
 from optsched.formats import write_graph
+from tests.support.families.small import aligned, chain, diamond
 
 SOLVE_KEYS = {
     "instance",

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from experiments.small_graphs.graphs import aligned, chain, diamond
 from optsched.compare import Journal, Setup, Study, compare_files, parse_methods
 from optsched.compare.journal import keys_of
 from optsched.compare.methods import Kind, with_reference
@@ -19,6 +18,7 @@ from optsched.formats import write_graph
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
 from tests.compare.rows import rows_without_times
+from tests.support.families.small import aligned, chain, diamond
 
 SETUP = Setup(parse_methods(["bfs", "naive", "skyline"]), Limits(seconds=10.0), jobs=0)
 METHODS = 4

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import heuristics
-from experiments.small_graphs.graphs import chain, diamond, two_towers
 from heuristics import ORDERINGS
 from optsched.check.plan import check_plan
 from optsched.compare import Comparison, Failed, Kind, Trouble, compare_methods
@@ -23,6 +22,7 @@ from optsched.model.graph import Graph
 from optsched.runtime.limits import Limits, Proof
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result, Status
+from tests.support.families.small import chain, diamond, two_towers
 
 ROOT = Path(__file__).resolve().parents[2]
 FAST = Limits(seconds=10.0)

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.small_graphs.graphs import chain
 from optsched.compare import Comparison, Kind, profile, summarise
 from optsched.compare.methods import Exact, Heuristic, Method
 from optsched.compare.rows import Failed, Measured, Outcome, Trouble, judge
@@ -14,6 +13,7 @@ from optsched.compare.summary import rows_against_optimum
 from optsched.runtime.limits import Objective, Proof, StopReason
 from optsched.solver.pipeline import Engine
 from optsched.solver.result import Result
+from tests.support.families.small import chain
 
 OURS = Exact("optsched")
 METHODS: tuple[Method, ...] = (

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from experiments.small_graphs.graphs import chain, diamond, two_towers
 from optsched.compare import Failed, Setup, Study, Trouble, compare_files, parse_methods
 from optsched.compare.methods import with_reference
 from optsched.compare.rows import Measured, Outcome
@@ -22,6 +21,7 @@ from optsched.formats import write_graph
 from optsched.runtime.limits import Limits, StopReason
 from tests.compare import acts
 from tests.compare.rows import rows_without_times
+from tests.support.families.small import chain, diamond, two_towers
 
 ROOT = Path(__file__).resolve().parents[2]
 posix = pytest.mark.skipif(os.name != "posix", reason="a process kills itself by a POSIX signal")

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.ordering_families.generate import random_wiring
 from experiments.prior_art import race
 from experiments.prior_art.__main__ import largest, main, times
 from experiments.prior_art.cells import arena_bytes
@@ -23,6 +22,7 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.liveness import peak_memory
 from optsched.ordering import solve_order
 from tests.support.brute import least_peak
+from tests.support.families.wiring import random_wiring
 from tests.support.generators import FEATURES, random_graph
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.small_graphs.graphs import chain, diamond
 from optsched.cli import main
 from optsched.explanation import Explanation, Reason, explain, explain_op, reasons
 from optsched.explanation.reasons import with_precedence
@@ -25,10 +24,11 @@ from optsched.ordering.context import Problem
 from optsched.ordering.problem import build_net
 from optsched.reports.explain import explain_record, explain_text
 from optsched.runtime.limits import Limits, StopReason
-from tests.ordering.oracle import Oracle
 from tests.ordering.test_inplace import some_graph
 from tests.support.brute import least_peak
+from tests.support.families.small import chain, diamond
 from tests.support.generators import PLAIN, random_graph
+from tests.support.ordering_oracle import Oracle
 
 
 def resized(graph: Graph, buffer: int, size: int) -> Graph:

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.small_graphs.graphs import SMALL_GRAPHS
 from optsched.runtime.limits import Objective
 from optsched.solver.pipeline import solve
 from tests.fuzz.joint import KINDS, Row, compare, contradiction, main, run_kind, table
 from tests.support.brute import least_joint, least_joint_inplace
+from tests.support.families.small import SMALL_GRAPHS
 
 
 @pytest.mark.parametrize("objective", Objective)

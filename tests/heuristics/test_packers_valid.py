@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.packing_heuristics.traces import training_trace
 from heuristics import PACKINGS
 from optsched.check.plan import check_packing
 from optsched.errors import PlanError
 from optsched.model.packing_problem import Gap, PackingProblem
 from tests.heuristics.test_packings import random_problem, with_places
+from tests.support.families.traces import training_trace
 
 
 def with_gaps(problem: PackingProblem, rng: np.random.Generator) -> PackingProblem:

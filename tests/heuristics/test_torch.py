@@ -22,7 +22,7 @@ NAMED_DEPENDENCIES = ANY - {"births", "mutation", "uses", "views"}
 
 
 def test_sorters_equal_torchs_functions() -> None:
-    from experiments.sorter_benchmark.inductor_nodes import as_inductor_graph
+    from tests.support.inductor_nodes import as_inductor_graph
 
     for seed in range(250):
         rng = np.random.default_rng(seed)

@@ -16,8 +16,8 @@ from optsched.ordering.kernels.walk import go_on, start_walk
 from optsched.ordering.problem import build_net
 from optsched.runtime.limits import Limits
 from optsched.solver.warmup import wired_graph
-from tests.ordering.oracle import Oracle
 from tests.support.generators import PLANNABLE, random_graph, random_order
+from tests.support.ordering_oracle import Oracle
 
 
 def make_problem(graph: Graph) -> Problem:

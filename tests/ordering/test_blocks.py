@@ -8,8 +8,6 @@ from random import Random
 import numpy as np
 import pytest
 
-from experiments.ordering_exactness.block_graphs import block_document
-from experiments.ordering_families.copies import branches, microbatches
 from optsched.formats.native import read_graph_document
 from optsched.model.arrays import IntArray, Rows, build_rows
 from optsched.model.graph import Graph
@@ -19,6 +17,8 @@ from optsched.ordering.problem import Net, build_net, make_net
 from optsched.ordering.reduce import blocks as module
 from optsched.ordering.reduce.blocks import find_blocks
 from optsched.ordering.reduce.contraction import contract
+from tests.support.block_graphs import block_document
+from tests.support.families.copies import branches, microbatches
 from tests.support.generators import random_order
 
 

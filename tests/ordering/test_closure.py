@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.ordering_families.copies import microbatches
 from optsched.model.arrays import build_rows
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
@@ -15,9 +14,10 @@ from optsched.ordering import closure_bound, closure_witness
 from optsched.ordering.bound import closure
 from optsched.ordering.kernels.cut import around, build_cut, least_given
 from optsched.ordering.problem import build_net
-from tests.ordering.oracle import Oracle
 from tests.ordering.test_blocks import block_graphs
+from tests.support.families.copies import microbatches
 from tests.support.generators import PLANNABLE, random_graph, random_order
+from tests.support.ordering_oracle import Oracle
 
 
 def some_graphs(count: int, seed: int, ops: int = 8, max_size: int = 16) -> list[Graph]:

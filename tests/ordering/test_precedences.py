@@ -17,8 +17,8 @@ from optsched.ordering.problem import build_net
 from optsched.ordering.reduce.contraction import contract
 from optsched.ordering.reduce.cuts import forced_cuts, topological
 from optsched.ordering.search.feasibility import search_all
-from tests.ordering.oracle import Oracle
 from tests.support.generators import PLANNABLE, random_graph, random_order
+from tests.support.ordering_oracle import Oracle
 
 
 def some_graphs(count: int, seed: int, most: int) -> list[Graph]:

@@ -8,8 +8,6 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from experiments.ordering_exactness.regions import compare, lead, nested, side_by_side
-from experiments.ordering_families.shapes import series_parallel
 from optsched.check.plan import check_order
 from optsched.model.builder import GraphBuilder
 from optsched.ordering import closure_bound, solve_order
@@ -22,7 +20,9 @@ from optsched.ordering.reduce.modules import Folding
 from optsched.ordering.reduce.regions import find_forks, reduce
 from optsched.ordering.rules import Rules
 from optsched.runtime.limits import Proof
-from tests.ordering.oracle import Oracle
+from tests.fuzz.ordering.regions import compare, lead, nested, side_by_side
+from tests.support.families.shapes import series_parallel
+from tests.support.ordering_oracle import Oracle
 
 
 @pytest.mark.parametrize("ops", [12, 30, 120])

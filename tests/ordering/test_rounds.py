@@ -19,8 +19,8 @@ from optsched.ordering.reduce import merging
 from optsched.ordering.search import segment as interval_module
 from optsched.ordering.search.feasibility import UNKNOWN, Answer, Decider
 from optsched.runtime.limits import Event, Limits, Proof, StopReason
-from tests.ordering.oracle import Oracle
 from tests.support.generators import PLANNABLE, random_graph, random_order
+from tests.support.ordering_oracle import Oracle
 
 NAMES = [field.name for field in fields(Rules)]
 

@@ -7,7 +7,6 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from experiments.ordering_families.copies import branches, microbatches
 from optsched.check.plan import check_order
 from optsched.model.arrays import Rows
 from optsched.model.elements import Buffer, Op
@@ -28,6 +27,7 @@ from optsched.ordering.search.segment import Interval
 from optsched.runtime.limits import Limits
 from tests.ordering.test_blocks import block_graphs
 from tests.support.brute import least_peak
+from tests.support.families.copies import branches, microbatches
 from tests.support.generators import random_order
 
 NAMES = [field.name for field in fields(Rules)]

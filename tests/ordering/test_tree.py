@@ -17,8 +17,8 @@ from optsched.ordering.problem import build_net
 from optsched.ordering.rules import Statistics
 from optsched.ordering.tree import search as split
 from optsched.ordering.tree.search import Splitter
-from tests.ordering.oracle import Oracle
 from tests.support.generators import PLANNABLE, random_graph
+from tests.support.ordering_oracle import Oracle
 
 ENOUGH = 100_000
 

@@ -16,8 +16,8 @@ from optsched.ordering.kernels import children, state
 from optsched.ordering.kernels.states import MOVES, STATES
 from optsched.ordering.problem import build_net
 from optsched.ordering.search.segment import Search
-from tests.ordering.oracle import Oracle
 from tests.support.generators import random_graph, random_order
+from tests.support.ordering_oracle import Oracle
 
 
 @pytest.mark.parametrize(("users", "looks"), [(0, 1 << 24), (2, 9), (1_000, 30)])

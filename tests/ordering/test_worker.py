@@ -18,8 +18,8 @@ from optsched.ordering.tree import search as split
 from optsched.ordering.tree.search import Splitter
 from optsched.runtime.limits import Event, Limits, StopReason
 from optsched.solver.warmup import wired_graph
-from tests.ordering.oracle import Oracle
 from tests.support.generators import PLANNABLE, random_graph, random_order
+from tests.support.ordering_oracle import Oracle
 
 TWO = Limits(workers=2)
 

@@ -15,7 +15,7 @@ from optsched.packing.kernels import branch
 from optsched.packing.kernels.beam_heap import BIRTH_COLUMNS, FREE, KEPT, SLOTS, Beam, keep
 from optsched.packing.kernels.search import LIMIT, SOLVED
 from optsched.runtime.kernel import Kernel
-from tests.packing.instances import cut, random_problem
+from tests.support.packing_instances import cut, random_problem
 
 
 def run(engine: Engine, capacity: int, rule: int, width: int = 30) -> int:

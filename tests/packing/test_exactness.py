@@ -11,9 +11,9 @@ from optsched.check.plan import check_packing
 from optsched.model.packing_problem import PackingProblem
 from optsched.packing import Rules, solve_packing
 from optsched.runtime.limits import Limits, Proof, StopReason
-from tests.packing.instances import cut, problem_of, random_problem
-from tests.packing.oracle import least_slab
 from tests.support import brute
+from tests.support.packing_instances import cut, problem_of, random_problem
+from tests.support.packing_oracle import least_slab
 
 KINDS = ("", "a", "p", "g", "ap", "ag", "pg", "apg", "w", "aw", "pw", "apw")
 

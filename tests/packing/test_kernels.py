@@ -10,7 +10,7 @@ from optsched.packing.components import make_pieces
 from optsched.packing.engine import Engine
 from optsched.packing.kernels.first_fit import first_fit, first_fit_windows
 from optsched.packing.kernels.state import DEPTH, OFFSET, REST
-from tests.packing.instances import random_problem
+from tests.support.packing_instances import random_problem
 
 
 @pytest.mark.parametrize("kind", ["", "ap", "g", "w", "apw"])

@@ -18,8 +18,8 @@ from optsched.packing.engine import Engine
 from optsched.packing.kernels.branch import FEWEST_THEN_TIGHT
 from optsched.packing.kernels.search import EXHAUSTED, LIMIT, SOLVED
 from optsched.runtime.limits import Event, Limits, Proof, StopReason
-from tests.packing.instances import cut, problem_of, random_problem
-from tests.packing.oracle import least_slab
+from tests.support.packing_instances import cut, problem_of, random_problem
+from tests.support.packing_oracle import least_slab
 
 
 def above_load() -> tuple[PackingProblem, int]:

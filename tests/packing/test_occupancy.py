@@ -13,8 +13,8 @@ from optsched.packing.components import make_pieces
 from optsched.packing.engine import Engine
 from optsched.packing.kernels.search import EXHAUSTED, LIMIT, SOLVED
 from optsched.runtime.limits import Limits, Proof, StopReason
-from tests.packing.instances import problem_of, random_problem
-from tests.packing.oracle import least_slab
+from tests.support.packing_instances import problem_of, random_problem
+from tests.support.packing_oracle import least_slab
 
 
 def packed(problem: PackingProblem, slab: int) -> list[int]:

@@ -11,7 +11,7 @@ from optsched.packing.orders import range_max
 from optsched.packing.portfolio import luby
 from optsched.packing.rules import Rules
 from optsched.packing.subset_sums import Heights
-from tests.packing.instances import problem_of
+from tests.support.packing_instances import problem_of
 
 
 def test_sections_are_maximal_sets() -> None:

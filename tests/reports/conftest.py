@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.small_graphs.graphs import diamond
 from heuristics import PACKINGS
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, make_plan
 from optsched.reports.page import Report, make_report
 from optsched.solver.pipeline import solve
+from tests.support.families.small import diamond
 
 
 def naive_plan(graph: Graph) -> Plan:

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from experiments.report_browser.browser import PATIENCE, Browser, find_browser
 from optsched.cli import main
 from optsched.reports.page import Report, make_report, write_page
 from optsched.solver.pipeline import solve
 from tests.reports.hostile import NAMES, hostile_graph
+from tests.support.browser import PATIENCE, Browser, find_browser
 
 pytest.importorskip("bokeh", reason="needs the extra `report`")
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium on this machine")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from experiments.small_graphs.graphs import diamond
 from optsched.cli import main
 from optsched.formats import write_graph, write_plan
 from tests.reports.conftest import naive_plan
+from tests.support.families.small import diamond
 
 EXTRA = pytest.mark.usefixtures("extra")
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from experiments.small_graphs.graphs import chain, diamond, two_towers
 from optsched.compare import Failed, Kind, Setup, Study, Trouble, compare_files, parse_methods
 from optsched.compare.study import Skipped
 from optsched.formats import write_graph
@@ -20,6 +19,7 @@ from optsched.reports.gaps.record import study_record
 from optsched.reports.gaps.rows_csv import COLUMNS, study_csv
 from optsched.reports.gaps.terminal import graph_table, method_table, print_study
 from optsched.runtime.limits import Limits
+from tests.support.families.small import chain, diamond, two_towers
 
 HERE = Path(__file__).resolve().parent
 LOST = Failed("milp", Kind.PLAN, Trouble.FAILED, "engine milp takes up to 60 ops | really", 0.125)

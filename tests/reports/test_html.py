@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from experiments.small_graphs.graphs import diamond, two_towers
 from optsched.compare import Failed, Kind, Skipped, Study, Trouble, compare_methods, parse_methods
 from optsched.model.graph import Graph
 from optsched.reports.html import study_html, write_report
 from tests.reports.hostile import NAMES, hostile_graph
 from tests.reports.reader import Reader
+from tests.support.families.small import diamond, two_towers
 
 METHODS = ("bfs", "greedy_by_size", "optsched")
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.small_graphs.graphs import diamond
 from optsched.compare import compare_methods
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
@@ -19,6 +18,7 @@ from optsched.solver.pipeline import Engine, solve
 from tests.reports.conftest import naive_plan
 from tests.reports.hostile import NAMES, hostile_graph
 from tests.reports.reader import Reader
+from tests.support.families.small import diamond
 
 pytest.importorskip("bokeh", reason="needs the extra `report`")
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.small_graphs.graphs import diamond
 from optsched.errors import PlanError
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
@@ -17,6 +16,7 @@ from optsched.reports.page import Report
 from optsched.reports.view import bars, kind_of, thinned, view
 from optsched.runtime.text import readable
 from optsched.solver.pipeline import solve
+from tests.support.families.small import diamond
 from tests.support.generators import random_graph
 
 

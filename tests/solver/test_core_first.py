@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from experiments.packing_heuristics.traces import training_trace
 from heuristics import PACKINGS
 from heuristics.portfolio import packing_turn
 from optsched.check.plan import check_packing
@@ -14,6 +13,7 @@ from optsched.runtime.limits import Limits
 from optsched.solver.core_first import MANY, core_packings
 from optsched.solver.pack import pack
 from optsched.solver.result import Status
+from tests.support.families.traces import training_trace
 
 
 def no_limit(share: float) -> Limits:

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.ordering_families.generate import random_wiring
-from experiments.small_graphs.graphs import SMALL_GRAPHS, diamond
 from heuristics import ORDERINGS
 from optsched.check.plan import Checked, check_plan
 from optsched.counterexamples.exhaust import least_peak
@@ -25,6 +23,8 @@ from optsched.solver import pipeline, stages
 from optsched.solver.incumbent import Run
 from optsched.solver.pipeline import Engine, solve
 from optsched.solver.result import Status
+from tests.support.families.small import SMALL_GRAPHS, diamond
+from tests.support.families.wiring import random_wiring
 from tests.support.generators import PLANNABLE, random_graph
 
 
@@ -46,7 +46,7 @@ def test_easy_graphs_start_no_solver_and_no_compiler() -> None:
     import sys
 
     code = (
-        "import sys; from experiments.small_graphs.graphs import diamond; "
+        "import sys; from tests.support.families.small import diamond; "
         "from optsched import solve; assert solve(diamond()).status == 'optimal'; "
         "print(sorted({'numba', 'ortools', 'pulp', 'networkx'} & set(sys.modules)))"
     )

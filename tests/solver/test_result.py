@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from experiments.small_graphs.graphs import diamond
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
+from tests.support.families.small import diamond
 
 
 def test_a_result_knows_order_offsets_and_gap_by_name() -> None:

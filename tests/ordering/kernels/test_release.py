@@ -24,8 +24,8 @@ from optsched.ordering.tree.kernels.release import (
     undo,
 )
 from optsched.ordering.tree.kernels.workspace import Desk, lay_out, make_desk
-from tests.ordering.oracle import Oracle
 from tests.support.generators import PLANNABLE, random_graph
+from tests.support.ordering_oracle import Oracle
 
 MUCH = 2**50
 

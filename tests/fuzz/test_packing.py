@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments.packing_exactness.combinations import run
+from tests.fuzz.packing.combinations import run
 
 
 def test_nothing_is_wrong_and_every_answer_occurs() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from experiments.ordering_exactness.definition import Document
-from experiments.ordering_exactness.odd_graphs import sizes_of
+from tests.support.definition import Document
+from tests.support.odd_graphs import sizes_of
 
 NOISE = ("size", "control", "read", "output", "pair", "ring", "workspace")
 """What may be different: a size; an edge between blocks; a common buffer read; a graph output; an

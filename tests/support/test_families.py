@@ -7,12 +7,12 @@ from functools import partial
 
 import pytest
 
-from experiments.ordering_families.cells import darts_cell, randwire_cell
-from experiments.ordering_families.copies import accumulated, branches, microbatches
-from experiments.ordering_families.shapes import layered, series_parallel, unet
-from experiments.ordering_families.stacks import experts, recurrent, transformer
 from optsched.model.graph import Graph
 from optsched.ordering import solve_order
+from tests.support.families.cells import darts_cell, randwire_cell
+from tests.support.families.copies import accumulated, branches, microbatches
+from tests.support.families.shapes import layered, series_parallel, unet
+from tests.support.families.stacks import experts, recurrent, transformer
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Exactness of the packing engine on random problems whose least slab exceeds the load.
 
-    python -m experiments.packing_exactness [--above 260] [--buffers 9 13] [--seed 1] [--windows]
+    python -m tests.fuzz.packing [--above 260] [--buffers 9 13] [--seed 1] [--windows]
 
 Question: does the engine, with random rules switched off, return the least slab that CP-SAT proves?
 Eight kinds of problems (alignment, pins, gaps and their mixtures); of each kind, problems are drawn
@@ -28,9 +28,9 @@ from optsched.packing.components import make_pieces
 from optsched.packing.engine import Engine
 from optsched.packing.kernels.search import EXHAUSTED, SOLVED
 from optsched.runtime.limits import Limits
-from tests.packing.instances import cut, cut_windows, random_problem
-from tests.packing.oracle import least_slab
 from tests.support import brute
+from tests.support.packing_instances import cut, cut_windows, random_problem
+from tests.support.packing_oracle import least_slab
 
 KINDS = ("", "a", "p", "g", "ap", "ag", "pg", "apg")
 WINDOW_KINDS = ("w", "aw", "pw", "apw")

@@ -8,10 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.ordering_exactness import blocks, odd
-from experiments.ordering_exactness.block_graphs import block_document
-from experiments.ordering_exactness.definition import Document, Model
-from experiments.ordering_exactness.odd_graphs import odd_document
 from optsched.formats.native import read_graph_document
 from optsched.model.graph import Graph
 from optsched.ordering import OrderOutcome, Rules, solve_order
@@ -20,7 +16,11 @@ from optsched.ordering import rounds as engine
 from optsched.ordering.reduce import blocks as found_blocks
 from optsched.ordering.search import segment as interval
 from optsched.runtime.limits import Limits
+from tests.fuzz.ordering import blocks, odd
+from tests.support.block_graphs import block_document
 from tests.support.brute import least_peak
+from tests.support.definition import Document, Model
+from tests.support.odd_graphs import odd_document
 
 
 @pytest.fixture(autouse=True)

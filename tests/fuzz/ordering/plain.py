@@ -1,6 +1,6 @@
 """Agreement with a plain search of all states, no rule and no bound, on graphs it can finish.
 
-python -m experiments.ordering_exactness.plain DIR... [--seconds 10] [--inplace]
+python -m tests.fuzz.ordering.plain DIR... [--seconds 10] [--inplace]
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import argparse
 from dataclasses import fields
 from pathlib import Path
 
-from experiments.certificates.__main__ import read_all
 from heuristics import ORDERINGS
 from optsched.model.graph import Graph
 from optsched.ordering import ClosureBound, Rules, solve_order
 from optsched.ordering import rounds as engine
 from optsched.runtime.limits import Limits
+from tests.support.files import read_all
 
 PLAIN = Rules(**{field.name: field.name == "lift" for field in fields(Rules)})
 """The budget still rises to the next that opens a move: else one budget would be all."""

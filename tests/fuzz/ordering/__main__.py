@@ -1,6 +1,6 @@
 """Exact ordering against brute force over all downsets, with the rules on and off.
 
-    python -m experiments.ordering_exactness --graphs 5000 --seed 0
+    python -m tests.fuzz.ordering --graphs 5000 --seed 0
 
 Each random graph (up to 12 ops; births at other ops, unread products, kept and freed inputs, views,
 mutation, control edges, zero sizes, workspace, several outputs) is solved with all rules and with
@@ -21,7 +21,6 @@ from random import Random
 
 import numpy as np
 
-from experiments.ordering_exactness.block_graphs import block_document
 from optsched.certificate import certify_peak
 from optsched.check.certificate import check_certificate
 from optsched.check.plan import check_order
@@ -33,6 +32,7 @@ from optsched.ordering import context as problem
 from optsched.ordering import rounds as engine
 from optsched.ordering.search import segment as interval
 from tests.model.test_inplace import more_candidates
+from tests.support.block_graphs import block_document
 from tests.support.brute import least_peak
 from tests.support.generators import PLANNABLE, random_graph, random_order
 

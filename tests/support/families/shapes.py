@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from experiments.ordering_families.generate import Tape
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
+from tests.support.families.wiring import Tape
 
 LARGEST = 100
 """Random sizes are 1 to this many units."""

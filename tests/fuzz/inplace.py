@@ -1,6 +1,6 @@
 """Exact ordering in the in-place model against enumeration, with the rules on and off.
 
-    python -m experiments.inplace.exactness --graphs 5000 --seed 0
+    python -m tests.fuzz.inplace --graphs 5000 --seed 0
 
 Each random graph (up to 11 ops; two thirds of all pairs of an output and an input are candidates;
 half of the graphs with every feature, half with few, which leaves more to the search) is solved

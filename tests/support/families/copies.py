@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from experiments.ordering_families.generate import Tape, block
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
+from tests.support.families.wiring import Tape, block
 
 LARGEST = 100
 """Sizes are at most so many units."""

@@ -1,6 +1,6 @@
 """States up to identical blocks, and blocks in line: searches without any bound, and of stretches.
 
-    python -m experiments.ordering_exactness.blocks --graphs 6000 --seed 100 [--coarse]
+    python -m tests.fuzz.ordering.blocks --graphs 6000 --seed 100 [--coarse]
 
 Each graph (up to 13 ops, see `block_graphs`; half of them in-place) is searched for an order of
 least peak without bounds, or for one below the optimum, which there is not: with half of the other
@@ -20,8 +20,6 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from experiments.ordering_exactness.block_graphs import block_document
-from experiments.ordering_exactness.definition import Model
 from optsched.formats.native import read_graph_document
 from optsched.model.graph import Graph
 from optsched.ordering import ALL_RULES, Rules
@@ -35,6 +33,8 @@ from optsched.ordering.reduce.symmetry import line_up
 from optsched.ordering.search import segment as interval
 from optsched.ordering.search.feasibility import search_all
 from optsched.ordering.search.segment import Interval
+from tests.support.block_graphs import block_document
+from tests.support.definition import Model
 
 RUNS = 3
 MOST_DOWNSETS = 60_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from experiments.ordering_exactness.definition import Document
+from tests.support.definition import Document
 
 SHAPES = ("any", "deep", "hub", "sources", "components", "blocks")
 ROOM = 2**62

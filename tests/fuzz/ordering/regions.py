@@ -1,6 +1,6 @@
 """Regions that are chains: searches with and without, and any order led along them.
 
-    python -m experiments.ordering_exactness.regions --graphs 4000 --seed 1
+    python -m tests.fuzz.ordering.regions --graphs 4000 --seed 1
 
 A graph is either `side_by_side`, some regions that are best gone through in turns, or `nested`. The
 first is solved with the rule and without, which the other studies try. Of the second some orders,

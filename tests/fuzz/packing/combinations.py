@@ -1,6 +1,6 @@
 """Exactness of `pack` where everything a buffer may ask for comes together.
 
-    python -m experiments.packing_exactness.combinations [--problems 2000] [--seed 1]
+    python -m tests.fuzz.packing.combinations [--problems 2000] [--seed 1]
 
 Question: are the slab of `pack`, its proof and its answer to "does it fit?" what CP-SAT says,
 whatever is combined? Of alignment, pins, gaps, windows and reserved regions each problem has its
@@ -26,9 +26,9 @@ from optsched.model.reserved import Region
 from optsched.runtime.limits import Limits
 from optsched.solver.pack import PackingResult, pack
 from optsched.solver.result import Status
-from tests.packing.instances import random_problem
-from tests.packing.oracle import least_slab
 from tests.support import brute
+from tests.support.packing_instances import random_problem
+from tests.support.packing_oracle import least_slab
 
 TINY, TINY_BYTES = 6, 24
 """Buffers and bytes of a slab that brute force can take."""

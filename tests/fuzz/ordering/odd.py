@@ -1,6 +1,6 @@
 """Odd graphs, searches cut short at random, two workers, and certificates with random mistakes.
 
-    python -m experiments.ordering_exactness.odd --graphs 1000 --seed 0
+    python -m tests.fuzz.ordering.odd --graphs 1000 --seed 0
 
 Each graph (up to 12 ops, see `odd_graphs`; every third one of identical blocks, or nearly so, see
 `block_graphs`; every tenth one a random wiring of 26 to 40 ops) is solved a few times: rules off at
@@ -22,9 +22,6 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
 
-from experiments.ordering_exactness.block_graphs import block_document
-from experiments.ordering_exactness.definition import Document, Model
-from experiments.ordering_exactness.odd_graphs import odd_document, wired_document
 from optsched.certificate import certify_peak
 from optsched.check.certificate import check_certificate
 from optsched.errors import GraphError, OptschedError
@@ -36,6 +33,9 @@ from optsched.ordering import context as problem
 from optsched.ordering import rounds as engine
 from optsched.ordering.search import segment as interval
 from optsched.runtime.limits import Limits
+from tests.support.block_graphs import block_document
+from tests.support.definition import Document, Model
+from tests.support.odd_graphs import odd_document, wired_document
 
 RUNS, MUTANTS = 4, 12
 MOST_DOWNSETS = 60_000

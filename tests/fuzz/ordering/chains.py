@@ -1,6 +1,6 @@
 """Chains of parts that a certificate takes regions for, and whether an order is left by them.
 
-    python -m experiments.ordering_exactness.chains --graphs 4000 --seed 1
+    python -m tests.fuzz.ordering.chains --graphs 4000 --seed 1
 
 Of small graphs with regions, chains are proposed to the checker: those that `optsched.certificate`
 finds, the same with mistakes, and any ops in any order. After those it accepts, the least peak of
@@ -19,8 +19,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from experiments.ordering_exactness.definition import Model
-from experiments.ordering_exactness.regions import nested, side_by_side
 from optsched.certificate.regions import find_regions
 from optsched.check.network import Network
 from optsched.check.region import check_region
@@ -29,6 +27,8 @@ from optsched.formats.native import graph_document
 from optsched.model.graph import Graph
 from optsched.ordering.context import Problem
 from optsched.ordering.problem import build_net
+from tests.fuzz.ordering.regions import nested, side_by_side
+from tests.support.definition import Model
 
 Parts = list[list[int]]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from experiments.ordering_families.generate import Tape, block
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
+from tests.support.families.wiring import Tape, block
 
 
 def transformer(blocks: int, width: int = 1000) -> Graph:

@@ -1,1 +1,0 @@
-"""Exactness of the packing engine."""
