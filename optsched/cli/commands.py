@@ -26,7 +26,7 @@ from optsched.cli import (
 from optsched.errors import OptschedError
 from optsched.runtime.interrupt import plain_interrupts
 from optsched.runtime.kernel import tell_of_compiling
-from optsched.runtime.text import plain
+from optsched.runtime.text import plain, prepare_streams
 
 COMMANDS: dict[str, ModuleType] = {
     "solve": solve,
@@ -49,6 +49,7 @@ unproved, 4 proved not to fit, 5 nothing found in time, 130 interrupted (best pl
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; every error a user can cause is one line."""
+    prepare_streams()
     try:
         code = _run(argv)
         sys.stdout.flush()

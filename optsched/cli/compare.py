@@ -25,7 +25,7 @@ from optsched.cli.output import print_json, say
 from optsched.errors import UsageError
 
 if TYPE_CHECKING:
-    from optsched.compare import Method, Study
+    from optsched.compare import Journal, Method, Study
 
 HELP = "gap of each method to the proven bound"
 
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     from optsched.solver.pipeline import Engine
 
     files = [(str(p), named) for path in args.graph for p, named in _files(path)]
-    _check_outputs(args, [path for path, _ in files])
+    protect([args.csv, args.markdown, args.report, args.resume], *(path for path, _ in files))
     lists = args.methods or (["all"] if not args.plan else [])
     names = [name for text in lists for name in text.split(",")] + args.plan
     if args.retry_failed and not args.resume:
@@ -111,8 +111,11 @@ def run(args: argparse.Namespace) -> int:
             journal=journal,
             on_progress=progress,
         )
-    _write(args, study)
-    _say(args, study, shown, damaged=0 if journal is None else journal.damaged)
+    try:
+        _write(args, study)
+    finally:
+        # Where a disk is full, what was found is still told.
+        _say(args, study, shown, journal)
     return _exit_code(study)
 
 
@@ -126,15 +129,6 @@ def _stdin_copy(folder: str) -> str:
     copy = Path(folder) / "stdin"
     copy.write_bytes(sys.stdin.buffer.read())
     return str(copy)
-
-
-def _check_outputs(args: argparse.Namespace, inputs: list[str]) -> None:
-    """Refuse outputs that would overwrite something or have no folder, before hours of work."""
-    outputs = [x for x in (args.csv, args.markdown, args.report, args.resume) if x]
-    for number, output in enumerate(outputs):
-        protect(output, *inputs, *outputs[:number])
-        if output in outputs[:number]:
-            raise UsageError(f"{output}: two outputs have this name")
 
 
 def _write(args: argparse.Namespace, study: Study) -> None:
@@ -164,7 +158,9 @@ def _columns(args: argparse.Namespace, methods: Sequence[Method]) -> list[str] |
     return shown
 
 
-def _say(args: argparse.Namespace, study: Study, shown: list[str] | None, *, damaged: int) -> None:
+def _say(
+    args: argparse.Namespace, study: Study, shown: list[str] | None, journal: Journal | None
+) -> None:
     from rich.console import Console
 
     from optsched.reports.gaps.record import study_record
@@ -178,12 +174,14 @@ def _say(args: argparse.Namespace, study: Study, shown: list[str] | None, *, dam
         console = Console(width=None if known else _NON_TTY_WIDTH, highlight=False)
         print_study(study, console, top=args.top, shown=shown)
     notes = sys.stderr if args.json else sys.stdout
-    if args.resume:
-        lost = f"; {damaged} damaged lines passed over" if damaged else ""
+    if journal is not None:
+        lost = f"; {journal.damaged} damaged lines passed over" if journal.damaged else ""
         say(f"journal: {args.resume}, {study.reused:,} rows were there{lost}", notes)
     for name, path in (("csv", args.csv), ("markdown", args.markdown), ("report", args.report)):
         if path:
             say(f"{name}: {path}", notes)
+    if journal is not None and journal.trouble:
+        say(f"optsched: error: {journal.trouble}; rows since then are not in it", sys.stderr)
     for skipped in (row for row in study.skipped if not row.cut_off):
         level = "error: " if skipped.bad else "passed over: "
         say(f"optsched: {level}{skipped.reason}", sys.stderr)

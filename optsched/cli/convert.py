@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
     """Do what the arguments ask for; return the exit code."""
     from optsched.formats import read_graph, write_graph
 
-    protect(args.output, args.graph)
+    protect([args.output], args.graph)
     graph = read_graph(args.graph, input_bytes=args.input_bytes)
     write_graph(graph, args.output)
     record = {"instance": graph.name, "ops": len(graph.ops), "buffers": len(graph.buffers)}

@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     from optsched.reports.hunt import hunt_record, hunt_text, write_find
 
     quarry = _quarry(args)
-    protect(args.output, args.source)
+    protect([args.output], args.source)
     source = None if args.source is None else _read(args)
     with progress(f"{args.method}  ") as line:
         show = _shower(line)

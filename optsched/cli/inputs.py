@@ -43,16 +43,28 @@ def graph_files(paths: Sequence[str]) -> list[Path]:
     return found
 
 
-def protect(output: str | None, *inputs: str | None) -> None:
-    """Refuse an output without a folder, or that is an input, before anything is worked out."""
-    if not output or output == "-":
-        return
-    if os.path.isdir(output) or not Path(output).absolute().parent.is_dir():
-        raise UsageError(f"{output}: this is no file in a folder that exists")
-    for path in inputs:
-        there = path and os.path.exists(path) and os.path.exists(output)
-        if there and os.path.samefile(output, str(path)):
+def protect(outputs: Sequence[str | None], *inputs: str | None) -> None:
+    """Refuse outputs that can not be, before anything is worked out.
+
+    That is one without a folder, one that would overwrite an input, or two in one file, whatever
+    names the file goes by.
+    """
+    given = [path for path in outputs if path]
+    for number, output in enumerate(given):
+        nowhere = os.path.isdir(output) or not Path(output).absolute().parent.is_dir()
+        if nowhere and output != "-":
+            raise UsageError(f"{output}: this is no file in a folder that exists")
+        if output != "-" and any(path and _same_file(output, path) for path in inputs):
             raise UsageError(f"{output}: the output would overwrite an input")
+        if any(_same_file(output, other) for other in given[:number]):
+            raise UsageError(f"{output}: two outputs in one file")
+
+
+def _same_file(one: str, other: str) -> bool:
+    """Whether two names are of one file: spelled otherwise, or links. Devices bear to be shared."""
+    if os.path.exists(one) and os.path.exists(other):
+        return os.path.samefile(one, other) and os.path.isfile(one)
+    return os.path.realpath(one) == os.path.realpath(other)
 
 
 def limits(args: argparse.Namespace) -> Limits:

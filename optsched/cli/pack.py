@@ -66,7 +66,7 @@ def _pack_file(
     from optsched.reports.table import packing_text
     from optsched.solver.pack import pack
 
-    protect(args.output, path)
+    protect([args.output], path)
     packing = read_packing(path, pins=args.pins)
     if slabs or any(packing.pools or ()):
         return _pack_pools(args, packing, slabs)

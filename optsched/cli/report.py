@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -77,11 +76,7 @@ def _check_outputs(args: argparse.Namespace) -> None:
     outputs = [path for path in (getattr(args, name) for name in OUTPUTS) if path]
     if not outputs:
         raise UsageError("nothing to write: name a file with -o, --png, --svg or --trace")
-    places = [os.path.realpath(path) for path in outputs]
-    for number, path in enumerate(outputs):
-        protect(path, args.graph, *args.plan)
-        if places[number] in places[:number]:
-            raise UsageError(f"{path}: two outputs in one file")
+    protect(outputs, args.graph, *args.plan)
     if args.output:
         from optsched.reports.figures import require_bokeh
 

@@ -55,10 +55,7 @@ def run(args: argparse.Namespace) -> int:
     if slabs and args.capacity:
         raise UsageError("--pool has its own capacities, and goes with no --capacity")
     graph = read_graph(args, args.graph)
-    protect(args.output, args.graph, args.warm_start)
-    protect(args.certificate, args.graph, args.warm_start, args.output)
-    if args.certificate and args.certificate == args.output:
-        raise UsageError(f"{args.output}: two outputs in one file")
+    protect([args.output, args.certificate], args.graph, args.warm_start)
     warm_start = read_plan(args.warm_start, graph) if args.warm_start else None
     if slabs:
         return _solve_in_pools(args, graph, slabs, warm_start)

@@ -8,9 +8,11 @@ in each line finds damage, not forgery: a journal is to be believed as far as it
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
 from enum import StrEnum
 from functools import cache
@@ -22,7 +24,7 @@ from optsched.compare.methods import Heuristic, Kind, PlanFile
 from optsched.compare.rows import Failed, Measured, Outcome, Trouble, was_interrupted
 from optsched.compare.task import Task
 from optsched.errors import OptschedError, UsageError
-from optsched.formats.source import parse_json, read_bytes
+from optsched.formats.source import is_compressed, parse_json, read_bytes
 from optsched.model.plan import Plan
 from optsched.runtime.limits import Event, Objective, Proof, StopReason
 from optsched.solver.result import Result
@@ -49,20 +51,25 @@ class Journal:
     Raises
     ------
     UsageError
-        If the file is there but no journal: it is left as it is.
+        If the file is there but no journal, or compressed, and is left as it is; or if it can not
+        be written.
     """
 
     def __init__(self, path: str | Path, *, retry: bool = False) -> None:
         self.path = Path(path)
         self.retry = retry
         self.damaged = 0
+        self.trouble = ""
         self._found: dict[str, Outcome] = {}
-        ragged = self._load() if self.path.exists() else False
-        self._file: BinaryIO = open(self.path, "ab", buffering=0)  # noqa: SIM115 - kept open
-        if ragged:
-            self._file.write(b"\n")
-        if self.path.stat().st_size == 0:
-            self._write(HEADER)
+        whole = self._load() if self.path.exists() else b""
+        with _said_in_one_line(self.path):
+            self._file: BinaryIO = open(self.path, "ab", buffering=0)  # noqa: SIM115 - kept open
+            if not whole:
+                # New, or cut off in its first line: nothing is in it.
+                self._file.truncate(0)
+                self._write(HEADER)
+            elif not whole.endswith(b"\n"):
+                self._file.write(b"\n")
 
     def __enter__(self) -> Journal:
         return self
@@ -83,26 +90,43 @@ class Journal:
         return None if key is None else self._found.get(key)
 
     def put(self, key: str | None, instance: str, outcome: Outcome) -> None:
-        """Keep an outcome; one that was cut short is not finished, and not kept."""
-        if key is None or was_interrupted(outcome):
+        """Keep an outcome; one that was cut short is not finished, and not kept.
+
+        After a line that could not be written, on a full disk say, no more are: :attr:`trouble`
+        says why, and the run goes on.
+        """
+        if key is None or was_interrupted(outcome) or self.trouble:
             return
         body = {"key": key, "instance": instance, **_encode(outcome)}
-        self._write({**body, "sum": _sum(body)})
+        try:
+            with _said_in_one_line(self.path):
+                self._write({**body, "sum": _sum(body)})
+        except UsageError as error:
+            self.trouble = str(error)
 
     def _write(self, record: Mapping[str, Any]) -> None:
         # One unbuffered write a line: what is killed in between leaves at most one line cut off.
-        self._file.write((json.dumps(record, separators=(",", ":")) + "\n").encode())
+        line = _line(record)
+        if self._file.write(line) != len(line):
+            raise OSError(errno.ENOSPC, "no space left on device")
 
-    def _load(self) -> bool:
-        """Read all whole lines; return whether the last one lacks its end."""
-        data = read_bytes(self.path)
+    def _load(self) -> bytes:
+        """Take all whole lines; return the data, or nothing if even the header was cut off."""
+        data = read_bytes(self.path, compressed=False)
+        if _line(HEADER).startswith(data):
+            return b""
+        if is_compressed(data):
+            raise UsageError(f"{self.path}: this journal is compressed; unpack it first: gunzip")
         lines = data.split(b"\n")
-        if data and _parse(lines[0]) != HEADER:
-            raise UsageError(f"{self.path}: this is no journal of optsched, it is left as it is")
+        if _parse(lines[0]) != HEADER:
+            raise UsageError(
+                f"{self.path}: this is no journal of optsched, it is left as it is; "
+                "name another file, or remove this one"
+            )
         for line in lines[1:]:
             if line:
                 self._take(_parse(line))
-        return bool(data) and not data.endswith(b"\n")
+        return data
 
     def _take(self, record: object) -> None:
         try:
@@ -157,6 +181,19 @@ def code_digest() -> str:
                 digest.update(path.relative_to(folder).as_posix().encode())
                 digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+@contextmanager
+def _said_in_one_line(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or "can not be opened").lower()
+        raise UsageError(f"{path}: the journal can not be written: {reason}") from None
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    return (json.dumps(record, separators=(",", ":")) + "\n").encode()
 
 
 def _parse(line: bytes) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -187,6 +188,9 @@ class _Run:
             setup.input_bytes,
             setup.in_place,
         )
+        if not slot.named and not os.path.isfile(slot.path):
+            slot.problem = Unreadable(f"{slot.path}: this is no regular file", bad=False)
+            return None
         if self.journal is None:
             return task
         try:

@@ -3,7 +3,9 @@
 The header names the columns, in any order: `id,lower,upper,size[,alignment][,gaps][,offset]`, with
 live ranges `[lower, upper)`. Older files say `buffer` or `buffer_id`, `start` or `begin`, and
 `end`, which is *inclusive*, for gaps as well. A gap is `a-b`, or `a-b@low:high` if those bytes of
-the buffer stay occupied; gaps are separated by spaces. There is no quoting.
+the buffer stay occupied; gaps are separated by spaces. There is no quoting: a name that holds a
+comma or an escape byte, or that a spreadsheet would run, is written as
+:func:`optsched.runtime.text.shield` makes it, and read back as it was.
 
 A column `pool`, the name of the slab that a buffer lies in, is an extension of ours.
 
@@ -24,6 +26,7 @@ from optsched.errors import FormatError
 from optsched.model.arrays import IntArray
 from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.packing_problem import Gap, PackingProblem
+from optsched.runtime.text import shield, unshield
 
 UNPLACED = -1
 """Stands in offsets for a buffer that has none."""
@@ -120,18 +123,12 @@ def read_minimalloc(text: str, *, name: str = "packing", pins: bool = False) -> 
         offsets if placed else None,
         columns,
         tuple(fields for _, fields in lines),
-        tuple(row.fields["pool"].strip() for row in rows) if "pool" in place else None,
+        tuple(unshield(row.fields["pool"].strip()) for row in rows) if "pool" in place else None,
     )
 
 
 def packing_of(problem: PackingProblem, offsets: IntArray | None = None) -> PackingTable:
-    """Make a table of a problem; pins are written as offsets where none are given.
-
-    Raises
-    ------
-    FormatError
-        If a name can not be written without quotes.
-    """
+    """Make a table of a problem; pins are written as offsets where none are given."""
     columns = ["id", "lower", "upper", "size"]
     if (problem.alignment != 1).any():
         columns.append("alignment")
@@ -140,10 +137,10 @@ def packing_of(problem: PackingProblem, offsets: IntArray | None = None) -> Pack
     given = problem.pin if offsets is None and (problem.pin >= 0).any() else offsets
     rows = []
     for i, name in enumerate(problem.names):
-        if not name or name != name.strip() or "," in name or not name.isprintable():
-            raise FormatError(f"buffer {name!r}: this name can not be written as CSV")
+        if not name:
+            raise FormatError(f"buffer number {i}: an empty name can not be written as CSV")
         fields = {
-            "id": name,
+            "id": shield(name),
             "lower": str(problem.start[i]),
             "upper": str(problem.end[i]),
             "size": str(problem.size[i]),
@@ -164,17 +161,8 @@ def with_offsets(packing: PackingTable, offsets: IntArray) -> PackingTable:
 
 
 def with_pools(packing: PackingTable, pools: Sequence[str]) -> PackingTable:
-    """Return the same table with these pools, in its column `pool` or a new last one.
-
-    Raises
-    ------
-    FormatError
-        If a name can not be written without quotes.
-    """
-    for name in set(pools):
-        if name != name.strip() or "," in name or not name.isprintable():
-            raise FormatError(f"pool {name!r}: this name can not be written as CSV")
-    return replace(_with_column(packing, "pool", pools), pools=tuple(pools))
+    """Return the same table with these pools, in its column `pool` or a new last one."""
+    return replace(_with_column(packing, "pool", list(map(shield, pools))), pools=tuple(pools))
 
 
 def _with_column(packing: PackingTable, column: str, values: Sequence[str]) -> PackingTable:
@@ -259,7 +247,7 @@ class _Row:
     ) -> None:
         self.number, self.inclusive = number, inclusive
         self.fields = {column: fields[position] for column, position in place.items()}
-        self.id = self.fields["id"].strip()
+        self.id = unshield(self.fields["id"].strip())
         self.where = f"line {number}: buffer {self.id[:200]!r}"
 
     def integer(self, column: str, least: int = 0) -> int:

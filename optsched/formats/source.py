@@ -12,6 +12,7 @@ import json
 import math
 import os
 import re
+import secrets
 import stat
 import sys
 import zlib
@@ -22,9 +23,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from optsched.errors import FormatError, GraphError, PlanError
+from optsched.runtime.text import is_stand_in
 
 MAX_BYTES = 2**30
 """Files above this size, as they lie on disk or decompressed, are refused."""
+
+MAX_JSON_VALUES = 2**25
+"""JSON of more values is refused: each takes some 70 bytes of memory, a file 3 bytes for it."""
 
 STANDARD_STREAM = "-"
 """Stands for standard input when reading, for standard output when writing."""
@@ -50,7 +55,7 @@ def label_of(path: str | Path) -> str:
     return text if text.isprintable() else repr(text)
 
 
-def read_bytes(path: str | Path, *, limit: int = MAX_BYTES) -> bytes:
+def read_bytes(path: str | Path, *, limit: int = MAX_BYTES, compressed: bool = True) -> bytes:
     """Return what a file holds, decompressed if it is gzip by its first bytes.
 
     Parameters
@@ -59,6 +64,8 @@ def read_bytes(path: str | Path, *, limit: int = MAX_BYTES) -> bytes:
         Of the file; "-" is standard input.
     limit
         Most bytes to accept, both before and after decompression.
+    compressed
+        Whether gzip is looked for; otherwise the bytes are as they lie on disk.
 
     Raises
     ------
@@ -70,11 +77,13 @@ def read_bytes(path: str | Path, *, limit: int = MAX_BYTES) -> bytes:
             data = _read_raw(path, limit)
         except (OSError, ValueError) as error:
             raise FormatError(_reason(error)) from None
-        return unpack(data, limit=limit)
+        return unpack(data, limit=limit) if compressed else data
 
 
 def _read_raw(path: str | Path, limit: int) -> bytes:
     if str(path) == STANDARD_STREAM:
+        if sys.stdin is None:
+            raise FormatError("standard input is closed")
         return _read_up_to(sys.stdin.buffer, limit)
     with open(path, "rb") as file:
         return _read_up_to(file, limit)
@@ -104,12 +113,17 @@ def _reason(error: OSError | ValueError) -> str:
     return "this is no path"
 
 
+def is_compressed(data: bytes) -> bool:
+    """Whether data is gzip by its first bytes."""
+    return data.startswith(_GZIP_MAGIC)
+
+
 def unpack(data: bytes, *, limit: int = MAX_BYTES) -> bytes:
     """Return data, decompressed if it is gzip by its first bytes.
 
     The output is measured before it is kept: a zip bomb costs time, not memory.
     """
-    if not data.startswith(_GZIP_MAGIC):
+    if not is_compressed(data):
         return data
     try:
         size = 0
@@ -133,15 +147,25 @@ def decode_text(data: bytes) -> str:
         raise FormatError(f"no UTF-8 text: byte {error.start} is invalid") from None
 
 
-def parse_json(text: str) -> Any:
+def parse_json(text: str, *, limit: int = MAX_JSON_VALUES) -> Any:
     """Parse JSON strictly.
+
+    Parameters
+    ----------
+    text
+        The document.
+    limit
+        Maximum number of values, estimated from the punctuation before any is built.
 
     Raises
     ------
     FormatError
         On malformed text, a key used twice in one object, a number that is not finite or of
-        absurd length, half a surrogate pair, nesting too deep for the parser.
+        absurd length, half a surrogate pair, nesting too deep for the parser, too many values.
     """
+    # Every value but the first follows one of these characters; in strings they count as well.
+    if sum(map(text.count, "[{,:")) > limit:
+        raise FormatError(f"JSON of more than the limit of {limit:,} values")
     try:
         value = json.loads(
             text,
@@ -202,26 +226,39 @@ def write_bytes(path: str | Path, data: bytes) -> None:
             data = gzip.compress(data, mtime=0)
         try:
             if str(path) == STANDARD_STREAM:
-                sys.stdout.buffer.write(data)
-                sys.stdout.buffer.flush()
+                _write_out(data)
             else:
                 _replace_file(Path(os.path.realpath(path)), data)
         except (OSError, ValueError) as error:
             raise FormatError(f"can not be written: {_reason(error)}") from None
 
 
+def _write_out(data: bytes) -> None:
+    if sys.stdout is None or is_stand_in(sys.stdout):
+        raise FormatError("standard output is closed")
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
 def _replace_file(path: Path, data: bytes) -> None:
+    """Write beside the file and rename, so that readers see the old bytes or the new ones."""
     if path.is_dir():
         raise IsADirectoryError
-    if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+    mode = path.stat().st_mode if path.exists() else None
+    if mode is not None and not stat.S_ISREG(mode):
         # A device or a pipe is written to, never replaced.
         path.write_bytes(data)
         return
-    beside = path.with_name(f".{path.name[:200]}.{os.getpid()}.tmp")
-    try:
-        with open(beside, "xb") as file:
+    # Random, not of the process: what a kill left behind is in nobody's way.
+    beside = path.with_name(f".optsched-{secrets.token_hex(8)}.tmp")
+    with open(beside, "xb") as file:
+        try:
+            if mode is not None:
+                os.chmod(beside, stat.S_IMODE(mode))
             file.write(data)
-        os.replace(beside, path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(beside, path)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise

@@ -6,6 +6,11 @@ are. JSON is left alone: there names stay exact.
 
 from __future__ import annotations
 
+import os
+import re
+import sys
+from typing import TextIO
+
 LONGEST = 160
 """Characters of a name that are shown."""
 
@@ -29,3 +34,68 @@ def plain(text: str) -> str:
     return "".join(
         c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text
     )
+
+
+_ESCAPE = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|[\\nrt])")
+
+
+def shield(name: str, separators: str = ',"') -> str:
+    r"""Return a name fit for a cell of a CSV file that a spreadsheet may open.
+
+    What begins like a formula, or holds what can not be seen or would end the cell, gets a `'` in
+    front, which spreadsheets take for "this is text", and escapes as in Python inside.
+
+    Parameters
+    ----------
+    name
+        Any text.
+    separators
+        Characters that end a cell; none of them where the writer quotes cells.
+
+    Examples
+    --------
+    >>> shield("conv1"), shield("=1+1"), shield("a,b")
+    ('conv1', "'=1+1", "'a\\x2cb")
+    >>> unshield("'a\\x2cb")
+    'a,b'
+    """
+    harmless = name == name.strip() and name.isprintable() and not set(name) & set(separators)
+    if harmless and not name.startswith(("=", "+", "-", "@", "'")):
+        return name
+    ends = (0, len(name) - 1)
+    return "'" + "".join(
+        f"\\x{ord(c):02x}" if c in separators or (c == " " and i in ends) else _escape(c)
+        for i, c in enumerate(name)
+    )
+
+
+def unshield(text: str, separators: str = ',"') -> str:
+    """Return the name that :func:`shield` made this text of; any other text is its own name."""
+    if not text.startswith("'"):
+        return text
+    name = _ESCAPE.sub(lambda m: m[0].encode().decode("unicode_escape"), text[1:])
+    return name if shield(name, separators) == text else text
+
+
+def _escape(character: str) -> str:
+    seen = character.isprintable() and character != "\\"
+    return character if seen else character.encode("unicode_escape").decode()
+
+
+def prepare_streams() -> None:
+    """Make standard output and error bear whatever is printed.
+
+    Characters that their encoding does not have are printed as escapes, and a stream that was
+    closed before the program began swallows what is written to it.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - stays open
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def is_stand_in(stream: TextIO) -> bool:
+    """Whether a stream was put by :func:`prepare_streams` where there was none."""
+    return getattr(stream, "name", None) == os.devnull

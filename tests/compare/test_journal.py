@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -112,6 +113,46 @@ def test_keys_tell_apart_what_may_differ(paths: list[str]) -> None:
     keys = [key for task in tasks for key in keys_of(task).values()]
     assert len(set(keys)) == len(tasks) * METHODS
     assert keys_of(base) == keys_of(Task(9, paths[0], methods, reference, Limits(seconds=1.0)))
+
+
+def test_a_compressed_journal_is_not_appended_to_as_text(paths: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    study(paths, path)
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match="this journal is compressed; unpack it first"):
+        Journal(path)
+    assert path.read_bytes() == before
+
+
+def test_a_header_that_was_cut_off_is_mended(paths: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    with Journal(path):
+        header = path.read_bytes()
+    for length in range(len(header)):
+        path.write_bytes(header[:length])
+        with Journal(path):
+            assert path.read_bytes() == header
+    path.write_bytes(header[:-1])
+    study(paths, path)
+    assert study(paths, path)[0].reused == METHODS * 3
+
+
+def test_a_full_disk_ends_the_journal_and_not_the_run(paths: list[str], tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    path = tmp_path / "journal"
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, most))
+    try:
+        found, kept = study(paths, path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    assert len(found.comparisons) == 3
+    assert kept.trouble == f"{path}: the journal can not be written: no space left on device"
+    assert path.stat().st_size == 1000
+    # The next run goes on behind the line that was cut off.
+    assert 0 < study(paths, path)[0].reused < METHODS * 3
+    assert study(paths, path)[0].reused == METHODS * 3
 
 
 def test_another_file_is_left_as_it_is(paths: list[str]) -> None:

@@ -9,6 +9,7 @@ import sys
 import time
 import tracemalloc
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,7 @@ def test_whole_surrogate_pairs_are_text() -> None:
 
 @pytest.mark.parametrize("bracket", ["[", '{"a":'])
 def test_deep_nesting_is_refused_at_once(bracket: str) -> None:
-    text = bracket * (10**8 // len(bracket))
+    text = bracket * (3 * 10**7 // len(bracket))
     started = time.perf_counter()
     with pytest.raises(FormatError, match="JSON nested too deeply"):
         parse_json(text)
@@ -150,6 +151,75 @@ def test_writing_is_whole_and_repeatable(tmp_path: Path) -> None:
     assert path.read_bytes() == first
     assert unpack(first) == b"one"
     assert [p.name for p in tmp_path.iterdir()] == ["plan.json.gz"]
+
+
+def test_files_that_a_kill_left_behind_are_in_nobodys_way(tmp_path: Path) -> None:
+    left = tmp_path / f".plan.json.{os.getpid()}.tmp"
+    left.write_bytes(b"half")
+    write_bytes(tmp_path / "plan.json", b"data")
+    assert (left.read_bytes(), (tmp_path / "plan.json").read_bytes()) == (b"half", b"data")
+
+
+def test_threads_that_write_one_file_leave_one_whole_file(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    texts = [bytes([65 + i]) * 20_000 for i in range(8)]
+
+    def write(data: bytes) -> None:
+        for _ in range(20):
+            write_bytes(path, data)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, texts))
+    assert path.read_bytes() in texts
+    assert [p.name for p in tmp_path.iterdir()] == ["plan.json"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="looks at the permissions of POSIX")
+def test_a_file_keeps_its_mode_and_a_new_one_has_the_usual_one(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.touch()
+    old.chmod(0o640)
+    write_bytes(old, b"data")
+    assert old.stat().st_mode & 0o777 == 0o640
+    before = os.umask(0o027)
+    try:
+        write_bytes(new, b"data")
+    finally:
+        os.umask(before)
+    assert new.stat().st_mode & 0o777 == 0o640
+
+
+def test_bytes_are_on_the_disk_before_the_name_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    for name in ("fsync", "replace"):
+        real = getattr(os, name)
+        monkeypatch.setattr(
+            os, name, lambda *args, name=name, real=real: (done.append(name), real(*args))
+        )
+    write_bytes(tmp_path / "plan.json", b"data")
+    assert done == ["fsync", "replace"]
+
+
+def test_json_of_too_many_values_is_refused_before_any_is_built() -> None:
+    text = "[" + "{}," * 2**20 + "{}]"
+    tracemalloc.start()
+    with pytest.raises(FormatError, match="JSON of more than the limit of 1,000,000 values"):
+        parse_json(text, limit=10**6)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 2**20
+    assert parse_json("[[1,2],{}]", limit=5) == [[1, 2], {}]
+
+
+def test_streams_that_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(FormatError, match="<stdin>: standard input is closed"):
+        read_bytes("-")
+    with pytest.raises(FormatError, match="standard output is closed"):
+        write_bytes("-", b"data")
 
 
 def test_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

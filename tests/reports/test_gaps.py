@@ -19,6 +19,7 @@ from optsched.reports.gaps.record import study_record
 from optsched.reports.gaps.rows_csv import COLUMNS, study_csv
 from optsched.reports.gaps.terminal import graph_table, method_table, print_study
 from optsched.runtime.limits import Limits
+from optsched.runtime.text import unshield
 from tests.support.families.small import chain, diamond, two_towers
 
 HERE = Path(__file__).resolve().parent
@@ -56,6 +57,19 @@ def test_csv_is_as_written_here(study: Study) -> None:
     rows = list(csv.DictReader(io.StringIO(study_csv(study))))
     assert len(rows) == 3 * 4 + 1
     assert tuple(rows[0]) == COLUMNS
+
+
+def test_csv_holds_no_formula(study: Study) -> None:
+    comparison = study.comparisons[0]
+    names = ("=cmd|' /C calc'!A0", "@x", "a\x1b[2J\nb, c")
+    renamed = [
+        replace(comparison, graph=replace(comparison.graph, name=name), path=name) for name in names
+    ]
+    text = study_csv(replace(study, comparisons=tuple(renamed)))
+    assert text.replace("\n", "").isprintable()
+    found = [row for row in csv.DictReader(text.splitlines()) if row["graph"]]
+    assert not any(x.startswith(tuple("=+-@")) for row in found for x in row.values())
+    assert list(dict.fromkeys(unshield(row["graph"], "") for row in found)) == list(names)
 
 
 def test_markdown_is_as_written_here(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from optsched.compare import Failed, Row, Study
 from optsched.reports.gaps.choice import outcomes
+from optsched.runtime.text import shield
 
 COLUMNS = (
     "file",
@@ -48,8 +49,13 @@ def study_csv(study: Study) -> str:
     text = io.StringIO()
     table = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n")
     table.writeheader()
-    table.writerows(_lines(study))
+    table.writerows(map(_shielded, _lines(study)))
     return text.getvalue()
+
+
+def _shielded(line: dict[str, object]) -> dict[str, object]:
+    """Keep a spreadsheet from running what a file or a method calls itself."""
+    return {key: shield(x, "") if isinstance(x, str) else x for key, x in line.items()}
 
 
 def _lines(study: Study) -> Iterator[dict[str, object]]:

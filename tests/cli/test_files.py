@@ -1,0 +1,136 @@
+"""Files and streams as shells hand them over: no traceback, nothing overwritten, nothing lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from optsched.cli import main
+from optsched.formats import write_graph
+from optsched.model.builder import GraphBuilder
+from tests.support.families.small import chain, diamond
+
+posix = pytest.mark.skipif(os.name != "posix", reason="uses links, pipes or shells of POSIX")
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> str:
+    path = tmp_path / "diamond.json"
+    write_graph(diamond(), path)
+    return str(path)
+
+
+def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of a POSIX shell in which $O is the program."""
+    return subprocess.run(
+        ["sh", "-c", command],
+        env={**os.environ, "O": f"{sys.executable} -m optsched", **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@posix
+def test_two_outputs_in_one_file_by_whatever_names(
+    graph: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("old.json").write_text("{}")
+    os.link("old.json", "hard.json")
+    os.symlink("old.json", "soft.json")
+    os.symlink("new.json", "dangling.json")
+    pairs = [
+        ("p.json", "./p.json"),
+        ("p.json", str(tmp_path / "p.json")),
+        ("old.json", "hard.json"),
+        ("soft.json", "old.json"),
+        ("dangling.json", "new.json"),
+        ("-", "-"),
+    ]
+    for plan, certificate in pairs:
+        assert main(["solve", graph, "-o", plan, "--certificate", certificate]) == 2
+        assert "two outputs in one file" in capsys.readouterr().err
+        assert main(["compare", graph, "--csv", plan, "--markdown", certificate]) == 2
+        assert "two outputs in one file" in capsys.readouterr().err
+    assert Path("old.json").read_text() == "{}"
+    assert main(["solve", graph, "-o", "/dev/null", "--certificate", "/dev/null"]) == 0
+
+
+@posix
+def test_a_pipe_in_a_compared_folder_is_passed_over(
+    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    assert main(["compare", str(tmp_path), "--methods", "lpmf"]) == 0
+    out, err = capsys.readouterr()
+    assert f"passed over: {tmp_path}/pipe.json: this is no regular file" in err
+    assert "diamond" in out
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="writes to /dev/full")
+def test_a_comparison_that_can_not_be_written_is_printed(
+    graph: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", graph, "--methods", "lpmf", "--csv", "/dev/full"]) == 2
+    out, err = capsys.readouterr()
+    assert "least slab proved on 1" in out
+    assert "/dev/full: can not be written: no space left on device" in err
+
+
+@posix
+def test_closed_streams(graph: str, tmp_path: Path) -> None:
+    plan = tmp_path / "p.json"
+    cases = {
+        "$O info - <&-": (2, "standard input is closed"),
+        f"$O info {graph} >&-": (0, ""),
+        f"$O info {graph} --json >&-": (0, ""),
+        f"$O solve {graph} -o {plan} >&-": (0, ""),
+        f"$O solve {graph} -o - >&-": (2, "standard output is closed"),
+        f"$O compare {graph} --methods lpmf >&-": (0, ""),
+        f"$O info {graph} 2>&-": (0, ""),
+        "$O info missing.json 2>&-": (2, ""),
+    }
+    for command, (code, message) in cases.items():
+        done = shell(command)
+        assert "Traceback" not in done.stderr, command
+        assert (done.returncode, message in done.stderr) == (code, True), command
+    assert plan.exists()
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+def test_names_that_the_terminal_can_not_show(encoding: str, tmp_path: Path) -> None:
+    build = GraphBuilder("日本")
+    build.op("変換", writes={"出力": 4})
+    build.output("出力")
+    path = tmp_path / "名.json"
+    write_graph(build.build(), path)
+    for command in ("info", "solve", "explain", "compare --methods lpmf", "info --json"):
+        arguments = [sys.executable, "-m", "optsched", *command.split(), str(path)]
+        environment = {**os.environ, "PYTHONIOENCODING": encoding}
+        done = subprocess.run(arguments, env=environment, capture_output=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        assert "\\u65e5\\u672c" in done.stdout.decode(encoding), command
+
+
+def test_a_graph_from_standard_input_is_compared(graph: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "optsched", "compare", "-", "--methods", "lpmf"],
+        input=Path(graph).read_bytes(),
+        capture_output=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"least slab proved on 1" in done.stdout
+
+
+def test_results_are_written_over_a_graph_by_no_name(graph: str, tmp_path: Path) -> None:
+    before = Path(graph).read_bytes()
+    write_graph(chain(), tmp_path / "chain.json")
+    assert main(["convert", str(tmp_path / "chain.json"), "-o", f"{tmp_path}/./chain.json"]) == 2
+    assert main(["solve", graph, "-o", str(tmp_path / "x" / ".." / "diamond.json")]) == 2
+    assert Path(graph).read_bytes() == before
