@@ -1,92 +1,97 @@
-"""How kernels are compiled: numba's way, less the work that is of no use here.
+"""How kernels are compiled: numba as it comes, with three hooks, each of which fails closed.
 
-Numba optimises every function fully and makes machine code of it, then does both once more for each
-caller that it becomes part of. A function that is only ever part of others needs neither, be it a
-kernel or one of numba's own (`np.zeros`), which saves almost half of the time. Loops over 64-bit
-integers with branches gain nothing from being vectorised, which saves a tenth. A function that
-makes no arrays need not count who holds those it was given: its caller holds them. What a function
-is given it uses as it came (`optsched/runtime/jit_lowering.py`), an array as an address and a shape
-(`optsched/runtime/jit_lending.py`): a third of the instructions, and a quarter of the time. A call
-with 0 is no other kind than one with any integer. And there is so little garbage that looking for
-it takes a tenth of the time. Each part is made simpler once, where it is written, and all of a
-kernel is optimised once, at the end.
+1. *What became part of a kernel stays its own.* Numba leaves the functions that it links into a
+   kernel open to the whole process, under names that end in a count of the functions the process
+   had compiled. Two caches that two processes wrote may give one name to two functions (`np.sort`
+   and `np.argsort` share the rest of theirs), and the kernel that is loaded later would run the
+   other one's code (https://github.com/numba/numba/issues/10486). Their linkage is made internal.
+2. *Parts have no machine code of their own.* Numba optimises every function, makes machine code of
+   it, and does both again for each caller that it is linked into. A function that only kernels
+   call needs neither, be it ours or one of numba's own, such as `np.zeros`.
+3. *Optimised once.* LLVM runs once over a whole kernel, at full strength but for vectorisation and
+   unrolling: loops over 64-bit integers with branches gain nothing from either.
 
-And what became part of a kernel stays its own. Numba leaves such functions open to all, under a
-name that ends in the count of functions the process had compiled. Two caches made by two processes
-may so give one name to two functions (`np.sort` and `np.argsort` share all the rest of it), and the
-kernel loaded later would run the other's.
+Reading a kernel back from the disk is in :mod:`optsched.runtime.disk_cache`.
 """
 
 from __future__ import annotations
 
-import gc
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from types import CodeType, FunctionType, SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
-BORROWS = (
-    *("cast", "build_tuple", "exhaust_iter", "getattr", "getitem", "static_getitem"),
-    *("typed_getitem", "getiter", "iternext", "pair_first", "pair_second", "phi"),
-)
-"""Expressions of numba that make nothing: their arrays are those they are made of, or views."""
-
-NEEDLESS = (
-    *("inline_closure_likes", "dead_branch_prune", "nopython_rewrites", "with_lifting"),
-    *("rewrite_semantic_constants", "make_function_op_code_to_jit_function", "inline_inlinables"),
-    *("find_literally", "literal_unroll", "LiteralPropagation", "inline_overloads"),
-)
-"""Steps of numba's for what no kernel has: functions within functions, `None`, sums of whole
-arrays, `with`, code to be put in place before it is compiled, and types made of values. Without
-them an eighth less is done, and a kernel that has one of these is refused."""
+from optsched.errors import OptschedError
 
 INLINED = 50
-"""How much machine code a call may grow into: a quarter of what LLVM allows if not told."""
-
-KNOWN = ((0, 62), (0, 69))
-"""Versions of numba that this goes with: from the first on, before the second."""
+"""How much machine code a call may grow into: a quarter of what LLVM allows by default."""
 
 on_first: list[Callable[[], None]] = []
 """Called, and forgotten, when the first function is compiled rather than loaded."""
+
+TESTED = ((0, 62), (0, 69))
+"""Versions of numba that the hooks are tested with: from the first on, before the second."""
 
 
 def dispatcher(function: FunctionType, *, part: bool) -> Any:
     """Return what compiles a function when it is called first, or loads it from the disk cache.
 
-    A `part` is called by other kernels only: without an entry for Python it is a quarter less to
-    compile, and there is nothing to cache. A version of numba that is not known compiles its own
-    way, in about twice the time.
+    Parameters
+    ----------
+    function
+        What to compile, for the types of whatever it is called with.
+    part
+        Whether only other kernels call it: it then has no entry for Python, and is not cached.
+
+    Raises
+    ------
+    OptschedError
+        If the installed numba is not of a tested version.
     """
     import numba
-    from numba.core.types.misc import unliteral
 
-    if not _is_known(numba.__version__):
-        return numba.njit(nogil=True, cache=not part)(function)
+    _refuse_untested(numba.__version__)
+    _listen()
     made = numba.njit(
         nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=part, pipeline_class=_compiler(part)
     )(function)
     if not part:
         made._cache = _lean_cache()(function)
-    typed = made.get_call_template
-    known: dict[tuple[Any, ...], Any] = {}
-
-    def get_call_template(args: Any, kws: Any) -> Any:
-        kinds = tuple(map(unliteral, args))
-        if kws:
-            return typed(kinds, kws)
-        if kinds not in known:
-            known[kinds] = typed(kinds, kws)
-        return known[kinds]
-
-    made.get_call_template = get_call_template
     return made
 
 
-def _is_known(version: str) -> bool:
-    """Whether what is changed here is there in a numba."""
+def _refuse_untested(version: str) -> None:
     major, minor = version.split(".")[:2]
-    return KNOWN[0] <= (int(major), int(minor)) < KNOWN[1]
+    if not TESTED[0] <= (int(major), int(minor)) < TESTED[1]:
+        low, high = (".".join(map(str, x)) for x in TESTED)
+        raise OptschedError(
+            f"numba {version} is not supported; run: pip install 'numba>={low},<{high}'"
+        )
+
+
+def compile_seconds() -> float:
+    """Return the seconds that this process has spent compiling so far."""
+    return float(_listen().duration) if "numba" in sys.modules and _listen().done else 0.0
+
+
+@cache
+def _listen() -> Any:
+    """Have numba tell when it compiles; return what adds the seconds up."""
+    from numba.core import event
+
+    class CompileListener(event.TimingListener):  # type: ignore[misc]
+        """Adds up the seconds, and calls what waits for the first compilation."""
+
+        def on_start(self, event: Any) -> None:
+            while on_first:
+                on_first.pop()()
+            super().on_start(event)
+
+    listener = CompileListener()
+    event.register("numba:compile", listener)
+    return listener
 
 
 @cache
@@ -112,49 +117,39 @@ def _lean_cache() -> Any:
 
 @cache
 def _compiler(part: bool) -> Any:
+    """Return numba's compiler of one function, but for the library its code goes to."""
     from numba.core.compiler import CompilerBase, DefaultPassBuilder
-    from numba.core.typed_passes import NativeLowering, NopythonTypeInference
 
-    from optsched.runtime.jit_lowering import LeanLowering, LeanPartLowering
-    from optsched.runtime.jit_shortcuts import shortcuts
-
-    library, embedded = _libraries()
-    lowering = LeanPartLowering if part else LeanLowering
+    whole, embedded = _libraries()
 
     class Compiler(CompilerBase):  # type: ignore[misc]
-        """Numba's, but for where the code goes to, and whether arrays are counted."""
+        """Numba's passes; what numba compiles of its own on the way is embedded as well."""
 
         def _compile_core(self) -> Any:
-            while on_first:
-                on_first.pop()()
-            codegen = self.state.targetctx.codegen()
-            with _undisturbed(), shortcuts(), _made_by(codegen, embedded):
+            with _made_by(self.state.targetctx.codegen(), embedded):
                 return super()._compile_core()
 
         def define_pipelines(self) -> list[Any]:
             codegen = self.state.targetctx.codegen()
             name = self.state.func_id.func_qualname
-            self.state.library = (embedded if part else library)(codegen, name)
+            self.state.library = (embedded if part else whole)(codegen, name)
             self.state.library.enable_object_caching()
-            passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
-            if not any(isinstance(x, CodeType) for x in self.state.func_id.code.co_consts):
-                passes.passes = [x for x in passes.passes if x[0]._name not in NEEDLESS]
-            passes.passes = [
-                (lowering, text) if step is NativeLowering else (step, text)
-                for step, text in passes.passes
-            ]
-            passes.add_pass_after(_uncounted(), NopythonTypeInference)
-            passes.finalize()
-            return [passes]
+            return [DefaultPassBuilder.define_nopython_pipeline(self.state)]
 
     return Compiler
 
 
 @cache
 def _libraries() -> tuple[Any, Any]:
-    """Return what holds the machine code of a kernel, and the code of what is part of one."""
-    from llvmlite.binding import Linkage
+    """Return the class that holds a kernel's machine code, and the one of a part's LLVM code."""
+    from llvmlite.binding import Linkage, create_pass_builder, create_pipeline_tuning_options
     from numba.core.codegen import JITCodeLibrary
+
+    def optimiser(machine: Any) -> Any:
+        options = create_pipeline_tuning_options(speed_level=3)
+        options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+        options.inlining_threshold = INLINED
+        return create_pass_builder(machine, options)
 
     class Library(JITCodeLibrary):  # type: ignore[misc]
         """Machine code of a kernel and all it calls."""
@@ -167,19 +162,19 @@ def _libraries() -> tuple[Any, Any]:
                 runtime = function.name.startswith("NRT_")  # found by name, and the same in all
                 if function.linkage == Linkage.linkonce_odr and not runtime:
                     function.linkage = Linkage.internal
-            builder = _optimiser(self._codegen._tm)
+            builder = optimiser(self._codegen._tm)
             passes = builder.getModulePassManager()
             passes.add_refprune_pass()
             passes.run(self._final_module, builder)
 
     class Part(Library):
-        """A function to be built into others: without machine code, so nothing to point at."""
+        """A function to be linked into kernels: without machine code, so nothing to point at."""
 
         codegen = SimpleNamespace(set_env=lambda name, env: None)
 
         def _optimize_functions(self, ll_module: Any) -> None:
             super()._optimize_functions(ll_module)
-            builder = _optimiser(self._codegen._tm)
+            builder = optimiser(self._codegen._tm)
             passes = builder.getFunctionPassManager()
             passes.add_refprune_pass()
             for function in ll_module.functions:
@@ -187,7 +182,7 @@ def _libraries() -> tuple[Any, Any]:
                     passes.run(function, builder)
 
         def _optimize_final_module(self) -> None:
-            """Leave that to what it becomes part of."""
+            """Leave that to the kernel it becomes part of."""
 
         def _finalize_final_module(self) -> None:
             self._finalize_dynamic_globals()
@@ -200,79 +195,12 @@ def _libraries() -> tuple[Any, Any]:
     return Library, Part
 
 
-def _optimiser(machine: Any) -> Any:
-    """Return LLVM's passes for a machine, tuned to loops that branch and seldom run long."""
-    from llvmlite.binding import create_pass_builder, create_pipeline_tuning_options
-
-    options = create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
-    options.inlining_threshold = INLINED
-    return create_pass_builder(machine, options)
-
-
 @contextmanager
 def _made_by(codegen: Any, library: type) -> Iterator[None]:
-    """Let what numba compiles of its own on the way be of this kind."""
+    """Let what numba compiles or loads meanwhile be of this kind."""
     before = codegen._library_class
     codegen._library_class = library
     try:
         yield
     finally:
         codegen._library_class = before
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Look for no garbage: there is little, and much to look at."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-@cache
-def _uncounted() -> Any:
-    """Return the pass that drops the counting of references where nothing is made or returned."""
-    from numba.core.compiler_machinery import AnalysisPass, register_pass
-
-    @register_pass(mutates_CFG=False, analysis_only=True)
-    class Uncounted(AnalysisPass):  # type: ignore[misc]
-        """Without it, a function would hold each of its arguments, and each array of a tuple."""
-
-        _name = "optsched_uncounted"
-
-        def __init__(self) -> None:
-            AnalysisPass.__init__(self)
-
-        def run_pass(self, state: Any) -> bool:
-            if _only_borrows(state):
-                state.targetctx = state.targetctx.subtarget(enable_nrt=False)
-            return False
-
-    return Uncounted
-
-
-def _only_borrows(state: Any) -> bool:
-    """Whether all arrays of a function are those of its arguments, and it returns none."""
-    from numba.core import ir
-
-    models = state.targetctx.data_model_manager
-
-    def is_counted(kind: Any) -> bool:
-        return bool(models[kind].contains_nrt_meminfo())
-
-    def borrows(value: Any) -> bool:
-        if isinstance(value, ir.Expr):
-            fancy = value.op == "getitem" and is_counted(state.typemap[value.index.name])
-            return value.op in BORROWS and not fancy
-        return isinstance(value, ir.Var | ir.Arg)
-
-    return not is_counted(state.return_type) and all(
-        borrows(assign.value)
-        for block in state.func_ir.blocks.values()
-        for assign in block.find_insts(ir.Assign)
-        if is_counted(state.typemap[assign.target.name])
-    )

@@ -11,7 +11,6 @@ import hashlib
 import sys
 from collections.abc import Callable
 from functools import cache, cached_property, update_wrapper
-from importlib.util import find_spec
 from types import CodeType, FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
@@ -19,9 +18,6 @@ from optsched.runtime import compile as jit_compile
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-COMPILER = ("compile", "jit_integers", "jit_lending", "jit_lowering", "jit_shortcuts")
-"""Modules that say how kernels are compiled; all but the first import numba, so none is here."""
 
 SMALL = 2_000
 """Up to this many elements of work the twin is quicker than a cold start of numba."""
@@ -102,8 +98,8 @@ def _described(code: CodeType) -> tuple[object, ...]:
 
 @cache
 def _described_compiler() -> str:
-    specs = [cast(Any, find_spec(f"{__package__}.{name}")) for name in COMPILER]
-    return repr([_described(spec.loader.get_code(spec.name)) for spec in specs])
+    spec = cast(Any, jit_compile.__spec__)
+    return repr(_described(spec.loader.get_code(spec.name)))
 
 
 def inner(function: Callable[P, R]) -> InnerKernel[P, R]:
@@ -119,6 +115,11 @@ def kernel(function: Callable[P, R]) -> Kernel[P, R]:
 def tell_of_compiling(tell: Callable[[], None]) -> None:
     """Have `tell` called once, when this process first compiles a kernel: that takes seconds."""
     jit_compile.on_first[:] = [tell]
+
+
+def compile_seconds() -> float:
+    """Return the seconds that this process has spent compiling kernels so far."""
+    return jit_compile.compile_seconds()
 
 
 def is_warm() -> bool:
