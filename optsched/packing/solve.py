@@ -9,6 +9,7 @@ from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem
 from optsched.packing.capacity_search import Ladder
 from optsched.packing.components import live_rows, make_pieces
+from optsched.packing.enumeration import enumerate_packings, is_for_enumeration
 from optsched.packing.outcome import Clock, PackingOutcome
 from optsched.packing.rules import Rules
 from optsched.runtime.interrupt import plain_interrupts
@@ -47,6 +48,10 @@ def solve_packing(
     GraphError
         If two pinned buffers overlap while both are live.
     """
+    if is_for_enumeration(problem) and clashing_pins(problem) is None:
+        found = enumerate_packings(problem, capacity)
+        if found.is_complete:
+            return _enumerated(problem, found.offsets, capacity)
     solver = _Solver(problem, limits, capacity, rules or Rules(), on_event)
     interrupted = False
     try:
@@ -55,6 +60,29 @@ def solve_packing(
     except KeyboardInterrupt:
         interrupted = True
     return solver.outcome(interrupted)
+
+
+def _enumerated(
+    problem: PackingProblem, offsets: list[int] | None, capacity: int | None
+) -> PackingOutcome:
+    """Return what is known once every packing was tried."""
+    counters = {"buffers": len(problem)}
+    if offsets is None:
+        refuted = 0 if capacity is None else capacity + 1
+        bound = max(problem.max_load, refuted)
+        return PackingOutcome(None, None, bound, None, StopReason.DECIDED, counters)
+    ends = [offset + size for offset, size in zip(offsets, problem.size.tolist(), strict=True)]
+    if max(ends) >= 2**63:
+        raise GraphError(f"{problem.name}: every packing is larger than 2**63 bytes")
+    places = np.array(offsets, np.int64)
+    slab = problem.slab_size(places)
+    if capacity is not None and slab > problem.max_load:
+        bound, proof, reason = problem.max_load, None, StopReason.DECIDED
+    else:
+        at_load = slab == problem.max_load
+        proof = Proof.PACKING if at_load else Proof.PACKING_SEARCH
+        bound, reason = slab, StopReason.PROVED
+    return PackingOutcome(places, slab, bound, proof, reason, counters)
 
 
 class _Solver:

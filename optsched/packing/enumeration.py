@@ -1,0 +1,147 @@
+"""Every packing of a handful of buffers, in Python's own integers: for sizes beyond the search.
+
+The search counts in 64-bit units and leaves slabs of more than 2**40 of them to first fit. A few
+buffers of huge and unequal sizes, pins or alignments are decided here instead.
+
+Idea: in a packing of minimum slab whose offsets add up to a minimum no buffer can be lowered, so
+each starts at 0, at its pin, or at the first aligned byte from the top of another buffer that is
+live with it, which starts below. Placing buffers by ascending offset at such bytes meets one of
+these packings.
+
+>>> import numpy as np
+>>> from optsched.model.packing_problem import PackingProblem
+>>> two = PackingProblem([2**60, 3], [0, 0], [1, 1], alignment=[2**61, 1])
+>>> enumerate_packings(two).offsets
+[0, 1152921504606846976]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from optsched.model.packing_problem import PackingProblem
+
+MAX_BUFFERS = 8
+"""Up to this many buffers the packings are enumerated: there are up to n! sequences."""
+MAX_NODES = 200_000
+"""Buffers placed before the enumeration gives up."""
+HUGE = 1 << 40
+"""Bytes up to which the search's own units always suffice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Enumerated:
+    """What an enumeration came to.
+
+    Parameters
+    ----------
+    offsets
+        A packing of minimum slab, or the first within the capacity asked for; None without one.
+    is_complete
+        Whether no packing was left out: without offsets there is none, and these are minimum.
+    """
+
+    offsets: list[int] | None
+    is_complete: bool
+
+
+def is_for_enumeration(problem: PackingProblem) -> bool:
+    """Whether there are few buffers, and bytes of which the search may take no account."""
+    if len(problem) > MAX_BUFFERS:
+        return False
+    total: int = sum(problem.size.tolist()) + sum(problem.alignment.tolist())
+    total += max(problem.pin.tolist(), default=0)
+    return total >= HUGE
+
+
+def enumerate_packings(
+    problem: PackingProblem, capacity: int | None = None, *, max_nodes: int = MAX_NODES
+) -> Enumerated:
+    """Find a packing of minimum slab, or one within a capacity, or show that there is none.
+
+    Parameters
+    ----------
+    problem
+        At most a handful of buffers. If part of one stays occupied in a gap, it is its beginning.
+    capacity
+        Bytes; any packing within it will do. None to ask for the minimum slab.
+    max_nodes
+        Buffers that are placed before it gives up.
+    """
+    search = _Enumeration(problem, capacity, max_nodes)
+    if any(low for low in problem.parts.low.tolist()):
+        return Enumerated(None, False)
+    search.place(0)
+    return Enumerated(search.best, search.nodes <= max_nodes)
+
+
+class _Enumeration:
+    """Depth-first, by ascending offset.
+
+    `limit` is what the next slab may have; once that is below `floor` none is wanted.
+    """
+
+    def __init__(self, problem: PackingProblem, capacity: int | None, max_nodes: int) -> None:
+        self.size, self.pin = problem.size.tolist(), problem.pin.tolist()
+        self.alignment = problem.alignment.tolist()
+        parts = problem.parts
+        self.parts: list[list[tuple[int, int, int]]] = [[] for _ in self.size]
+        columns = (parts.owner, parts.start, parts.end, parts.high)
+        for i, start, end, high in zip(*(x.tolist() for x in columns), strict=True):
+            if start < end and high:
+                self.parts[i].append((start, end, high))
+        self.ids = [i for i, rows in enumerate(self.parts) if rows]
+        room = sum(self.size) + sum(self.alignment) + max([0, *self.pin])
+        self.limit = room if capacity is None else capacity
+        self.floor = problem.max_load if capacity is None else capacity
+        self.offsets = [max(0, pin) for pin in self.pin]
+        self.placed: list[int] = []
+        self.best: list[int] | None = None
+        self.nodes, self.max_nodes = 0, max_nodes
+
+    def place(self, lowest: int) -> None:
+        """Place one more buffer at `lowest` or above, in all ways."""
+        if len(self.placed) == len(self.ids):
+            self.best = list(self.offsets)
+            self.limit = max([0, *(self.offsets[i] + self.size[i] for i in self.ids)]) - 1
+            return
+        for i in self.ids:
+            if i in self.placed:
+                continue
+            for offset in self._candidates(i):
+                self.nodes += 1
+                if self.limit < self.floor or self.nodes > self.max_nodes:
+                    return
+                if offset < lowest or offset + self.size[i] > self.limit:
+                    continue
+                if not self._meets(i, offset):
+                    self.offsets[i] = offset
+                    self.placed.append(i)
+                    self.place(offset)
+                    self.placed.pop()
+
+    def _candidates(self, i: int) -> list[int]:
+        """Where a buffer can start: its pin, or on the ground or another buffer."""
+        if self.pin[i] >= 0:
+            return [self.pin[i]]
+        tops = {0}
+        for j in self.placed:
+            tops |= {self.offsets[j] + high for *_, high in self._together(i, j)}
+        return sorted({-(-top // self.alignment[i]) * self.alignment[i] for top in tops})
+
+    def _meets(self, i: int, offset: int) -> bool:
+        """Whether a buffer would share a byte with one that is placed."""
+        return any(
+            offset < self.offsets[j] + theirs and self.offsets[j] < offset + mine
+            for j in self.placed
+            for mine, theirs in self._together(i, j)
+        )
+
+    def _together(self, i: int, j: int) -> list[tuple[int, int]]:
+        """Heights of the parts of two buffers that are there at one time."""
+        return [
+            (mine, theirs)
+            for start, end, mine in self.parts[i]
+            for begin, until, theirs in self.parts[j]
+            if start < until and begin < end
+        ]
