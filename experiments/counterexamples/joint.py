@@ -19,6 +19,7 @@ from optsched.model.arrays import IntArray
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem, packing_problem
+from tests.support.families.small import make_graph
 
 Edge = tuple[int, int]
 Range = tuple[int, int, int]
@@ -88,18 +89,6 @@ def all_orders(predecessors: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...
                 yield from extend((*order, v), done | 1 << v)
 
     return extend((), 0)
-
-
-def make_graph(name: str, size: Sequence[int], edges: Sequence[Edge]) -> Graph:
-    """One buffer an op; what nobody reads is an output."""
-    build = GraphBuilder(name)
-    names = [chr(ord("a") + v) for v in range(len(size))]
-    for v, label in enumerate(names):
-        reads = [names[u] for u, w in edges if w == v]
-        build.op(label, reads=reads, writes={label: int(size[v])})
-    read = {u for u, _ in edges}
-    build.output(*(names[v] for v in range(len(size)) if v not in read))
-    return build.build()
 
 
 def thin_out(size: IntArray, end: IntArray, rng: random.Random) -> tuple[Joint, list[Edge]] | None:

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.counterexamples.joint import make_graph
 from optsched.check.plan import check_plan
 from optsched.joint import exhaust, other_plans
 from optsched.joint.orders import random_order, rename_ops, search_again
@@ -27,6 +26,7 @@ from optsched.solver.pack import pack
 from optsched.solver.pipeline import Engine, solve
 from optsched.solver.result import Status
 from tests.support import brute
+from tests.support.families.small import make_graph
 from tests.support.generators import PLAIN, PLANNABLE, random_graph
 
 GAP = make_graph(

@@ -6,7 +6,6 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 
-from experiments.counterexamples.growth import ladder
 from heuristics import ORDERINGS
 from optsched.counterexamples.prove import packed
 from optsched.counterexamples.spaces import make_problem
@@ -18,6 +17,7 @@ from optsched.reports.contrast import (
     packing_panel,
     slab_panel,
 )
+from tests.support.families.growth import ladder
 
 SVG = "{http://www.w3.org/2000/svg}"
 

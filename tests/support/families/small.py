@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
@@ -138,3 +138,15 @@ SMALL_GRAPHS: dict[Callable[[], Graph], tuple[int, int]] = {
     empty: (0, 0),
 }
 """Maker of each graph: least peak and least slab, in bytes."""
+
+
+def make_graph(name: str, size: Sequence[int], edges: Sequence[tuple[int, int]]) -> Graph:
+    """One buffer an op; what nobody reads is an output."""
+    build = GraphBuilder(name)
+    names = [chr(ord("a") + v) for v in range(len(size))]
+    for v, label in enumerate(names):
+        reads = [names[u] for u, w in edges if w == v]
+        build.op(label, reads=reads, writes={label: int(size[v])})
+    read = {u for u, _ in edges}
+    build.output(*(names[v] for v in range(len(size)) if v not in read))
+    return build.build()

@@ -10,7 +10,7 @@ import pytest
 
 from experiments.counterexamples.change import losing_changes
 from experiments.counterexamples.gap_kernels import every_gap, random_gaps
-from experiments.counterexamples.growth import GRAPHS, halving, strangers
+from experiments.counterexamples.growth import halving, strangers
 from experiments.counterexamples.joint import thin_out
 from experiments.counterexamples.search import is_connected, smallest_graphs
 from heuristics import ORDERINGS, PACKINGS
@@ -28,6 +28,7 @@ from optsched.solver.pack import pack
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Status
 from tests.support import brute
+from tests.support.families.growth import GRAPHS
 
 FOLDER = Path(__file__).parents[2] / "instances" / "counterexamples"
 ROWS = list(csv.DictReader((FOLDER / "best_known.csv").open(newline="")))
