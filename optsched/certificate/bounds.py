@@ -17,8 +17,8 @@ from optsched.model.graph import Graph
 from optsched.model.liveness import timeline
 from optsched.ordering import closure_bound
 from optsched.ordering.bound.precedences import Relations, related
-from optsched.ordering.context import OutOfTimeError, Problem
-from optsched.ordering.problem import build_net
+from optsched.ordering.context import OutOfTimeError, SearchContext
+from optsched.ordering.problem import build_problem
 
 THRESHOLDS = 24
 """Sets that are looked at: of the ops at which at least so many bytes are born."""
@@ -83,10 +83,10 @@ def implied(
     graph: Graph, network: Network, order: IntArray, budget: int, deadline: float | None
 ) -> list[OrderStep]:
     """Add the precedences that a budget implies to the network; return the step of each."""
-    problem = Problem(build_net(graph.arrays), graph.arrays.initial, deadline=deadline)
+    problem = SearchContext(build_problem(graph.arrays), graph.arrays.initial, deadline=deadline)
     during = np.empty(len(order), np.int64)
     during[order] = timeline(graph, order).running
-    relations = Relations(problem, related(problem.net))
+    relations = Relations(problem, related(problem.problem))
     with suppress(OutOfTimeError):
         relations.refute(budget, during)
     steps = []

@@ -10,7 +10,7 @@ from optsched.check.region import check_region
 from optsched.check.steps import RegionStep
 from optsched.errors import PlanError
 from optsched.model.graph import Graph
-from optsched.ordering.context import Problem
+from optsched.ordering.context import SearchContext
 from optsched.ordering.reduce.contraction import contract
 from optsched.ordering.reduce.hill_valley import Folded
 from optsched.ordering.reduce.modules import Folding
@@ -27,7 +27,7 @@ class Chains(Folding):
     chain is a region like any other.
     """
 
-    def __init__(self, problem: Problem, network: Network) -> None:
+    def __init__(self, problem: SearchContext, network: Network) -> None:
         super().__init__(problem)
         self.network = network
         self.steps: list[RegionStep] = []
@@ -94,9 +94,9 @@ class Chains(Folding):
         return True
 
 
-def find_regions(graph: Graph, problem: Problem) -> tuple[Folded, tuple[RegionStep, ...]]:
+def find_regions(graph: Graph, problem: SearchContext) -> tuple[Folded, tuple[RegionStep, ...]]:
     """Return the problem of a graph with chains for regions, and the steps that say so."""
-    plain = contract(problem.net, merge=False, check_time=problem.check_time)
-    chains = Chains(replace(problem, net=plain.net), Network(graph))
-    chains.fold_all(find_forks(plain.net, chains.order))
+    plain = contract(problem.problem, merge=False, check_time=problem.check_time)
+    chains = Chains(replace(problem, problem=plain.problem), Network(graph))
+    chains.fold_all(find_forks(plain.problem, chains.order))
     return chains.result(), tuple(chains.steps)

@@ -18,8 +18,8 @@ from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import timeline
 from optsched.ordering.bound.precedences import related
-from optsched.ordering.context import Problem
-from optsched.ordering.problem import build_net
+from optsched.ordering.context import SearchContext
+from optsched.ordering.problem import build_problem
 from optsched.ordering.tree.kernels.downsets import FILL, Branch
 from optsched.ordering.tree.kernels.propagate import add_pair
 from optsched.ordering.tree.search import Splitter
@@ -63,14 +63,18 @@ class Tree:
     """
 
     def __init__(self, graph: Graph, order: IntArray, budget: int, deadline: float | None) -> None:
-        self.problem = Problem(build_net(graph.arrays), graph.arrays.initial, deadline=deadline)
+        self.problem = SearchContext(
+            build_problem(graph.arrays), graph.arrays.initial, deadline=deadline
+        )
         during = np.empty(len(order), np.int64)
         during[order] = timeline(graph, order).running
         self.budget = budget
         self.trail = Trail(Network(graph), budget)
         self.contradictions = 0
         blame = np.zeros_like(during)
-        self.branches = _Branches(self.problem, related(self.problem.net), budget, during, blame)
+        self.branches = _Branches(
+            self.problem, related(self.problem.problem), budget, during, blame
+        )
         root = self.branches.looked
         self.why = self.note(root, np.zeros_like(during), refuted=self.branches.settled)
         self.nodes = [_Node(root, None, (), len(self.trail.facts))]

@@ -24,8 +24,8 @@ from optsched.errors import PlanError
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import timeline
-from optsched.ordering.context import Family, OutOfTimeError, Problem
-from optsched.ordering.problem import build_net
+from optsched.ordering.context import Family, OutOfTimeError, SearchContext
+from optsched.ordering.problem import build_problem
 from optsched.ordering.reduce.symmetry import line_up
 from optsched.ordering.tree.search import MOST_OPS
 
@@ -235,10 +235,10 @@ class _Search:
         order = np.array(lined.lead(self.order.tolist()), np.int64)
         return replace(self, graph=_in_order(graph, lines), order=order, blocks=tuple(blocks))
 
-    def problem(self) -> Problem:
+    def problem(self) -> SearchContext:
         """The graph as a search has it."""
-        net = build_net(self.graph.arrays)
-        return Problem(net, self.graph.arrays.initial, deadline=self.deadline)
+        net = build_problem(self.graph.arrays)
+        return SearchContext(net, self.graph.arrays.initial, deadline=self.deadline)
 
     def states(self, most: int, precedences: Sequence[OrderStep] = ()) -> list[Step] | None:
         """List the states from one end: the one that has few, else the back: usually fewer.

@@ -15,8 +15,8 @@ from optsched.model.liveness import Order
 from optsched.ordering import closure_bound, closure_witness
 from optsched.ordering.bound.precedences import TOO_MANY, related
 from optsched.ordering.bound.sets import best_set, extremes
-from optsched.ordering.context import OutOfTimeError, Problem
-from optsched.ordering.problem import build_net
+from optsched.ordering.context import OutOfTimeError, SearchContext
+from optsched.ordering.problem import build_problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Bounds:
         """Take sets into account from here on; whether the graph is small enough for it."""
         if len(self.graph.ops) > TOO_MANY:
             return False
-        self.above = related(build_net(self.graph.arrays))
+        self.above = related(build_problem(self.graph.arrays))
         return True
 
     def strongest(self, graph: Graph) -> Bottleneck:
@@ -119,6 +119,8 @@ class Bounds:
         found = extremes(problem, self.above, np.array(ops, np.int64), last=last)
         return tuple(sorted(found, key=lambda pair: (pair[1], pair[0])))
 
-    def problem(self, graph: Graph) -> Problem:
+    def problem(self, graph: Graph) -> SearchContext:
         """The order problem of the graph, or of the same with other sizes."""
-        return Problem(build_net(graph.arrays), graph.arrays.initial, deadline=self.deadline)
+        return SearchContext(
+            build_problem(graph.arrays), graph.arrays.initial, deadline=self.deadline
+        )

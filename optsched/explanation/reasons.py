@@ -19,8 +19,8 @@ from optsched.model.liveness import Order, peak_memory, timeline
 from optsched.ordering import OrderOutcome, closure_bound, closure_witness, solve_order
 from optsched.ordering.bound.precedences import Relations, related
 from optsched.ordering.bound.witness import written_over
-from optsched.ordering.context import OutOfTimeError, Problem
-from optsched.ordering.problem import build_net
+from optsched.ordering.context import OutOfTimeError, SearchContext
+from optsched.ordering.problem import build_problem
 from optsched.runtime.limits import Event, Limits, StopReason
 from optsched.solver.pipeline import DEFAULT_LIMITS
 
@@ -238,8 +238,8 @@ class _Explainer:
 
     def contradicts(self, order: Order, budget: int) -> bool:
         """Whether few precedences that a budget implies refute it; found without any witness."""
-        net = build_net(self.graph.arrays)
-        problem = Problem(net, self.graph.arrays.initial, deadline=self.deadline)
+        net = build_problem(self.graph.arrays)
+        problem = SearchContext(net, self.graph.arrays.initial, deadline=self.deadline)
         relations = Relations(problem, related(net))
         during = np.empty(len(self.graph.ops), np.int64)
         during[np.asarray(order, np.int64)] = timeline(self.graph, order).running

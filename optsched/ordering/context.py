@@ -15,7 +15,7 @@ from optsched.model.arrays import IntArray
 from optsched.ordering.kernels import children
 from optsched.ordering.kernels.cut import Flags
 from optsched.ordering.kernels.state import count_waiting, follow
-from optsched.ordering.problem import Net
+from optsched.ordering.problem import OrderingProblem
 from optsched.ordering.reduce.blocks import find_blocks
 from optsched.ordering.rules import ALL_RULES, Rules, Statistics
 from optsched.runtime.interrupt import take_interrupt
@@ -33,14 +33,14 @@ MOST_OPS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Identical blocks: any two may change places, and the net stays as it is.
+    """Identical blocks: any two may change places, and the problem stays as it is.
 
     Parameters
     ----------
     rows
         Shape `(blocks, ops)`: ops in the same column change places.
     line
-        A column whose ops run in the order of the rows, by edges that were added to the net; then
+        A column whose ops run in the order of the rows, by edges that were added; then
         only blocks beyond it may change places. None if there is none.
     """
 
@@ -53,12 +53,12 @@ class OutOfTimeError(Exception):
 
 
 @dataclass
-class Problem:
+class SearchContext:
     """A problem with what all its searches share.
 
     Parameters
     ----------
-    net, base
+    problem, base
         The problem, and the live bytes of the empty downset.
     rules
         What may be used.
@@ -72,7 +72,7 @@ class Problem:
         Set where nothing is left to be found out: looks at the clock then end as at the deadline.
     """
 
-    net: Net
+    problem: OrderingProblem
     base: int
     rules: Rules = ALL_RULES
     deadline: float | None = None
@@ -82,21 +82,21 @@ class Problem:
 
     def __post_init__(self) -> None:
         rng = np.random.default_rng(0)
-        n = len(self.net.net)
+        n = len(self.problem.delta)
         self.codes: IntArray = rng.integers(-(2**63), 2**63 - 1, (2, n), np.int64, endpoint=True)
-        # No argument: with another net it is another problem, and they are not its blocks.
+        # No argument: with another problem it is another problem, and they are not its blocks.
         self._families: list[Family] | None = None
         self.counters = np.zeros(children.COUNTERS + 1, np.int64)
         self.ops = n
-        height = self.net.hill if self.priority is None else self.priority
+        height = self.problem.rise if self.priority is None else self.priority
         self.critics: IntArray = np.argsort(-height, kind="stable")
-        sizes = (self.net.hill, self.net.net, self.net.size, self.net.way)
+        sizes = (self.problem.rise, self.problem.delta, self.problem.size, self.problem.saving)
         self.step = math.gcd(*(int(np.gcd.reduce(x)) for x in sizes if len(x)))
 
     def families(self, *, wanted: bool) -> list[Family]:
         """Families of identical blocks; none as long as nobody has wanted them."""
         if self._families is None and wanted and self.rules.symmetry and self.ops <= MOST_OPS:
-            found = find_blocks(self.net, self.check_time)
+            found = find_blocks(self.problem, self.check_time)
             self._families = [Family(rows) for rows in found]
             blocks = sum(len(rows) for rows in found)
             self.statistics.blocks = max(self.statistics.blocks, blocks)
@@ -119,12 +119,12 @@ class Problem:
 
     def live(self, done: Flags) -> int:
         """Live bytes after a downset."""
-        return count_waiting(self.net, self.base, done)[1]
+        return count_waiting(self.problem, self.base, done)[1]
 
     def follow(self, order: Sequence[int] | IntArray) -> tuple[int, IntArray]:
         """The peak of an order, and the live bytes while each step runs."""
         during = np.empty(self.ops, np.int64)
-        peak = self.pick(follow)(self.net, self.base, np.asarray(order, np.int64), during)
+        peak = self.pick(follow)(self.problem, self.base, np.asarray(order, np.int64), during)
         return int(peak), during
 
     def check_time(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
-from optsched.ordering.context import Problem
+from optsched.ordering.context import SearchContext
 from optsched.ordering.reduce.cuts import topological
 from optsched.runtime.limits import Event, OnEvent, Proof
 
@@ -41,7 +41,7 @@ class Known:
     def __init__(
         self,
         graph: Graph,
-        whole: Problem,
+        whole: SearchContext,
         warm_start: Sequence[int] | None,
         bound: int,
         on_event: OnEvent | None,
@@ -49,7 +49,9 @@ class Known:
     ) -> None:
         self.started = started
         self.graph, self.whole, self.on_event = graph, whole, on_event
-        self.order = topological(whole.net) if warm_start is None else [int(v) for v in warm_start]
+        self.order = (
+            topological(whole.problem) if warm_start is None else [int(v) for v in warm_start]
+        )
         self.peak = peak_memory(graph, self.order)
         self.bound, self.proof = bound, Proof.BOUND
         self.other: Known | None = None

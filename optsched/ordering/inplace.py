@@ -29,11 +29,11 @@ from optsched.errors import UsageError
 from optsched.model.arrays import GraphArrays, IntArray
 from optsched.model.inplace import Pair, matched_bytes
 
-MOST_WAYS = 1_000
+MOST_SAVINGS = 1_000
 """An op with more of them is refused."""
 
 
-class Ways(NamedTuple):
+class Savings(NamedTuple):
     """What ops can do without while they run: op `v` has the ways `ptr[v]` to `ptr[v + 1]`.
 
     Parameters
@@ -52,13 +52,13 @@ class Ways(NamedTuple):
     need: IntArray
 
 
-Way = tuple[int, frozenset[int]]
+Saving = tuple[int, frozenset[int]]
 """Bytes; the inputs, or shared buffers, that must be available."""
 
 
-def find_ways(
+def find_savings(
     pairs: Sequence[Pair], size: IntArray, certain: Collection[int]
-) -> tuple[int, list[Way]]:
+) -> tuple[int, list[Saving]]:
     """Return the bytes saved in any case, and the ways to save more than that.
 
     Of two ways with the same bytes where one needs less, only that one is kept. If an input adds
@@ -75,7 +75,7 @@ def find_ways(
 
     always = worth(frozenset())
     unsure = sorted({source for _, source in pairs} - set(certain))
-    found: list[Way] = []
+    found: list[Saving] = []
     level = {frozenset[int](): always}
     while level:
         larger: dict[frozenset[int], int] = {}
@@ -89,15 +89,15 @@ def find_ways(
                 if all(less is not None and value > less for less in below):
                     larger[more] = value
         found += [(value - always, inputs) for inputs, value in larger.items()]
-        if len(found) > MOST_WAYS:
+        if len(found) > MOST_SAVINGS:
             raise UsageError("in-place: an op has too many ways to write into its inputs")
         level = larger
     return always, found
 
 
-def graph_ways(
+def graph_savings(
     arrays: GraphArrays, users: IntArray, shared: IntArray
-) -> tuple[IntArray, dict[int, list[Way]]]:
+) -> tuple[IntArray, dict[int, list[Saving]]]:
     """Return what each op saves in any case, shape `(n,)`, and the ways of ops that may save more.
 
     Parameters
@@ -118,23 +118,23 @@ def graph_ways(
     ):
         rows.setdefault(v, []).append((output, source))
     saved = np.zeros(arrays.op_count, np.int64)
-    found: dict[int, list[Way]] = {}
+    found: dict[int, list[Saving]] = {}
     for v, pairs in rows.items():
         certain = {source for _, source in pairs if users[source] == 1}
-        saved[v], ways = find_ways(pairs, arrays.size, certain)
+        saved[v], ways = find_savings(pairs, arrays.size, certain)
         if ways:
             found[v] = [(value, frozenset(shared[list(needs)].tolist())) for value, needs in ways]
     return saved, found
 
 
-def pack_ways(rows: Sequence[Sequence[Way]]) -> Ways:
+def pack_savings(rows: Sequence[Sequence[Saving]]) -> Savings:
     """Flatten the ways of each op."""
     ptr = np.zeros(len(rows) + 1, np.int64)
     np.cumsum([len(row) for row in rows], out=ptr[1:])
     ways = [way for row in rows for way in row]
     need_ptr = np.zeros(len(ways) + 1, np.int64)
     np.cumsum([len(needs) for _, needs in ways], out=need_ptr[1:])
-    return Ways(
+    return Savings(
         ptr,
         np.array([value for value, _ in ways], np.int64),
         need_ptr,
@@ -142,7 +142,7 @@ def pack_ways(rows: Sequence[Sequence[Way]]) -> Ways:
     )
 
 
-def unpack_ways(ways: Ways) -> list[list[Way]]:
+def unpack_savings(ways: Savings) -> list[list[Saving]]:
     """The opposite of :func:`pack_ways`."""
     value, ptr, need = ways.value.tolist(), ways.need_ptr.tolist(), ways.need.tolist()
     flat = [(value[i], frozenset(need[ptr[i] : ptr[i + 1]])) for i in range(len(value))]

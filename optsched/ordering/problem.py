@@ -1,13 +1,20 @@
-"""The ordering problem in its leanest form: what a kernel needs to count live bytes.
+"""The ordering problem: what decides the peak of an order, as flat arrays for kernels.
 
-After the ops of a downset `D` (closed under predecessors) have ended, the live bytes are
+After the ops of a downset `D` (a set of ops closed under predecessors) have ended, the live bytes
+are
 
-    base + sum of net[v] over D - sum of size[b] over shared buffers b with all users in D
+    M(D) = base + sum of delta[v] over D - sum of size[b] over shared buffers b with all users in D
 
-`net[v]` is what op `v` allocates less what it alone is the last user of; a *shared* buffer has at
-least two users that may be its last. While `v` runs, `hill[v]` bytes more than before it are live;
-in an in-place graph less the most bytes of all its `ways` whose shared buffers have no other users
-left: see :mod:`optsched.ordering.inplace`. No state's live bytes depend on that.
+`delta[v]` is what op `v` allocates less what it alone is the last user of; a *shared* buffer has at
+least two users that may be its last. While `v` runs, `rise[v]` bytes more than before it are live.
+In an in-place graph the most bytes of those of its *savings* whose shared buffers have no other
+users left are taken off (:mod:`optsched.ordering.inplace`); no `M(D)` depends on that.
+
+`M` is submodular, `M(X | Y) + M(X & Y) <= M(X) + M(Y)`: all rules of the engine rest on this.
+
+Example: op 0 makes 5 bytes that ops 1 and 2 read, which make 2 and 3 bytes that stay. Then
+`rise = (5, 2, 3)`, `delta = (5, 2, 3)`, and one shared buffer of size 5 has the users 1 and 2:
+`M({0, 1}) = 7`, `M({0, 1, 2}) = 10 - 5`.
 """
 
 from __future__ import annotations
@@ -17,26 +24,27 @@ from typing import NamedTuple
 import numpy as np
 
 from optsched.model.arrays import GraphArrays, IntArray, Rows, transpose
-from optsched.ordering.inplace import Ways, graph_ways, pack_ways
+from optsched.ordering.inplace import Savings, graph_savings, pack_savings
 
 
-class Net(NamedTuple):
-    """Ops and shared buffers as flat arrays; rows are `index[ptr[i]:ptr[i + 1]]`.
+class OrderingProblem(NamedTuple):
+    """Ops and shared buffers as flat arrays; row `i` of an index is `index[ptr[i]:ptr[i + 1]]`.
 
     Parameters
     ----------
     pred_ptr, pred, succ_ptr, succ
-        Op to ops before and after it.
+        Op to ops directly before and after it.
     read_ptr, read
-        Op to shared buffers.
+        Op to shared buffers that it uses.
     user_ptr, user
-        Shared buffer to ops.
-    hill, net
-        Shape `(n,)`, bytes: rise while the op runs; change that it leaves behind.
+        Shared buffer to ops that use it.
+    rise, delta
+        Shape `(n,)`, bytes: by how much more is live while the op runs than before it; the change
+        that it leaves behind.
     size
         Shape `(m,)`: bytes of the shared buffers, all positive.
-    way_ptr, way, need_ptr, need
-        The fields of :class:`Ways`.
+    saving_ptr, saving, need_ptr, need
+        The fields of :class:`optsched.ordering.inplace.Savings`.
     """
 
     pred_ptr: IntArray
@@ -47,46 +55,53 @@ class Net(NamedTuple):
     read: IntArray
     user_ptr: IntArray
     user: IntArray
-    hill: IntArray
-    net: IntArray
+    rise: IntArray
+    delta: IntArray
     size: IntArray
-    way_ptr: IntArray
-    way: IntArray
+    saving_ptr: IntArray
+    saving: IntArray
     need_ptr: IntArray
     need: IntArray
 
     @property
-    def ways(self) -> Ways:
-        """The ways by themselves."""
-        return Ways(self.way_ptr, self.way, self.need_ptr, self.need)
+    def savings(self) -> Savings:
+        """The in-place savings by themselves."""
+        return Savings(self.saving_ptr, self.saving, self.need_ptr, self.need)
 
 
-def make_net(
-    pred: Rows, user: Rows, hill: IntArray, net: IntArray, size: IntArray, ways: Ways | None = None
-) -> Net:
-    """Make a net; the transposed rows are worked out here."""
+def make_problem(
+    pred: Rows,
+    user: Rows,
+    rise: IntArray,
+    delta: IntArray,
+    size: IntArray,
+    savings: Savings | None = None,
+) -> OrderingProblem:
+    """Make a problem; the transposed rows are worked out here."""
     none = np.zeros(0, np.int64)
-    ways = ways or Ways(np.zeros(len(hill) + 1, np.int64), none, np.zeros(1, np.int64), none)
-    succ = transpose(pred, len(hill))
-    read = transpose(user, len(hill))
-    return Net(
-        pred.ptr, pred.idx, succ.ptr, succ.idx, read.ptr, read.idx, user.ptr, user.idx, hill, net,
-        size, *ways,
+    savings = savings or Savings(
+        np.zeros(len(rise) + 1, np.int64), none, np.zeros(1, np.int64), none
+    )
+    succ = transpose(pred, len(rise))
+    read = transpose(user, len(rise))
+    return OrderingProblem(
+        pred.ptr, pred.idx, succ.ptr, succ.idx, read.ptr, read.idx, user.ptr, user.idx, rise, delta,
+        size, *savings,
     )  # fmt: skip
 
 
-def build_net(arrays: GraphArrays) -> Net:
-    """Reduce a graph to what decides its peak; releases by single users are folded into `net`."""
+def build_problem(arrays: GraphArrays) -> OrderingProblem:
+    """Reduce a graph to what decides its peak; releases by single users go into `delta`."""
     counts = np.diff(arrays.user.ptr)
     mortal = ~arrays.keep & (arrays.size > 0)
     single = mortal & (counts == 1)
-    net = arrays.alloc - arrays.own
-    np.subtract.at(net, arrays.user.idx[arrays.user.ptr[:-1][single]], arrays.size[single])
+    delta = arrays.alloc - arrays.own
+    np.subtract.at(delta, arrays.user.idx[arrays.user.ptr[:-1][single]], arrays.size[single])
     shared = mortal & (counts > 1)
     ptr = np.zeros(int(shared.sum()) + 1, np.int64)
     np.cumsum(counts[shared], out=ptr[1:])
     user = Rows(ptr, arrays.user.idx[np.repeat(shared, counts)])
     number = np.cumsum(shared) - 1
-    saved, ways = graph_ways(arrays, counts, number)
-    packed = pack_ways([ways.get(v, ()) for v in range(arrays.op_count)]) if ways else None
-    return make_net(arrays.pred, user, arrays.alloc - saved, net, arrays.size[shared], packed)
+    saved, savings = graph_savings(arrays, counts, number)
+    packed = pack_savings([savings.get(v, ()) for v in range(arrays.op_count)]) if savings else None
+    return make_problem(arrays.pred, user, arrays.alloc - saved, delta, arrays.size[shared], packed)

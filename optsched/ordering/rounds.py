@@ -15,11 +15,11 @@ from optsched.model.graph import Graph
 from optsched.ordering.bound.closure import closure_bound, raise_closure
 from optsched.ordering.bound.nearby import Nearby
 from optsched.ordering.bound.precedences import TOO_MANY, related
-from optsched.ordering.context import Problem
+from optsched.ordering.context import SearchContext
 from optsched.ordering.improve.anneal import Annealer
 from optsched.ordering.improve.neighbourhood import Windows
 from optsched.ordering.incumbent import Known
-from optsched.ordering.problem import build_net
+from optsched.ordering.problem import build_problem
 from optsched.ordering.reduce.regions import reduce
 from optsched.ordering.reduce.symmetry import Lined, line_up
 from optsched.ordering.rules import Rules, Statistics
@@ -88,9 +88,11 @@ class Run(Known):
     ) -> None:
         started = time.monotonic()
         deadline = None if limits.seconds is None else started + limits.seconds
-        self.problem = Problem(build_net(graph.arrays), graph.arrays.initial, rules, deadline)
-        self.problem.statistics.ops = len(graph.ops)
-        super().__init__(graph, self.problem, warm_start, bound, on_event, started)
+        self.context = SearchContext(
+            build_problem(graph.arrays), graph.arrays.initial, rules, deadline
+        )
+        self.context.statistics.ops = len(graph.ops)
+        super().__init__(graph, self.context, warm_start, bound, on_event, started)
         self.rules, self.deadline = rules, deadline
         self.seed, self.workers = limits.seed, limits.workers
         self.effort, self.step = FIRST_EFFORT, 1
@@ -106,7 +108,7 @@ class Run(Known):
         """Tell what is known now; let the other worker end if that is all there is to know."""
         other = self.other
         if other and max(self.bound, other.bound) >= min(self.peak, other.peak):
-            other.problem.ended.set()
+            other.context.ended.set()
         super().report(source)
 
     def take_order(self, order: Sequence[int], source: str) -> None:
@@ -133,16 +135,16 @@ class Run(Known):
         during = np.empty(self.whole.ops, np.int64)
         during[self.order] = self.whole.follow(self.order)[1]
         priority = self.small.gather(during)
-        self.problem = replace(self.whole, net=self.small.net, priority=priority)
-        self.problem.statistics.merged = self.whole.ops - self.problem.ops
+        self.context = replace(self.whole, problem=self.small.problem, priority=priority)
+        self.context.statistics.merged = self.whole.ops - self.context.ops
         self.take_order(self.shrunk(), "contraction")
         if not found.complete:
             self.look_again()
-        if self.problem.ops > NEARBY_OPS:
+        if self.context.ops > NEARBY_OPS:
             self.search(FIRST_EFFORT // 32)
             self.approach()
         self.search(FIRST_EFFORT)
-        if self.problem.ops > PATIENT_OPS:
+        if self.context.ops > PATIENT_OPS:
             self.search(PATIENT_STATES)
         self.prepare()
         self.search(self.effort * EFFORT_GROWTH)
@@ -167,13 +169,15 @@ class Run(Known):
 
     def look_again(self) -> None:
         """Look for the closure bound of the contracted problem."""
-        problem, order = self.problem, self.shrunk()
-        cap = np.empty(problem.ops, np.int64)
-        cap[order] = problem.follow(order)[1]
-        found = raise_closure(problem.net, problem.base, cap, self.bound, deadline=self.deadline)
-        self.problem.statistics.flows += found.flows
+        context, order = self.context, self.shrunk()
+        cap = np.empty(context.ops, np.int64)
+        cap[order] = context.follow(order)[1]
+        found = raise_closure(
+            context.problem, context.base, cap, self.bound, deadline=self.deadline
+        )
+        self.context.statistics.flows += found.flows
         self.force(found.value, "closure bound")
-        self.problem.check_time()
+        self.context.check_time()
 
     def force(self, bound: int, source: str) -> None:
         """Take a bound that ops, sets or precedences force; chains of regions rest on searches."""
@@ -187,18 +191,18 @@ class Run(Known):
         order = self.shrunk()
         other = copy(self)
         other.on_event, other.other = None, self
-        other.problem = replace(self.problem, statistics=Statistics(), ended=threading.Event())
+        other.context = replace(self.context, statistics=Statistics(), ended=threading.Event())
         if self.annealer is not None:
-            other.annealer = Annealer(other.problem, order, self.seed + 1)
+            other.annealer = Annealer(other.context, order, self.seed + 1)
         if self.windows is not None:
-            other.windows = Windows(other.problem, order, self.seed + 1)
+            other.windows = Windows(other.context, order, self.seed + 1)
         if self.decider is not None:
-            count, ended = other.problem.statistics, other.problem.ended
-            problem = replace(self.decider.problem, statistics=count, ended=ended)
-            other.decider = Decider(problem, self.decider.above, self.decider.during)
+            count, ended = other.context.statistics, other.context.ended
+            context = replace(self.decider.context, statistics=count, ended=ended)
+            other.decider = Decider(context, self.decider.above, self.decider.during)
         self.annealer = self.windows = None
         self.other = other
-        self.sibling = Sibling(other.seek, other.problem.ended)
+        self.sibling = Sibling(other.seek, other.context.ended)
 
     def seek(self) -> None:
         """What a second worker does: look for orders, and help to refute budgets."""
@@ -213,7 +217,7 @@ class Run(Known):
             self.decide_top(self.effort)
             self.effort = self.other.effort
             while self.effort == self.other.effort and self.bound < self.peak:
-                self.problem.check_time()
+                self.context.check_time()
                 self.help(self.effort)
                 self.meet()
 
@@ -234,8 +238,8 @@ class Run(Known):
         finally:
             self.sibling = None
             self.meet()
-        self.other.problem.collect()
-        self.problem.statistics.add(self.other.problem.statistics)
+        self.other.context.collect()
+        self.context.statistics.add(self.other.context.statistics)
 
     def approach(self) -> None:
         """What is quick for many ops: walks and windows, and what the peak's neighbourhood says."""
@@ -251,37 +255,37 @@ class Run(Known):
         self.equip()
         if self.bound >= self.peak:
             return
-        problem = self.line_up()
-        if problem.ops > TOO_MANY:
+        context = self.line_up()
+        if context.ops > TOO_MANY:
             return
-        above = related(problem.net)
+        above = related(context.problem)
         if self.rules.implied:
-            self.decider = Decider(problem, above, self.during())
+            self.decider = Decider(context, above, self.during())
             self.refute()
 
-    def line_up(self) -> Problem:
+    def line_up(self) -> SearchContext:
         """The problem with identical blocks in line, if there are any."""
-        families = self.problem.families(wanted=True)
+        families = self.context.families(wanted=True)
         if families and self.lined is None:
-            self.lined = line_up(self.problem, families, self.during())
-        return self.problem if self.lined is None else self.lined.problem
+            self.lined = line_up(self.context, families, self.during())
+        return self.context if self.lined is None else self.lined.context
 
     def equip(self) -> None:
         """Set up walks and windows, once."""
         if self.bound >= self.peak:
             return
         if self.rules.anneal and self.annealer is None:
-            self.annealer = Annealer(self.problem, self.shrunk(), self.seed)
+            self.annealer = Annealer(self.context, self.shrunk(), self.seed)
             # Before budgets are tried: the lower the peak, the more a budget below it implies.
             self.anneal(FIRST_EFFORT)
         if self.rules.windows and self.windows is None:
-            self.windows = Windows(self.problem, self.shrunk(), self.seed)
+            self.windows = Windows(self.context, self.shrunk(), self.seed)
 
     def during(self) -> IntArray:
         """Live bytes while each op runs in the best order."""
-        during = np.empty(self.problem.ops, np.int64)
+        during = np.empty(self.context.ops, np.int64)
         order = self.shrunk()
-        during[order] = self.problem.follow(order)[1]
+        during[order] = self.context.follow(order)[1]
         return during
 
     def search(self, states: int) -> None:
@@ -290,9 +294,9 @@ class Run(Known):
         Where they are large, also without: that alone lets all states count as one that are alike.
         """
         if self.lined is None or self.lined.large:
-            self.search_in(self.problem, states, list)
+            self.search_in(self.context, states, list)
         if self.lined is not None:
-            self.search_in(self.lined.problem, states, self.lined.lead)
+            self.search_in(self.lined.context, states, self.lined.lead)
 
     def search_blocks(self) -> None:
         """Search states where blocks are large, as long as a tree is looked at, or longer."""
@@ -300,13 +304,13 @@ class Run(Known):
             self.search(min(self.effort * EFFORT_GROWTH**2, MOST_STATES))
 
     def search_in(
-        self, problem: Problem, states: int, lead: Callable[[Sequence[int]], list[int]]
+        self, context: SearchContext, states: int, lead: Callable[[Sequence[int]], list[int]]
     ) -> None:
         """Search a problem of the same ops and least peak; `lead` makes an order one of its own."""
         if self.bound < self.peak:
             order = lead(self.shrunk())
-            answer = search_all(problem, self.bound, self.peak, states, self.searched, order)
-            problem.collect()
+            answer = search_all(context, self.bound, self.peak, states, self.searched, order)
+            context.collect()
             self.take_answer(answer, self.peak - 1, "search")
 
     def settle(self) -> None:

@@ -47,7 +47,7 @@ class Rules:
     anneal
         A walk over orders, which may rise above the best peak ever less, looks for a lower one.
     symmetry
-        Where two identical blocks of ops change places the net stays as it is: of states that
+        Where two identical blocks of ops change places the problem stays as it is: of states that
         differ by that one is enough, and in some best order the blocks pass an op in line. (That
         their ops force the same bytes spares flows of the closure bound in any case.)
     regions

@@ -88,8 +88,8 @@ def solve_order(
         reason = StopReason.INTERRUPTED
     if run.bound >= run.peak and reason is not StopReason.INTERRUPTED:
         reason = StopReason.PROVED
-    run.problem.collect()
+    run.context.collect()
     proof = run.proof if run.peak == run.bound else None
     return OrderOutcome(
-        tuple(run.order), run.peak, run.bound, proof, reason, run.problem.statistics
+        tuple(run.order), run.peak, run.bound, proof, reason, run.context.statistics
     )

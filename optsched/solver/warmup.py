@@ -23,9 +23,9 @@ from optsched.model.packing_problem import PackingProblem, packing_problem
 from optsched.ordering import closure_bound, solve_order
 from optsched.ordering.bound.precedences import related
 from optsched.ordering.bound.single_ops import peak_lower_bound
-from optsched.ordering.context import Problem
+from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels.state import follow
-from optsched.ordering.problem import build_net
+from optsched.ordering.problem import build_problem
 from optsched.ordering.rules import ALL_RULES
 from optsched.ordering.tree.search import Splitter
 from optsched.packing import Rules as PackingRules
@@ -96,12 +96,12 @@ def warm_packings() -> None:
 
 def warm_trees(graph: Graph) -> None:
     """Take up some branches of a tree; the graph's own order should be a poor one."""
-    problem = Problem(build_net(graph.arrays), graph.arrays.initial)
+    problem = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
     during = np.empty(problem.ops, np.int64)
     # As Python: the other process compiles it.
-    budget = follow(problem.net, problem.base, np.arange(problem.ops), during) - 1
+    budget = follow(problem.problem, problem.base, np.arange(problem.ops), during) - 1
     blame = np.zeros(len(during), np.int64)
-    tree = Splitter(problem, related(problem.net), budget, during, blame)
+    tree = Splitter(problem, related(problem.problem), budget, during, blame)
     tree.known()
     tree.run(BRANCHES, lambda _: False)
 

@@ -24,7 +24,7 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.liveness import timeline
 from optsched.ordering import solve_order
-from optsched.ordering.problem import build_net
+from optsched.ordering.problem import build_problem
 from optsched.ordering.reduce.blocks import find_blocks
 from tests.certificate.test_certificate import mutate
 from tests.ordering.test_blocks import block_graphs, swapped
@@ -161,7 +161,7 @@ def test_blocks_that_are_accepted_change_places_in_any_order() -> None:
     accepted = wrong = 0
     for graph in block_graphs(200):
         network = Network(graph)
-        for rows in find_blocks(build_net(graph.arrays)):
+        for rows in find_blocks(build_problem(graph.arrays)):
             for _ in range(4):
                 changed = rows.copy()
                 at = rng.integers(rows.size, size=2)

@@ -251,7 +251,9 @@ def test_a_mistake_of_the_writer_is_left_out(monkeypatch: pytest.MonkeyPatch) ->
     # Whatever chain is proposed, the checker has the last word before it is used.
     graph = series_parallel(60, 1)
     right = chained(graph, 0).regions
-    monkeypatch.setattr(regions.Chains, "string", lambda _, net: list(range(len(net.net)))[::-1])
+    monkeypatch.setattr(
+        regions.Chains, "string", lambda _, problem: list(range(len(problem.delta)))[::-1]
+    )
     left = chained(graph, 0).regions
     assert len(left) < len(right) / 3
     network = Network(graph)

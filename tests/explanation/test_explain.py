@@ -20,8 +20,8 @@ from optsched.model.graph import Graph
 from optsched.ordering import OrderOutcome, closure_bound, solve_order
 from optsched.ordering.bound.precedences import related
 from optsched.ordering.bound.sets import best_set
-from optsched.ordering.context import Problem
-from optsched.ordering.problem import build_net
+from optsched.ordering.context import SearchContext
+from optsched.ordering.problem import build_problem
 from optsched.reports.explain import explain_record, explain_text
 from optsched.runtime.limits import Limits, StopReason
 from tests.ordering.test_inplace import some_graph
@@ -52,8 +52,8 @@ def bound_of(graph: Graph, found: Explanation) -> int:
     closure = closure_bound(graph).value
     if found.reason is not Reason.SET:
         return closure
-    problem = Problem(build_net(graph.arrays), graph.arrays.initial)
-    found = best_set(problem, related(problem.net), closure)
+    context = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
+    found = best_set(context, related(context.problem), closure)
     return found.value if found else closure
 
 

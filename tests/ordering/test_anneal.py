@@ -9,19 +9,19 @@ from optsched.check.plan import check_order
 from optsched.model.graph import Graph
 from optsched.ordering import ALL_RULES, solve_order
 from optsched.ordering import context as problem_module
-from optsched.ordering.context import OutOfTimeError, Problem
+from optsched.ordering.context import OutOfTimeError, SearchContext
 from optsched.ordering.improve import anneal
 from optsched.ordering.improve.anneal import STRIDE, Annealer
 from optsched.ordering.kernels.walk import go_on, start_walk
-from optsched.ordering.problem import build_net
+from optsched.ordering.problem import build_problem
 from optsched.runtime.limits import Limits
 from optsched.solver.warmup import wired_graph
 from tests.support.generators import PLANNABLE, random_graph, random_order
 from tests.support.ordering_oracle import Oracle
 
 
-def make_problem(graph: Graph) -> Problem:
-    return Problem(build_net(graph.arrays), graph.arrays.initial)
+def make_problem(graph: Graph) -> SearchContext:
+    return SearchContext(build_problem(graph.arrays), graph.arrays.initial)
 
 
 def some_graphs(seed: int, count: int) -> list[tuple[Graph, tuple[int, ...]]]:
@@ -42,18 +42,18 @@ def test_a_walk_knows_its_order_after_every_move() -> None:
     reaches = np.arange(4096) % 7 + 1
     moved = 0
     for graph, start in some_graphs(1, 60):
-        problem = make_problem(graph)
+        context = make_problem(graph)
         order = np.array(start, np.int64)
-        walk = start_walk(problem.net, problem.base, order, problem.follow(start)[1])
+        walk = start_walk(context.problem, context.base, order, context.follow(start)[1])
         rng = np.random.default_rng(2)
         for _ in range(40):
             before = walk.order.tolist()
             heat = float(rng.choice([0.0, 1.0, 2.0**55]))
-            go_on(problem.net, walk, 0, heat, rng.integers(0, 2**62, 1), reaches, luck)
+            go_on(context.problem, walk, 0, heat, rng.integers(0, 2**62, 1), reaches, luck)
             moved += walk.order.tolist() != before
             assert walk.step[walk.order].tolist() == list(range(len(start)))
-            peak, during = problem.follow(walk.order.tolist())
-            fresh = start_walk(problem.net, problem.base, walk.order, during)
+            peak, during = context.follow(walk.order.tolist())
+            fresh = start_walk(context.problem, context.base, walk.order, during)
             for kept, known in zip(walk[:5], fresh[:5], strict=True):
                 assert kept.tolist() == known.tolist()
             assert check_order(graph, walk.order.tolist()) == peak
@@ -114,9 +114,9 @@ def test_taken_up_from_a_better_order_it_goes_on_from_there() -> None:
 
 def test_out_of_time_keeps_the_best() -> None:
     graph = wired_graph(100, seed=3)
-    problem = make_problem(graph)
-    problem.deadline = 0.0
-    walker = Annealer(problem, range(len(graph.ops)), seed=0)
+    context = make_problem(graph)
+    context.deadline = 0.0
+    walker = Annealer(context, range(len(graph.ops)), seed=0)
     with pytest.raises(OutOfTimeError):
         walker.improve(10**9, 0)
     assert walker.walked == STRIDE

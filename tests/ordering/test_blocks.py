@@ -11,9 +11,9 @@ import pytest
 from optsched.formats.native import read_graph_document
 from optsched.model.arrays import IntArray, Rows, build_rows
 from optsched.model.graph import Graph
-from optsched.ordering.context import Problem
-from optsched.ordering.inplace import pack_ways
-from optsched.ordering.problem import Net, build_net, make_net
+from optsched.ordering.context import SearchContext
+from optsched.ordering.inplace import pack_savings
+from optsched.ordering.problem import OrderingProblem, build_problem, make_problem
 from optsched.ordering.reduce import blocks as module
 from optsched.ordering.reduce.blocks import find_blocks
 from optsched.ordering.reduce.contraction import contract
@@ -37,14 +37,14 @@ def swapped(row: IntArray, other: IntArray, order: tuple[int, ...]) -> list[int]
 
 def test_micro_batches_are_found_op_by_op() -> None:
     graph = microbatches(5, 4)
-    (rows,) = find_blocks(build_net(graph.arrays))
+    (rows,) = find_blocks(build_problem(graph.arrays))
     assert rows.shape == (5, 13)
     for column in rows.T.tolist():
         names = [graph.ops[v].name for v in column]
         assert len({name.replace(name[1:2], "", 1) for name in names if name[0] != "l"}) <= 1
         assert len(set(names)) == 5
-    small = contract(build_net(graph.arrays)).net
-    assert [rows.shape for rows in find_blocks(small)] == [(5, len(small.net) // 5)]
+    small = contract(build_problem(graph.arrays)).problem
+    assert [rows.shape for rows in find_blocks(small)] == [(5, len(small.delta) // 5)]
 
 
 @pytest.mark.parametrize(("pairs", "shuffled"), [(20, False), (3, True)])
@@ -62,37 +62,39 @@ def test_blocks_within_which_ops_look_alike(pairs: int, shuffled: bool) -> None:
         place = np.argsort(number).tolist()
         pred = [[number[u] for u in pred[v]] for v in place]
     ones = np.ones(len(pred), np.int64)
-    net = make_net(build_rows(pred), build_rows([]), ones, ones, np.zeros(0, np.int64))
-    (rows,) = find_blocks(net)
+    problem = make_problem(build_rows(pred), build_rows([]), ones, ones, np.zeros(0, np.int64))
+    (rows,) = find_blocks(problem)
     assert rows.shape == (4, count)
     assert sorted(rows.ravel().tolist()) == list(range(4 * count))
 
 
 def test_a_block_that_is_not_identical_is_left_out() -> None:
     graph = branches(4, 9)
-    net = build_net(graph.arrays)
-    (rows,) = find_blocks(net)
+    problem = build_problem(graph.arrays)
+    (rows,) = find_blocks(problem)
     expected = np.sort(np.delete(rows, 2, 0).ravel())
-    for at in ("hill", "net"):
-        changed = getattr(net, at).copy()
+    for at in ("rise", "delta"):
+        changed = getattr(problem, at).copy()
         changed[rows[2, 5]] += 1
-        (left,) = find_blocks(net._replace(**{at: changed}))
+        (left,) = find_blocks(problem._replace(**{at: changed}))
         assert (np.sort(left.ravel()) == expected).all()
 
 
-def two_blocks() -> tuple[list[list[int]], list[list[int]], Net]:
+def two_blocks() -> tuple[list[list[int]], list[list[int]], OrderingProblem]:
     """Ops 0, 1 and 2, 3 are blocks behind op 4; each has a buffer, all have one."""
     pred = [[4], [0], [4], [2], []]
     users = [[0, 1], [2, 3], [0, 2, 4]]
-    hill, net = np.array([5, 6, 5, 6, 1]), np.array([3, -1, 3, -1, 1])
-    ways = pack_ways([[], [(2, frozenset([0]))], [], [(2, frozenset([1]))], []])
-    made = make_net(build_rows(pred), build_rows(users), hill, net, np.array([4, 4, 9]), ways)
+    rise, problem = np.array([5, 6, 5, 6, 1]), np.array([3, -1, 3, -1, 1])
+    ways = pack_savings([[], [(2, frozenset([0]))], [], [(2, frozenset([1]))], []])
+    made = make_problem(
+        build_rows(pred), build_rows(users), rise, problem, np.array([4, 4, 9]), ways
+    )
     return pred, users, made
 
 
-def changed_net(kind: str) -> Net:
-    """The net with something of one block changed."""
-    pred, users, net = two_blocks()
+def changed_net(kind: str) -> OrderingProblem:
+    """The problem with something of one block changed."""
+    pred, users, problem = two_blocks()
     if kind == "edge":
         pred[3] = [2, 4]
     if kind == "between":
@@ -101,16 +103,16 @@ def changed_net(kind: str) -> Net:
         users[0] = [0, 1, 4]
     if kind == "rows":
         users[0], users[1] = [0, 3], [1, 2, 3]
-    size = np.array([4, 5, 9]) if kind == "size" else net.size
-    hill = np.array([5, 6, 5, 7, 1]) if kind == "hill" else net.hill
-    left = np.array([3, -1, 2, -1, 1]) if kind == "net" else net.net
-    worth, need = net.way.copy(), net.need.copy()
+    size = np.array([4, 5, 9]) if kind == "size" else problem.size
+    rise = np.array([5, 6, 5, 7, 1]) if kind == "hill" else problem.rise
+    left = np.array([3, -1, 2, -1, 1]) if kind == "net" else problem.delta
+    worth, need = problem.saving.copy(), problem.need.copy()
     if kind == "way":
         worth[1] = 1
     if kind == "need":
         need[1] = 2
-    ways = net.ways._replace(value=worth, need=need)
-    return make_net(build_rows(pred), build_rows(users), hill, left, size, ways)
+    ways = problem.savings._replace(value=worth, need=need)
+    return make_problem(build_rows(pred), build_rows(users), rise, left, size, ways)
 
 
 def test_places_are_changed_only_where_nothing_is_different() -> None:
@@ -146,9 +148,9 @@ def test_orders_stay_as_they_are_where_blocks_change_places(
 
     monkeypatch.setattr(module._Sets, "may_swap", counted)
     for graph in block_graphs(200):
-        problem = Problem(build_net(graph.arrays), graph.arrays.initial)
-        before = Rows(problem.net.pred_ptr, problem.net.pred)
-        for rows in find_blocks(problem.net):
+        context = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
+        before = Rows(context.problem.pred_ptr, context.problem.pred)
+        for rows in find_blocks(context.problem):
             found += 1
             assert len(np.unique(rows)) == rows.size
             i, j = rng.choice(len(rows), 2, replace=False)
@@ -156,6 +158,6 @@ def test_orders_stay_as_they_are_where_blocks_change_places(
             image = swapped(rows[i], rows[j], order)
             step = {v: at for at, v in enumerate(image)}
             assert all(step[u] < step[v] for v in image for u in before.row(v).tolist())
-            assert (problem.follow(order)[1] == problem.follow(image)[1]).all()
+            assert (context.follow(order)[1] == context.follow(image)[1]).all()
     assert found > 150
     assert (refused > 0) == (rounds == 1)

@@ -13,7 +13,7 @@ from optsched.model.liveness import Order, Timeline, peak_memory, timeline
 from optsched.ordering import closure_bound, closure_witness
 from optsched.ordering.bound import closure
 from optsched.ordering.kernels.cut import around, build_cut, least_given
-from optsched.ordering.problem import build_net
+from optsched.ordering.problem import build_problem
 from tests.ordering.test_blocks import block_graphs
 from tests.support.families.copies import microbatches
 from tests.support.generators import PLANNABLE, random_graph, random_order
@@ -32,13 +32,13 @@ def some_graphs(count: int, seed: int, ops: int = 8, max_size: int = 16) -> list
 @pytest.mark.parametrize("max_size", [3, 16, 2**50])
 def test_every_op_bound_is_the_least_over_all_downsets(max_size: int) -> None:
     for graph in some_graphs(60, seed=1, max_size=max_size):
-        oracle, net = Oracle(graph), build_net(graph.arrays)
+        oracle, problem = Oracle(graph), build_problem(graph.arrays)
         place = np.full(len(graph.ops), -1, np.int64)
         for v in range(len(graph.ops)):
             expected = oracle.least_during(v)
-            sides = around(net, v)
-            assert least_given(net, graph.arrays.initial, *sides, v, place) == expected
-            assert least_given.compiled(net, graph.arrays.initial, *sides, v, place) == expected
+            sides = around(problem, v)
+            assert least_given(problem, graph.arrays.initial, *sides, v, place) == expected
+            assert least_given.compiled(problem, graph.arrays.initial, *sides, v, place) == expected
 
 
 def test_bound_is_the_best_op_and_never_above_the_optimum() -> None:
@@ -93,10 +93,10 @@ def test_a_buffer_of_many_users_is_looked_at_once() -> None:
     build.input("x", 5)
     for i in range(300):
         build.op(f"leaf{i}", reads=["x"], writes={f"b{i}": 7})
-    net = build_net(build.build().arrays)
-    users = Counted(net.user.tolist())
+    problem = build_problem(build.build().arrays)
+    users = Counted(problem.user.tolist())
     done = np.zeros(300, np.bool_)
-    build_cut(net._replace(user=users), done, np.arange(300), np.full(300, -1, np.int64))  # type: ignore[arg-type]
+    build_cut(problem._replace(user=users), done, np.arange(300), np.full(300, -1, np.int64))  # type: ignore[arg-type]
     assert 300 <= users.reads <= 4 * 300
 
 

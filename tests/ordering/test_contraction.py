@@ -12,7 +12,7 @@ from optsched.model.builder import GraphBuilder
 from optsched.ordering.context import OutOfTimeError
 from optsched.ordering.kernels.bits import WORD
 from optsched.ordering.kernels.transitive import mark_implied
-from optsched.ordering.problem import build_net
+from optsched.ordering.problem import build_problem
 from optsched.ordering.reduce import merging
 from optsched.ordering.reduce import transitive as implied
 from optsched.ordering.reduce.contraction import contract
@@ -25,15 +25,15 @@ def test_blocks_of_ops_make_no_difference(merge: bool, monkeypatch: pytest.Monke
     blocks = 0
     for _ in range(30):
         graph = random_graph(rng, ops=int(rng.integers(1, 250)))
-        net = build_net(graph.arrays)
+        problem = build_problem(graph.arrays)
         monkeypatch.setattr(implied, "BLOCK_WORDS", 16)
-        whole = contract(net, merge=merge)
+        whole = contract(problem, merge=merge)
         for block in (1, 2):
-            blocks = max(blocks, len(net.net) // (block * WORD))
+            blocks = max(blocks, len(problem.delta) // (block * WORD))
             monkeypatch.setattr(implied, "BLOCK_WORDS", block)
-            parts = contract(net, merge=merge)
+            parts = contract(problem, merge=merge)
             assert parts.members == whole.members
-            assert all((a == b).all() for a, b in zip(parts.net, whole.net, strict=True))
+            assert all((a == b).all() for a, b in zip(parts.problem, whole.problem, strict=True))
     assert blocks > 2
 
 
@@ -78,16 +78,16 @@ def test_implied_edges_and_uses_are_those_by_definition() -> None:
 def test_without_merging_no_edge_follows_from_others() -> None:
     rng = np.random.default_rng(5)
     for _ in range(60):
-        net = contract(build_net(random_graph(rng, ops=12).arrays), merge=False).net
-        pred = [set(net.pred[a:b].tolist()) for a, b in pairwise(net.pred_ptr)]
+        problem = contract(build_problem(random_graph(rng, ops=12).arrays), merge=False).problem
+        pred = [set(problem.pred[a:b].tolist()) for a, b in pairwise(problem.pred_ptr)]
 
         def ancestors(v: int, pred: list[set[int]] = pred) -> set[int]:
             return set().union(*({u} | ancestors(u) for u in pred[v]))
 
         for row in pred:
             assert not any(row & ancestors(u) for u in row)
-        for b in range(len(net.size)):
-            users = set(net.user[net.user_ptr[b] : net.user_ptr[b + 1]].tolist())
+        for b in range(len(problem.size)):
+            users = set(problem.user[problem.user_ptr[b] : problem.user_ptr[b + 1]].tolist())
             assert len(users) > 1
             assert not any(users & ancestors(u) for u in users)
 
@@ -95,14 +95,14 @@ def test_without_merging_no_edge_follows_from_others() -> None:
 def test_contraction_looks_at_the_clock_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merging, "PACE", 10)
     rng = np.random.default_rng(8)
-    net = build_net(random_graph(rng, ops=400).arrays)
+    problem = build_problem(random_graph(rng, ops=400).arrays)
     looks = 0
 
     def count() -> None:
         nonlocal looks
         looks += 1
 
-    assert contract(net, check_time=count).members == contract(net).members
+    assert contract(problem, check_time=count).members == contract(problem).members
     # Of some dozen passes over the ops or buffers none goes without.
     assert looks > 12 * 400 // 10
     for enough in range(1, looks, looks // 25):
@@ -115,7 +115,7 @@ def test_contraction_looks_at_the_clock_all_the_time(monkeypatch: pytest.MonkeyP
                 raise OutOfTimeError
 
         with pytest.raises(OutOfTimeError):
-            contract(net, check_time=stop)
+            contract(problem, check_time=stop)
 
 
 def test_ops_before_a_join_are_looked_at_a_few_times_however_many_they_are(
@@ -140,7 +140,7 @@ def test_ops_before_a_join_are_looked_at_a_few_times_however_many_they_are(
         return find_late(work, u)
 
     monkeypatch.setattr(merging.Merging, "find_late", counted)
-    small = contract(build_net(graph.arrays))
+    small = contract(build_problem(graph.arrays))
     assert len(small.members) == 1
     assert sorted(small.members[0]) == list(range(len(graph.ops)))
     assert looks < 12 * len(graph.ops)

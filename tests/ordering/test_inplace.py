@@ -17,10 +17,10 @@ from optsched.ordering import context as problem_module
 from optsched.ordering import rounds as engine
 from optsched.ordering.bound.precedences import Relations, related
 from optsched.ordering.bound.sets import best_set
-from optsched.ordering.context import Problem
-from optsched.ordering.inplace import find_ways
+from optsched.ordering.context import SearchContext
+from optsched.ordering.inplace import find_savings
 from optsched.ordering.kernels.cut import MOST_CASES, around, least_given
-from optsched.ordering.problem import Net, build_net
+from optsched.ordering.problem import OrderingProblem, build_problem
 from optsched.ordering.reduce.contraction import contract
 from optsched.runtime.limits import Proof
 from tests.model.test_inplace import more_candidates
@@ -125,11 +125,11 @@ def test_closure_bound_of_an_op_is_the_least_over_all_downsets() -> None:
     rng = np.random.default_rng(6)
     for _ in range(60):
         graph = some_graph(rng, 7)
-        net = build_net(graph.arrays)
+        problem = build_problem(graph.arrays)
         spot = np.full(len(graph.ops), -1, np.int64)
         for v in range(len(graph.ops)):
-            assert np.diff(net.way_ptr)[v] <= MOST_CASES
-            found = least_given(net, graph.arrays.initial, *around(net, v), v, spot)
+            assert np.diff(problem.saving_ptr)[v] <= MOST_CASES
+            found = least_given(problem, graph.arrays.initial, *around(problem, v), v, spot)
             assert found == least_during(graph, v)
         assert closure_bound(graph, [random_order(rng, graph)]).value <= least_peak(graph)
 
@@ -144,10 +144,10 @@ def test_an_op_with_too_many_cases_still_has_a_valid_bound(monkeypatch: pytest.M
     weaker = 0
     for _ in range(60):
         graph = some_graph(rng, 7)
-        net = build_net(graph.arrays)
+        problem = build_problem(graph.arrays)
         spot = np.full(len(graph.ops), -1, np.int64)
         for v in range(len(graph.ops)):
-            found = least_given(net, graph.arrays.initial, *around(net, v), v, spot)
+            found = least_given(problem, graph.arrays.initial, *around(problem, v), v, spot)
             assert found <= least_during(graph, v)
             weaker += found < least_during(graph, v)
         assert solve_order(graph).bound == least_peak(graph)
@@ -159,13 +159,16 @@ def test_implied_precedences_and_set_bounds_hold_for_every_order_within_the_budg
     refuted = implied = 0
     for _ in range(120):
         graph = some_graph(rng, 6)
-        problem, n = Problem(build_net(graph.arrays), graph.arrays.initial), len(graph.ops)
+        context, n = (
+            SearchContext(build_problem(graph.arrays), graph.arrays.initial),
+            len(graph.ops),
+        )
         peaks = {order: check_order(graph, order) for order in orders(graph)}
         optimum = min(peaks.values())
-        found = best_set(problem, related(problem.net), 0)
+        found = best_set(context, related(context.problem), 0)
         assert found is None or found.value <= optimum
         for budget in range(max(0, optimum - 1), optimum + 3):
-            relations = Relations(problem, related(problem.net))
+            relations = Relations(context, related(context.problem))
             within = [order for order, peak in peaks.items() if peak <= budget]
             if relations.refute(budget, np.zeros(n, np.int64)):
                 assert not within
@@ -175,22 +178,23 @@ def test_implied_precedences_and_set_bounds_hold_for_every_order_within_the_budg
             for order in within:
                 at = {v: i for i, v in enumerate(order)}
                 assert all(at[first] < at[second] for first, second in relations.added)
-            assert contract(relations.strengthened()).net is not None
+            assert contract(relations.strengthened()).problem is not None
     assert refuted > 50
     assert implied > 50
 
 
-def least_of(net: Net, base: int, ops: int) -> int:
-    """Least peak of a net, by all its orders."""
-    problem = Problem(net, base)
+def least_of(problem: OrderingProblem, base: int, ops: int) -> int:
+    """Least peak of a problem, by all its orders."""
+    context = SearchContext(problem, base)
 
     def extend(order: tuple[int, ...]) -> int:
         if len(order) == ops:
-            return problem.follow(order)[0]
+            return context.follow(order)[0]
         return min(
             extend((*order, v))
             for v in range(ops)
-            if v not in order and set(net.pred[net.pred_ptr[v] : net.pred_ptr[v + 1]]) <= {*order}
+            if v not in order
+            and set(problem.pred[problem.pred_ptr[v] : problem.pred_ptr[v + 1]]) <= {*order}
         )
 
     return extend(())
@@ -202,13 +206,13 @@ def test_contraction_keeps_the_optimum(merge: bool) -> None:
     kept = 0
     for _ in range(120):
         graph = some_graph(rng, 6)
-        small = contract(build_net(graph.arrays), merge=merge)
+        small = contract(build_problem(graph.arrays), merge=merge)
         optimum = least_peak(graph)
-        assert least_of(small.net, graph.arrays.initial, len(small.members)) == optimum
-        kept += len(small.net.way)
+        assert least_of(small.problem, graph.arrays.initial, len(small.members)) == optimum
+        kept += len(small.problem.saving)
         order = random_order(rng, graph)
         shorter = small.shrink(order)
-        peak = Problem(small.net, graph.arrays.initial).follow(shorter)[0]
+        peak = SearchContext(small.problem, graph.arrays.initial).follow(shorter)[0]
         assert check_order(graph, small.expand(shorter)) <= peak <= check_order(graph, order)
     assert kept > 10
 
@@ -219,7 +223,7 @@ def test_ways_say_the_heaviest_matching_for_every_set_of_inputs() -> None:
         size = rng.integers(1, 5, 4)
         pairs = [(b, 10 + r) for b in range(4) for r in range(4) if rng.random() < 0.4]
         certain = {r for r in range(10, 14) if rng.random() < 0.3}
-        always, ways = find_ways(pairs, size, certain)
+        always, ways = find_savings(pairs, size, certain)
         for count in range(5):
             for inputs in map(set, combinations(range(10, 14), count)):
                 exact = matched_bytes([p for p in pairs if p[1] in inputs | certain], size)

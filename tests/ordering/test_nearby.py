@@ -13,8 +13,8 @@ from optsched.ordering import Rules, solve_order
 from optsched.ordering import context as problem_module
 from optsched.ordering import rounds as engine
 from optsched.ordering.bound.nearby import Nearby, with_edges
-from optsched.ordering.context import Problem
-from optsched.ordering.problem import Net, build_net
+from optsched.ordering.context import SearchContext
+from optsched.ordering.problem import OrderingProblem, build_problem
 from optsched.ordering.reduce.cuts import topological
 from optsched.runtime.limits import Event
 from tests.model.test_inplace import more_candidates
@@ -32,25 +32,25 @@ def some_graphs(count: int, seed: int, most: int) -> Iterator[Graph]:
         yield more_candidates(rng, graph).with_inplace() if number % 2 else graph
 
 
-def edges(net: Net) -> set[tuple[int, int]]:
-    rows = Rows(net.pred_ptr, net.pred)
-    return {(u, v) for v in range(len(net.net)) for u in rows.row(v).tolist()}
+def edges(problem: OrderingProblem) -> set[tuple[int, int]]:
+    rows = Rows(problem.pred_ptr, problem.pred)
+    return {(u, v) for v in range(len(problem.delta)) for u in rows.row(v).tolist()}
 
 
 def test_every_order_within_the_budget_keeps_the_edges() -> None:
     refuted = added = 0
     for graph in some_graphs(100, seed=1, most=5):
-        problem = Problem(build_net(graph.arrays), graph.arrays.initial)
+        context = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
         peaks = {order: check_order(graph, order) for order in orders(graph)}
         optimum = min(peaks.values())
         for budget in range(max(0, optimum - 1), optimum + 3):
             within = [order for order, peak in peaks.items() if peak <= budget]
-            near = Nearby(problem)
-            if near.refute(budget, np.zeros(problem.ops, np.int64)):
+            near = Nearby(context)
+            if near.refute(budget, np.zeros(context.ops, np.int64)):
                 assert not within
                 refuted += 1
                 continue
-            new = edges(near.net) - edges(problem.net)
+            new = edges(near.problem) - edges(context.problem)
             added += len(new)
             for order in within:
                 step = {v: i for i, v in enumerate(order)}
@@ -61,10 +61,10 @@ def test_every_order_within_the_budget_keeps_the_edges() -> None:
 
 def test_compiled_kernels_do_what_the_twins_do(monkeypatch: pytest.MonkeyPatch) -> None:
     def look(graph: Graph) -> tuple[bool, set[tuple[int, int]]]:
-        problem = Problem(build_net(graph.arrays), graph.arrays.initial)
-        near = Nearby(problem)
-        during = problem.follow(topological(problem.net))[1]
-        return near.refute(int(during.max()) - 1, during), edges(near.net)
+        context = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
+        near = Nearby(context)
+        during = context.follow(topological(context.problem))[1]
+        return near.refute(int(during.max()) - 1, during), edges(near.problem)
 
     graphs = list(some_graphs(60, seed=2, most=10))
     twins = [look(graph) for graph in graphs]
@@ -95,13 +95,13 @@ def test_optimum_is_the_same_with_the_rule_and_without(monkeypatch: pytest.Monke
 def test_edges_are_added_both_ways() -> None:
     rng = np.random.default_rng(3)
     for graph in some_graphs(50, seed=3, most=12):
-        net = build_net(graph.arrays)
+        problem = build_problem(graph.arrays)
         step = {v: i for i, v in enumerate(random_order(rng, graph))}
         pairs = [(u, v) for u in step for v in step if step[u] < step[v] and rng.random() < 0.3]
-        new = sorted(set(pairs) - edges(net))
+        new = sorted(set(pairs) - edges(problem))
         first, second = np.array(new, np.int64).reshape(-1, 2).T
-        more = with_edges(net, first, second)
-        assert edges(more) == edges(net) | set(new)
-        turned = transpose(Rows(more.pred_ptr, more.pred), len(net.net))
+        more = with_edges(problem, first, second)
+        assert edges(more) == edges(problem) | set(new)
+        turned = transpose(Rows(more.pred_ptr, more.pred), len(problem.delta))
         assert turned.ptr.tolist() == more.succ_ptr.tolist()
         assert turned.idx.tolist() == more.succ.tolist()

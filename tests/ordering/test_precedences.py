@@ -9,11 +9,11 @@ from optsched.model.graph import Graph
 from optsched.ordering.bound import precedences as relations_module
 from optsched.ordering.bound.precedences import Relations, related
 from optsched.ordering.bound.sets import best_set
-from optsched.ordering.context import Problem
+from optsched.ordering.context import SearchContext
 from optsched.ordering.improve.neighbourhood import Windows
 from optsched.ordering.kernels import precedences as imply
 from optsched.ordering.kernels.precedences import FREE, imply_at
-from optsched.ordering.problem import build_net
+from optsched.ordering.problem import build_problem
 from optsched.ordering.reduce.contraction import contract
 from optsched.ordering.reduce.cuts import forced_cuts, topological
 from optsched.ordering.search.feasibility import search_all
@@ -34,8 +34,8 @@ def some_graphs(count: int, seed: int, most: int) -> list[Graph]:
     ]
 
 
-def as_problem(graph: Graph) -> Problem:
-    return Problem(build_net(graph.arrays), graph.arrays.initial)
+def as_problem(graph: Graph) -> SearchContext:
+    return SearchContext(build_problem(graph.arrays), graph.arrays.initial)
 
 
 def orders_within(graph: Graph, budget: int) -> list[tuple[int, ...]]:
@@ -55,10 +55,10 @@ def orders_within(graph: Graph, budget: int) -> list[tuple[int, ...]]:
 def test_every_order_within_the_budget_keeps_the_implied_precedences() -> None:
     refuted = implied = 0
     for graph in some_graphs(120, seed=1, most=6):
-        problem, n = as_problem(graph), len(graph.ops)
+        context, n = as_problem(graph), len(graph.ops)
         optimum = Oracle(graph).least_peak()
         for budget in range(max(0, optimum - 1), optimum + 3):
-            relations = Relations(problem, related(problem.net))
+            relations = Relations(context, related(context.problem))
             answer = relations.refute(budget, np.zeros(n, np.int64))
             within = orders_within(graph, budget)
             if answer:
@@ -75,23 +75,23 @@ def test_every_order_within_the_budget_keeps_the_implied_precedences() -> None:
 
 def test_strengthened_problem_has_the_same_optimum() -> None:
     for graph in some_graphs(150, seed=2, most=10):
-        problem = as_problem(graph)
+        context = as_problem(graph)
         optimum = Oracle(graph).least_peak()
-        relations = Relations(problem, related(problem.net))
+        relations = Relations(context, related(context.problem))
         assert not relations.refute(optimum, np.zeros(len(graph.ops), np.int64))
         small = contract(relations.strengthened())
-        strong = Problem(small.net, problem.base)
+        strong = SearchContext(small.problem, context.base)
         answer = search_all(strong, 0, 2**62, 10**6, lambda _: None)
         assert answer.order is not None
-        assert problem.follow(small.expand(answer.order))[0] == optimum
+        assert context.follow(small.expand(answer.order))[0] == optimum
 
 
 @pytest.mark.parametrize("seed", [3, 4])
 def test_set_bound_is_never_above_the_optimum_and_often_meets_it(seed: int) -> None:
     better = 0
     for graph in some_graphs(300, seed=seed, most=10):
-        problem = as_problem(graph)
-        found = best_set(problem, related(problem.net), 0)
+        context = as_problem(graph)
+        found = best_set(context, related(context.problem), 0)
         bound = found.value if found else 0
         assert bound <= Oracle(graph).least_peak()
         better += bound == Oracle(graph).least_peak()
@@ -102,15 +102,15 @@ def test_contraction_keeps_the_optimum_and_worsens_no_order() -> None:
     rng = np.random.default_rng(5)
     merged = 0
     for graph in some_graphs(200, seed=6, most=10):
-        problem = as_problem(graph)
-        small = contract(problem.net)
-        less = Problem(small.net, problem.base)
-        merged += problem.ops - less.ops
+        context = as_problem(graph)
+        small = contract(context.problem)
+        less = SearchContext(small.problem, context.base)
+        merged += context.ops - less.ops
         order = random_order(rng, graph)
         short = small.shrink(order)
         long = small.expand(short)
         assert sorted(long) == list(range(len(graph.ops)))
-        assert problem.follow(long)[0] == less.follow(short)[0] <= problem.follow(order)[0]
+        assert context.follow(long)[0] == less.follow(short)[0] <= context.follow(order)[0]
     assert merged > 200
 
 
@@ -120,8 +120,8 @@ def test_forced_cuts_are_the_states_all_orders_pass() -> None:
         by_size: dict[int, int] = {}
         for done in oracle.downsets:
             by_size[done.bit_count()] = by_size.get(done.bit_count(), 0) + 1
-        related_to = related(build_net(graph.arrays))
-        order, cuts = forced_cuts(build_net(graph.arrays))
+        related_to = related(build_problem(graph.arrays))
+        order, cuts = forced_cuts(build_problem(graph.arrays))
         for v in range(n):
             if related_to[v].sum() + related_to[:, v].sum() == n - 1:
                 assert {int(related_to[v].sum()), int(related_to[v].sum()) + 1} <= set(cuts)
@@ -135,14 +135,14 @@ def test_forced_cuts_are_the_states_all_orders_pass() -> None:
 
 def test_windows_only_improve() -> None:
     for graph in some_graphs(100, seed=8, most=12):
-        problem = as_problem(graph)
+        context = as_problem(graph)
         optimum = Oracle(graph).least_peak()
-        windows = Windows(problem, topological(problem.net), seed=0)
+        windows = Windows(context, topological(context.problem), seed=0)
         before = windows.peak
         while windows.improve(100, 10, optimum):
             assert windows.peak < before
             before = windows.peak
-            assert problem.follow(windows.order)[0] == windows.peak >= optimum
+            assert context.follow(windows.order)[0] == windows.peak >= optimum
 
 
 @pytest.mark.parametrize("work", [0, 20, 10**6])
@@ -152,10 +152,10 @@ def test_fewer_tests_imply_less_but_nothing_wrong(
     monkeypatch.setattr(relations_module, "TEST_WORK", work)
     implied = 0
     for graph in some_graphs(60, seed=9, most=6):
-        problem, n = as_problem(graph), len(graph.ops)
+        context, n = as_problem(graph), len(graph.ops)
         optimum = Oracle(graph).least_peak()
         for budget in (optimum, optimum + 1):
-            relations = Relations(problem, related(problem.net))
+            relations = Relations(context, related(context.problem))
             assert not relations.refute(budget, np.zeros(n, np.int64))
             implied += len(relations.added)
             for order in orders_within(graph, budget):
@@ -170,13 +170,13 @@ def test_flows_that_end_early_imply_less_but_nothing_wrong(
 ) -> None:
     implied = missed = 0
     for graph in some_graphs(150, seed=11, most=8):
-        problem, optimum = as_problem(graph), Oracle(graph).least_peak()
-        above = related(problem.net)
+        context, optimum = as_problem(graph), Oracle(graph).least_peak()
+        above = related(context.problem)
         for v in range(len(graph.ops)):
-            full = imply_at(problem.net, problem.base, above, v, optimum, 1_000)
+            full = imply_at(context.problem, context.base, above, v, optimum, 1_000)
             with monkeypatch.context() as patch:
                 patch.setattr(imply, "MOST_WORK", work)
-                least, sides = imply_at(problem.net, problem.base, above, v, optimum, 1_000)
+                least, sides = imply_at(context.problem, context.base, above, v, optimum, 1_000)
             assert least <= full[0] <= optimum
             assert ((sides == FREE) | (sides == full[1])).all()
             implied += np.count_nonzero(sides)

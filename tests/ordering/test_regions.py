@@ -12,8 +12,8 @@ from optsched.check.plan import check_order
 from optsched.model.builder import GraphBuilder
 from optsched.ordering import closure_bound, solve_order
 from optsched.ordering import rounds as engine
-from optsched.ordering.context import Problem
-from optsched.ordering.problem import build_net
+from optsched.ordering.context import SearchContext
+from optsched.ordering.problem import build_problem
 from optsched.ordering.reduce import modules as folding
 from optsched.ordering.reduce import regions
 from optsched.ordering.reduce.modules import Folding
@@ -82,8 +82,8 @@ def test_series_parallel_nets_are_solved_by_chains_alone(seed: int, proof: Proof
     # Chains are results of searches, whatever closes the gap after them.
     assert outcome.proof is proof
     assert (closure_bound(graph).value == outcome.peak) is (proof is Proof.BOUND)
-    problem = Problem(build_net(graph.arrays), graph.arrays.initial)
-    assert len(reduce(problem).net.net) < 10
+    context = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
+    assert len(reduce(context).problem.delta) < 10
 
 
 def test_regions_as_large_as_numbers_get_are_left_alone() -> None:
@@ -99,6 +99,6 @@ def test_regions_as_large_as_numbers_get_are_left_alone() -> None:
         build.op("left", reads=["x"], writes={"y": size})
         build.op("right", reads=["x"], writes={"z": size // 2})
         build.op("join", reads=["y", "z"], writes={"out": size})
-        folding = Folding(Problem(build_net(build.build().arrays), 0))
-        folding.fold_all(find_forks(folding.problem.net, folding.order))
+        folding = Folding(SearchContext(build_problem(build.build().arrays), 0))
+        folding.fold_all(find_forks(folding.context.problem, folding.order))
         assert len(folding.found) == found

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optsched.ordering.context import Problem
+from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels.state import READY
 from optsched.ordering.kernels.states import STATE_BYTES, make_arena
-from optsched.ordering.problem import build_net
+from optsched.ordering.problem import build_problem
 from optsched.ordering.rules import Rules
 from optsched.ordering.search.segment import FIRST_ROOM, Search
 from optsched.ordering.solve import solve_order
@@ -22,15 +22,15 @@ def test_going_on_after_a_commit_is_beginning_there(forward: bool, in_place: boo
     for _ in range(40):
         graph = random_graph(rng, ops=int(rng.integers(2, 12)))
         graph = graph.with_inplace() if in_place else graph
-        problem = Problem(build_net(graph.arrays), graph.arrays.initial)
-        n = problem.ops
+        context = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
+        n = context.ops
         order = list(random_order(rng, graph))
         order = order if forward else order[::-1]
         low, high = np.zeros(n, np.bool_), np.ones(n, np.bool_)
 
-        def begin(low: np.ndarray, high: np.ndarray, problem: Problem = problem) -> Search:
+        def begin(low: np.ndarray, high: np.ndarray, context: SearchContext = context) -> Search:
             return Search(
-                problem,
+                context,
                 low,
                 high,
                 forward=forward,
@@ -54,7 +54,7 @@ def test_going_on_after_a_commit_is_beginning_there(forward: bool, in_place: boo
             ready = state.ready[: state.tally[READY]]
             assert set(ready) == set(expected.ready[: expected.tally[READY]])
             assert (state.slot[ready] == np.arange(len(ready))).all()
-            assert live == problem.live(low if forward else high)
+            assert live == context.live(low if forward else high)
             assert search.arena.left[0] == fresh.arena.left[0] == n - end
             assert search.arena.live[0] == fresh.arena.live[0] == live
             search.reset()

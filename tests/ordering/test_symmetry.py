@@ -15,9 +15,9 @@ from optsched.model.liveness import peak_memory
 from optsched.ordering import ALL_RULES, Rules, solve_order
 from optsched.ordering import context as problem_module
 from optsched.ordering import rounds as engine
-from optsched.ordering.context import Family, OutOfTimeError, Problem
+from optsched.ordering.context import Family, OutOfTimeError, SearchContext
 from optsched.ordering.kernels.orbit import HASH, mixed
-from optsched.ordering.problem import build_net
+from optsched.ordering.problem import build_problem
 from optsched.ordering.reduce.contraction import contract
 from optsched.ordering.reduce.cuts import topological
 from optsched.ordering.reduce.symmetry import line_up, make_keys, pick_line
@@ -40,10 +40,10 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interval, "FIRST_TURN", 1)
 
 
-def with_blocks(graph: Graph, rules: Rules) -> tuple[Problem, list[Family]]:
-    net = contract(build_net(graph.arrays), merge=rules.contract).net
-    problem = Problem(net, graph.arrays.initial, rules)
-    return problem, problem.families(wanted=True)
+def with_blocks(graph: Graph, rules: Rules) -> tuple[SearchContext, list[Family]]:
+    problem = contract(build_problem(graph.arrays), merge=rules.contract).problem
+    context = SearchContext(problem, graph.arrays.initial, rules)
+    return context, context.families(wanted=True)
 
 
 @pytest.mark.usefixtures("soon")
@@ -52,20 +52,20 @@ def test_a_search_without_bounds_finds_the_least_peak() -> None:
     runs = in_line = 0
     for graph in block_graphs(220):
         switches = {name: bool(rng.integers(2)) for name in NAMES if name != "symmetry"}
-        problem, families = with_blocks(graph, Rules(**switches))
+        context, families = with_blocks(graph, Rules(**switches))
         if not families:
             continue
         optimum = least_peak(graph)
         if rng.integers(2):
-            weight = rng.integers(0, 9, problem.ops)
-            problem = line_up(problem, families, weight).problem
+            weight = rng.integers(0, 9, context.ops)
+            context = line_up(context, families, weight).context
             in_line += 1
         runs += 1
         bounds = [0]
-        found = search_all(problem, 0, ENDLESS, 10**6, bounds.append)
+        found = search_all(context, 0, ENDLESS, 10**6, bounds.append)
         assert found.order is not None
-        assert problem.follow(found.order)[0] == optimum >= max(bounds)
-        assert search_all(problem, 0, optimum, 10**6, bounds.append).refuted
+        assert context.follow(found.order)[0] == optimum >= max(bounds)
+        assert search_all(context, 0, optimum, 10**6, bounds.append).refuted
     assert runs > 150
     assert in_line > 60
 
@@ -74,22 +74,22 @@ def test_a_search_without_bounds_finds_the_least_peak() -> None:
 def test_a_stretch_of_an_order_is_searched_as_without_blocks() -> None:
     rng = np.random.default_rng(4)
     for graph in block_graphs(120):
-        problem, families = with_blocks(graph, ALL_RULES)
-        if not families or problem.ops < 3:
+        context, families = with_blocks(graph, ALL_RULES)
+        if not families or context.ops < 3:
             continue
-        order = topological(problem.net)
+        order = topological(context.problem)
         if rng.integers(2):
-            lined = line_up(problem, families, rng.integers(0, 9, problem.ops))
-            problem, order = lined.problem, lined.lead(order)
-        first, end = sorted(rng.choice(problem.ops + 1, 2, replace=False).tolist())
+            lined = line_up(context, families, rng.integers(0, 9, context.ops))
+            context, order = lined.context, lined.lead(order)
+        first, end = sorted(rng.choice(context.ops + 1, 2, replace=False).tolist())
         peaks = []
-        for either in (problem, replace(problem, rules=replace(ALL_RULES, symmetry=False))):
-            low, high = np.zeros((2, problem.ops), np.bool_)
+        for either in (context, replace(context, rules=replace(ALL_RULES, symmetry=False))):
+            low, high = np.zeros((2, context.ops), np.bool_)
             low[order[:first]] = high[order[:end]] = True
             part = Interval(either, low, high, 0, ENDLESS)
             part.run(10**6)
             whole = [*order[:first], *part.moves, *order[end:]]
-            peaks.append(int(problem.follow(whole)[1][first:end].max()))
+            peaks.append(int(context.follow(whole)[1][first:end].max()))
         assert peaks[0] == peaks[1]
 
 
@@ -148,29 +148,29 @@ def test_small_blocks_do_not_double_the_work(others: int, monkeypatch: pytest.Mo
         buffers.append(Buffer(f"w{i}", size=1 + i))
     searched = []
 
-    def fail(problem: Problem, *_: object) -> Answer:
-        searched.append(len(problem.net.pred))
+    def fail(context: SearchContext, *_: object) -> Answer:
+        searched.append(len(context.problem.pred))
         return UNKNOWN
 
     monkeypatch.setattr(engine, "search_all", fail)
     rules = replace(ALL_RULES, contract=False)
     run = engine.Run(Graph("g", tuple(ops), tuple(buffers)), Limits(), None, 0, rules, None)
-    run.small = contract(run.whole.net, merge=False)
+    run.small = contract(run.whole.problem, merge=False)
     run.line_up()
     run.search(1)
     assert len(searched) == (1 if others else 2)
-    assert searched[-1] == len(run.problem.net.pred) + 1
+    assert searched[-1] == len(run.context.problem.pred) + 1
 
 
 def test_an_order_in_line_has_the_peak_of_the_order_it_was() -> None:
     rng = np.random.default_rng(5)
     for graph in block_graphs(60):
-        problem, families = with_blocks(graph, replace(ALL_RULES, contract=False))
-        lined = line_up(problem, families, rng.integers(0, 9, problem.ops))
+        context, families = with_blocks(graph, replace(ALL_RULES, contract=False))
+        lined = line_up(context, families, rng.integers(0, 9, context.ops))
         order = random_order(rng, graph)
         lead = lined.lead(order)
         step = {v: i for i, v in enumerate(lead)}
-        before = Rows(lined.problem.net.pred_ptr, lined.problem.net.pred)
+        before = Rows(lined.context.problem.pred_ptr, lined.context.problem.pred)
         assert all(step[u] < step[v] for v in lead for u in before.row(v).tolist())
         assert peak_memory(graph, lead) == peak_memory(graph, order)
 
@@ -178,12 +178,12 @@ def test_an_order_in_line_has_the_peak_of_the_order_it_was() -> None:
 def test_clock_is_looked_at_for_each_op_of_a_block() -> None:
     # Half a million edges are followed for each op of blocks that have tens of thousands.
     graph = next(iter(block_graphs(60)))
-    problem, families = with_blocks(graph, replace(ALL_RULES, contract=False))
+    context, families = with_blocks(graph, replace(ALL_RULES, contract=False))
     rows = max((family.rows for family in families), key=lambda rows: rows.shape[1])
     assert rows.shape[1] > 1
-    late = replace(problem, deadline=0.0)
+    late = replace(context, deadline=0.0)
     with pytest.raises(OutOfTimeError):
-        pick_line(late, rows, np.arange(problem.ops))
+        pick_line(late, rows, np.arange(context.ops))
 
 
 def test_hashes_are_mixed_one_to_one_and_blocks_told_apart_by_their_goal() -> None:

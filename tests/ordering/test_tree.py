@@ -11,9 +11,9 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.ordering import context as problem_module
 from optsched.ordering.bound.precedences import related
-from optsched.ordering.context import Problem
+from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels.bits import unpack
-from optsched.ordering.problem import build_net
+from optsched.ordering.problem import build_problem
 from optsched.ordering.rules import Statistics
 from optsched.ordering.tree import search as split
 from optsched.ordering.tree.search import Splitter
@@ -24,12 +24,12 @@ ENOUGH = 100_000
 
 
 def make_tree(graph: Graph, budget: int) -> Splitter:
-    problem = Problem(build_net(graph.arrays), graph.arrays.initial)
+    problem = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
     blame = np.zeros(problem.ops, np.int64)
-    return Splitter(problem, related(problem.net), budget, problem.net.hill, blame)
+    return Splitter(problem, related(problem.problem), budget, problem.problem.rise, blame)
 
 
-def no_search(_: Problem) -> bool:
+def no_search(_: SearchContext) -> bool:
     return False
 
 
@@ -121,14 +121,14 @@ def test_a_tree_in_which_an_order_was_found_is_never_refuted(
         step = {v: at for at, v in enumerate(found)}
 
         def knows_one(
-            strong: Problem,
+            strong: SearchContext,
             tree: Splitter = tree,
             found: list[int] = found,
             step: dict[int, int] = step,
         ) -> list[int] | bool:
             if tree.opened == 1:
                 return False
-            rows = (strong.net.pred[a:b] for a, b in pairwise(strong.net.pred_ptr.tolist()))
+            rows = (strong.problem.pred[a:b] for a, b in pairwise(strong.problem.pred_ptr.tolist()))
             keeps = all(step[u] < step[v] for v, row in enumerate(rows) for u in row.tolist())
             return found if keeps else True
 

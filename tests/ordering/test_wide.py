@@ -11,10 +11,10 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.ordering import rounds as engine
 from optsched.ordering import solve_order
-from optsched.ordering.context import Problem
+from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels import children, state
 from optsched.ordering.kernels.states import MOVES, STATES
-from optsched.ordering.problem import build_net
+from optsched.ordering.problem import build_problem
 from optsched.ordering.search.segment import Search
 from tests.support.generators import random_graph, random_order
 from tests.support.ordering_oracle import Oracle
@@ -25,7 +25,7 @@ def test_optimum_is_the_oracles_where_every_state_is_wide(
     users: int, looks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Twins only: compiled kernels have their constants built in.
-    monkeypatch.setattr(Problem, "pick", lambda self, kernel: kernel)
+    monkeypatch.setattr(SearchContext, "pick", lambda self, kernel: kernel)
     monkeypatch.setattr(engine, "FIRST_EFFORT", 8)
     monkeypatch.setattr(children, "WIDE", 0)
     monkeypatch.setattr(children, "MOST_LOOKS", looks)
@@ -77,15 +77,15 @@ def apart(pairs: int) -> Graph:
 
 
 def begin(graph: Graph, budget: int, *, forward: bool) -> Search:
-    problem = Problem(build_net(graph.arrays), graph.arrays.initial)
-    low, high = np.zeros(problem.ops, np.bool_), np.ones(problem.ops, np.bool_)
+    context = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
+    low, high = np.zeros(context.ops, np.bool_), np.ones(context.ops, np.bool_)
     return Search(
-        problem, low, high, forward=forward, budget=budget, ceiling=2**60, commit=False, probe=2
+        context, low, high, forward=forward, budget=budget, ceiling=2**60, commit=False, probe=2
     )
 
 
 def test_looks_at_ready_ops_from_one_state_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Problem, "pick", lambda self, kernel: kernel)
+    monkeypatch.setattr(SearchContext, "pick", lambda self, kernel: kernel)
     looks = 0
 
     def counted(*args: Any) -> tuple[Any, Any]:
@@ -107,7 +107,7 @@ def test_looks_at_ready_ops_from_one_state_are_few(monkeypatch: pytest.MonkeyPat
 def test_of_many_ready_ops_one_that_costs_nothing_is_the_only_child(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Problem, "pick", lambda self, kernel: kernel)
+    monkeypatch.setattr(SearchContext, "pick", lambda self, kernel: kernel)
     monkeypatch.setattr(children, "WIDE", 16)
     build = GraphBuilder("one")
     for i in range(40):
@@ -132,7 +132,7 @@ def test_wide_twin_and_compiled_go_the_same_way(
     for compiled in (False, True):
         with monkeypatch.context() as patch:
             if not compiled:
-                patch.setattr(Problem, "pick", lambda self, kernel: kernel)
+                patch.setattr(SearchContext, "pick", lambda self, kernel: kernel)
             search = begin(graph, budget, forward=forward)
             search.slice = 1
             search.run(3)
@@ -144,10 +144,10 @@ def test_wide_twin_and_compiled_go_the_same_way(
 
 def test_states_are_what_their_moves_make() -> None:
     graph = wide(state.WIDE + 30)
-    problem = Problem(build_net(graph.arrays), graph.arrays.initial)
-    low, high = np.zeros(problem.ops, np.bool_), np.ones(problem.ops, np.bool_)
+    context = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
+    low, high = np.zeros(context.ops, np.bool_), np.ones(context.ops, np.bool_)
     search = Search(
-        problem, low, high, forward=True, budget=2**40, ceiling=2**41, commit=False, probe=0
+        context, low, high, forward=True, budget=2**40, ceiling=2**41, commit=False, probe=0
     )
     search.run(state.WIDE + 20)
     arena, rng = search.arena, np.random.default_rng(0)
@@ -159,5 +159,5 @@ def test_states_are_what_their_moves_make() -> None:
             first = arena.start[at]
             done[arena.moves[first : first + arena.length[at]]] = True
             at = int(arena.parent[at])
-        assert problem.live(done) == arena.live[s]
+        assert context.live(done) == arena.live[s]
         assert np.count_nonzero(~done) == arena.left[s]

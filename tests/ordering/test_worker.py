@@ -11,7 +11,7 @@ from optsched.check.plan import check_order
 from optsched.model.graph import Graph
 from optsched.ordering import ALL_RULES, OrderOutcome, solve_order
 from optsched.ordering import rounds as engine
-from optsched.ordering.context import OutOfTimeError, Problem
+from optsched.ordering.context import OutOfTimeError, SearchContext
 from optsched.ordering.rules import Statistics
 from optsched.ordering.search.worker import Sibling
 from optsched.ordering.tree import search as split
@@ -84,9 +84,9 @@ def test_two_workers_share_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     shares = []
     share = Splitter.share
 
-    def noted(tree: Splitter, problem: Problem) -> Splitter:
+    def noted(tree: Splitter, context: SearchContext) -> Splitter:
         shares.append(tree.budget)
-        return share(tree, problem)
+        return share(tree, context)
 
     graphs = [wired_graph(ops, seed=ops) for ops in range(40, 64)]
     alone = [solve_order(graph, rules=replace(ALL_RULES, split=False)) for graph in graphs]
@@ -139,7 +139,7 @@ def test_interrupt_ends_both_and_keeps_what_both_found(
         while True:
             if runs:
                 run.walk_on()
-            run.problem.check_time()
+            run.context.check_time()
 
     def walk_on(run: engine.Run) -> None:
         run.annealer.improve(2_048, run.bound)
@@ -165,7 +165,7 @@ def test_a_gap_that_the_second_closes_ends_the_first(
         if run.sibling is None:
             return
         while True:
-            run.problem.check_time()
+            run.context.check_time()
             time.sleep(0.001)
 
     monkeypatch.setattr(engine.Run, "climb", climb)

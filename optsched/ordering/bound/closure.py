@@ -3,7 +3,7 @@
 When op `v` runs, its ancestors have ended and neither `v` nor its descendants have. The least live
 bytes over all downsets of this kind are a minimum cut, so for every op
 
-    peak >= LB(v) = hill(v) + min { M(D) : ancestors of v in D; v and its descendants not in D }
+    peak >= LB(v) = rise(v) + min { M(D) : ancestors of v in D; v and its descendants not in D }
 
 Along an order that is known, `v` runs at some `during(v) >= LB(v)`; so an op whose least `during`
 over the known orders is at most the bound so far need not be looked at. Usually one flow is enough.
@@ -23,7 +23,7 @@ from optsched.model.graph import Graph
 from optsched.model.liveness import Order, timeline
 from optsched.ordering.kernels.cut import around, least_given
 from optsched.ordering.kernels.max_flow import UNBOUNDED
-from optsched.ordering.problem import Net, build_net
+from optsched.ordering.problem import OrderingProblem, build_problem
 from optsched.ordering.reduce.blocks import find_blocks
 
 MANY_FLOWS = 64
@@ -79,7 +79,7 @@ def closure_bound(
     """
     arrays = graph.arrays
     n = arrays.op_count
-    net = build_net(arrays)
+    problem = build_problem(arrays)
     cap = np.full(n, UNBOUNDED, np.int64)
     for number, order in enumerate(orders):
         # The first order spares most flows.
@@ -89,12 +89,12 @@ def closure_bound(
         cap[at] = np.minimum(cap[at], timeline(graph, order).running)
     kept = int(arrays.size[arrays.keep].sum())
     return raise_closure(
-        net, arrays.initial, cap, max(arrays.initial, kept), deadline=deadline, most=most
+        problem, arrays.initial, cap, max(arrays.initial, kept), deadline=deadline, most=most
     )
 
 
 def raise_closure(
-    net: Net,
+    problem: OrderingProblem,
     base: int,
     cap: IntArray,
     value: int,
@@ -102,11 +102,11 @@ def raise_closure(
     deadline: float | None = None,
     most: int | None = None,
 ) -> ClosureBound:
-    """Return the closure bound of a net.
+    """Return the closure bound of a problem.
 
     Parameters
     ----------
-    net, base
+    problem, base
         The problem, and live bytes before its first op.
     cap
         Shape `(ops,)`, bytes that each op forces at most. What is found is written there.
@@ -115,9 +115,9 @@ def raise_closure(
     deadline, most
         As :func:`closure_bound` takes them.
     """
-    n = len(net.net)
+    n = len(problem.delta)
     best, flows = None, 0
-    work = 8 * (len(net.pred) + len(net.user) + n)
+    work = 8 * (len(problem.pred) + len(problem.user) + n)
     enclose, evaluate = around.for_work(work), least_given.for_work(work)
     spot = np.full(n, -1, np.int64)
     waiting = np.argsort(-cap, kind="stable").tolist()[::-1]
@@ -129,21 +129,21 @@ def raise_closure(
         if late or flows == most:
             return ClosureBound(value, best, flows, complete=False)
         flows += 1
-        before, after = enclose(net, v)
-        found = int(evaluate(net, base, before, after, v, spot))
+        before, after = enclose(problem, v)
+        found = int(evaluate(problem, base, before, after, v, spot))
         cap[v] = found
         if found > value:
             value, best = found, v
         if flows == MANY_FLOWS:
-            _share(net, cap, deadline)
+            _share(problem, cap, deadline)
             waiting = np.argsort(-cap, kind="stable").tolist()[::-1]
     return ClosureBound(value, best, flows, complete=True)
 
 
-def _share(net: Net, cap: IntArray, deadline: float | None) -> None:
+def _share(problem: OrderingProblem, cap: IntArray, deadline: float | None) -> None:
     """Of ops that correspond to each other in identical blocks leave one, with the least cap.
 
-    The net stays as it is when blocks change places: these ops force the same bytes.
+    The problem stays as it is when blocks change places: these ops force the same bytes.
     """
 
     def look() -> None:
@@ -151,6 +151,6 @@ def _share(net: Net, cap: IntArray, deadline: float | None) -> None:
             raise TimeoutError
 
     with suppress(TimeoutError):
-        for rows in find_blocks(net, look):
+        for rows in find_blocks(problem, look):
             cap[rows[0]] = cap[rows].min(axis=0)
             cap[rows[1:]] = 0

@@ -1,7 +1,7 @@
 """Precedences that a budget implies near the peak, without a matrix of all pairs.
 
-As :mod:`optsched.ordering.bound.precedences` has them, but each is an edge of the net as soon as
-it is found: who runs before whom is looked up along edges, for one op at a time. A few ops that
+As :mod:`optsched.ordering.bound.precedences` has them, but each is an edge as soon as it
+is found: who runs before whom is looked up along edges, for one op at a time. A few ops that
 force about as many bytes as the budget often contradict each other, however large the rest is.
 """
 
@@ -11,10 +11,10 @@ import numpy as np
 
 from optsched.model.arrays import IntArray, Rows, transpose
 from optsched.ordering.bound.precedences import TEST_WORK
-from optsched.ordering.context import Problem
+from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels.cut import around
 from optsched.ordering.kernels.precedences import AFTER, BEFORE, imply_at
-from optsched.ordering.problem import Net
+from optsched.ordering.problem import OrderingProblem
 
 FIRST_PATIENCE, PATIENCE = 4, 24
 """Ops without a new precedence after which a sweep ends: before there is any, and after that. Where
@@ -30,13 +30,13 @@ class Nearby:
 
     Parameters
     ----------
-    problem
+    context
         The problem.
     """
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self.net = problem.net
+    def __init__(self, context: SearchContext) -> None:
+        self.context = context
+        self.problem = context.problem
 
     def refute(self, budget: int, expected: IntArray) -> bool:
         """Add what a budget implies, op by op; whether no order is within it.
@@ -64,7 +64,7 @@ class Nearby:
                     idle.clear()
                 else:
                     idle.add(v)
-            self.problem.statistics.relations += found
+            self.context.statistics.relations += found
             if not found or looks == MOST_LOOKS:
                 return False
 
@@ -73,31 +73,31 @@ class Nearby:
 
         That is -1 if they make a cycle.
         """
-        problem = self.problem
-        problem.check_time()
-        problem.statistics.flows += 1
-        tests = min(2 * problem.ops, max(2, TEST_WORK // max(1, problem.ops)))
+        context = self.context
+        context.check_time()
+        context.statistics.flows += 1
+        tests = min(2 * context.ops, max(2, TEST_WORK // max(1, context.ops)))
         nobody = np.zeros((0, 0), np.bool_)
-        least, forced = problem.pick(imply_at)(self.net, problem.base, nobody, v, budget, tests)
+        least, forced = context.pick(imply_at)(self.problem, context.base, nobody, v, budget, tests)
         before, after = np.flatnonzero(forced == BEFORE), np.flatnonzero(forced == AFTER)
         added = len(before) + len(after)
         if least <= budget and added:
             at = np.full(added, v)
             first = np.concatenate((before, at[len(before) :]))
             second = np.concatenate((at[: len(before)], after))
-            self.net = with_edges(self.net, first, second)
-            if problem.pick(around)(self.net, v)[0][v]:
+            self.problem = with_edges(self.problem, first, second)
+            if context.pick(around)(self.problem, v)[0][v]:
                 return int(least), -1
         return int(least), added
 
 
-def with_edges(net: Net, first: IntArray, second: IntArray) -> Net:
-    """The net with more edges, from `first[i]` to `second[i]`; none may be there already."""
-    n = len(net.net)
-    source = np.concatenate((net.pred, first))
-    target = np.concatenate((np.repeat(np.arange(n), np.diff(net.pred_ptr)), second))
+def with_edges(problem: OrderingProblem, first: IntArray, second: IntArray) -> OrderingProblem:
+    """The problem with more edges, from `first[i]` to `second[i]`; none may be there already."""
+    n = len(problem.delta)
+    source = np.concatenate((problem.pred, first))
+    target = np.concatenate((np.repeat(np.arange(n), np.diff(problem.pred_ptr)), second))
     ptr = np.zeros(n + 1, np.int64)
     np.cumsum(np.bincount(target, minlength=n), out=ptr[1:])
     pred = Rows(ptr, source[np.lexsort((source, target))])
     succ = transpose(pred, n)
-    return net._replace(pred_ptr=pred.ptr, pred=pred.idx, succ_ptr=succ.ptr, succ=succ.idx)
+    return problem._replace(pred_ptr=pred.ptr, pred=pred.idx, succ_ptr=succ.ptr, succ=succ.idx)

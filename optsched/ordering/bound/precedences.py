@@ -13,9 +13,9 @@ from itertools import pairwise
 import numpy as np
 
 from optsched.model.arrays import IntArray, Rows, build_rows
-from optsched.ordering.context import Problem
+from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels.precedences import AFTER, BEFORE, Matrix, imply_at
-from optsched.ordering.problem import Net, make_net
+from optsched.ordering.problem import OrderingProblem, make_problem
 from optsched.ordering.reduce.cuts import topological
 
 TOO_MANY = 12_000
@@ -29,12 +29,12 @@ PATIENCE, PATIENT_WORK = 48, 30_000
 at least `PATIENCE`."""
 
 
-def related(net: Net) -> Matrix:
+def related(problem: OrderingProblem) -> Matrix:
     """Return the transitive closure: `above[v, u]` if `u` runs before `v` in every order."""
-    n = len(net.net)
+    n = len(problem.delta)
     above = np.zeros((n, n), np.bool_)
-    for v in topological(net):
-        before = net.pred[net.pred_ptr[v] : net.pred_ptr[v + 1]]
+    for v in topological(problem):
+        before = problem.pred[problem.pred_ptr[v] : problem.pred_ptr[v + 1]]
         above[v, before] = True
         above[v] |= above[before].any(axis=0)
     return above
@@ -45,17 +45,17 @@ class Relations:
 
     Parameters
     ----------
-    problem
+    context
         The problem.
     above
         What is known already; changed in place.
     """
 
-    def __init__(self, problem: Problem, above: Matrix) -> None:
-        self.problem = problem
+    def __init__(self, context: SearchContext, above: Matrix) -> None:
+        self.context = context
         self.above = above
         self.added: list[tuple[int, int]] = []
-        self.net = problem.net
+        self.problem = context.problem
 
     def add(self, first: int, second: int) -> bool:
         """Add that `first` runs before `second`, and what follows; False if that is a cycle."""
@@ -71,16 +71,18 @@ class Relations:
             self.added.append((first, second))
         return True
 
-    def strengthened(self) -> Net:
-        """The net with the relations as edges."""
-        net = self.problem.net
+    def strengthened(self) -> OrderingProblem:
+        """The problem with the relations as edges."""
+        problem = self.context.problem
         if not self.added:
-            return net
-        pred = [set(net.pred[a:b].tolist()) for a, b in _spans(net.pred_ptr)]
+            return problem
+        pred = [set(problem.pred[a:b].tolist()) for a, b in _spans(problem.pred_ptr)]
         for first, second in self.added:
             pred[second].add(first)
-        user = Rows(net.user_ptr, net.user)
-        return make_net(build_rows(pred), user, net.hill, net.net, net.size, net.ways)
+        user = Rows(problem.user_ptr, problem.user)
+        return make_problem(
+            build_rows(pred), user, problem.rise, problem.delta, problem.size, problem.savings
+        )
 
     def refute(self, budget: int, expected: Sequence[int] | IntArray) -> bool:
         """Add all that a budget implies; whether no order is within it.
@@ -88,12 +90,12 @@ class Relations:
         `expected[v]` is a guess of the bytes that op `v` forces: large ones are looked at first.
         """
         guess = np.asarray(expected, np.int64).copy()
-        imply = self.problem.pick(imply_at)
-        tests = min(2 * self.problem.ops, TEST_WORK // max(1, self.problem.ops))
-        patience = max(PATIENCE, PATIENT_WORK // max(1, self.problem.ops))
+        imply = self.context.pick(imply_at)
+        tests = min(2 * self.context.ops, TEST_WORK // max(1, self.context.ops))
+        patience = max(PATIENCE, PATIENT_WORK // max(1, self.context.ops))
         idle: set[int] = set()
         while True:
-            self.net = self.strengthened()
+            self.problem = self.strengthened()
             found = len(self.added)
             misses = 0
             for v in np.argsort(-guess, kind="stable").tolist():
@@ -101,9 +103,9 @@ class Relations:
                     break
                 if v in idle:
                     continue
-                self.problem.check_time()
-                self.problem.statistics.flows += 1
-                least, forced = imply(self.net, self.problem.base, self.above, v, budget, tests)
+                self.context.check_time()
+                self.context.statistics.flows += 1
+                least, forced = imply(self.problem, self.context.base, self.above, v, budget, tests)
                 guess[v] = least
                 count = len(self.added)
                 if least > budget or not self.add_forced(v, forced):
@@ -113,7 +115,7 @@ class Relations:
                     idle.add(v)
                 else:
                     idle.clear()
-            self.problem.statistics.relations += len(self.added) - found
+            self.context.statistics.relations += len(self.added) - found
             if len(self.added) == found:
                 return False
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optsched.model.arrays import IntArray
-from optsched.ordering.context import Problem
+from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels.cut import least_given
 from optsched.ordering.kernels.precedences import Matrix
 
@@ -47,33 +47,33 @@ class ForcedSet:
     last: bool
 
 
-def best_set(problem: Problem, above: Matrix, bound: int) -> ForcedSet | None:
+def best_set(context: SearchContext, above: Matrix, bound: int) -> ForcedSet | None:
     """Return the set that forces most bytes; None if none forces more than `bound`."""
-    heights = np.unique(problem.net.hill[problem.net.hill > 0])[::-1]
+    heights = np.unique(context.problem.rise[context.problem.rise > 0])[::-1]
     if len(heights) > THRESHOLDS:
         heights = heights[np.linspace(0, len(heights) - 1, THRESHOLDS).astype(np.int64)]
     best = None
     for height in heights.tolist():
-        members = np.flatnonzero(problem.net.hill >= height)
+        members = np.flatnonzero(context.problem.rise >= height)
         if len(members) > LARGEST:
             break
         if len(members) > 1:
             for last in (True, False):
-                value, op = least_extreme(problem, above, members, bound, last=last)
+                value, op = least_extreme(context, above, members, bound, last=last)
                 if value > bound:
                     best, bound = ForcedSet(value, op, tuple(members.tolist()), last), value
     return best
 
 
 def least_extreme(
-    problem: Problem, above: Matrix, members: IntArray, bound: int, *, last: bool
+    context: SearchContext, above: Matrix, members: IntArray, bound: int, *, last: bool
 ) -> tuple[int, int]:
     """Least bytes that the last (or first) op of a set forces, and that op.
 
     Stops at one that is no news.
     """
     least, least_op = -1, -1
-    for op, value in extremes(problem, above, members, last=last):
+    for op, value in extremes(context, above, members, last=last):
         if least < 0 or value < least:
             least, least_op = value, op
         if least <= bound:
@@ -82,23 +82,23 @@ def least_extreme(
 
 
 def extremes(
-    problem: Problem, above: Matrix, members: IntArray, *, last: bool
+    context: SearchContext, above: Matrix, members: IntArray, *, last: bool
 ) -> Iterator[tuple[int, int]]:
     """Yield each op that may be the last (or first) of a set, and the bytes that it then forces."""
-    n = problem.ops
+    n = context.ops
     toward = above if last else above.T
     inside = np.zeros(n, np.bool_)
     inside[members] = True
-    evaluate = problem.pick(least_given)
+    evaluate = context.pick(least_given)
     spot = np.full(n, -1, np.int64)
     for v in members.tolist():
         if (toward[:, v] & inside).any():
             continue
-        problem.check_time()
+        context.check_time()
         others = inside.copy()
         others[v] = False
         done = toward[others].any(axis=0) | others | toward[v]
         rest = toward[:, v].copy()
         before, after = (done, rest) if last else (rest, done)
-        problem.statistics.flows += 1
-        yield v, int(evaluate(problem.net, problem.base, before, after, v, spot))
+        context.statistics.flows += 1
+        yield v, int(evaluate(context.problem, context.base, before, after, v, spot))

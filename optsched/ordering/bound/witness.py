@@ -16,7 +16,7 @@ from optsched.model.graph import Graph
 from optsched.model.inplace import Pair, heaviest_matching
 from optsched.ordering.kernels.cut import Flags, around, smallest_best
 from optsched.ordering.kernels.state import count_waiting
-from optsched.ordering.problem import Net, build_net
+from optsched.ordering.problem import OrderingProblem, build_problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,46 +62,50 @@ def closure_witness(
     ValueError
         If some ops would have to run both before and after `op`.
     """
-    net = build_net(graph.arrays)
-    done, later = _closed(net, (op, *before))[0], _closed(net, (op, *after))[1]
+    problem = build_problem(graph.arrays)
+    done, later = _closed(problem, (op, *before))[0], _closed(problem, (op, *after))[1]
     done[op] = False
     if (done & later).any():
         raise ValueError(f"op {op}: some ops are said to run both before and after it")
     cases = [(0, done)]
-    for i in range(*net.way_ptr[op : op + 2].tolist()):
-        needed = net.need[net.need_ptr[i] : net.need_ptr[i + 1]]
-        users = [net.user[net.user_ptr[b] : net.user_ptr[b + 1]] for b in needed]
-        more = done | _closed(net, set(np.concatenate(users).tolist()) - {op})[0]
+    for i in range(*problem.saving_ptr[op : op + 2].tolist()):
+        needed = problem.need[problem.need_ptr[i] : problem.need_ptr[i + 1]]
+        users = [problem.user[problem.user_ptr[b] : problem.user_ptr[b + 1]] for b in needed]
+        more = done | _closed(problem, set(np.concatenate(users).tolist()) - {op})[0]
         if not more[op] and not (more & later).any():
-            cases.append((int(net.way[i]), more))
+            cases.append((int(problem.saving[i]), more))
     found = []
     for saved, given in cases:
-        state, live = _fewest_bytes(net, graph.arrays.initial, given, later)
-        found.append((live + int(net.hill[op]) - saved, state))
+        state, live = _fewest_bytes(problem, graph.arrays.initial, given, later)
+        found.append((live + int(problem.rise[op]) - saved, state))
     value, state = min(found, key=lambda case: case[0])
     listed = tuple(np.flatnonzero(state).tolist())
     return ClosureWitness(op, value, listed, written_over(graph, op, set(listed)))
 
 
-def _closed(net: Net, ops: Iterable[int]) -> tuple[Flags, Flags]:
+def _closed(problem: OrderingProblem, ops: Iterable[int]) -> tuple[Flags, Flags]:
     """Some ops with all their ancestors, and with all their descendants."""
-    before, after = np.zeros(len(net.net), np.bool_), np.zeros(len(net.net), np.bool_)
-    enclose = around.for_work(8 * (len(net.pred) + len(net.net)))
+    before, after = np.zeros(len(problem.delta), np.bool_), np.zeros(len(problem.delta), np.bool_)
+    enclose = around.for_work(8 * (len(problem.pred) + len(problem.delta)))
     for v in ops:
-        ancestors, descendants = enclose(net, v)
+        ancestors, descendants = enclose(problem, v)
         before |= ancestors
         after |= descendants
         before[v] = after[v] = True
     return before, after
 
 
-def _fewest_bytes(net: Net, base: int, done: Flags, later: Flags) -> tuple[Flags, int]:
+def _fewest_bytes(
+    problem: OrderingProblem, base: int, done: Flags, later: Flags
+) -> tuple[Flags, int]:
     """The smallest of the states with minimum live bytes that have `done`, and none of `later`."""
     free = np.flatnonzero(~done & ~later)
-    choose = smallest_best.for_work(8 * (len(net.pred) + len(net.user) + len(net.net)))
+    choose = smallest_best.for_work(
+        8 * (len(problem.pred) + len(problem.user) + len(problem.delta))
+    )
     state = done.copy()
-    state[free] = choose(net, done, free)
-    return state, count_waiting(net, base, state)[1]
+    state[free] = choose(problem, done, free)
+    return state, count_waiting(problem, base, state)[1]
 
 
 def written_over(graph: Graph, op: int, done: set[int]) -> tuple[Pair, ...]:

@@ -18,7 +18,7 @@ from typing import cast
 import numpy as np
 
 from optsched.model.arrays import IntArray
-from optsched.ordering.context import Problem
+from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels.walk import DRAW_BITS, go_on, start_walk
 
 HOTTEST, COLDEST = (4.0, 12.0), 0.05
@@ -45,7 +45,7 @@ class Annealer:
 
     Parameters
     ----------
-    problem
+    context
         The problem, of one op or more.
     order
         A valid order; replaced by better ones.
@@ -53,11 +53,11 @@ class Annealer:
         Of the walk, which is a function of all this and the moves asked for.
     """
 
-    def __init__(self, problem: Problem, order: Sequence[int], seed: int) -> None:
-        self.problem = problem
+    def __init__(self, context: SearchContext, order: Sequence[int], seed: int) -> None:
+        self.context = context
         self.rng = np.random.default_rng(seed)
-        hill = problem.net.hill.astype(np.float64)
-        self.scale = float((hill @ hill) / max(1.0, hill.sum()))
+        rise = context.problem.rise.astype(np.float64)
+        self.scale = float((rise @ rise) / max(1.0, rise.sum()))
         part = (np.arange(1 << DRAW_BITS) + 0.5) / (1 << DRAW_BITS)
         self.luck = -np.log(part)
         self.reaches: IntArray = (1 + MEAN_REACH * self.luck).astype(np.int64)
@@ -67,9 +67,9 @@ class Annealer:
 
     def take(self, order: Sequence[int]) -> None:
         """Go on from another order."""
-        problem = self.problem
+        context = self.context
         start = np.array(order, np.int64)
-        self.walk = start_walk(problem.net, problem.base, start, problem.follow(order)[1])
+        self.walk = start_walk(context.problem, context.base, start, context.follow(order)[1])
         self.best, self.peak = start, self.height()
 
     @property
@@ -79,7 +79,7 @@ class Annealer:
 
     def height(self) -> int:
         """The peak where the walk is."""
-        return max(self.problem.base, int(self.walk.during.max()))
+        return max(self.context.base, int(self.walk.during.max()))
 
     def improve(self, moves: int, floor: int) -> None:
         """Go on for a number of moves, or until the peak is at `floor`.
@@ -87,7 +87,7 @@ class Annealer:
         And on from there, up to a limit, while the last lower peak is in the later half of the
         walk: what has just helped may do so again.
         """
-        floor = max(floor, self.problem.base)
+        floor = max(floor, self.context.base)
         least, most = self.walked + moves, self.walked + moves * HELPFUL
         while self.peak > floor and self.walked < max(least, min(most, 2 * self.lowered)):
             self.stride(floor)
@@ -95,22 +95,22 @@ class Annealer:
             if self.done >= self.cycle:
                 self.cycle, self.done = int(self.cycle * CYCLE_GROWTH), 0
                 self.turn = (self.turn + 1) % len(HOTTEST)
-            self.problem.check_time()
+            self.context.check_time()
 
     def stride(self, floor: int) -> None:
         """Try moves at one heat."""
-        problem = self.problem
+        context = self.context
         hottest = HOTTEST[self.turn]
         heat = self.scale * hottest * (COLDEST / hottest) ** (self.done / self.cycle)
         picks = self.rng.integers(0, 2**62, STRIDE)
         while len(picks) and self.peak > floor:
-            tried = problem.pick(go_on)(
-                problem.net, self.walk, self.peak - 1, heat, picks, self.reaches, self.luck
+            tried = context.pick(go_on)(
+                context.problem, self.walk, self.peak - 1, heat, picks, self.reaches, self.luck
             )
             self.walked += tried
-            problem.statistics.walked += tried
+            context.statistics.walked += tried
             picks = picks[tried:]
             if self.height() < self.peak:
-                problem.statistics.lowered += 1
+                context.statistics.lowered += 1
                 self.lowered = self.walked
                 self.best, self.peak = self.walk.order.copy(), self.height()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from optsched.ordering.context import Problem
+from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels import explore
 from optsched.ordering.search.segment import Interval
 
@@ -19,7 +19,7 @@ class Windows:
 
     Parameters
     ----------
-    problem
+    context
         The problem.
     order
         A valid order; replaced by better ones.
@@ -27,16 +27,16 @@ class Windows:
         Of the choice of windows.
     """
 
-    def __init__(self, problem: Problem, order: Sequence[int], seed: int) -> None:
-        self.problem = problem
+    def __init__(self, context: SearchContext, order: Sequence[int], seed: int) -> None:
+        self.context = context
         self.take(order)
         self.rng = np.random.default_rng(seed)
-        self.width = min(FIRST_WIDTH, problem.ops)
+        self.width = min(FIRST_WIDTH, context.ops)
 
     def take(self, order: Sequence[int]) -> None:
         """Go on from another order."""
         self.order = list(order)
-        self.peak, self.during = self.problem.follow(self.order)
+        self.peak, self.during = self.context.follow(self.order)
 
     def improve(self, states: int, tries: int, floor: int) -> bool:
         """Search windows until one is better, the peak is at `floor`, or `tries` have failed."""
@@ -45,25 +45,25 @@ class Windows:
                 return False
             if self.try_window(states):
                 return True
-            self.width = min(self.problem.ops, self.width + max(1, self.width // 8))
+            self.width = min(self.context.ops, self.width + max(1, self.width // 8))
         return False
 
     def try_window(self, states: int) -> bool:
         """Search one window; take the way if it is below the peak."""
-        problem = self.problem
+        context = self.context
         peaks = np.flatnonzero(self.during == self.peak)
         at = int(peaks[self.rng.integers(len(peaks))])
         reach = self.rng.integers(self.width // 2, self.width + 1, 2).tolist()
-        first, end = max(0, at - reach[0]), min(problem.ops, at + 1 + reach[1])
-        low, high = np.zeros(problem.ops, np.bool_), np.zeros(problem.ops, np.bool_)
+        first, end = max(0, at - reach[0]), min(context.ops, at + 1 + reach[1])
+        low, high = np.zeros(context.ops, np.bool_), np.zeros(context.ops, np.bool_)
         low[self.order[:first]] = True
         high[self.order[:end]] = True
-        if max(problem.live(low), problem.live(high)) >= self.peak:
+        if max(context.live(low), context.live(high)) >= self.peak:
             return False
-        problem.statistics.windows += 1
-        window = Interval(problem, low, high, self.peak - 1, self.peak)
+        context.statistics.windows += 1
+        window = Interval(context, low, high, self.peak - 1, self.peak)
         if window.run(states) != explore.REACHED:
             return False
-        problem.statistics.improved += 1
+        context.statistics.improved += 1
         self.take(self.order[:first] + window.moves + self.order[end:])
         return True

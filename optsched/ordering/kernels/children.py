@@ -23,7 +23,7 @@ from optsched.ordering.kernels.state import (
     take_back,
 )
 from optsched.ordering.kernels.states import MOVES, Arena, Moves
-from optsched.ordering.problem import Net
+from optsched.ordering.problem import OrderingProblem
 from optsched.runtime.kernel import inner
 
 NEVER = 2**63 - 1
@@ -77,32 +77,40 @@ class Scratch(NamedTuple):
 
 @inner
 def try_move(
-    net: Net, state: State, task: Task, budget: Int, v: Int, moves: Moves, count: Int
+    problem: OrderingProblem,
+    state: State,
+    task: Task,
+    budget: Int,
+    v: Int,
+    moves: Moves,
+    count: Int,
 ) -> Int:
     """Place `v` and what the closure rule adds; write the moves and return the place after them.
 
     Of many ready ops all are looked at only if that makes a single child: no more bytes are live.
     """
     live = state.tally[LIVE]
-    place(net, state, task.forward, v)
+    place(problem, state, task.forward, v)
     moves[count] = v
     if not task.close:
         return count + 1
     if state.tally[READY] > WIDE and state.tally[LIVE] > live:
-        count = close_nearby(net, state, task.forward, budget, moves, count)
+        count = close_nearby(problem, state, task.forward, budget, moves, count)
         if state.tally[LIVE] > live:
             return count
     else:
         count += 1
-    return close_state(net, state, task.forward, budget, moves, count)
+    return close_state(problem, state, task.forward, budget, moves, count)
 
 
 @inner
-def put_free_first(net: Net, state: State, task: Task, budget: Int, candidates: IntArray) -> None:
+def put_free_first(
+    problem: OrderingProblem, state: State, task: Task, budget: Int, candidates: IntArray
+) -> None:
     """Let a candidate that fits the budget and does not raise the live bytes be the first one."""
     for i in range(len(candidates)):
         v = candidates[i]
-        during, far = look_ahead(net, state, task.forward, v)
+        during, far = look_ahead(problem, state, task.forward, v)
         if during <= budget and far <= state.tally[LIVE]:
             candidates[i] = candidates[0]
             candidates[0] = v
@@ -110,15 +118,23 @@ def put_free_first(net: Net, state: State, task: Task, budget: Int, candidates: 
 
 
 @inner
-def undo_moves(net: Net, state: State, forward: bool, moves: Moves, first: Int, end: Int) -> None:
+def undo_moves(
+    problem: OrderingProblem, state: State, forward: bool, moves: Moves, first: Int, end: Int
+) -> None:
     """Take back `moves[first:end]`."""
     for k in range(end - 1, first - 1, -1):
-        take_back(net, state, forward, np.int64(moves[k]))
+        take_back(problem, state, forward, np.int64(moves[k]))
 
 
 @inner
 def keep_best(
-    net: Net, state: State, forward: bool, moves: Moves, first: Int, end: Int, spot: IntArray
+    problem: OrderingProblem,
+    state: State,
+    forward: bool,
+    moves: Moves,
+    first: Int,
+    end: Int,
+    spot: IntArray,
 ) -> Int:
     """Reduce moves from the current state to those that lead to the least live bytes on the way.
 
@@ -129,7 +145,7 @@ def keep_best(
         free[k - first] = moves[k]
         if not forward:
             state.done[moves[k]] = False
-    chosen = best_selection(net, state.done, free, spot, forward)
+    chosen = best_selection(problem, state.done, free, spot, forward)
     at = first
     for k in range(first, end):
         if not forward:
@@ -141,23 +157,25 @@ def keep_best(
 
 
 @inner
-def mark_touched(net: Net, moves: Moves, first: Int, end: Int, mark: IntArray, stamp: Int) -> None:
+def mark_touched(
+    problem: OrderingProblem, moves: Moves, first: Int, end: Int, mark: IntArray, stamp: Int
+) -> None:
     """Mark the ops whose readiness or effect some moves may have changed."""
     for k in range(first, end):
         v = moves[k]
-        for i in range(net.succ_ptr[v], net.succ_ptr[v + 1]):
-            mark[net.succ[i]] = stamp
-        for i in range(net.pred_ptr[v], net.pred_ptr[v + 1]):
-            mark[net.pred[i]] = stamp
-        for i in range(net.read_ptr[v], net.read_ptr[v + 1]):
-            b = net.read[i]
-            for j in range(net.user_ptr[b], net.user_ptr[b + 1]):
-                mark[net.user[j]] = stamp
+        for i in range(problem.succ_ptr[v], problem.succ_ptr[v + 1]):
+            mark[problem.succ[i]] = stamp
+        for i in range(problem.pred_ptr[v], problem.pred_ptr[v + 1]):
+            mark[problem.pred[i]] = stamp
+        for i in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
+            b = problem.read[i]
+            for j in range(problem.user_ptr[b], problem.user_ptr[b + 1]):
+                mark[problem.user[j]] = stamp
 
 
 @inner
 def probe_second(
-    net: Net,
+    problem: OrderingProblem,
     state: State,
     task: Task,
     budget: Int,
@@ -176,8 +194,8 @@ def probe_second(
         return -1
     start_live = state.tally[LIVE]
     for k in range(first, end):
-        place(net, state, task.forward, np.int64(moves[k]))
-    mark_touched(net, moves, first, end, scratch.mark, stamp)
+        place(problem, state, task.forward, np.int64(moves[k]))
+    mark_touched(problem, moves, first, end, scratch.mark, stamp)
     count = 0
     for i in range(state.tally[READY]):
         if scratch.mark[state.ready[i]] == stamp:
@@ -187,28 +205,28 @@ def probe_second(
     scratch.gauge[LOOKS] -= state.tally[READY]
     for i in range(count):
         v = scratch.ready[i]
-        during, _ = look_ahead(net, state, task.forward, v)
-        if during > budget and net.way_ptr[v] < net.way_ptr[v + 1]:
-            during -= saved(net, state.waiting, v, np.int64(task.forward))
+        during, _ = look_ahead(problem, state, task.forward, v)
+        if during > budget and problem.saving_ptr[v] < problem.saving_ptr[v + 1]:
+            during -= saved(problem, state.waiting, v, np.int64(task.forward))
         if during > budget:
             continue
         if scratch.gauge[LOOKS] <= 0:
             break
         # The closure rule looks at all of them.
         scratch.gauge[LOOKS] -= state.tally[READY]
-        last = try_move(net, state, task, budget, v, moves, end)
+        last = try_move(problem, state, task, budget, v, moves, end)
         better = state.tally[LIVE] <= start_live
-        undo_moves(net, state, task.forward, moves, end, last)
+        undo_moves(problem, state, task.forward, moves, end, last)
         if better:
             found = last
             break
-    undo_moves(net, state, task.forward, moves, first, end)
+    undo_moves(problem, state, task.forward, moves, first, end)
     return found
 
 
 @inner
 def find_children(
-    net: Net,
+    problem: OrderingProblem,
     state: State,
     arena: Arena,
     task: Task,
@@ -229,34 +247,34 @@ def find_children(
     ready = state.tally[READY]
     candidates = state.ready[:ready].copy()
     if ready > WIDE:
-        put_free_first(net, state, task, budget, candidates)
+        put_free_first(problem, state, task, budget, candidates)
     at = int(arena.fill[MOVES])
-    room = len(moves) - 2 * len(net.net) - 2
+    room = len(moves) - 2 * len(problem.delta) - 2
     count = 0
     need = np.int64(NEVER)
     for i in range(ready):
         v = candidates[i]
         if len(keys.same) > 0 and keys.block[v] >= 0 and keys.same[keys.block[v]] > 0:
             continue
-        during, _ = look_ahead(net, state, task.forward, v)
-        if during > budget and net.way_ptr[v] < net.way_ptr[v + 1]:
-            during -= saved(net, state.waiting, v, np.int64(task.forward))
+        during, _ = look_ahead(problem, state, task.forward, v)
+        if during > budget and problem.saving_ptr[v] < problem.saving_ptr[v + 1]:
+            during -= saved(problem, state.waiting, v, np.int64(task.forward))
         if during > budget:
             need = min(np.int64(during), need)
             continue
         if at > room:
             return -1
-        end = try_move(net, state, task, budget, v, moves, at)
+        end = try_move(problem, state, task, budget, v, moves, at)
         child[3 * count] = at
         child[3 * count + 1] = end
         child[3 * count + 2] = state.tally[LIVE]
         counters[CLOSED] += end - at - 1
-        undo_moves(net, state, task.forward, moves, at, end)
+        undo_moves(problem, state, task.forward, moves, at, end)
         count += 1
         at = end
         if task.probe > 0 and child[3 * count - 1] <= live:
             child[0], child[1], child[2] = child[3 * count - 3], end, child[3 * count - 1]
-            return single_child(net, state, arena, task, s, scratch, counters)
+            return single_child(problem, state, arena, task, s, scratch, counters)
     arena.need[s] = need
     if task.probe > 1:
         scratch.gauge[LOOKS] = MOST_LOOKS
@@ -266,17 +284,25 @@ def find_children(
                 moves[at + k - first] = moves[k]
             counters[COUNTERS] += 1
             last = probe_second(
-                net, state, task, budget, moves, at, at + end - first, scratch, counters[COUNTERS]
+                problem,
+                state,
+                task,
+                budget,
+                moves,
+                at,
+                at + end - first,
+                scratch,
+                counters[COUNTERS],
             )
             if last >= 0:
                 child[0], child[1] = at, last
-                return single_child(net, state, arena, task, s, scratch, counters)
+                return single_child(problem, state, arena, task, s, scratch, counters)
     return count
 
 
 @inner
 def single_child(
-    net: Net,
+    problem: OrderingProblem,
     state: State,
     arena: Arena,
     task: Task,
@@ -286,11 +312,11 @@ def single_child(
 ) -> Int:
     """Make the first child, which has no more live bytes than its parent, the only one."""
     moves, child = arena.moves, scratch.child
-    end = keep_best(net, state, task.forward, moves, child[0], child[1], scratch.spot)
+    end = keep_best(problem, state, task.forward, moves, child[0], child[1], scratch.spot)
     for k in range(child[0], end):
-        place(net, state, task.forward, np.int64(moves[k]))
+        place(problem, state, task.forward, np.int64(moves[k]))
     child[1], child[2] = end, state.tally[LIVE]
-    undo_moves(net, state, task.forward, moves, child[0], end)
+    undo_moves(problem, state, task.forward, moves, child[0], end)
     arena.need[s] = NEVER
     counters[SINGLED] += 1
     return 1

@@ -6,12 +6,12 @@ import numpy as np
 
 from optsched.ordering.kernels.state import State, place
 from optsched.ordering.kernels.states import Moves
-from optsched.ordering.problem import Net
+from optsched.ordering.problem import OrderingProblem
 from optsched.runtime.kernel import kernel
 
 
 @kernel
-def place_all(net: Net, state: State, forward: bool, moves: Moves) -> None:
+def place_all(problem: OrderingProblem, state: State, forward: bool, moves: Moves) -> None:
     """Place moves one after the other."""
     for k in range(len(moves)):
-        place(net, state, forward, np.int64(moves[k]))
+        place(problem, state, forward, np.int64(moves[k]))

@@ -1,9 +1,9 @@
 """Least live bytes over a family of downsets, as a minimum cut.
 
-Between a downset and that downset with some `free` ops added, the live bytes change by the net of
-the ops added less the shared buffers that these release. Buffers that can be released are profits,
-ops with a positive net costs, and whoever takes a profit needs the ops that go with it: a
-selection problem that one flow solves.
+Between a downset and that downset with some `free` ops added, the live bytes change
+by the `delta` of the ops added less the shared buffers that these release. Buffers that can be
+released are profits, ops with a positive `delta` costs, and whoever takes a profit needs the ops
+that go with it: a selection problem that one flow solves.
 
 References
 ----------
@@ -28,7 +28,7 @@ from optsched.ordering.kernels.max_flow import (
     mark_side,
     max_flow,
 )
-from optsched.ordering.problem import Net
+from optsched.ordering.problem import OrderingProblem
 from optsched.runtime.kernel import inner, kernel
 
 Flags = npt.NDArray[np.bool_]
@@ -63,20 +63,20 @@ class Cut(NamedTuple):
 
 
 @inner
-def live_after(net: Net, base: Int, done: Flags) -> Int:
+def live_after(problem: OrderingProblem, base: Int, done: Flags) -> Int:
     """Live bytes after the ops of a downset have ended."""
     live = base
-    for v in range(len(net.net)):
+    for v in range(len(problem.delta)):
         if done[v]:
-            live += net.net[v]
-    for b in range(len(net.size)):
+            live += problem.delta[v]
+    for b in range(len(problem.size)):
         dead = True
-        for k in range(net.user_ptr[b], net.user_ptr[b + 1]):
-            if not done[net.user[k]]:
+        for k in range(problem.user_ptr[b], problem.user_ptr[b + 1]):
+            if not done[problem.user[k]]:
                 dead = False
                 break
         if dead:
-            live -= net.size[b]
+            live -= problem.size[b]
     return live
 
 
@@ -98,12 +98,12 @@ def mark_reach(ptr: IntArray, idx: IntArray, start: int, marked: Flags) -> None:
 
 
 @inner
-def build_cut(net: Net, done: Flags, free: IntArray, place: IntArray) -> Cut:
+def build_cut(problem: OrderingProblem, done: Flags, free: IntArray, place: IntArray) -> Cut:
     """Set up the selection problem of adding some of `free` to the downset `done`.
 
     Parameters
     ----------
-    net
+    problem
         The problem.
     done
         Shape `(n,)`: a downset.
@@ -118,56 +118,58 @@ def build_cut(net: Net, done: Flags, free: IntArray, place: IntArray) -> Cut:
     for i in range(count):
         v = free[i]
         place[v] = i
-        pairs += 1 + net.pred_ptr[v + 1] - net.pred_ptr[v]
-        wanted += net.read_ptr[v + 1] - net.read_ptr[v]
+        pairs += 1 + problem.pred_ptr[v + 1] - problem.pred_ptr[v]
+        wanted += problem.read_ptr[v + 1] - problem.read_ptr[v]
     buffers = np.empty(wanted, np.int64)
-    seen = np.zeros(len(net.size), np.bool_)
+    seen = np.zeros(len(problem.size), np.bool_)
     found = 0
     for i in range(count):
         v = free[i]
-        for k in range(net.read_ptr[v], net.read_ptr[v + 1]):
-            b = net.read[k]
+        for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
+            b = problem.read[k]
             # Once for all its users: there may be as many as ops.
             possible = not seen[b]
             seen[b] = True
-            j = net.user_ptr[b]
-            while possible and j < net.user_ptr[b + 1]:
-                possible = done[net.user[j]] or place[net.user[j]] >= 0
+            j = problem.user_ptr[b]
+            while possible and j < problem.user_ptr[b + 1]:
+                possible = done[problem.user[j]] or place[problem.user[j]] >= 0
                 j += 1
             if possible:
                 buffers[found] = b
                 found += 1
-                pairs += 1 + net.user_ptr[b + 1] - net.user_ptr[b]
+                pairs += 1 + problem.user_ptr[b + 1] - problem.user_ptr[b]
     unbounded = np.int64(UNBOUNDED)
     source, sink = count + found, count + found + 1
     arcs = empty_arcs(count + found + 2, pairs)
     profit, e = np.int64(0), np.int64(0)
     for j in range(found):
         b = buffers[j]
-        profit += net.size[b]
-        e = add_arc(arcs, e, source, count + j, net.size[b])
-        for k in range(net.user_ptr[b], net.user_ptr[b + 1]):
-            if place[net.user[k]] >= 0:
-                e = add_arc(arcs, e, count + j, place[net.user[k]], unbounded)
+        profit += problem.size[b]
+        e = add_arc(arcs, e, source, count + j, problem.size[b])
+        for k in range(problem.user_ptr[b], problem.user_ptr[b + 1]):
+            if place[problem.user[k]] >= 0:
+                e = add_arc(arcs, e, count + j, place[problem.user[k]], unbounded)
     for i in range(count):
         v = free[i]
-        if net.net[v] > 0:
-            e = add_arc(arcs, e, i, sink, net.net[v])
-        elif net.net[v] < 0:
-            profit -= net.net[v]
-            e = add_arc(arcs, e, source, i, -net.net[v])
-        for k in range(net.pred_ptr[v], net.pred_ptr[v + 1]):
-            if place[net.pred[k]] >= 0:
-                e = add_arc(arcs, e, i, place[net.pred[k]], unbounded)
+        if problem.delta[v] > 0:
+            e = add_arc(arcs, e, i, sink, problem.delta[v])
+        elif problem.delta[v] < 0:
+            profit -= problem.delta[v]
+            e = add_arc(arcs, e, source, i, -problem.delta[v])
+        for k in range(problem.pred_ptr[v], problem.pred_ptr[v + 1]):
+            if place[problem.pred[k]] >= 0:
+                e = add_arc(arcs, e, i, place[problem.pred[k]], unbounded)
     for i in range(count):
         place[free[i]] = -1
     return Cut(arcs, buffers[:found].copy(), source, sink, profit)
 
 
 @inner
-def best_selection(net: Net, done: Flags, free: IntArray, place: IntArray, largest: Int) -> Flags:
+def best_selection(
+    problem: OrderingProblem, done: Flags, free: IntArray, place: IntArray, largest: Int
+) -> Flags:
     """Which of `free` to add for the least live bytes; the largest or the smallest such choice."""
-    cut = build_cut(net, done, free, place)
+    cut = build_cut(problem, done, free, place)
     max_flow(cut.arcs, cut.source, cut.sink, np.int64(UNBOUNDED))
     side = mark_side(cut.arcs, cut.sink if largest else cut.source, np.int64(largest))
     chosen = np.empty(len(free), np.bool_)
@@ -177,48 +179,50 @@ def best_selection(net: Net, done: Flags, free: IntArray, place: IntArray, large
 
 
 @kernel
-def smallest_best(net: Net, done: Flags, free: IntArray) -> Flags:
+def smallest_best(problem: OrderingProblem, done: Flags, free: IntArray) -> Flags:
     """Which of `free` to add to a downset for the minimum live bytes: the smallest such choice."""
-    place = np.full(len(net.net), -1, np.int64)
-    return best_selection(net, done, free, place, np.int64(0))
+    place = np.full(len(problem.delta), -1, np.int64)
+    return best_selection(problem, done, free, place, np.int64(0))
 
 
 @kernel
-def around(net: Net, op: Int) -> tuple[Flags, Flags]:
+def around(problem: OrderingProblem, op: Int) -> tuple[Flags, Flags]:
     """The ancestors and the descendants of an op."""
-    before = np.zeros(len(net.net), np.bool_)
-    after = np.zeros(len(net.net), np.bool_)
-    mark_reach(net.pred_ptr, net.pred, op, before)
-    mark_reach(net.succ_ptr, net.succ, op, after)
+    before = np.zeros(len(problem.delta), np.bool_)
+    after = np.zeros(len(problem.delta), np.bool_)
+    mark_reach(problem.pred_ptr, problem.pred, op, before)
+    mark_reach(problem.succ_ptr, problem.succ, op, after)
     return before, after
 
 
 @inner
-def least_plain(net: Net, base: Int, before: Flags, after: Flags, op: Int, spot: IntArray) -> Int:
+def minimum_plain(
+    problem: OrderingProblem, base: Int, before: Flags, after: Flags, op: Int, spot: IntArray
+) -> Int:
     """Least live bytes as :func:`least_given` has them, but without any way to save some."""
-    n = len(net.net)
+    n = len(problem.delta)
     free = np.empty(n, np.int64)
     count = 0
     for u in range(n):
         if u != op and not before[u] and not after[u]:
             free[count] = u
             count += 1
-    cut = build_cut(net, before, free[:count].copy(), spot)
+    cut = build_cut(problem, before, free[:count].copy(), spot)
     enough, work = np.int64(UNBOUNDED), np.int64(MOST_WORK)
     flow = flow_within(cut.arcs, cut.source, cut.sink, enough, work)
-    return live_after(net, base, before) + net.hill[op] + flow - cut.profit
+    return live_after(problem, base, before) + problem.rise[op] + flow - cut.profit
 
 
 @inner
-def require(net: Net, way: Int, op: Int, after: Flags, before: Flags) -> bool:
+def require(problem: OrderingProblem, way: Int, op: Int, after: Flags, before: Flags) -> bool:
     """Add to the downset `before` what must have ended for a way; False if that can not be."""
-    for k in range(net.need_ptr[way], net.need_ptr[way + 1]):
-        b = net.need[k]
-        for j in range(net.user_ptr[b], net.user_ptr[b + 1]):
-            u = net.user[j]
+    for k in range(problem.need_ptr[way], problem.need_ptr[way + 1]):
+        b = problem.need[k]
+        for j in range(problem.user_ptr[b], problem.user_ptr[b + 1]):
+            u = problem.user[j]
             if u != op and not before[u]:
                 before[u] = True
-                mark_reach(net.pred_ptr, net.pred, u, before)
+                mark_reach(problem.pred_ptr, problem.pred, u, before)
     clash = before[op]
     for u in range(len(before)):
         clash = clash or (before[u] and after[u])
@@ -226,7 +230,9 @@ def require(net: Net, way: Int, op: Int, after: Flags, before: Flags) -> bool:
 
 
 @kernel
-def least_given(net: Net, base: Int, before: Flags, after: Flags, op: Int, spot: IntArray) -> Int:
+def least_given(
+    problem: OrderingProblem, base: Int, before: Flags, after: Flags, op: Int, spot: IntArray
+) -> Int:
     """Least live bytes while `op` runs if the ops `before` have ended and those `after` not begun.
 
     Or less, where that takes too long to find out. `before` is a downset with all ancestors of
@@ -234,19 +240,19 @@ def least_given(net: Net, base: Int, before: Flags, after: Flags, op: Int, spot:
     Each way to save bytes is a case of its own, in which what it needs has ended; all of them
     together, and none of them, are all cases.
     """
-    plain = least_plain(net, base, before, after, op, spot)
-    first, end = net.way_ptr[op], net.way_ptr[op + 1]
+    plain = minimum_plain(problem, base, before, after, op, spot)
+    first, end = problem.saving_ptr[op], problem.saving_ptr[op + 1]
     if end - first > MOST_CASES:
         most = np.int64(0)
         for i in range(first, end):
-            most = max(most, net.way[i])
+            most = max(most, problem.saving[i])
         return plain - most
     least = plain
     for i in range(first, end):
         # More ops ended by force never make it less.
-        if plain - net.way[i] < least:
+        if plain - problem.saving[i] < least:
             more = before.copy()
-            if require(net, np.int64(i), op, after, more):
-                case = least_plain(net, base, more, after, op, spot) - net.way[i]
+            if require(problem, np.int64(i), op, after, more):
+                case = minimum_plain(problem, base, more, after, op, spot) - problem.saving[i]
                 least = min(least, case)
     return least

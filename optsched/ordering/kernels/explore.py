@@ -31,7 +31,7 @@ from optsched.ordering.kernels.states import (
     pop,
     push,
 )
-from optsched.ordering.problem import Net
+from optsched.ordering.problem import OrderingProblem
 from optsched.runtime.kernel import inner, kernel
 
 REACHED, EXHAUSTED, FULL, PAUSED = 0, 1, 2, 3
@@ -123,7 +123,7 @@ def start_scratch(ops: int, critics: IntArray) -> Scratch:
 
 @kernel
 def advance(
-    net: Net,
+    problem: OrderingProblem,
     task: Task,
     state: State,
     arena: Arena,
@@ -139,7 +139,7 @@ def advance(
 
     Parameters
     ----------
-    net, task
+    problem, task
         The problem; what to search for.
     state, arena, scratch
         Where it is; what it has met; room to work in.
@@ -172,10 +172,10 @@ def advance(
             counters[LIFTED] += 1
             budget = raised
         s = pop(arena.open, arena.left, arena.live)
-        go_to(net, state, arena, task.forward, s)
+        go_to(problem, state, arena, task.forward, s)
         if task.foresee:
             cost = foresee(
-                net,
+                problem,
                 task.base,
                 state,
                 task.forward,
@@ -192,7 +192,7 @@ def advance(
         hashes = arena.low[s], arena.high[s]
         if len(keys.same) > 0:
             hashes = take_stock(state, task.forward, keys)
-        count = find_children(net, state, arena, task, budget, s, scratch, keys, counters)
+        count = find_children(problem, state, arena, task, budget, s, scratch, keys, counters)
         if count < 0 or arena.fill[STATES] + count > len(arena.parent):
             push(arena.open, arena.left, arena.live, s)
             return FULL, budget, 0
@@ -215,9 +215,9 @@ def advance(
             if commits or arena.left[new] == 0:
                 length = read_path(arena, new, path)
                 if commits:
-                    go_to(net, state, arena, task.forward, np.int64(0))
+                    go_to(problem, state, arena, task.forward, np.int64(0))
                     length = keep_best(
-                        net, state, task.forward, path, np.int64(0), length, scratch.spot
+                        problem, state, task.forward, path, np.int64(0), length, scratch.spot
                     )
                 return REACHED, budget, length
         if arena.need[s] < NEVER:

@@ -8,7 +8,7 @@ from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.cut import around, least_given
 from optsched.ordering.kernels.max_flow import Int
 from optsched.ordering.kernels.state import State
-from optsched.ordering.problem import Net
+from optsched.ordering.problem import OrderingProblem
 from optsched.runtime.kernel import inner
 
 SELDOM = 64
@@ -21,12 +21,14 @@ PERIOD, WAIT, TURN = 0, 1, 2
 
 
 @inner
-def least_ahead(net: Net, base: Int, state: State, forward: bool, op: Int, spot: IntArray) -> Int:
+def least_ahead(
+    problem: OrderingProblem, base: Int, state: State, forward: bool, op: Int, spot: IntArray
+) -> Int:
     """Least live bytes while `op` runs, on any way from the current state to the goal.
 
     `spot` is scratch of shape `(n,)`, all -1.
     """
-    before, after = around(net, op)
+    before, after = around(problem, op)
     for u in range(len(before)):
         if state.within[u] and state.done[u] != forward:
             continue
@@ -34,12 +36,12 @@ def least_ahead(net: Net, base: Int, state: State, forward: bool, op: Int, spot:
             before[u] = True
         else:
             after[u] = True
-    return least_given(net, base, before, after, op, spot)
+    return least_given(problem, base, before, after, op, spot)
 
 
 @inner
 def foresee(
-    net: Net,
+    problem: OrderingProblem,
     base: Int,
     state: State,
     forward: bool,
@@ -65,7 +67,7 @@ def foresee(
             if tried < 2:
                 continue
             break
-        cost = least_ahead(net, base, state, forward, v, spot)
+        cost = least_ahead(problem, base, state, forward, v, spot)
         if cost > budget:
             for j in range(at, 0, -1):
                 critics[j] = critics[j - 1]

@@ -25,7 +25,7 @@ from optsched.ordering.kernels.max_flow import (
     send,
     take_back,
 )
-from optsched.ordering.problem import Net
+from optsched.ordering.problem import OrderingProblem
 from optsched.runtime.kernel import inner, kernel
 
 Matrix = npt.NDArray[np.bool_]
@@ -53,12 +53,14 @@ def note_sides(arcs: Arcs, sink: Int, other: Int, flip: Int, late: Flags, early:
 
 
 @inner
-def require_above(net: Net, above: Matrix, way: Int, op: Int, before: Flags) -> bool:
+def require_above(
+    problem: OrderingProblem, above: Matrix, way: Int, op: Int, before: Flags
+) -> bool:
     """Add to `before` what must have ended for a way; False if that can not be."""
-    for k in range(net.need_ptr[way], net.need_ptr[way + 1]):
-        b = net.need[k]
-        for j in range(net.user_ptr[b], net.user_ptr[b + 1]):
-            w = net.user[j]
+    for k in range(problem.need_ptr[way], problem.need_ptr[way + 1]):
+        b = problem.need[k]
+        for j in range(problem.user_ptr[b], problem.user_ptr[b + 1]):
+            w = problem.user[j]
             if w != op and not before[w]:
                 for u in range(len(before)):
                     if u == w or above[w, u]:
@@ -80,7 +82,7 @@ def turn(arcs: Arcs) -> Arcs:
 
 @inner
 def try_side(
-    net: Net,
+    problem: OrderingProblem,
     above: Matrix,
     cut: Cut,
     free: IntArray,
@@ -129,9 +131,9 @@ def try_side(
             continue
         reached[u] = True
         if len(above) == 0 and wants_early:
-            mark_reach(net.succ_ptr, net.succ, u, reached)
+            mark_reach(problem.succ_ptr, problem.succ, u, reached)
         elif len(above) == 0:
-            mark_reach(net.pred_ptr, net.pred, u, reached)
+            mark_reach(problem.pred_ptr, problem.pred, u, reached)
         else:
             for j in range(count):
                 w = free[j]
@@ -145,7 +147,7 @@ def try_side(
 
 @inner
 def imply_case(
-    net: Net,
+    problem: OrderingProblem,
     base: Int,
     above: Matrix,
     before: Flags,
@@ -159,7 +161,7 @@ def imply_case(
 
     `before` is a downset with all ancestors of `op` and none of its descendants, `after`.
     """
-    n = len(net.net)
+    n = len(problem.delta)
     forced = np.zeros(n, np.int8)
     free = np.empty(n, np.int64)
     count = 0
@@ -168,9 +170,9 @@ def imply_case(
             free[count] = u
             count += 1
     free = free[:count].copy()
-    cut = build_cut(net, before, free, np.full(n, -1, np.int64))
+    cut = build_cut(problem, before, free, np.full(n, -1, np.int64))
     enough, work = np.int64(UNBOUNDED), np.int64(MOST_WORK)
-    least = live_after(net, base, before) + net.hill[op] - spare - cut.profit
+    least = live_after(problem, base, before) + problem.rise[op] - spare - cut.profit
     least += flow_within(cut.arcs, cut.source, cut.sink, enough, work)
     near = mark_side(cut.arcs, cut.source, np.int64(0))
     if least > budget or count == 0 or near[cut.sink]:
@@ -186,24 +188,24 @@ def imply_case(
         loose[free[i]] = True
     loose[op] = not before[op] and not after[op]
     most, tests = budget - least, (tests + 1) // 2
-    try_side(net, above, cut, free, loose, False, most, tests, late, early, forced)
-    try_side(net, above, cut, free, loose, True, most, tests, late, early, forced)
+    try_side(problem, above, cut, free, loose, False, most, tests, late, early, forced)
+    try_side(problem, above, cut, free, loose, True, most, tests, late, early, forced)
     return least, forced
 
 
 @kernel
 def imply_at(
-    net: Net, base: Int, above: Matrix, op: Int, budget: Int, tests: Int
+    problem: OrderingProblem, base: Int, above: Matrix, op: Int, budget: Int, tests: Int
 ) -> tuple[Int, Sides]:
     """Bytes that `op` forces, and where the budget forces the other ops to be.
 
     Parameters
     ----------
-    net, base
+    problem, base
         The problem, and the live bytes of the empty downset.
     above
         Shape `(n, n)`: `above[v, u]` if `u` is known to run before `v`; transitive, and at least
-        what the net says. Shape `(0, 0)`: just that.
+        what the problem says. Shape `(0, 0)`: just that.
     op
         The op looked at.
     budget
@@ -219,29 +221,31 @@ def imply_at(
         pass the budget). Where the op has ways to save bytes, only what holds in each of these
         cases.
     """
-    n = len(net.net)
+    n = len(problem.delta)
     if len(above):
         before, after = above[op].copy(), above[:, op].copy()
     else:
         before, after = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-        mark_reach(net.pred_ptr, net.pred, op, before)
-        mark_reach(net.succ_ptr, net.succ, op, after)
-    first, end = net.way_ptr[op], net.way_ptr[op + 1]
+        mark_reach(problem.pred_ptr, problem.pred, op, before)
+        mark_reach(problem.succ_ptr, problem.succ, op, after)
+    first, end = problem.saving_ptr[op], problem.saving_ptr[op + 1]
     spare = np.int64(0)
     if end - first > MOST_CASES:
         for i in range(first, end):
-            spare = max(spare, net.way[i])
+            spare = max(spare, problem.saving[i])
         end = first
-    least, forced = imply_case(net, base, above, before, after, op, spare, budget, tests)
+    least, forced = imply_case(problem, base, above, before, after, op, spare, budget, tests)
     for i in range(first, end):
         more = before.copy()
         if len(above):
-            possible = require_above(net, above, np.int64(i), op, more)
+            possible = require_above(problem, above, np.int64(i), op, more)
         else:
-            possible = require(net, np.int64(i), op, after, more)
+            possible = require(problem, np.int64(i), op, after, more)
         if not possible:
             continue
-        value, held = imply_case(net, base, above, more, after, op, net.way[i], budget, tests)
+        value, held = imply_case(
+            problem, base, above, more, after, op, problem.saving[i], budget, tests
+        )
         if value > budget:
             continue
         for u in range(n):

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from optsched.model.arrays import IntArray, row_counts, row_lengths
 from optsched.ordering.kernels.cut import Flags
 from optsched.ordering.kernels.max_flow import Int
-from optsched.ordering.problem import Net
+from optsched.ordering.problem import OrderingProblem
 from optsched.runtime.kernel import inner, kernel
 
 READY, LIVE = 0, 1
@@ -54,23 +54,25 @@ class State(NamedTuple):
     tally: IntArray
 
 
-def count_waiting(net: Net, base: int, done: Flags) -> tuple[IntArray, int]:
+def count_waiting(problem: OrderingProblem, base: int, done: Flags) -> tuple[IntArray, int]:
     """Users of each shared buffer outside a downset, and the live bytes after it."""
-    waiting = row_counts(net.user_ptr, ~done[net.user])
-    return waiting, int(base + net.net[done].sum() - net.size[waiting == 0].sum())
+    waiting = row_counts(problem.user_ptr, ~done[problem.user])
+    return waiting, int(base + problem.delta[done].sum() - problem.size[waiting == 0].sum())
 
 
-def start_state(net: Net, base: int, done: Flags, within: Flags, forward: bool) -> State:
+def start_state(
+    problem: OrderingProblem, base: int, done: Flags, within: Flags, forward: bool
+) -> State:
     """Return the state of a downset; only ops of `within` will ever be placed.
 
     Not compiled: a kernel that returns that many arrays takes long to make.
     """
-    n = len(net.net)
-    waiting, live = count_waiting(net, base, done)
+    n = len(problem.delta)
+    waiting, live = count_waiting(problem, base, done)
     if forward:
-        missing = row_counts(net.pred_ptr, ~done[net.pred])
+        missing = row_counts(problem.pred_ptr, ~done[problem.pred])
     else:
-        missing = row_counts(net.succ_ptr, done[net.succ])
+        missing = row_counts(problem.succ_ptr, done[problem.succ])
     first = np.flatnonzero(within & (missing == 0))
     ready, slot = np.empty(n + 1, np.int64), np.full(n, -1, np.int64)
     ready[: len(first)] = first
@@ -101,31 +103,31 @@ def drop_ready(state: State, v: Int) -> None:
 
 
 @inner
-def place(net: Net, state: State, forward: bool, v: Int) -> None:
+def place(problem: OrderingProblem, state: State, forward: bool, v: Int) -> None:
     """Place a ready op."""
     drop_ready(state, v)
     live = state.tally[LIVE]
     if forward:
-        live += net.net[v]
-        for k in range(net.read_ptr[v], net.read_ptr[v + 1]):
-            b = net.read[k]
+        live += problem.delta[v]
+        for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
+            b = problem.read[k]
             state.waiting[b] -= 1
             if state.waiting[b] == 0:
-                live -= net.size[b]
-        for k in range(net.succ_ptr[v], net.succ_ptr[v + 1]):
-            w = net.succ[k]
+                live -= problem.size[b]
+        for k in range(problem.succ_ptr[v], problem.succ_ptr[v + 1]):
+            w = problem.succ[k]
             state.missing[w] -= 1
             if state.missing[w] == 0 and state.within[w]:
                 add_ready(state, w)
     else:
-        live -= net.net[v]
-        for k in range(net.read_ptr[v], net.read_ptr[v + 1]):
-            b = net.read[k]
+        live -= problem.delta[v]
+        for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
+            b = problem.read[k]
             if state.waiting[b] == 0:
-                live += net.size[b]
+                live += problem.size[b]
             state.waiting[b] += 1
-        for k in range(net.pred_ptr[v], net.pred_ptr[v + 1]):
-            w = net.pred[k]
+        for k in range(problem.pred_ptr[v], problem.pred_ptr[v + 1]):
+            w = problem.pred[k]
             state.missing[w] -= 1
             if state.missing[w] == 0 and state.within[w]:
                 add_ready(state, w)
@@ -134,40 +136,40 @@ def place(net: Net, state: State, forward: bool, v: Int) -> None:
 
 
 @inner
-def take_back(net: Net, state: State, forward: bool, v: Int) -> None:
+def take_back(problem: OrderingProblem, state: State, forward: bool, v: Int) -> None:
     """Undo the latest placement, which was of `v`."""
     live = state.tally[LIVE]
     if forward:
-        for k in range(net.succ_ptr[v], net.succ_ptr[v + 1]):
-            w = net.succ[k]
+        for k in range(problem.succ_ptr[v], problem.succ_ptr[v + 1]):
+            w = problem.succ[k]
             if state.slot[w] >= 0:
                 drop_ready(state, w)
             state.missing[w] += 1
-        for k in range(net.read_ptr[v], net.read_ptr[v + 1]):
-            b = net.read[k]
+        for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
+            b = problem.read[k]
             if state.waiting[b] == 0:
-                live += net.size[b]
+                live += problem.size[b]
             state.waiting[b] += 1
-        live -= net.net[v]
+        live -= problem.delta[v]
     else:
-        for k in range(net.pred_ptr[v], net.pred_ptr[v + 1]):
-            w = net.pred[k]
+        for k in range(problem.pred_ptr[v], problem.pred_ptr[v + 1]):
+            w = problem.pred[k]
             if state.slot[w] >= 0:
                 drop_ready(state, w)
             state.missing[w] += 1
-        for k in range(net.read_ptr[v], net.read_ptr[v + 1]):
-            b = net.read[k]
+        for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
+            b = problem.read[k]
             state.waiting[b] -= 1
             if state.waiting[b] == 0:
-                live -= net.size[b]
-        live += net.net[v]
+                live -= problem.size[b]
+        live += problem.delta[v]
     state.done[v] = not forward
     state.tally[LIVE] = live
     add_ready(state, v)
 
 
 @inner
-def look_ahead(net: Net, state: State, forward: bool, v: Int) -> tuple[Int, Int]:
+def look_ahead(problem: OrderingProblem, state: State, forward: bool, v: Int) -> tuple[Int, Int]:
     """Live bytes while a ready op runs, and on its far side if it is placed now.
 
     What the op saves is not taken off: :func:`saved` says it, for callers to ask where that many
@@ -175,37 +177,42 @@ def look_ahead(net: Net, state: State, forward: bool, v: Int) -> tuple[Int, Int]
     """
     live = int(state.tally[LIVE])
     if forward:
-        far = live + net.net[v]
-        for k in range(net.read_ptr[v], net.read_ptr[v + 1]):
-            if state.waiting[net.read[k]] == 1:
-                far -= net.size[net.read[k]]
-        return live + net.hill[v], far
-    far = live - net.net[v]
-    for k in range(net.read_ptr[v], net.read_ptr[v + 1]):
-        if state.waiting[net.read[k]] == 0:
-            far += net.size[net.read[k]]
-    return far + net.hill[v], far
+        far = live + problem.delta[v]
+        for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
+            if state.waiting[problem.read[k]] == 1:
+                far -= problem.size[problem.read[k]]
+        return live + problem.rise[v], far
+    far = live - problem.delta[v]
+    for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
+        if state.waiting[problem.read[k]] == 0:
+            far += problem.size[problem.read[k]]
+    return far + problem.rise[v], far
 
 
 @inner
-def saved(net: Net, waiting: IntArray, v: Int, left: Int) -> Int:
+def saved(problem: OrderingProblem, waiting: IntArray, v: Int, left: Int) -> Int:
     """Bytes that an op can do without: the most of its ways whose buffers all wait for `left`.
 
     That is 1 before the op runs, and 0 where it is in the downset already.
     """
     most = np.int64(0)
-    for i in range(net.way_ptr[v], net.way_ptr[v + 1]):
-        met = net.way[i] > most
-        for k in range(net.need_ptr[i], net.need_ptr[i + 1]):
-            met = met and waiting[net.need[k]] == left
+    for i in range(problem.saving_ptr[v], problem.saving_ptr[v + 1]):
+        met = problem.saving[i] > most
+        for k in range(problem.need_ptr[i], problem.need_ptr[i + 1]):
+            met = met and waiting[problem.need[k]] == left
         if met:
-            most = net.way[i]
+            most = problem.saving[i]
     return most
 
 
 @inner
 def close_state(
-    net: Net, state: State, forward: bool, budget: Int, moves: npt.NDArray[np.int32], count: Int
+    problem: OrderingProblem,
+    state: State,
+    forward: bool,
+    budget: Int,
+    moves: npt.NDArray[np.int32],
+    count: Int,
 ) -> Int:
     """Place ready ops that fit the budget and do not raise the live bytes, until none is left.
 
@@ -217,11 +224,11 @@ def close_state(
         i = 0
         while i < state.tally[READY]:
             v = state.ready[i]
-            during, far = look_ahead(net, state, forward, v)
-            if during > budget and net.way_ptr[v] < net.way_ptr[v + 1]:
-                during -= saved(net, state.waiting, v, np.int64(forward))
+            during, far = look_ahead(problem, state, forward, v)
+            if during > budget and problem.saving_ptr[v] < problem.saving_ptr[v + 1]:
+                during -= saved(problem, state.waiting, v, np.int64(forward))
             if during <= budget and far <= state.tally[LIVE]:
-                place(net, state, forward, v)
+                place(problem, state, forward, v)
                 moves[count] = v
                 count += 1
                 changed = True
@@ -232,7 +239,12 @@ def close_state(
 
 @inner
 def close_nearby(
-    net: Net, state: State, forward: bool, budget: Int, moves: npt.NDArray[np.int32], at: Int
+    problem: OrderingProblem,
+    state: State,
+    forward: bool,
+    budget: Int,
+    moves: npt.NDArray[np.int32],
+    at: Int,
 ) -> Int:
     """The same, but only for ops that `moves[at]`, just placed, or one of these touches.
 
@@ -244,24 +256,30 @@ def close_nearby(
         v = np.int64(moves[at])
         at += 1
         if forward:
-            for k in range(net.succ_ptr[v], net.succ_ptr[v + 1]):
-                count = place_if_free(net, state, forward, budget, net.succ[k], moves, count)
+            for k in range(problem.succ_ptr[v], problem.succ_ptr[v + 1]):
+                count = place_if_free(
+                    problem, state, forward, budget, problem.succ[k], moves, count
+                )
         else:
-            for k in range(net.pred_ptr[v], net.pred_ptr[v + 1]):
-                count = place_if_free(net, state, forward, budget, net.pred[k], moves, count)
-        for k in range(net.read_ptr[v], net.read_ptr[v + 1]):
-            b = net.read[k]
-            first, end = net.user_ptr[b], net.user_ptr[b + 1]
+            for k in range(problem.pred_ptr[v], problem.pred_ptr[v + 1]):
+                count = place_if_free(
+                    problem, state, forward, budget, problem.pred[k], moves, count
+                )
+        for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
+            b = problem.read[k]
+            first, end = problem.user_ptr[b], problem.user_ptr[b + 1]
             # Forward its only user to come frees it; backward it is live for all other users now.
             if state.waiting[b] == 1 and end - first <= CROWD:
                 for i in range(first, end):
-                    count = place_if_free(net, state, forward, budget, net.user[i], moves, count)
+                    count = place_if_free(
+                        problem, state, forward, budget, problem.user[i], moves, count
+                    )
     return count
 
 
 @inner
 def place_if_free(
-    net: Net,
+    problem: OrderingProblem,
     state: State,
     forward: bool,
     budget: Int,
@@ -275,31 +293,31 @@ def place_if_free(
     """
     if state.slot[v] < 0:
         return count
-    during, far = look_ahead(net, state, forward, v)
-    if during > budget and net.way_ptr[v] < net.way_ptr[v + 1]:
-        during -= saved(net, state.waiting, v, np.int64(forward))
+    during, far = look_ahead(problem, state, forward, v)
+    if during > budget and problem.saving_ptr[v] < problem.saving_ptr[v + 1]:
+        during -= saved(problem, state.waiting, v, np.int64(forward))
     if during > budget or far > state.tally[LIVE]:
         return count
-    place(net, state, forward, v)
+    place(problem, state, forward, v)
     moves[count] = v
     return count + 1
 
 
 @kernel
-def follow(net: Net, base: Int, order: IntArray, during: IntArray) -> Int:
+def follow(problem: OrderingProblem, base: Int, order: IntArray, during: IntArray) -> Int:
     """Write the live bytes while each op of an order runs, by step; return the peak."""
-    waiting = row_lengths(net.user_ptr)
+    waiting = row_lengths(problem.user_ptr)
     live, peak = base, base
     for i in range(len(order)):
         v = order[i]
-        during[i] = live + net.hill[v]
-        if net.way_ptr[v] < net.way_ptr[v + 1]:
-            during[i] -= saved(net, waiting, v, np.int64(1))
+        during[i] = live + problem.rise[v]
+        if problem.saving_ptr[v] < problem.saving_ptr[v + 1]:
+            during[i] -= saved(problem, waiting, v, np.int64(1))
         peak = max(peak, during[i])
-        live += net.net[v]
-        for k in range(net.read_ptr[v], net.read_ptr[v + 1]):
-            b = net.read[k]
+        live += problem.delta[v]
+        for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
+            b = problem.read[k]
             waiting[b] -= 1
             if waiting[b] == 0:
-                live -= net.size[b]
+                live -= problem.size[b]
     return peak

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.max_flow import Int
 from optsched.ordering.kernels.state import State, place, take_back
-from optsched.ordering.problem import Net
+from optsched.ordering.problem import OrderingProblem
 from optsched.runtime.kernel import inner
 
 Moves = npt.NDArray[np.int32]
@@ -187,7 +187,7 @@ def pop(heap: Moves, first: IntArray, second: IntArray) -> Int:
 
 
 @inner
-def go_to(net: Net, state: State, arena: Arena, forward: bool, s: Int) -> None:
+def go_to(problem: OrderingProblem, state: State, arena: Arena, forward: bool, s: Int) -> None:
     """Turn the current state into `s`, by way of the latest state before both."""
     level = arena.level[s]
     here = arena.fill[LEVEL]
@@ -198,7 +198,7 @@ def go_to(net: Net, state: State, arena: Arena, forward: bool, s: Int) -> None:
     while here > common:
         t = arena.path[here]
         for k in range(arena.start[t] + arena.length[t] - 1, arena.start[t] - 1, -1):
-            take_back(net, state, forward, np.int64(arena.moves[k]))
+            take_back(problem, state, forward, np.int64(arena.moves[k]))
         here -= 1
     t = s
     for i in range(level, common, -1):
@@ -207,5 +207,5 @@ def go_to(net: Net, state: State, arena: Arena, forward: bool, s: Int) -> None:
     for i in range(common + 1, level + 1):
         t = arena.path[i]
         for k in range(arena.start[t], arena.start[t] + arena.length[t]):
-            place(net, state, forward, np.int64(arena.moves[k]))
+            place(problem, state, forward, np.int64(arena.moves[k]))
     arena.fill[LEVEL] = level

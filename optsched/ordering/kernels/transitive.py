@@ -1,4 +1,4 @@
-"""Who runs before another member of the same row: what a net says more often than it must.
+"""Who runs before another member of the same row: what a problem says more often than it must.
 
 Ops are numbered in topological order. Each has a bit for every op of a block that runs before it,
 and the blocks are gone through one by one: that takes little memory, however many ops there are.

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.max_flow import Int
-from optsched.ordering.problem import Net
+from optsched.ordering.problem import OrderingProblem
 from optsched.runtime.kernel import inner, kernel
 
 STAMP, OVER = 0, 1
@@ -62,21 +62,23 @@ class Walk(NamedTuple):
 
 
 @inner
-def saved_last(net: Net, walk: Walk, v: Int) -> Int:
+def saved_last(problem: OrderingProblem, walk: Walk, v: Int) -> Int:
     """Bytes that an op of a trial can do without, being the last user of what its ways need."""
     most = np.int64(0)
-    for i in range(net.way_ptr[v], net.way_ptr[v + 1]):
-        met = net.way[i] > most
-        for k in range(net.need_ptr[i], net.need_ptr[i + 1]):
-            b = net.need[k]
+    for i in range(problem.saving_ptr[v], problem.saving_ptr[v + 1]):
+        met = problem.saving[i] > most
+        for k in range(problem.need_ptr[i], problem.need_ptr[i + 1]):
+            b = problem.need[k]
             met = met and walk.seen[b] == walk.tally[STAMP] and walk.user[b] == v
         if met:
-            most = net.way[i]
+            most = problem.saving[i]
     return most
 
 
 @inner
-def work_out(net: Net, walk: Walk, first: Int, end: Int, target: Int, most: float) -> float:
+def work_out(
+    problem: OrderingProblem, walk: Walk, first: Int, end: Int, target: Int, most: float
+) -> float:
     """Work out the trial's steps from `first` to `end`; return by how much they pass the target.
 
     That is a sum over the steps, of no use once it is above `most`: then the rest is left undone.
@@ -86,16 +88,16 @@ def work_out(net: Net, walk: Walk, first: Int, end: Int, target: Int, most: floa
     excess = 0.0
     for i in range(end, first - 1, -1):
         v = walk.trial[i]
-        live -= net.net[v]
-        for k in range(net.read_ptr[v], net.read_ptr[v + 1]):
-            b = net.read[k]
+        live -= problem.delta[v]
+        for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
+            b = problem.read[k]
             if walk.seen[b] != stamp and walk.step[walk.last[b]] <= end:
                 walk.seen[b] = stamp
                 walk.user[b] = v
-                live += net.size[b]
-        high = live + net.hill[v]
-        if net.way_ptr[v] < net.way_ptr[v + 1]:
-            high -= saved_last(net, walk, v)
+                live += problem.size[b]
+        high = live + problem.rise[v]
+        if problem.saving_ptr[v] < problem.saving_ptr[v + 1]:
+            high -= saved_last(problem, walk, v)
         walk.before[i] = live
         walk.high[i] = high
         if high > target:
@@ -106,7 +108,9 @@ def work_out(net: Net, walk: Walk, first: Int, end: Int, target: Int, most: floa
 
 
 @inner
-def set_trial(net: Net, walk: Walk, op: Int, later: bool, reach: Int) -> tuple[int, int]:
+def set_trial(
+    problem: OrderingProblem, walk: Walk, op: Int, later: bool, reach: Int
+) -> tuple[int, int]:
     """Let an op pass what it can of the next `reach` steps; return the first and last step changed.
 
     Later, it takes its descendants among them along; earlier, its ancestors.
@@ -119,16 +123,16 @@ def set_trial(net: Net, walk: Walk, op: Int, later: bool, reach: Int) -> tuple[i
         end = min(len(order) - 1, first + int(reach))
         for i in range(first, end + 1):
             if mark[order[i]] == stamp:
-                for k in range(net.succ_ptr[order[i]], net.succ_ptr[order[i] + 1]):
-                    mark[net.succ[k]] = stamp
+                for k in range(problem.succ_ptr[order[i]], problem.succ_ptr[order[i] + 1]):
+                    mark[problem.succ[k]] = stamp
         while end > first and mark[order[end]] == stamp:
             end -= 1
     else:
         first = max(0, end - int(reach))
         for i in range(end, first - 1, -1):
             if mark[order[i]] == stamp:
-                for k in range(net.pred_ptr[order[i]], net.pred_ptr[order[i] + 1]):
-                    mark[net.pred[k]] = stamp
+                for k in range(problem.pred_ptr[order[i]], problem.pred_ptr[order[i] + 1]):
+                    mark[problem.pred[k]] = stamp
         while end > first and mark[order[first]] == stamp:
             first += 1
     at = first
@@ -141,7 +145,7 @@ def set_trial(net: Net, walk: Walk, op: Int, later: bool, reach: Int) -> tuple[i
 
 
 @inner
-def accept(net: Net, walk: Walk, first: Int, end: Int, target: Int) -> None:
+def accept(problem: OrderingProblem, walk: Walk, first: Int, end: Int, target: Int) -> None:
     """Make a trial part of the order."""
     for i in range(first, end + 1):
         v = walk.trial[i]
@@ -150,23 +154,23 @@ def accept(net: Net, walk: Walk, first: Int, end: Int, target: Int) -> None:
         walk.step[v] = i
         walk.live[i] = walk.before[i]
         walk.during[i] = walk.high[i]
-        for k in range(net.read_ptr[v], net.read_ptr[v + 1]):
-            b = net.read[k]
+        for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
+            b = problem.read[k]
             if walk.seen[b] == walk.tally[STAMP]:
                 walk.last[b] = walk.user[b]
 
 
-def start_walk(net: Net, base: Int, order: IntArray, during: IntArray) -> Walk:
+def start_walk(problem: OrderingProblem, base: Int, order: IntArray, during: IntArray) -> Walk:
     """Return the walk that begins at a valid order; `during` are live bytes while each step runs.
 
     Not compiled: a kernel that returns that many arrays takes long to make.
     """
-    n, m = len(order), len(net.size)
+    n, m = len(order), len(problem.size)
     step = np.empty(n, np.int64)
     step[order] = np.arange(n)
-    change = net.net[order]
-    last = np.maximum.reduceat(step[net.user], net.user_ptr[:-1]) if m else step[:0]
-    np.subtract.at(change, last, net.size)
+    change = problem.delta[order]
+    last = np.maximum.reduceat(step[problem.user], problem.user_ptr[:-1]) if m else step[:0]
+    np.subtract.at(change, last, problem.size)
     live = np.full(n + 1, base, np.int64)
     live[1:] += np.cumsum(change)
     return Walk(
@@ -178,7 +182,7 @@ def start_walk(net: Net, base: Int, order: IntArray, during: IntArray) -> Walk:
 
 @kernel
 def go_on(
-    net: Net,
+    problem: OrderingProblem,
     walk: Walk,
     target: Int,
     heat: float,
@@ -190,7 +194,7 @@ def go_on(
 
     Parameters
     ----------
-    net, walk
+    problem, walk
         The problem; where the walk is.
     target
         Live bytes to get down to.
@@ -215,12 +219,12 @@ def go_on(
         pick >>= DRAW_BITS
         most = heat * luck[pick & (len(luck) - 1)]
         walk.tally[STAMP] += 1
-        first, end = set_trial(net, walk, op, (pick >> DRAW_BITS) & 1 == 1, reach)
+        first, end = set_trial(problem, walk, op, (pick >> DRAW_BITS) & 1 == 1, reach)
         if first == end:
             continue
         for i in range(first, end + 1):
             if walk.during[i] > target:
                 most += walk.during[i] - target
-        if work_out(net, walk, first, end, target, most) <= most:
-            accept(net, walk, first, end, target)
+        if work_out(problem, walk, first, end, target, most) <= most:
+            accept(problem, walk, first, end, target)
     return len(picks)

@@ -1,14 +1,14 @@
 """Identical blocks: sets of ops that may change places with each other, op by op.
 
 Micro-batches, heads, branches and experts often are copies of one subgraph between common ops.
-Colour refinement gives every op a colour that any symmetry of the net keeps: from its bytes and
+Colour refinement gives every op a colour that any symmetry of the problem keeps: from its bytes and
 depth, then again and again from the colours around it. An op or a buffer that is alone with its
 colour stays where it is; what else hangs together is a block, and blocks with the same colours are
 candidates. Ops of one colour in a block correspond by their numbers; where that is wrong, one op of
 a colour is told apart in each block.
 
 That only proposes. Two blocks are taken for identical if changing their places, with all other ops
-where they are, has been verified to leave the net as it is: bytes, edges, buffers and ways.
+where they are, has been verified to leave the problem as it is: bytes, edges, buffers and ways.
 
 References
 ----------
@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from optsched.model.arrays import IntArray
-from optsched.ordering.problem import Net
+from optsched.ordering.problem import OrderingProblem
 from optsched.ordering.reduce.cuts import topological
 from optsched.ordering.reduce.transitive import CheckTime
 
@@ -42,22 +42,22 @@ MOST_KINDS = 8
 """Blocks of one family that are not identical to each other, after which no other is looked at."""
 
 
-def find_blocks(net: Net, check_time: CheckTime = lambda: None) -> list[IntArray]:
+def find_blocks(problem: OrderingProblem, check_time: CheckTime = lambda: None) -> list[IntArray]:
     """Return families of identical blocks, each of shape `(blocks, ops of a block)`.
 
     In a family, ops in the same column change places when two blocks do. Any two blocks of a family
     may change places, and that is verified; blocks of all families are disjoint. Takes a few
-    rounds over the net, and for each block a look at all that it touches.
+    rounds over the problem, and for each block a look at all that it touches.
     """
-    colour = _first_colours(net)
+    colour = _first_colours(problem)
     sets: _Sets | None = None
     kinds: list[list[list[IntArray]]] = []
     for _ in range(MOST_TOLD):
-        colour, buffers = _refine(net, colour, check_time)
-        families = _group(net, colour, buffers)
+        colour, buffers = _refine(problem, colour, check_time)
+        families = _group(problem, colour, buffers)
         check_time()
         if families and sets is None:
-            sets = _Sets(net)
+            sets = _Sets(problem)
         kinds = [sets.sort_out(family, colour, check_time) for family in families if sets]
         mixed = [
             family
@@ -93,13 +93,13 @@ def _number(hashes: Hashes) -> IntArray:
     return np.unique(hashes, return_inverse=True)[1].astype(np.int64)
 
 
-def _first_colours(net: Net) -> IntArray:
+def _first_colours(problem: OrderingProblem) -> IntArray:
     """Colours by bytes and depth: the longest paths from where orders begin, and to their end."""
-    order = topological(net)
-    columns = [net.hill, net.net]
+    order = topological(problem)
+    columns = [problem.rise, problem.delta]
     for ptr, idx, listed in (
-        (net.succ_ptr, net.succ, order),
-        (net.pred_ptr, net.pred, order[::-1]),
+        (problem.succ_ptr, problem.succ, order),
+        (problem.pred_ptr, problem.pred, order[::-1]),
     ):
         ends, beside, depth = ptr.tolist(), idx.tolist(), [0] * len(order)
         for v in listed:
@@ -112,22 +112,24 @@ def _first_colours(net: Net) -> IntArray:
     return _number(hashes)
 
 
-def _refine(net: Net, colour: IntArray, check_time: CheckTime) -> tuple[IntArray, IntArray]:
+def _refine(
+    problem: OrderingProblem, colour: IntArray, check_time: CheckTime
+) -> tuple[IntArray, IntArray]:
     """Tell ops and buffers apart by the colours around them until that makes no more colours."""
     count = 0
     for _ in range(MOST_ROUNDS):
         check_time()
         seen = colour.astype(np.uint64)
-        held = _row_sums(net.user_ptr, _mix(seen[net.user], 1))
-        held = _mix(held + _mix(net.size.astype(np.uint64), 2), 3)
-        ways = _row_sums(net.need_ptr, _mix(held[net.need], 4))
-        ways = _mix(ways + _mix(net.way.astype(np.uint64), 5), 6)
+        held = _row_sums(problem.user_ptr, _mix(seen[problem.user], 1))
+        held = _mix(held + _mix(problem.size.astype(np.uint64), 2), 3)
+        ways = _row_sums(problem.need_ptr, _mix(held[problem.need], 4))
+        ways = _mix(ways + _mix(problem.saving.astype(np.uint64), 5), 6)
         hashes = (
             _mix(seen, 7)
-            + _row_sums(net.pred_ptr, _mix(seen[net.pred], 8))
-            + _row_sums(net.succ_ptr, _mix(seen[net.succ], 9))
-            + _row_sums(net.read_ptr, _mix(held[net.read], 10))
-            + _row_sums(net.way_ptr, _mix(ways, 11))
+            + _row_sums(problem.pred_ptr, _mix(seen[problem.pred], 8))
+            + _row_sums(problem.succ_ptr, _mix(seen[problem.succ], 9))
+            + _row_sums(problem.read_ptr, _mix(held[problem.read], 10))
+            + _row_sums(problem.saving_ptr, _mix(ways, 11))
         )
         colour = _number(hashes)
         known, count = count, int(colour.max(initial=-1)) + 1
@@ -143,7 +145,7 @@ def _twice(colours: IntArray) -> int:
     return int(repeated[0]) if len(repeated) else -1
 
 
-def _group(net: Net, colour: IntArray, buffers: IntArray) -> list[list[IntArray]]:
+def _group(problem: OrderingProblem, colour: IntArray, buffers: IntArray) -> list[list[IntArray]]:
     """What hangs together of ops that share their colour with others, by the colours in it.
 
     Buffers that are alone with their colour do not hold ops together, nor do two with the same
@@ -151,11 +153,11 @@ def _group(net: Net, colour: IntArray, buffers: IntArray) -> list[list[IntArray]
     """
     loose = np.bincount(colour)[colour] > 1
     above = np.arange(len(colour))
-    target = np.repeat(np.arange(len(colour)), np.diff(net.pred_ptr))
-    both = loose[net.pred] & loose[target]
-    for u, v in zip(net.pred[both].tolist(), target[both].tolist(), strict=True):
+    target = np.repeat(np.arange(len(colour)), np.diff(problem.pred_ptr))
+    both = loose[problem.pred] & loose[target]
+    for u, v in zip(problem.pred[both].tolist(), target[both].tolist(), strict=True):
         above[_top(above, u)] = _top(above, v)
-    users = [sorted(row) for row in _sets(net.user_ptr, net.user)]
+    users = [sorted(row) for row in _sets(problem.user_ptr, problem.user)]
     distinct: dict[tuple[int, ...], int] = {}
     for row, kind in zip(users, buffers.tolist(), strict=True):
         distinct[tuple(row)] = max(kind, distinct.get(tuple(row), -1))
@@ -183,18 +185,18 @@ def _top(above: IntArray, v: int) -> int:
 
 
 class _Sets:
-    """A net as sets, to see what changing places does to it."""
+    """A problem as sets, to see what changing places does to it."""
 
-    def __init__(self, net: Net) -> None:
-        self.net = net
-        self.effect = list(zip(net.hill.tolist(), net.net.tolist(), strict=True))
-        self.pred = _sets(net.pred_ptr, net.pred)
-        self.succ = _sets(net.succ_ptr, net.succ)
-        self.read = _sets(net.read_ptr, net.read)
-        self.users = _sets(net.user_ptr, net.user)
-        self.size: list[int] = net.size.tolist()
-        self.needs = _sets(net.need_ptr, net.need)
-        self.worth: list[int] = net.way.tolist()
+    def __init__(self, problem: OrderingProblem) -> None:
+        self.problem = problem
+        self.effect = list(zip(problem.rise.tolist(), problem.delta.tolist(), strict=True))
+        self.pred = _sets(problem.pred_ptr, problem.pred)
+        self.succ = _sets(problem.succ_ptr, problem.succ)
+        self.read = _sets(problem.read_ptr, problem.read)
+        self.users = _sets(problem.user_ptr, problem.user)
+        self.size: list[int] = problem.size.tolist()
+        self.needs = _sets(problem.need_ptr, problem.need)
+        self.worth: list[int] = problem.saving.tolist()
 
     def sort_out(
         self, family: Sequence[IntArray], colour: IntArray, check_time: CheckTime
@@ -214,7 +216,7 @@ class _Sets:
         return kinds
 
     def may_swap(self, first: Sequence[int], second: Sequence[int]) -> bool:
-        """Whether the net stays as it is if two aligned rows of ops change places.
+        """Whether the problem stays as it is if two aligned rows of ops change places.
 
         It is enough to look at what the ops of one row touch: the change undoes itself.
         """
@@ -243,14 +245,14 @@ class _Sets:
             return False
         saving = {v for b in touched for v in self.users[b]}.union(image) if self.worth else ()
         return all(
-            Counter((value, frozenset(map(moved, needs))) for value, needs in self.ways(v))
-            == Counter(self.ways(image.get(v, v)))
+            Counter((value, frozenset(map(moved, needs))) for value, needs in self.savings(v))
+            == Counter(self.savings(image.get(v, v)))
             for v in saving
         )
 
-    def ways(self, v: int) -> list[tuple[int, frozenset[frozenset[int]]]]:
+    def savings(self, v: int) -> list[tuple[int, frozenset[frozenset[int]]]]:
         """What an op may save, by the users of the buffers that must be free for it."""
-        first, end = self.net.way_ptr[v : v + 2].tolist()
+        first, end = self.problem.saving_ptr[v : v + 2].tolist()
         return [
             (self.worth[i], frozenset(self.users[b] for b in self.needs[i]))
             for i in range(first, end)

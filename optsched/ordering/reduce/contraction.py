@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optsched.model.arrays import IntArray
-from optsched.ordering.problem import Net
+from optsched.ordering.problem import OrderingProblem
 from optsched.ordering.reduce.merging import Merging
 from optsched.ordering.reduce.transitive import CheckTime
 
@@ -40,7 +40,7 @@ class Contracted:
 
     Parameters
     ----------
-    net
+    problem
         The problem.
     members
         Ops of the larger problem behind each op, in the order they run.
@@ -48,7 +48,7 @@ class Contracted:
         The one of them that the others were moved to.
     """
 
-    net: Net
+    problem: OrderingProblem
     members: tuple[tuple[int, ...], ...]
     anchors: tuple[int, ...]
 
@@ -66,15 +66,17 @@ class Contracted:
         return sorted(range(len(self.members)), key=lambda v: step[self.anchors[v]])
 
 
-def contract(net: Net, *, merge: bool = True, check_time: CheckTime = lambda: None) -> Contracted:
+def contract(
+    problem: OrderingProblem, *, merge: bool = True, check_time: CheckTime = lambda: None
+) -> Contracted:
     """Return the contracted problem; with `merge` False only what is implied is dropped.
 
     `check_time` is called now and then, and may raise.
     """
-    n = len(net.net)
+    n = len(problem.delta)
     if n > TOO_MANY:
-        return Contracted(net, tuple((v,) for v in range(n)), tuple(range(n)))
-    work = Merging(net, check_time)
+        return Contracted(problem, tuple((v,) for v in range(n)), tuple(range(n)))
+    work = Merging(problem, check_time)
     work.fold()
     while merge and work.merge_all():
         work.drop_implied()

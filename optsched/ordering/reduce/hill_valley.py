@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from optsched.model.arrays import IntArray
-from optsched.ordering.context import Problem
-from optsched.ordering.problem import Net
+from optsched.ordering.context import SearchContext
+from optsched.ordering.problem import OrderingProblem
 from optsched.ordering.reduce.contraction import Contracted
 
 
@@ -26,14 +26,14 @@ class String:
     ----------
     ops
         The ops in that order.
-    net
+    problem
         The region by itself, its ops numbered along the string.
     """
 
     ops: tuple[int, ...]
-    net: Net
+    problem: OrderingProblem
 
-    def lead(self, order: IntArray, problem: Problem) -> IntArray:
+    def lead(self, order: IntArray, context: SearchContext) -> IntArray:
         """An order of no higher peak in which the region of a problem runs along the string."""
         step = np.empty(len(order), np.int64)
         step[order] = np.arange(len(order))
@@ -45,14 +45,14 @@ class String:
         stretch = part.tolist()
         spot = {v: k for k, v in enumerate(self.ops)}
         inside = [spot.get(v, -1) for v in stretch]
-        live, level = trace(self.net, [k for k in inside if k >= 0])
-        whole = problem.follow(order)[1][first:end] - problem.net.hill[part]
+        live, level = trace(self.problem, [k for k in inside if k >= 0])
+        whole = context.follow(order)[1][first:end] - context.problem.rise[part]
         # How many steps of the region come before each step of the stretch.
         done = np.concatenate(([0], np.cumsum(np.array(inside) >= 0)))[:-1].tolist()
         rest = [total - live[k] for total, k in zip(whole.tolist(), done, strict=True)]
         turn = rest.index(min(rest))
 
-        own, height = trace(self.net, range(len(self.ops)))
+        own, height = trace(self.problem, range(len(self.ops)))
         split = own.index(min(own))
         head = run_along(
             self.ops[:split], stretch[:turn], inside[:turn], level,
@@ -95,14 +95,14 @@ def run_along(
     return [*found, *string[at:]]
 
 
-def trace(net: Net, order: Iterable[int]) -> tuple[list[int], list[int]]:
+def trace(problem: OrderingProblem, order: Iterable[int]) -> tuple[list[int], list[int]]:
     """Live bytes before each step and at the end, counted from 0, and while each step runs."""
-    waiting = np.diff(net.user_ptr).tolist()
-    ptr, read = net.read_ptr.tolist(), net.read.tolist()
-    hill, change, size = net.hill.tolist(), net.net.tolist(), net.size.tolist()
+    waiting = np.diff(problem.user_ptr).tolist()
+    ptr, read = problem.read_ptr.tolist(), problem.read.tolist()
+    rise, change, size = problem.rise.tolist(), problem.delta.tolist(), problem.size.tolist()
     live, level = [0], []
     for v in order:
-        level.append(live[-1] + hill[v])
+        level.append(live[-1] + rise[v])
         now = live[-1] + change[v]
         for b in read[ptr[v] : ptr[v + 1]]:
             waiting[b] -= 1
@@ -142,7 +142,7 @@ class Folded(Contracted):
     """
 
     strings: tuple[String, ...]
-    large: Problem
+    large: SearchContext
 
     def shrink(self, order: Iterable[int]) -> list[int]:
         """Turn an order of the larger problem into one of the smaller, of at most its peak."""

@@ -17,8 +17,8 @@ from typing import TypeVar
 import numpy as np
 
 from optsched.model.arrays import Rows, build_rows, transpose
-from optsched.ordering.inplace import Way, Ways, pack_ways, unpack_ways
-from optsched.ordering.problem import Net, make_net
+from optsched.ordering.inplace import Saving, Savings, pack_savings, unpack_savings
+from optsched.ordering.problem import OrderingProblem, make_problem
 from optsched.ordering.reduce.cuts import topological
 from optsched.ordering.reduce.transitive import CheckTime, find_implied, without
 
@@ -34,20 +34,20 @@ Waiting = dict[int, list[tuple[int, int]]]
 class Merging:
     """The problem as Python sets while it shrinks; a merged op keeps one of the two numbers."""
 
-    def __init__(self, net: Net, check_time: CheckTime) -> None:
-        n, m = len(net.net), len(net.size)
+    def __init__(self, problem: OrderingProblem, check_time: CheckTime) -> None:
+        n, m = len(problem.delta), len(problem.size)
         self.check_time = check_time
         self.alive = list(range(n))
         number = np.empty(n, np.int64)
-        number[topological(net)] = np.arange(n)
-        pred, user = Rows(net.pred_ptr, net.pred), Rows(net.user_ptr, net.user)
+        number[topological(problem)] = np.arange(n)
+        pred, user = Rows(problem.pred_ptr, problem.pred), Rows(problem.user_ptr, problem.user)
         edges, uses = find_implied(number, number, pred, user, check_time)
         pred, user = without(pred, edges), without(user, uses)
         self.pred = self.sets(pred)
         self.succ = self.sets(transpose(pred, n))
-        self.hill: list[int] = net.hill.tolist()
-        self.net: list[int] = net.net.tolist()
-        self.size: list[int] = net.size.tolist()
+        self.rise: list[int] = problem.rise.tolist()
+        self.delta: list[int] = problem.delta.tolist()
+        self.size: list[int] = problem.size.tolist()
         self.users = self.sets(user)
         self.shared = list(range(m))
         self.members = [deque((v,)) for v in self.paced(self.alive)]
@@ -56,7 +56,7 @@ class Merging:
         self.early: Waiting = {}
         self.reads: dict[int, set[int]] = {}
         self.check_time()
-        self.ways = {v: row for v, row in enumerate(unpack_ways(net.ways)) if row}
+        self.savings = {v: row for v, row in enumerate(unpack_savings(problem.savings)) if row}
 
     def paced(self, items: Iterable[T]) -> Iterator[T]:
         """The items, with a look at the clock now and then."""
@@ -90,7 +90,7 @@ class Merging:
         for b in self.paced(self.shared):
             last = frozenset(self.users[b])
             if len(last) == 1:
-                self.net[min(last)] -= self.size[b]
+                self.delta[min(last)] -= self.size[b]
             elif last in first:
                 self.size[first[last]] += self.size[b]
                 instead[b] = first[last]
@@ -98,8 +98,8 @@ class Merging:
                 first[last] = b
                 shared.append(b)
         self.shared = shared
-        for v in list(self.ways):
-            self.review_ways(v, instead)
+        for v in list(self.savings):
+            self.review_savings(v, instead)
 
     def drop_implied(self) -> None:
         """Drop the edges and the users that follow from others since ops were merged."""
@@ -117,24 +117,24 @@ class Merging:
         for v, b in zip(user.idx[uses].tolist(), buffers, strict=True):
             self.users[b].discard(v)
 
-    def review_ways(self, v: int, instead: dict[int, int]) -> None:
+    def review_savings(self, v: int, instead: dict[int, int]) -> None:
         """Keep what is still open of an op's ways."""
         always = 0
-        found: list[Way] = []
-        for value, needs in self.ways.pop(v):
+        found: list[Saving] = []
+        for value, needs in self.savings.pop(v):
             left = frozenset(instead.get(b, b) for b in needs)
             if all(v in self.users[b] for b in left):
                 left = frozenset(b for b in left if len(self.users[b]) > 1)
                 found.append((value, left))
                 always = always if left else max(always, value)
-        self.hill[v] -= always
+        self.rise[v] -= always
         found = [(value - always, left) for value, left in found if value > always]
         if found:
-            self.ways[v] = found
+            self.savings[v] = found
 
     def most_saved(self, v: int) -> int:
         """The most bytes that an op may save."""
-        return max((value for value, _ in self.ways.get(v, ())), default=0)
+        return max((value for value, _ in self.savings.get(v, ())), default=0)
 
     def merge_all(self) -> bool:
         """Merge pairs as long as there are any; whether there was one."""
@@ -155,45 +155,45 @@ class Merging:
             stay, leave = (c, u) if v == u else (u, c)
             self.merge(u, c, stay, leave)
             gone.add(leave)
-            room = self.hill[stay] - self.most_saved(stay)
+            room = self.rise[stay] - self.most_saved(stay)
             behind = self.pred[leave].union(_released(self.late.get(stay, []), room))
             ahead = self.succ[leave].union(
                 _released(self.early.get(stay, []), self.room_behind(stay))
             )
             stack += [stay, *sorted(behind), *sorted(ahead)]
         self.alive = [v for v in self.alive if v not in gone]
-        self.ways = {v: row for v, row in self.ways.items() if v not in gone}
+        self.savings = {v: row for v, row in self.savings.items() if v not in gone}
         return bool(gone)
 
     def find_late(self, u: int) -> tuple[int, int] | None:
         """The pair of an op and the next one, if it may as well run right before that."""
-        if len(self.succ[u]) != 1 or self.reads[u] or self.net[u] < 0:
+        if len(self.succ[u]) != 1 or self.reads[u] or self.delta[u] < 0:
             return None
         c = next(iter(self.succ[u]))
-        rise = self.hill[u] - self.net[u]
-        if rise <= self.hill[c] - self.most_saved(c):
+        rise = self.rise[u] - self.delta[u]
+        if rise <= self.rise[c] - self.most_saved(c):
             return u, c
         heappush(self.late.setdefault(c, []), (rise, u))
         return None
 
     def find_early(self, c: int) -> tuple[int, int] | None:
         """The pair of the op before and an op, if it may as well run right behind that."""
-        if len(self.pred[c]) != 1 or self.net[c] > 0:
+        if len(self.pred[c]) != 1 or self.delta[c] > 0:
             return None
         u = next(iter(self.pred[c]))
-        if self.hill[c] <= self.room_behind(u):
+        if self.rise[c] <= self.room_behind(u):
             return u, c
-        heappush(self.early.setdefault(u, []), (self.hill[c], c))
+        heappush(self.early.setdefault(u, []), (self.rise[c], c))
         return None
 
     def room_behind(self, u: int) -> int:
         """How high an op may rise from the end of another if their peak is to be the other's."""
-        return self.hill[u] - self.most_saved(u) - self.net[u]
+        return self.rise[u] - self.most_saved(u) - self.delta[u]
 
     def merge(self, u: int, c: int, stay: int, leave: int) -> None:
         """Let `u` and then `c` be one op, called `stay`."""
-        self.hill[stay] = max(self.hill[u], self.net[u] + self.hill[c])
-        self.net[stay] = self.net[u] + self.net[c]
+        self.rise[stay] = max(self.rise[u], self.delta[u] + self.rise[c])
+        self.delta[stay] = self.delta[u] + self.delta[c]
         self.members[stay] = _joined(self.members[u], self.members[c])
         self.succ[u].discard(c)
         self.pred[c].discard(u)
@@ -210,33 +210,33 @@ class Merging:
             self.users[b].add(stay)
         self.reads[stay] |= self.reads[leave]
 
-    def result(self) -> tuple[Net, tuple[tuple[int, ...], ...], tuple[int, ...]]:
+    def result(self) -> tuple[OrderingProblem, tuple[tuple[int, ...], ...], tuple[int, ...]]:
         """The smaller problem, the ops behind each of its own, and which of them stayed."""
         number = {v: i for i, v in enumerate(self.alive)}
         before = [[number[u] for u in self.pred[v]] for v in self.paced(self.alive)]
         users = [[number[v] for v in self.users[b]] for b in self.paced(self.shared)]
         pred, user = build_rows(before), build_rows(users)
         self.check_time()
-        net = make_net(
+        problem = make_problem(
             pred,
             user,
-            np.array([self.hill[v] for v in self.alive], np.int64),
-            np.array([self.net[v] for v in self.alive], np.int64),
+            np.array([self.rise[v] for v in self.alive], np.int64),
+            np.array([self.delta[v] for v in self.alive], np.int64),
             np.array([self.size[b] for b in self.shared], np.int64),
-            self.packed_ways(),
+            self.packed_savings(),
         )
         members = tuple(tuple(self.members[v]) for v in self.paced(self.alive))
-        return net, members, tuple(self.alive)
+        return problem, members, tuple(self.alive)
 
-    def packed_ways(self) -> Ways | None:
+    def packed_savings(self) -> Savings | None:
         """The ways by the new numbers of ops and shared buffers."""
-        if not self.ways:
+        if not self.savings:
             return None
         number = {b: i for i, b in enumerate(self.shared)}
-        return pack_ways(
+        return pack_savings(
             [
                 [(value, frozenset(number[b] for b in needs)) for value, needs in row]
-                for row in (self.ways.get(v, []) for v in self.alive)
+                for row in (self.savings.get(v, []) for v in self.alive)
             ]
         )
 

@@ -13,10 +13,10 @@ from itertools import pairwise
 import numpy as np
 
 from optsched.model.arrays import IntArray, build_rows
-from optsched.ordering.context import Problem
+from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels import explore
 from optsched.ordering.kernels.cut import smallest_best
-from optsched.ordering.problem import Net, make_net
+from optsched.ordering.problem import OrderingProblem, make_problem
 from optsched.ordering.reduce.cuts import topological
 from optsched.ordering.reduce.hill_valley import Folded, String, stops, trace
 from optsched.ordering.rules import ALL_RULES
@@ -33,19 +33,19 @@ MOST_BYTES = 2**61
 
 
 class Sets:
-    """A net without ways as Python sets."""
+    """A problem without ways as Python sets."""
 
-    def __init__(self, net: Net) -> None:
-        self.pred = _sets(net.pred_ptr, net.pred)
-        self.succ = _sets(net.succ_ptr, net.succ)
-        self.read = _sets(net.read_ptr, net.read)
-        self.users = _sets(net.user_ptr, net.user)
-        self.hill: list[int] = net.hill.tolist()
-        self.net: list[int] = net.net.tolist()
-        self.size: list[int] = net.size.tolist()
+    def __init__(self, problem: OrderingProblem) -> None:
+        self.pred = _sets(problem.pred_ptr, problem.pred)
+        self.succ = _sets(problem.succ_ptr, problem.succ)
+        self.read = _sets(problem.read_ptr, problem.read)
+        self.users = _sets(problem.user_ptr, problem.user)
+        self.rise: list[int] = problem.rise.tolist()
+        self.delta: list[int] = problem.delta.tolist()
+        self.size: list[int] = problem.size.tolist()
 
-    def cut_out(self, ops: Sequence[int]) -> tuple[Net, list[int]] | None:
-        """Some ops as a net by themselves, numbered as they come, and the buffers they share.
+    def cut_out(self, ops: Sequence[int]) -> tuple[OrderingProblem, list[int]] | None:
+        """Some ops as a problem by themselves, numbered as they come, and the buffers they share.
 
         None if one of these has users elsewhere.
         """
@@ -55,16 +55,16 @@ class Sets:
             return None
         return self.build(ops, shared), shared
 
-    def build(self, ops: Sequence[int], shared: Sequence[int]) -> Net:
-        """The net of some ops and shared buffers."""
+    def build(self, ops: Sequence[int], shared: Sequence[int]) -> OrderingProblem:
+        """The problem of some ops and shared buffers."""
         number = {v: k for k, v in enumerate(ops)}
         pred = [[number[u] for u in self.pred[v] if u in number] for v in ops]
         user = [[number[v] for v in self.users[b]] for b in shared]
-        hill, change, size = (
+        rise, change, size = (
             np.array([values[i] for i in rows], np.int64)
-            for values, rows in ((self.hill, ops), (self.net, ops), (self.size, shared))
+            for values, rows in ((self.rise, ops), (self.delta, ops), (self.size, shared))
         )
-        return make_net(build_rows(pred), build_rows(user), hill, change, size)
+        return make_problem(build_rows(pred), build_rows(user), rise, change, size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +95,17 @@ class Folding(Sets):
 
     Parameters
     ----------
-    problem
+    context
         The problem; its ops have no ways to save bytes.
     """
 
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.net)
-        self.problem = problem
+    def __init__(self, context: SearchContext) -> None:
+        super().__init__(context.problem)
+        self.context = context
         # Chains need the way that commits at every chance, from one end only.
         rules = replace(ALL_RULES, dovetail=False, symmetry=False)
-        self.search = replace(problem, rules=rules)
-        self.order = topological(problem.net)
+        self.search = replace(context, rules=rules)
+        self.order = topological(context.problem)
         self.members = {v: [v] for v in self.order}
         self.part = list(range(len(self.order)))
         self.found: list[list[list[int]]] = []
@@ -119,7 +119,7 @@ class Folding(Sets):
             start = self.part[v]
             if self.members[start][-1] != v or len(self.succ[start]) < 2:
                 continue
-            self.problem.check_time()
+            self.context.check_time()
             region = self.explore(start)
             if region is not None:
                 inside, join = region
@@ -186,8 +186,8 @@ class Folding(Sets):
             self.members[first] = part
             for u in part:
                 self.part[u], self.region_of[u] = first, len(self.found)
-            self.hill[first] = max(chain.level[a:b]) - chain.live[a]
-            self.net[first] = chain.live[b] - chain.live[a]
+            self.rise[first] = max(chain.level[a:b]) - chain.live[a]
+            self.delta[first] = chain.live[b] - chain.live[a]
             self.read[first] = set()
         for shared in chain.shared:
             self.users[shared] = set()
@@ -205,20 +205,20 @@ class Folding(Sets):
             self.succ[v], self.pred[w] = {w}, {v}
         self.pred[parts[0]], self.succ[parts[-1]] = before, after
 
-    def string(self, net: Net) -> list[int] | None:
+    def string(self, problem: OrderingProblem) -> list[int] | None:
         """The order that is best whatever runs beside it; None if that takes too many states."""
         # So many bytes that no downset has less than 0.
-        base = int(np.maximum(-net.net, 0).sum()) + int(net.size.sum())
-        if base + int(net.hill.sum()) >= MOST_BYTES:
+        base = int(np.maximum(-problem.delta, 0).sum()) + int(problem.size.sum())
+        if base + int(problem.rise.sum()) >= MOST_BYTES:
             return None
-        problem = replace(self.search, net=net, base=base)
-        n = len(net.net)
-        least = problem.pick(smallest_best)(net, np.zeros(n, np.bool_), np.arange(n))
+        context = replace(self.search, problem=problem, base=base)
+        n = len(problem.delta)
+        least = context.pick(smallest_best)(problem, np.zeros(n, np.bool_), np.arange(n))
         found: list[int] = []
         for low, high in ((np.zeros(n, np.bool_), least), (least, np.ones(n, np.bool_))):
-            way = Interval(problem, low, high, 0, 2 * MOST_BYTES)
+            way = Interval(context, low, high, 0, 2 * MOST_BYTES)
             how = way.run(MOST_STATES)
-            problem.collect()
+            context.collect()
             if how != explore.REACHED:
                 return None
             found += way.moves
@@ -226,7 +226,7 @@ class Folding(Sets):
 
     def result(self) -> Folded:
         """The problem with its chains."""
-        whole = Sets(self.problem.net)
+        whole = Sets(self.context.problem)
         strings = []
         for i, parts in enumerate(self.found):
             ops = [v for part in parts for v in part]
@@ -235,10 +235,10 @@ class Folding(Sets):
                 assert cut is not None
                 strings.append(String(tuple(ops), cut[0]))
         alive = [v for v in self.order if self.part[v] == v]
-        net = self.build(alive, [b for b, users in enumerate(self.users) if users])
+        problem = self.build(alive, [b for b, users in enumerate(self.users) if users])
         return Folded(
-            net, tuple(tuple(self.members[v]) for v in alive), tuple(alive), tuple(strings),
-            self.problem,
+            problem, tuple(tuple(self.members[v]) for v in alive), tuple(alive), tuple(strings),
+            self.context,
         )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Regions: parts of a net with an order of their own that is best whatever runs beside them.
+"""Regions: parts of a problem with an order of their own that is best whatever runs beside them.
 
 Let `M` be a set of ops such that each other op runs before all of them, after all of them, or has
 nothing to do with any, and no shared buffer is used inside and outside. Live bytes are then a sum
@@ -10,7 +10,7 @@ of at most `c` lead to from the start; these are nested, the steps from one to t
 the next level, and they end at `D`: that is what a search does which raises its budget only when it
 must, and commits. Backward from the end of `M` it is the same. Call the resulting order the string.
 
-Any order of the net can have `M` run along the string without a higher peak. Take the moment `T` in
+Any order can have `M` run along the string without a higher peak. Take the moment `T` in
 it at which `h` is least while `M` is under way. Before `T`, whenever `M` makes a step of a new
 highest level `c`, run the string on to `R(c)`: at no more than `c`, at the same `h`. In between `M`
 then has no more live bytes than it had. At `T` run it on to `D`: all levels that takes, `M` makes
@@ -18,7 +18,7 @@ anyway, at `T` or later, at no less `h`. After `T` it is the mirror image. So no
 `M` is a chain along the string, in which the ops from one `R(c)` to the next are one.
 
 Regions here lie between an op and the first one that all ways from it lead to. Inner ones become
-chains first, so those around them have few ops left: series-parallel nets are solved by this alone.
+chains first, so those around them have few ops left: series-parallel graphs are solved by this.
 Chains in parallel are those of Abdel-Wahab and Kameda (Operations Research 26, 1978).
 """
 
@@ -31,8 +31,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from optsched.model.arrays import IntArray, row_counts
-from optsched.ordering.context import Problem
-from optsched.ordering.problem import Net
+from optsched.ordering.context import SearchContext
+from optsched.ordering.problem import OrderingProblem
 from optsched.ordering.reduce.contraction import Contracted, contract
 from optsched.ordering.reduce.cuts import topological
 from optsched.ordering.reduce.modules import Folding
@@ -61,9 +61,9 @@ class Reduced:
     stages: tuple[Contracted, ...]
 
     @property
-    def net(self) -> Net:
+    def problem(self) -> OrderingProblem:
         """The smallest problem."""
-        return self.stages[-1].net
+        return self.stages[-1].problem
 
     def expand(self, order: Iterable[int]) -> list[int]:
         """Turn an order of the smallest problem into one of the first."""
@@ -84,31 +84,31 @@ class Reduced:
         return list(order)
 
 
-def reduce(problem: Problem) -> Reduced:
+def reduce(context: SearchContext) -> Reduced:
     """Contract a problem, make chains of its regions, and contract it again."""
-    merge = problem.rules.contract
-    first = contract(problem.net, merge=merge, check_time=problem.check_time)
-    unwanted = not problem.rules.regions or len(problem.net.way)
+    merge = context.rules.contract
+    first = contract(context.problem, merge=merge, check_time=context.check_time)
+    unwanted = not context.rules.regions or len(context.problem.saving)
     if unwanted or len(first.members) > TOO_MANY:
         return Reduced((first,))
-    order = topological(first.net)
-    forks = find_forks(first.net, order[-MANY_OPS:])
+    order = topological(first.problem)
+    forks = find_forks(first.problem, order[-MANY_OPS:])
     if len(order) > MANY_OPS:
         many = len(forks) * MANY_FORKS > MANY_OPS
-        forks = find_forks(first.net, order) if many else []
+        forks = find_forks(first.problem, order) if many else []
     if not forks:
         return Reduced((first,))
-    folding = Folding(replace(problem, net=first.net, priority=None))
+    folding = Folding(replace(context, problem=first.problem, priority=None))
     folding.fold_all(forks)
     if not folding.found:
         return Reduced((first,))
-    problem.statistics.regions += len(folding.found)
+    context.statistics.regions += len(folding.found)
     folded = folding.result()
-    last = contract(folded.net, merge=merge, check_time=problem.check_time)
+    last = contract(folded.problem, merge=merge, check_time=context.check_time)
     return Reduced((first, folded, last))
 
 
-def find_forks(net: Net, order: Sequence[int]) -> list[int]:
+def find_forks(problem: OrderingProblem, order: Sequence[int]) -> list[int]:
     """Ops with an op that all ways from them lead to, and all ways to it come from; last first.
 
     Each op passes on what it got, divided at random among its successors. Whoever gets the same
@@ -116,11 +116,11 @@ def find_forks(net: Net, order: Sequence[int]) -> list[int]:
     in topological order.
     """
     draw = random.Random(0)
-    inside = np.zeros(len(net.net), np.bool_)
+    inside = np.zeros(len(problem.delta), np.bool_)
     inside[order] = True
-    fed = row_counts(net.pred_ptr, inside[net.pred]) == np.diff(net.pred_ptr)
-    fed &= np.diff(net.pred_ptr) > 0
-    ptr, succ = net.succ_ptr.tolist(), net.succ.tolist()
+    fed = row_counts(problem.pred_ptr, inside[problem.pred]) == np.diff(problem.pred_ptr)
+    fed &= np.diff(problem.pred_ptr) > 0
+    ptr, succ = problem.succ_ptr.tolist(), problem.succ.tolist()
     flow = dict.fromkeys(order, 0)
     for v in order:
         left, first, end = flow[v], ptr[v], ptr[v + 1]

@@ -1,6 +1,6 @@
 """What identical blocks are good for: fewer states, and precedences that cost nothing.
 
-Let any two of some blocks change places without a change of the net (:func:`find_blocks`).
+Let any two of some blocks change places without a change of the problem (:func:`find_blocks`).
 
 *States.* Where blocks have changed places in a state, what may come next has done so as well, as
 long as the goal of the search is as it was: of all such states one is enough. They have one hash.
@@ -8,7 +8,7 @@ A stored state stays the set it was met as: ways, commits and probes are made of
 
 *In line.* In any order let the blocks change places so that some op of theirs, the same in each,
 runs in the order of the blocks. That is an order of the same peak, so these precedences may be
-added to the net; one such chain for each family of blocks, as families are disjoint. In the new net
+added to the problem; one such chain for each family of blocks, as families are disjoint. There
 blocks that are beyond the op may still change places on the way to the goal: among them, nothing
 that is to come knows of the line. All others are told apart.
 """
@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from optsched.model.arrays import IntArray
 from optsched.ordering.bound.nearby import with_edges
-from optsched.ordering.context import Family, Problem
+from optsched.ordering.context import Family, SearchContext
 from optsched.ordering.kernels.cut import around
 from optsched.ordering.kernels.orbit import HASH, Keys
 
@@ -40,7 +40,7 @@ def make_keys(families: Sequence[Family], codes: IntArray, goal: npt.NDArray[np.
     Parameters
     ----------
     families
-        Of the net that is searched.
+        Of the problem that is searched.
     codes
         Shape `(2, n)`: random 64-bit codes of the ops.
     goal
@@ -76,20 +76,20 @@ class Lined:
 
     Parameters
     ----------
-    problem
+    context
         It.
     families
         The blocks, in the order in which they pass.
     """
 
-    problem: Problem
+    context: SearchContext
     families: tuple[Family, ...]
 
     @property
     def large(self) -> bool:
         """Whether a good part of the ops is in blocks of more than one op."""
         inside = sum(family.rows.size for family in self.families if family.rows.shape[1] > 1)
-        return inside * LARGE_PART >= self.problem.ops
+        return inside * LARGE_PART >= self.context.ops
 
     def lead(self, order: Sequence[int]) -> list[int]:
         """An order of the problem as it was, with blocks in other places so that they are in line.
@@ -106,7 +106,7 @@ class Lined:
         return found
 
 
-def line_up(problem: Problem, families: Sequence[Family], during: IntArray) -> Lined:
+def line_up(context: SearchContext, families: Sequence[Family], during: IntArray) -> Lined:
     """Let the blocks pass one of their ops in line.
 
     It is one with which most others of its block are in order, and of those one at which most bytes
@@ -114,31 +114,31 @@ def line_up(problem: Problem, families: Sequence[Family], during: IntArray) -> L
 
     Parameters
     ----------
-    problem, families
+    context, families
         The problem and its identical blocks.
     during
         Shape `(n,)`: live bytes while each op runs in some good order.
     """
     lined = []
     for rows in (family.rows for family in families):
-        problem.check_time()
-        lined.append(Family(rows, pick_line(problem, rows, during)))
+        context.check_time()
+        lined.append(Family(rows, pick_line(context, rows, during)))
     columns = [family.rows[:, family.line] for family in lined] or [np.zeros(0, np.int64)]
     first = np.concatenate([column[:-1] for column in columns])
     second = np.concatenate([column[1:] for column in columns])
-    net = with_edges(problem.net, first, second)
-    made = replace(problem, net=net, priority=during)
+    problem = with_edges(context.problem, first, second)
+    made = replace(context, problem=problem, priority=during)
     made.tell_families(lined)
     return Lined(made, tuple(lined))
 
 
-def pick_line(problem: Problem, rows: IntArray, during: IntArray) -> int:
+def pick_line(context: SearchContext, rows: IntArray, during: IntArray) -> int:
     """The column of ops that blocks are to pass in line."""
     if len(rows[0]) == 1:
         return 0
     ordered = np.zeros(len(rows[0]), np.int64)
     for i, v in enumerate(rows[0].tolist()):
-        problem.check_time()
-        before, after = problem.pick(around)(problem.net, v)
+        context.check_time()
+        before, after = context.pick(around)(context.problem, v)
         ordered[i] = np.count_nonzero(before[rows[0]] | after[rows[0]])
     return int(np.lexsort((during[rows].max(axis=0), ordered))[-1])

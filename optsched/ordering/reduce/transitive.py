@@ -1,4 +1,4 @@
-"""What a net says more often than it must: edges that follow from others, and users never last."""
+"""Transitive reduction: edges that follow from others, and users that are never last."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from optsched.model.arrays import IntArray
 from optsched.ordering.bound.precedences import Relations
-from optsched.ordering.context import Problem
+from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels import explore
 from optsched.ordering.kernels.precedences import Matrix
 from optsched.ordering.reduce.contraction import Contracted, contract
@@ -55,7 +55,7 @@ UNKNOWN = Answer(refuted=False)
 
 
 def search_all(
-    problem: Problem,
+    context: SearchContext,
     bound: int,
     ceiling: int,
     states: int,
@@ -66,22 +66,22 @@ def search_all(
 
     Where a known order stays within the bound already, its stretch is taken as it is.
     """
-    during = problem.follow(order)[1] if len(order) else None
-    listed, cuts = forced_cuts(problem.net)
-    if not problem.rules.cuts:
-        cuts = [0, problem.ops]
-    problem.statistics.segments = max(problem.statistics.segments, len(cuts) - 1)
+    during = context.follow(order)[1] if len(order) else None
+    listed, cuts = forced_cuts(context.problem)
+    if not context.rules.cuts:
+        cuts = [0, context.ops]
+    context.statistics.segments = max(context.statistics.segments, len(cuts) - 1)
     moves: list[int] = []
     known = True
     for start, end in pairwise(cuts):
         if during is not None and int(during[start:end].max()) <= bound:
             moves += order[start:end]
             continue
-        low = np.zeros(problem.ops, np.bool_)
+        low = np.zeros(context.ops, np.bool_)
         low[listed[:start]] = True
         high = low.copy()
         high[listed[start:end]] = True
-        part = Interval(problem, low, high, bound, ceiling)
+        part = Interval(context, low, high, bound, ceiling)
         how = part.run(states)
         if how == explore.EXHAUSTED:
             return Answer(refuted=True)
@@ -97,7 +97,7 @@ class Decider:
 
     Parameters
     ----------
-    problem
+    context
         The problem.
     above
         Which ops run before which in every order.
@@ -105,13 +105,13 @@ class Decider:
         Live bytes while each op runs in some good order: where to look first.
     """
 
-    def __init__(self, problem: Problem, above: Matrix, during: IntArray) -> None:
-        self.problem = problem
+    def __init__(self, context: SearchContext, above: Matrix, during: IntArray) -> None:
+        self.context = context
         self.above = above
         self.during = during
-        self.known: dict[int, tuple[Problem, Contracted] | None] = {}
+        self.known: dict[int, tuple[SearchContext, Contracted] | None] = {}
         self.trees: dict[int, Splitter] = {}
-        self.blame = np.zeros(problem.ops, np.int64)
+        self.blame = np.zeros(context.ops, np.int64)
         self.latest: Splitter | None = None
         self.shared: tuple[Splitter, Splitter] | None = None
 
@@ -121,28 +121,28 @@ class Decider:
             self.known[budget] = self.strengthen(budget)
         return self.known[budget] is None
 
-    def strengthen(self, budget: int) -> tuple[Problem, Contracted] | None:
+    def strengthen(self, budget: int) -> tuple[SearchContext, Contracted] | None:
         """The problem with the precedences that a budget implies; None if they refute it."""
-        above, split = self.above, self.problem.rules.split and self.problem.ops <= MOST_OPS
-        net, ways = self.problem.net, len(self.problem.net.way) > 0
+        above, split = self.above, self.context.rules.split and self.context.ops <= MOST_OPS
+        problem, ways = self.context.problem, len(self.context.problem.saving) > 0
         if ways or not split:
             # A tree asks less of an op with ways to save bytes.
-            relations = Relations(self.problem, above.copy())
+            relations = Relations(self.context, above.copy())
             if relations.refute(budget, self.during):
                 return None
-            net = relations.strengthened()
+            problem = relations.strengthened()
             above = relations.above
         if split:
-            tree = Splitter(self.problem, above, budget, self.during, self.blame)
+            tree = Splitter(self.context, above, budget, self.during, self.blame)
             if tree.settled:
                 return None
             self.trees[budget] = tree
-            net = tree.known()
-        strong = replace(self.problem, net=net, priority=self.during)
-        net, merge = strong.net, self.problem.rules.contract
-        small = contract(net, merge=merge, check_time=self.problem.check_time)
+            problem = tree.known()
+        strong = replace(self.context, problem=problem, priority=self.during)
+        problem, merge = strong.problem, self.context.rules.contract
+        small = contract(problem, merge=merge, check_time=self.context.check_time)
         priority = small.gather(self.during)
-        return replace(strong, net=small.net, priority=priority), small
+        return replace(strong, problem=small.problem, priority=priority), small
 
     def decide(self, budget: int, bound: int, states: int, on_bound: OnBound) -> Answer:
         """Look for an order of least peak within a budget."""
@@ -155,11 +155,11 @@ class Decider:
         answer = self.split(budget, states // STATES_A_BRANCH)
         if answer is not UNKNOWN:
             return answer
-        problem, small = strong
+        context, small = strong
         if budget in self.trees:
             states //= TREE_PART
-        answer = search_all(problem, bound, budget + 1, states, on_bound)
-        problem.collect()
+        answer = search_all(context, bound, budget + 1, states, on_bound)
+        context.collect()
         if answer.order is None:
             return answer
         return Answer(refuted=False, order=small.expand(answer.order))
@@ -183,7 +183,7 @@ class Decider:
             time.sleep(LOOK_SECONDS)
             return 0, UNKNOWN
         if self.shared is None or self.shared[0] is not theirs:
-            self.shared = theirs, theirs.share(self.problem)
+            self.shared = theirs, theirs.share(self.context)
         tree = self.shared[1]
         return tree.budget, self.grow(tree, states // STATES_A_BRANCH)
 
@@ -194,11 +194,11 @@ class Decider:
                 break
             # Whoever is at the last part looks at every branch whether others want some of it.
             time.sleep(LOOK_SECONDS)
-            self.problem.check_time()
+            self.context.check_time()
 
-        def search(strong: Problem) -> list[int] | bool:
-            small = contract(strong.net, merge=strong.rules.contract)
-            part = replace(strong, net=small.net, priority=small.gather(self.during))
+        def search(strong: SearchContext) -> list[int] | bool:
+            small = contract(strong.problem, merge=strong.rules.contract)
+            part = replace(strong, problem=small.problem, priority=small.gather(self.during))
             found = search_all(part, 0, tree.budget + 1, BRANCH_STATES, lambda _: None)
             part.collect()
             return found.refuted if found.order is None else small.expand(found.order)

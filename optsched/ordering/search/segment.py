@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from optsched.ordering.context import Problem
+from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels import explore
 from optsched.ordering.kernels import states as arenas
 from optsched.ordering.kernels.children import Task
@@ -41,7 +41,7 @@ class Search:
 
     def __init__(
         self,
-        problem: Problem,
+        context: SearchContext,
         low: Flags,
         high: Flags,
         *,
@@ -52,45 +52,45 @@ class Search:
         probe: int,
         long: bool = False,
     ) -> None:
-        rules = problem.rules
-        self.problem = problem
+        rules = context.rules
+        self.context = context
         within = high & ~low
         self.task = Task(
-            forward, ceiling, problem.base, rules.close, commit, probe, rules.lift, rules.foresee
+            forward, ceiling, context.base, rules.close, commit, probe, rules.lift, rules.foresee
         )
         self.begin = ((low if forward else high).copy(), within)
-        families = problem.families(wanted=long)
-        self.keys = make_keys(families, problem.codes, high if forward else low)
+        families = context.families(wanted=long)
+        self.keys = make_keys(families, context.codes, high if forward else low)
         self.budget = budget
         self.path = np.empty(len(low) + 1, np.int32)
-        self.slice = max(1, min(FIRST_SLICE, SLICE_OPS // max(1, problem.ops)))
+        self.slice = max(1, min(FIRST_SLICE, SLICE_OPS // max(1, context.ops)))
         self.reset()
 
     def reset(self) -> None:
         """Start from the root."""
-        problem = self.problem
+        context = self.context
         done, within = self.begin
-        self.state = start_state(problem.net, problem.base, done, within, self.task.forward)
+        self.state = start_state(context.problem, context.base, done, within, self.task.forward)
         self.plant(int(np.count_nonzero(within)))
-        self.scratch = explore.start_scratch(problem.ops, problem.critics)
+        self.scratch = explore.start_scratch(context.ops, context.critics)
         self.delay_foresight()
 
     def plant(self, left: int) -> None:
         """Make the present state the root, with so many ops left to place."""
         live = int(self.state.tally[LIVE])
-        self.arena = arenas.make_arena(FIRST_ROOM, self.problem.ops, left, live)
+        self.arena = arenas.make_arena(FIRST_ROOM, self.context.ops, left, live)
 
     def delay_foresight(self) -> None:
         """Let a search of many ops be longer before it looks ahead: that takes as many steps."""
         gauge = self.scratch.gauge
-        gauge[WAIT] = max(FIRST_LOOK, self.problem.ops // OPS_PER_STATE)
-        gauge[PERIOD] = min(SELDOM, self.problem.ops // OPS_PER_PERIOD)
+        gauge[WAIT] = max(FIRST_LOOK, self.context.ops // OPS_PER_STATE)
+        gauge[PERIOD] = min(SELDOM, self.context.ops // OPS_PER_PERIOD)
 
     def commit(self, moves: list[int]) -> int:
         """Go on from the state that moves lead to, short of the goal; return its live bytes."""
-        problem = self.problem
+        context = self.context
         placed = np.array(moves, np.int32)
-        problem.pick(place_all)(problem.net, self.state, self.task.forward, placed)
+        context.pick(place_all)(context.problem, self.state, self.task.forward, placed)
         self.plant(int(self.arena.left[0]) - len(moves))
         # The state shares the second array, and may place no op outside it: so only now.
         self.begin[0][placed] = self.task.forward
@@ -111,19 +111,19 @@ class Search:
     def make_room(self) -> None:
         """Have room for the successors of one more state, at most one for each ready op."""
         wanted = self.states + int(self.state.tally[READY])
-        self.arena = arenas.grow_arena(self.arena, self.problem.ops)
+        self.arena = arenas.grow_arena(self.arena, self.context.ops)
         while len(self.arena.parent) < wanted:
-            self.arena = arenas.grow_arena(self.arena, self.problem.ops)
+            self.arena = arenas.grow_arena(self.arena, self.context.ops)
 
     def run(self, states: int) -> tuple[int, list[int]]:
         """Go on until `states` states are stored or it ends; return how, and the moves found."""
-        problem = self.problem
-        step = problem.pick(explore.advance)
+        context = self.context
+        step = context.pick(explore.advance)
         while True:
             before = time.monotonic()
             how, budget, length = step(
-                problem.net, self.task, self.state, self.arena, self.scratch, self.budget,
-                self.keys, self.path, problem.counters, self.slice, states,
+                context.problem, self.task, self.state, self.arena, self.scratch, self.budget,
+                self.keys, self.path, context.counters, self.slice, states,
             )  # fmt: skip
             self.budget = int(budget)
             if how == explore.EXHAUSTED and self.budget < self.task.ceiling:
@@ -138,7 +138,7 @@ class Search:
                 self.slice *= 2
             elif time.monotonic() - before > SLICE_SECONDS * 2:
                 self.slice = max(1, self.slice // 2)
-            problem.check_time()
+            context.check_time()
 
 
 class Interval:
@@ -146,7 +146,7 @@ class Interval:
 
     Parameters
     ----------
-    problem
+    context
         The problem.
     low, high
         Shape `(n,)`: the two downsets, the smaller one first.
@@ -157,16 +157,16 @@ class Interval:
     """
 
     def __init__(
-        self, problem: Problem, low: Flags, high: Flags, budget: int, ceiling: int
+        self, context: SearchContext, low: Flags, high: Flags, budget: int, ceiling: int
     ) -> None:
-        self.problem = problem
+        self.context = context
         self.low, self.high = low.copy(), high.copy()
         self.budget, self.ceiling = budget, ceiling
         self.head: list[int] = []
         self.tail: list[int] = []
         self.searches: dict[bool, Search] = {}
         self.turn = FIRST_TURN
-        self.ends = (problem.live(low), problem.live(high))
+        self.ends = (context.live(low), context.live(high))
 
     @property
     def moves(self) -> list[int]:
@@ -180,14 +180,14 @@ class Interval:
         there is no way below the ceiling. `FULL`: not known yet.
         """
         while True:
-            self.problem.check_time()
+            self.context.check_time()
             left = int(np.count_nonzero(self.high & ~self.low))
             if left == 0:
                 return explore.REACHED
             self.budget = max(self.budget, *self.ends)
             if self.budget >= self.ceiling:
                 return explore.EXHAUSTED
-            how = self.take_turns(states, both=self.problem.rules.dovetail and left > 1)
+            how = self.take_turns(states, both=self.context.rules.dovetail and left > 1)
             if how != explore.REACHED:
                 return how
 
@@ -216,15 +216,15 @@ class Interval:
     def note_bytes(self) -> None:
         """Keep account of how large the tables of states get."""
         total = sum(search.table_bytes for search in self.searches.values())
-        stats = self.problem.statistics
+        stats = self.context.statistics
         stats.table_bytes = max(stats.table_bytes, total)
 
     def search(self, *, forward: bool, long: bool) -> Search:
         """The search from one end, started when it is first wanted."""
         if forward not in self.searches:
-            rules = self.problem.rules
+            rules = self.context.rules
             self.searches[forward] = Search(
-                self.problem,
+                self.context,
                 self.low,
                 self.high,
                 forward=forward,
@@ -238,7 +238,7 @@ class Interval:
 
     def accept(self, moves: list[int], *, forward: bool) -> None:
         """Place moves for good."""
-        self.problem.statistics.commits += 1
+        self.context.statistics.commits += 1
         search = self.searches[forward]
         if len(moves) < search.arena.left[0]:
             live = search.commit(moves)

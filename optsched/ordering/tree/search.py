@@ -14,10 +14,10 @@ from threading import Lock
 import numpy as np
 
 from optsched.model.arrays import IntArray, Rows
-from optsched.ordering.context import Problem
+from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels.bits import has_bit, pack, words
 from optsched.ordering.kernels.precedences import Matrix
-from optsched.ordering.problem import Net, make_net
+from optsched.ordering.problem import OrderingProblem, make_problem
 from optsched.ordering.reduce.cuts import topological
 from optsched.ordering.tree.kernels.downsets import (
     COUNTS,
@@ -44,7 +44,7 @@ PATIENCE = 32
 SEARCH_EVERY = 8
 """At one in so many open branches the states left are searched."""
 
-OnOpen = Callable[[Problem], "list[int] | bool"]
+OnOpen = Callable[[SearchContext], "list[int] | bool"]
 """Searches the states of a branch: an order within the budget, or whether there is none."""
 
 
@@ -107,7 +107,7 @@ class Splitter:
 
     def __init__(
         self,
-        problem: Problem,
+        problem: SearchContext,
         above: Matrix,
         budget: int,
         expected: IntArray,
@@ -122,7 +122,7 @@ class Splitter:
             np.zeros((n, n), np.int64),
             np.full((n, SUPPORTS), UNKNOWN),
         )
-        self.desk = make_desk(problem.net)
+        self.desk = make_desk(problem.problem)
         self.pair = np.zeros((n * n // 2 + 1, 2), np.int64)
         self.expected = expected
         self.order = np.argsort(-expected, kind="stable").astype(np.int64)
@@ -148,14 +148,14 @@ class Splitter:
         """Whether the budget is refuted."""
         return self.parts.left == 0
 
-    def known(self) -> Net:
+    def known(self) -> OrderingProblem:
         """The net with who runs before whom in every order within the budget.
 
         Asked before the tree is run.
         """
         return self.strengthened(self.enter(self.parts.waiting[0]))
 
-    def share(self, problem: Problem) -> Splitter:
+    def share(self, problem: SearchContext) -> Splitter:
         """The tree for another worker, who takes some of the parts."""
         self.parts.shared = True
         return Splitter(problem, self.above, self.budget, self.expected, self.blame, self.parts)
@@ -211,7 +211,7 @@ class Splitter:
             return []
         self.opened += 1
         if self.opened % SEARCH_EVERY == 0:
-            answer = on_open(replace(self.problem, net=self.strengthened(branch)))
+            answer = on_open(replace(self.problem, problem=self.strengthened(branch)))
             if answer is True:
                 return []
             if answer:
@@ -272,8 +272,8 @@ class Splitter:
         """Derive all that follows; -1 if refuted. Where that is done, list so many tops' pairs."""
         problem = self.problem
         count = problem.pick(refine)(
-            problem.net, problem.base, self.budget, branch, self.supports, self.desk, self.order,
-            self.blame, tops, self.choice,
+            problem.problem, problem.base, self.budget, branch, self.supports, self.desk,
+            self.order, self.blame, tops, self.choice,
         )  # fmt: skip
         problem.statistics.flows += int(branch.tally[FLOWS])
         branch.tally[FLOWS] = 0
@@ -296,9 +296,9 @@ class Splitter:
         seen = np.full(self.problem.ops, node.fill, np.int64)
         return Branch(node.before.copy(), node.after.copy(), node.valid.copy(), seen, pair, count)
 
-    def strengthened(self, branch: Branch) -> Net:
+    def strengthened(self, branch: Branch) -> OrderingProblem:
         """The net with all precedences of a branch."""
-        net = self.problem.net
+        net = self.problem.problem
         pred = Rows(*self.problem.pick(reduce_rows)(branch.before))
         user = Rows(net.user_ptr, net.user)
-        return make_net(pred, user, net.hill, net.net, net.size, net.ways)
+        return make_problem(pred, user, net.rise, net.delta, net.size, net.savings)

@@ -22,10 +22,9 @@ import numpy as np
 
 from optsched.formats.native import read_graph_document
 from optsched.model.graph import Graph
-from optsched.ordering import ALL_RULES, Rules
-from optsched.ordering import context as problem
-from optsched.ordering.context import Problem
-from optsched.ordering.problem import build_net
+from optsched.ordering import ALL_RULES, Rules, context
+from optsched.ordering.context import SearchContext
+from optsched.ordering.problem import build_problem
 from optsched.ordering.reduce import blocks
 from optsched.ordering.reduce.contraction import contract
 from optsched.ordering.reduce.cuts import topological
@@ -71,7 +70,7 @@ def examine(rng: random.Random, counts: Counter[str]) -> Iterator[str]:
         return
     counts["graphs"] += 1
     for _ in range(RUNS):
-        problem.TWIN_OPS = rng.choice([-1, 60])
+        context.TWIN_OPS = rng.choice([-1, 60])
         searched, in_line = prepare(rng, graph)
         if searched is None:
             continue
@@ -83,21 +82,21 @@ def examine(rng: random.Random, counts: Counter[str]) -> Iterator[str]:
         counts["states"] += searched.statistics.expanded
 
 
-def prepare(rng: random.Random, graph: Graph) -> tuple[Problem | None, bool]:
+def prepare(rng: random.Random, graph: Graph) -> tuple[SearchContext | None, bool]:
     """The problem with some rules, and whether its blocks are in line; None without blocks."""
     rules = replace(ALL_RULES, **{name: rng.random() < 0.5 for name in OTHERS})
-    small = contract(build_net(graph.arrays), merge=rules.contract)
-    found = Problem(small.net, graph.arrays.initial, rules)
+    small = contract(build_problem(graph.arrays), merge=rules.contract)
+    found = SearchContext(small.problem, graph.arrays.initial, rules)
     families = found.families(wanted=True)
     if not families:
         return None, False
     if rng.random() < 0.4:
         return found, False
     weight = np.array([rng.randrange(9) for _ in range(found.ops)])
-    return line_up(found, families, weight).problem, True
+    return line_up(found, families, weight).context, True
 
 
-def search(rng: random.Random, searched: Problem, optimum: int) -> Iterator[str]:
+def search(rng: random.Random, searched: SearchContext, optimum: int) -> Iterator[str]:
     """Search for an order, or refute all below the optimum."""
     bounds = [0]
     ceiling = rng.choice([ENDLESS, optimum])
@@ -111,9 +110,9 @@ def search(rng: random.Random, searched: Problem, optimum: int) -> Iterator[str]
         yield f"{answer}, the optimum is {optimum}"
 
 
-def search_stretch(rng: random.Random, searched: Problem) -> Iterator[str]:
+def search_stretch(rng: random.Random, searched: SearchContext) -> Iterator[str]:
     """Search a stretch of an order with the rule and without."""
-    order = topological(searched.net)
+    order = topological(searched.problem)
     first, end = sorted(rng.sample(range(len(order) + 1), 2))
     low, high = np.zeros((2, len(order)), np.bool_)
     low[order[:first]] = high[order[:end]] = True

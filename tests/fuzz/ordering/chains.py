@@ -25,8 +25,8 @@ from optsched.check.region import check_region
 from optsched.errors import PlanError
 from optsched.formats.native import graph_document
 from optsched.model.graph import Graph
-from optsched.ordering.context import Problem
-from optsched.ordering.problem import build_net
+from optsched.ordering.context import SearchContext
+from optsched.ordering.problem import build_problem
 from tests.fuzz.ordering.regions import nested, side_by_side
 from tests.support.definition import Model
 
@@ -56,7 +56,7 @@ def examine(seed: int, number: int, counts: Counter[str]) -> Iterator[str]:
     graph = some_graph(seed, number)
     model = Model(graph_document(graph), in_place=False)
     optimum = least_peak(model, [])
-    _, steps = find_regions(graph, Problem(build_net(graph.arrays), graph.arrays.initial))
+    _, steps = find_regions(graph, SearchContext(build_problem(graph.arrays), graph.arrays.initial))
     right = [[list(part) for part in step.parts] for step in steps]
     network, accepted = Network(graph), list[Parts]()
     for parts in right:

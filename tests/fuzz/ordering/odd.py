@@ -28,8 +28,7 @@ from optsched.errors import GraphError, OptschedError
 from optsched.formats.certificate import certificate_document, read_certificate_document
 from optsched.formats.native import read_graph_document
 from optsched.model.graph import Graph
-from optsched.ordering import ALL_RULES, OrderOutcome, Rules, solve_order
-from optsched.ordering import context as problem
+from optsched.ordering import ALL_RULES, OrderOutcome, Rules, context, solve_order
 from optsched.ordering import rounds as engine
 from optsched.ordering.search import segment as interval
 from optsched.runtime.limits import Limits
@@ -85,7 +84,7 @@ def examine(
         engine.FIRST_EFFORT = rng.choice([1, 4, 64, 2_048])
         engine.FEW_FLOWS, engine.MOST_LOOKS = rng.choice([(96, 1 << 23), (1, 0)])
         interval.FIRST_TURN = rng.choice([1, 2_048])
-        problem.TWIN_OPS = rng.choice([-1, 60])
+        context.TWIN_OPS = rng.choice([-1, 60])
         limits = some_limits(rng, large=model.n > 12)
         rules = some_rules(rng)
         start = some_order(rng, model) if rng.random() < 0.6 else None

@@ -21,8 +21,8 @@ import numpy as np
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.ordering import ALL_RULES, Rules, solve_order
-from optsched.ordering.context import Problem
-from optsched.ordering.problem import Net, build_net
+from optsched.ordering.context import SearchContext
+from optsched.ordering.problem import OrderingProblem, build_problem
 from optsched.ordering.reduce.regions import reduce
 
 SIZES = (0, 1, 2, 4, 8, 16, 32, 64)
@@ -57,21 +57,24 @@ def lead(rng: np.random.Generator, counts: Counter[str], most: int = 60) -> Iter
     """Make chains of the regions of a graph, and lead orders along them."""
     graph = nested(rng, int(rng.integers(3, most)))
     rules = replace(ALL_RULES, contract=bool(rng.integers(2)))
-    problem = Problem(build_net(graph.arrays), graph.arrays.initial, rules)
-    reduced = reduce(problem)
-    small = replace(problem, net=reduced.net, priority=None)
-    counts["regions with orders led along"] += problem.statistics.regions
+    context = SearchContext(build_problem(graph.arrays), graph.arrays.initial, rules)
+    reduced = reduce(context)
+    small = replace(context, problem=reduced.problem, priority=None)
+    counts["regions with orders led along"] += context.statistics.regions
     for _ in range(ORDERS):
-        order = some_order(rng, problem.net)
-        peak, shrunk = problem.follow(order)[0], reduced.shrink(order)
-        if not is_order(reduced.net, shrunk):
+        order = some_order(rng, context.problem)
+        peak, shrunk = context.follow(order)[0], reduced.shrink(order)
+        if not is_order(reduced.problem, shrunk):
             yield f"{shrunk} is no order"
             continue
         if small.follow(shrunk)[0] > peak:
             yield f"an order of peak {peak} becomes one of {small.follow(shrunk)[0]}"
         counts["orders improved"] += small.follow(shrunk)[0] < peak
         whole = reduced.expand(shrunk)
-        if not is_order(problem.net, whole) or problem.follow(whole)[0] > small.follow(shrunk)[0]:
+        if (
+            not is_order(context.problem, whole)
+            or context.follow(whole)[0] > small.follow(shrunk)[0]
+        ):
             yield f"{shrunk} is worse as a whole"
 
 
@@ -150,32 +153,32 @@ def side_by_side(rng: np.random.Generator) -> Graph:
     return build.build()
 
 
-def some_order(rng: np.random.Generator, net: Net) -> list[int]:
+def some_order(rng: np.random.Generator, problem: OrderingProblem) -> list[int]:
     """A random order, most of them rather good: the op that leaves least bytes is often next."""
-    missing, waiting = np.diff(net.pred_ptr), np.diff(net.user_ptr)
+    missing, waiting = np.diff(problem.pred_ptr), np.diff(problem.user_ptr)
     ready, order = np.flatnonzero(missing == 0).tolist(), list[int]()
     greed, fear = rng.choice([0.0, 0.8, 1.0]), rng.choice([0.0, 1.0])
 
     def score(v: int) -> float:
-        read = net.read[net.read_ptr[v] : net.read_ptr[v + 1]]
-        freed = int(net.size[read[waiting[read] == 1]].sum())
-        return float(net.net[v] - freed + fear * net.hill[v])
+        read = problem.read[problem.read_ptr[v] : problem.read_ptr[v + 1]]
+        freed = int(problem.size[read[waiting[read] == 1]].sum())
+        return float(problem.delta[v] - freed + fear * problem.rise[v])
 
     while ready:
         v = min(ready, key=score) if rng.random() < greed else ready[int(rng.integers(len(ready)))]
         ready.remove(v)
         order.append(v)
-        waiting[net.read[net.read_ptr[v] : net.read_ptr[v + 1]]] -= 1
-        for w in net.succ[net.succ_ptr[v] : net.succ_ptr[v + 1]].tolist():
+        waiting[problem.read[problem.read_ptr[v] : problem.read_ptr[v + 1]]] -= 1
+        for w in problem.succ[problem.succ_ptr[v] : problem.succ_ptr[v + 1]].tolist():
             missing[w] -= 1
             if not missing[w]:
                 ready.append(w)
     return order
 
 
-def is_order(net: Net, order: list[int]) -> bool:
+def is_order(problem: OrderingProblem, order: list[int]) -> bool:
     step = {v: i for i, v in enumerate(order)}
-    rows = [net.pred[a:b].tolist() for a, b in pairwise(net.pred_ptr)]
+    rows = [problem.pred[a:b].tolist() for a, b in pairwise(problem.pred_ptr)]
     return len(step) == len(order) == len(rows) and all(
         step[u] < step[v] for v, row in enumerate(rows) for u in row
     )

@@ -10,7 +10,7 @@ import pytest
 from optsched.model.graph import Graph
 from optsched.ordering.bound.precedences import related
 from optsched.ordering.kernels.bits import pack, unpack
-from optsched.ordering.problem import build_net
+from optsched.ordering.problem import build_problem
 from optsched.ordering.tree.kernels.release import (
     begin_with,
     close_without,
@@ -39,7 +39,7 @@ class Case:
 
     def __post_init__(self) -> None:
         self.n = len(self.graph.ops)
-        self.net = build_net(self.graph.arrays)
+        self.problem = build_problem(self.graph.arrays)
         self.base = self.graph.arrays.initial
         self.oracle = Oracle(self.graph)
         need = [sum(1 << u for u in np.flatnonzero(row).tolist()) for row in self.above]
@@ -61,7 +61,7 @@ class Case:
     def flow(self, desk: Desk, v: int) -> int:
         """Work out the flow at an op; its least live bytes."""
         before, after = pack(self.above), pack(self.above.T)
-        least = lay_out(self.net, self.base, before, after, desk, v) + take_up(desk, v)
+        least = lay_out(self.problem, self.base, before, after, desk, v) + take_up(desk, v)
         return int(least + drain_all(desk, MUCH))
 
     def assume(self, rng: np.random.Generator) -> None:
@@ -87,14 +87,16 @@ def some_cases(seed: int, count: int) -> list[tuple[Case, np.random.Generator]]:
         )
         for _ in range(count)
     ]  # fmt: skip
-    return [(Case(graph, related(build_net(graph.arrays))), rng) for graph in graphs if graph.ops]
+    return [
+        (Case(graph, related(build_problem(graph.arrays))), rng) for graph in graphs if graph.ops
+    ]
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_flow_is_the_least_live_bytes_with_ever_more_precedences(seed: int) -> None:
     # The desk keeps the flow of each op from one branch for the next.
     for case, rng in some_cases(seed, 40):
-        desk = make_desk(case.net)
+        desk = make_desk(case.problem)
         for _ in range(3):
             for v in range(case.n):
                 assert case.flow(desk, v) == min(case.live(v).values())
@@ -108,7 +110,7 @@ def test_flow_is_the_least_live_bytes_with_ever_more_precedences(seed: int) -> N
 def test_having_an_op_ended_or_not_costs_what_the_best_such_downset_does() -> None:
     for case, rng in some_cases(3, 60):
         case.assume(rng)
-        desk, before = make_desk(case.net), pack(case.above)
+        desk, before = make_desk(case.problem), pack(case.above)
         late = np.zeros_like(desk.every)
         for v in range(case.n):
             least, live = case.flow(desk, v), case.live(v)
@@ -130,7 +132,7 @@ def test_having_an_op_ended_or_not_costs_what_the_best_such_downset_does() -> No
 def test_late_ops_are_those_outside_the_largest_best_downset() -> None:
     for case, rng in some_cases(4, 60):
         case.assume(rng)
-        desk, before = make_desk(case.net), pack(case.above)
+        desk, before = make_desk(case.problem), pack(case.above)
         late = np.zeros_like(desk.every)
         for v in range(case.n):
             case.flow(desk, v)

@@ -15,7 +15,7 @@ import numpy as np
 from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.bits import WORD, first_bit, has_bit, set_bit
 from optsched.ordering.kernels.max_flow import Int
-from optsched.ordering.problem import Net
+from optsched.ordering.problem import OrderingProblem
 from optsched.ordering.tree.kernels.release import drain_all, is_full, take_up
 from optsched.ordering.tree.kernels.workspace import Desk, lay_out
 from optsched.runtime.kernel import inner
@@ -110,7 +110,7 @@ def lowest(branch: Branch, supports: Supports, v: Int) -> Int:
 
 
 @inner
-def rise(net: Net, desk: Desk, done: IntArray, other: IntArray) -> Int:
+def rise(net: OrderingProblem, desk: Desk, done: IntArray, other: IntArray) -> Int:
     """Live bytes after `done` and `other` less those after `done` alone, or without `other`."""
     total = np.int64(0)
     for w in range(len(done)):
@@ -119,7 +119,7 @@ def rise(net: Net, desk: Desk, done: IntArray, other: IntArray) -> Int:
             place = first_bit(rest)
             rest &= rest - 1
             u = w * WORD + place
-            total += net.net[u]
+            total += net.delta[u]
             for k in range(net.read_ptr[u], net.read_ptr[u + 1]):
                 user = desk.user[net.read[k]]
                 # Counted at the first of its users among the others, if all have ended.
@@ -134,7 +134,13 @@ def rise(net: Net, desk: Desk, done: IntArray, other: IntArray) -> Int:
 
 @inner
 def shift(
-    net: Net, desk: Desk, have: IntArray, row: IntArray, u: Int, side: Int, more: IntArray
+    net: OrderingProblem,
+    desk: Desk,
+    have: IntArray,
+    row: IntArray,
+    u: Int,
+    side: Int,
+    more: IntArray,
 ) -> Int:
     """Live bytes more after a downset with an op and its `row` added, or taken out for side 1.
 
@@ -178,15 +184,21 @@ def open_sides(branch: Branch, supports: Supports, v: Int) -> IntArray:
 
 @inner
 def flow_at(
-    net: Net, base: Int, budget: Int, before: IntArray, branch: Branch, desk: Desk, v: Int
+    net: OrderingProblem,
+    base: Int,
+    budget: Int,
+    before: IntArray,
+    branch: Branch,
+    desk: Desk,
+    v: Int,
 ) -> Int:
     """Least live bytes while `v` runs, or a number above the budget that is not above them.
 
     Where the op has ways to save bytes, it is taken to save the most of them in any case.
     """
     spare = np.int64(0)
-    for i in range(net.way_ptr[v], net.way_ptr[v + 1]):
-        spare = max(spare, net.way[i])
+    for i in range(net.saving_ptr[v], net.saving_ptr[v + 1]):
+        spare = max(spare, net.saving[i])
     least = lay_out(net, base, before, branch.after, desk, v) + take_up(desk, v) - spare
     branch.tally[FLOWS] += 1
     while least <= budget:

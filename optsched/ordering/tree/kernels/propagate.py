@@ -11,7 +11,7 @@ import numpy as np
 from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.bits import has_bit, set_bit
 from optsched.ordering.kernels.max_flow import Int
-from optsched.ordering.problem import Net
+from optsched.ordering.problem import OrderingProblem
 from optsched.ordering.tree.kernels.downsets import (
     FILL,
     FLOWS,
@@ -186,7 +186,13 @@ def try_late(
 
 @inner
 def refine_op(
-    net: Net, base: Int, budget: Int, branch: Branch, supports: Supports, desk: Desk, v: Int
+    net: OrderingProblem,
+    base: Int,
+    budget: Int,
+    branch: Branch,
+    supports: Supports,
+    desk: Desk,
+    v: Int,
 ) -> bool:
     """Find the pairs that the budget implies at one op; False if it leaves no order."""
     width = len(desk.every)
@@ -220,7 +226,7 @@ def refine_op(
 
 @kernel
 def refine(
-    net: Net,
+    net: OrderingProblem,
     base: Int,
     budget: Int,
     branch: Branch,

@@ -7,7 +7,7 @@ import numpy as np
 from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.bits import has_bit
 from optsched.ordering.kernels.max_flow import Int
-from optsched.ordering.problem import Net
+from optsched.ordering.problem import OrderingProblem
 from optsched.ordering.tree.kernels.downsets import (
     Branch,
     Supports,
@@ -83,7 +83,7 @@ def tenths(cost: Int, unit: Int) -> Int:
 
 @inner
 def weigh(
-    net: Net, base: Int, budget: Int, branch: Branch, supports: Supports, desk: Desk,
+    net: OrderingProblem, base: Int, budget: Int, branch: Branch, supports: Supports, desk: Desk,
     blame: IntArray, tops: Int, choice: IntArray,
 ) -> Int:  # fmt: skip
     """List the pairs of ops whose two orders cost most at the ops with the least slack.

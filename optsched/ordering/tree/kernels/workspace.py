@@ -13,7 +13,7 @@ import numpy as np
 from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.bits import WORD, clear_bit, has_bit, pack, set_bit, words
 from optsched.ordering.kernels.max_flow import Int
-from optsched.ordering.problem import Net
+from optsched.ordering.problem import OrderingProblem
 from optsched.runtime.kernel import inner
 
 LISTED, LOGGED = 0, 1
@@ -85,14 +85,14 @@ class Desk(NamedTuple):
     tally: IntArray
 
 
-def make_desk(net: Net) -> Desk:
+def make_desk(net: OrderingProblem) -> Desk:
     """A desk for a problem; no flow is known."""
-    n, m = len(net.net), len(net.size)
+    n, m = len(net.delta), len(net.size)
     width = words(n)
     user = np.zeros((m, width), np.int64)
     owner = np.repeat(np.arange(m), np.diff(net.user_ptr))
     np.bitwise_or.at(user, (owner, net.user // WORD), np.int64(1) << (net.user % WORD))
-    giver = np.flatnonzero(net.net < 0)
+    giver = np.flatnonzero(net.delta < 0)
     gains = m + len(giver)
 
     def zeros(*shape: int) -> IntArray:
@@ -125,20 +125,22 @@ def need_op(desk: Desk, gain: Int, before: IntArray, u: Int) -> None:
 
 
 @inner
-def lay_out(net: Net, base: Int, before: IntArray, after: IntArray, desk: Desk, v: Int) -> Int:
+def lay_out(
+    net: OrderingProblem, base: Int, before: IntArray, after: IntArray, desk: Desk, v: Int
+) -> Int:
     """Set up gains and costs at an op, without a flow; return its live bytes with all gains."""
     width = len(desk.free)
     for w in range(width):
         desk.free[w] = desk.every[w] & ~(before[v, w] | after[v, w])
         desk.roomy[w] = 0
     clear_bit(desk.free, v)
-    live = base + net.hill[v]
-    for u in range(len(net.net)):
+    live = base + net.rise[v]
+    for u in range(len(net.delta)):
         desk.space[u] = 0
         if has_bit(before[v], u):
-            live += net.net[u]
-        elif net.net[u] > 0 and has_bit(desk.free, u):
-            desk.space[u] = net.net[u]
+            live += net.delta[u]
+        elif net.delta[u] > 0 and has_bit(desk.free, u):
+            desk.space[u] = net.delta[u]
             set_bit(desk.roomy, u)
     desk.tally[LISTED] = 0
     shared = len(net.size)
@@ -164,7 +166,7 @@ def lay_out(net: Net, base: Int, before: IntArray, after: IntArray, desk: Desk, 
         for w in range(width):
             desk.need[gain, w] = 0
         if has_bit(desk.free, u):
-            live += net.net[u]
-            list_gain(desk, gain, -net.net[u])
+            live += net.delta[u]
+            list_gain(desk, gain, -net.delta[u])
             need_op(desk, gain, before, u)
     return live
