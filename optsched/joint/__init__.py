@@ -1,16 +1,20 @@
-"""Order and offsets together, where the packing of one least-peak order does not close the gap.
+"""Order and offsets together: exhaustion of small graphs, other orders of large ones, and models.
 
-`walk` exchanges ops of an order within a budget, `orders` makes and packs further orders of least
-peak, `windows` frees order and offsets inside a stretch of steps (CP-SAT), `exhaust` goes through
-all orders of a small graph. Plans are handed out as they are found; bounds are proofs of ours.
-`inplace` does the same with all choices of what is written in place. (`windows` is not imported
-here: it loads OR-Tools.)
+`enumerate` goes through all orders of a small graph, in-place choices included, and proves; it asks
+`oracle`, the exact packing engine, which falls back on `tiny_packing` where sizes are beyond the
+engine. `other_orders` makes and packs further orders of minimum peak. `cpsat` and `milp` are the
+models of the literature as second opinions, whose bounds are claims.
 """
 
 from __future__ import annotations
 
-from optsched.joint.enumerate import Exhausted, exhaust
-from optsched.joint.enumerate_inplace import exhaust_inplace
-from optsched.joint.orders import other_plans
+from optsched.joint.enumerate import EnumerationEffort, EnumerationOutcome, enumerate_orders
+from optsched.joint.other_orders import OtherOrdersEffort, other_plans
 
-__all__ = ["Exhausted", "exhaust", "exhaust_inplace", "other_plans"]
+__all__ = [
+    "EnumerationEffort",
+    "EnumerationOutcome",
+    "OtherOrdersEffort",
+    "enumerate_orders",
+    "other_plans",
+]

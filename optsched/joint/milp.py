@@ -23,6 +23,7 @@ from typing import Any
 
 from optsched.check.plan import check_order
 from optsched.errors import PlanError, UsageError
+from optsched.model.dependencies import reachable
 from optsched.model.graph import Graph
 from optsched.model.memory_model import refuse_inplace
 from optsched.runtime.limits import Limits
@@ -135,7 +136,7 @@ class _Model:
                 f"sizes add up to {total} units of {self.unit} bytes, outside the range of 2**40 "
                 "in which a floating-point solver can be trusted"
             )
-        self.windows = _windows(graph)
+        self.windows = _step_windows(graph)
         self.problem = pulp.LpProblem("order", pulp.LpMinimize)
         self.peak = pulp.LpVariable(
             "peak", -(-peak_bound // self.unit), max(total, -(-peak_bound // self.unit))
@@ -227,30 +228,12 @@ class _Model:
         return rows
 
 
-def _windows(graph: Graph) -> list[tuple[int, int]]:
-    """First and last step of each op."""
-    n, arrays = len(graph.ops), graph.arrays
-    after = [0] * n
-    before = [0] * n
-    order = _topological(graph)
-    for v in order:
-        for u in graph.predecessors[v]:
-            before[v] |= before[u] | 1 << u
-    for v in reversed(order):
-        for w in arrays.succ.row(v).tolist():
-            after[v] |= after[w] | 1 << w
+def _step_windows(graph: Graph) -> list[tuple[int, int]]:
+    """First and last step of each op, from the numbers of its ancestors and descendants."""
+    n, succ = len(graph.ops), graph.arrays.succ
+    before = reachable(graph.predecessors)
+    after = reachable([succ.row(v).tolist() for v in range(n)])
     return [(before[v].bit_count(), n - 1 - after[v].bit_count()) for v in range(n)]
-
-
-def _topological(graph: Graph) -> list[int]:
-    missing = [len(before) for before in graph.predecessors]
-    order = [v for v, count in enumerate(missing) if not count]
-    for u in order:
-        for v in graph.arrays.succ.row(u).tolist():
-            missing[v] -= 1
-            if not missing[v]:
-                order.append(v)
-    return order
 
 
 def _safe_units(bound: float) -> int:

@@ -1,47 +1,36 @@
-"""Whether packings of an order fit, by the exact engine, each within a short time."""
+"""Whether the live ranges of an order pack into a capacity, and which stretch of steps refuses."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from optsched.errors import GraphError
+from optsched.joint.tiny_packing import GiveUpError, pack_tiny
 from optsched.model.arrays import IntArray
-from optsched.model.packing_problem import PackingProblem
+from optsched.model.packing_problem import Gap, PackingProblem
 from optsched.packing import PackingOutcome, solve_packing
-from optsched.runtime.interrupt import take_interrupt
+from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, StopReason
 
-PACK_SECONDS = 5.0
-"""What one packing may take; without a decision the search gives up."""
 
-
-class GiveUpError(Exception):
-    """The limits of the search are reached."""
-
-
-class Decider:
-    """Asks the engine, and counts how often.
+class PackingOracle:
+    """Asks the exact packing engine, and the tiny search where sizes are beyond the engine.
 
     Parameters
     ----------
-    limits
+    clock
         Time for all packings, and seed.
+    seconds
+        For one packing; without a decision the search gives up.
     """
 
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
-        self.end = None if limits.seconds is None else time.perf_counter() + limits.seconds
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self.clock, self.seconds = clock, seconds
         self.packings = 0
         self.known: dict[bytes, tuple[int, IntArray] | None] = {}
-
-    def late(self) -> bool:
-        """Whether the time is over; raise an interrupt that waits."""
-        take_interrupt()
-        return self.end is not None and time.perf_counter() > self.end
 
     def within(self, problem: PackingProblem, capacity: int) -> IntArray | None:
         """Return offsets within a capacity, or None if there are none.
@@ -49,109 +38,131 @@ class Decider:
         Raises
         ------
         GiveUpError
-            If the engine does not know.
+            If that stays open.
         """
         if problem.max_load > capacity:
             return None
-        outcome = self._ask(problem, capacity)
-        if outcome is None:
+        try:
+            outcome = self._ask(problem, capacity)
+        except GraphError:
+            # Two pins clash.
             return None
         if outcome.slab is not None and outcome.slab <= capacity:
             return outcome.offsets
         if outcome.bound > capacity:
             return None
-        raise GiveUpError
+        offsets = pack_tiny(problem, capacity)
+        return None if offsets is None else np.array(offsets, np.int64)
 
-    def least(self, problem: PackingProblem) -> tuple[int, IntArray] | None:
-        """Return the least slab and its offsets, or None if pins clash.
+    def minimum(self, problem: PackingProblem) -> tuple[int, IntArray] | None:
+        """Return the minimum slab and its offsets, or None if pins clash.
 
         Raises
         ------
         GiveUpError
-            If the engine can not prove it.
+            If no slab is proved to be the minimum.
         """
-        key = b"".join(
-            values.tobytes()
-            for values in (problem.start, problem.end, problem.size, problem.alignment, problem.pin)
-        )
-        key += repr(problem.gaps).encode()
+        key = problem_key(problem)
         if key not in self.known:
-            outcome = self._ask(problem, None)
-            if outcome is None:
-                self.known[key] = None
-            elif outcome.offsets is None or outcome.slab is None or outcome.slab > outcome.bound:
-                raise GiveUpError
-            else:
-                self.known[key] = (outcome.slab, outcome.offsets)
+            self.known[key] = self._minimise(problem)
         return self.known[key]
 
-    def stretch(self, problem: PackingProblem, capacity: int) -> tuple[int, int]:
-        """Return steps `[low, high)` of which the packing alone is refused, as all of them are.
+    def _minimise(self, problem: PackingProblem) -> tuple[int, IntArray] | None:
+        try:
+            outcome = self._ask(problem, None)
+        except GraphError:
+            return None
+        if outcome.offsets is None or outcome.slab is None:
+            raise GiveUpError
+        slab, offsets = outcome.slab, outcome.offsets
+        while slab > outcome.bound:
+            lower = pack_tiny(problem, slab - 1)
+            if lower is None:
+                break
+            offsets = np.array(lower, np.int64)
+            slab = problem.slab_size(offsets)
+        return slab, offsets
 
-        `high` is the least that there is, then `low` the greatest.
+    def stretch(self, problem: PackingProblem, capacity: int) -> tuple[int, int]:
+        """Return steps `[low, high)` that alone refuse the capacity, as all steps together do.
+
+        First `high` is made as small as possible, then `low` as large as possible.
         """
         low, high = 0, int(problem.end.max())
-        least = 1
-        while least < high:
-            middle = (least + high) // 2
-            if self.within(_clip(problem, 0, middle), capacity) is None:
+        first = 1
+        while first < high:
+            middle = (first + high) // 2
+            if self.within(clip(problem, 0, middle), capacity) is None:
                 high = middle
             else:
-                least = middle + 1
-        most = high - 1
-        while low < most:
-            middle = (low + most + 1) // 2
-            if self.within(_clip(problem, middle, high), capacity) is None:
+                first = middle + 1
+        last = high - 1
+        while low < last:
+            middle = (low + last + 1) // 2
+            if self.within(clip(problem, middle, high), capacity) is None:
                 low = middle
             else:
-                most = middle - 1
+                last = middle - 1
         return low, high
 
-    def _ask(self, problem: PackingProblem, capacity: int | None) -> PackingOutcome | None:
+    def _ask(self, problem: PackingProblem, capacity: int | None) -> PackingOutcome:
         self.packings += 1
-        left = None if self.end is None else max(0.0, self.end - time.perf_counter())
-        seconds = PACK_SECONDS if left is None else min(PACK_SECONDS, left)
-        limits = Limits(seconds=seconds, seed=self.limits.seed)
-        try:
-            outcome = solve_packing(problem, limits=limits, capacity=capacity)
-        except GraphError:
-            # Two pins clash in this order.
-            return None
+        left = self.clock.left()
+        seconds = self.seconds
+        if left is not None and self.clock.limits.work is None:
+            seconds = min(seconds, left)
+        limits = Limits(seconds=seconds, seed=self.clock.limits.seed)
+        outcome = solve_packing(problem, limits=limits, capacity=capacity)
         if outcome.stop_reason is StopReason.INTERRUPTED:
             raise KeyboardInterrupt
         return outcome
 
 
-def thresholds(least: Sequence[int | None], capacity: int) -> list[int]:
-    """Return capacities of the pools that their packings refuse, and that leave no other choice.
+def problem_key(problem: PackingProblem) -> bytes:
+    """Return what two problems share exactly when they are the same but for names."""
+    columns = (problem.start, problem.end, problem.size, problem.alignment, problem.pin)
+    return b"".join(values.tobytes() for values in columns) + repr(problem.gaps).encode()
+
+
+def clip(problem: PackingProblem, low: int, high: int) -> PackingProblem:
+    """Leave only what happens in the steps `[low, high)`."""
+    start = np.clip(problem.start, low, high)
+    end = np.maximum(start, np.clip(problem.end, low, high))
+    gaps = tuple(
+        tuple(
+            Gap(max(gap.start, low), min(gap.end, high), gap.window)
+            for gap in row
+            if max(gap.start, low) < min(gap.end, high)
+        )
+        for row in problem.gaps
+    )
+    return replace(problem, start=start, end=end, gaps=gaps)
+
+
+def split_capacity(minima: Sequence[int | None], capacity: int) -> list[int]:
+    """Return a capacity for each pool that its packings refuse, so that no other choice is left.
 
     Parameters
     ----------
-    least
-        The least slab of each pool, None where pins clash; more than the capacity together.
+    minima
+        The minimum slab of each pool, None where pins clash; above the capacity together.
     capacity
         Bytes of all slabs together.
 
     Returns
     -------
     list
-        Bytes that each pool refuses, -1 where it is not asked. Slabs that are larger than these
-        in every pool that is asked are more than the capacity together.
+        Bytes that each pool refuses, -1 where it need not be asked. Slabs that are larger than
+        these in every pool that is asked are more than the capacity together.
     """
-    refused = [-1] * len(least)
-    if None in least:
-        refused[least.index(None)] = capacity
+    refused = [-1] * len(minima)
+    if None in minima:
+        refused[minima.index(None)] = capacity
         return refused
     wanted = capacity + 1
     # The largest first: what they leave to be shown by the others is little.
-    for number in sorted(range(len(least)), key=lambda p: -(least[p] or 0)):
-        share = min(least[number] or 0, wanted)
+    for number in sorted(range(len(minima)), key=lambda p: -(minima[p] or 0)):
+        share = min(minima[number] or 0, wanted)
         wanted -= share
         refused[number] = share - 1
     return refused
-
-
-def _clip(problem: PackingProblem, low: int, high: int) -> PackingProblem:
-    """Leave only what happens in the steps `[low, high)`."""
-    start = np.clip(problem.start, low, high)
-    return replace(problem, start=start, end=np.maximum(start, np.clip(problem.end, low, high)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from graphlib import TopologicalSorter
 
 from optsched.errors import GraphError
 from optsched.model.wiring import Wiring
@@ -107,3 +108,17 @@ def find_cycle(predecessors: Sequence[Iterable[int]]) -> list[int]:
         path.append(at)
         at = next(u for u in predecessors[at] if missing[u])
     return [at, *reversed(path[seen[at] :])]
+
+
+def topological_order(predecessors: Sequence[Iterable[int]]) -> list[int]:
+    """Return the nodes of a graph without cycles, each one behind its predecessors."""
+    return list(TopologicalSorter(dict(enumerate(predecessors))).static_order())
+
+
+def reachable(rows: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Return all that each node reaches through the rows, as masks: its ancestors, for example."""
+    masks = [0] * len(rows)
+    for v in topological_order(rows):
+        for u in rows[v]:
+            masks[v] |= masks[u] | 1 << u
+    return tuple(masks)

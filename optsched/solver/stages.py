@@ -41,8 +41,6 @@ take: the order that is best then is still to be packed."""
 FIRST_PACK_SHARE, OTHER_SHARE = 0.3, 0.5
 """Parts of the time left that packing the first order of least peak, and other orders (and before
 that all orders of a small graph) may take."""
-OTHER_TRIES = 200
-"""Other orders that are packed at most."""
 MILP_OPS = 60
 """Above this many ops the MILP would not be built in useful time."""
 
@@ -185,12 +183,11 @@ def all_orders(run: Run) -> None:
         return
     if run.plan is not None and run.objective is Objective.PEAK and run.capacity is None:
         return
-    from optsched.joint import exhaust, exhaust_inplace
+    from optsched.joint import enumerate_orders
 
     # Pins may have refused all orders so far; with this much room they alone can.
     below = roof(run.graph) if run.plan is None else run.slab - 1
-    search = exhaust_inplace if run.graph.in_place else exhaust
-    found = search(
+    found = enumerate_orders(
         run.graph,
         below if run.capacity is None else run.capacity,
         floor=run.slab_bound,
@@ -223,7 +220,6 @@ def other_orders(run: Run) -> None:
                 budget,
                 bound=run.bound,
                 limits=limits,
-                tries=OTHER_TRIES,
                 room=room,
             ):
                 run.offer(plan, "other order")

@@ -12,8 +12,8 @@ import pytest
 from optsched.check.plan import check_plan
 from optsched.cli import main
 from optsched.formats import write_graph
-from optsched.joint import exhaust_inplace
-from optsched.joint.enumerate_inplace import matchings
+from optsched.joint import EnumerationEffort, enumerate_orders
+from optsched.joint.enumerate import matchings
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
@@ -39,7 +39,7 @@ def tiny_graphs(count: int, seed: int, features: frozenset[str]) -> list[Graph]:
 def test_exhaustion_finds_and_proves_the_least_slab(features: frozenset[str]) -> None:
     for graph in tiny_graphs(25, 3, features):
         plans: list[Plan] = []
-        found = exhaust_inplace(graph, roof(graph), floor=0, offer=plans.append, limits=Limits())
+        found = enumerate_orders(graph, roof(graph), floor=0, offer=plans.append, limits=Limits())
         least = brute.least_joint_inplace(graph)
         assert least is not None
         assert found.complete
@@ -87,8 +87,13 @@ def test_gives_up_honestly() -> None:
     graph = build.build().with_inplace()
     for most, states in ((10, 11), (1000, None)):
         plans: list[Plan] = []
-        found = exhaust_inplace(
-            graph, 40, floor=0, offer=plans.append, limits=Limits(), most_states=most
+        found = enumerate_orders(
+            graph,
+            40,
+            floor=0,
+            offer=plans.append,
+            limits=Limits(),
+            effort=EnumerationEffort(states=most),
         )
         assert found.complete is (states is None)
         assert bool(plans) is found.complete

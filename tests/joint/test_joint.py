@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from optsched.check.plan import check_plan
-from optsched.joint import exhaust, other_plans
-from optsched.joint.orders import random_order, rename_ops, search_again
-from optsched.joint.walk import Walk
+from optsched.joint import EnumerationEffort, OtherOrdersEffort, enumerate_orders, other_plans
+from optsched.joint.other_orders import RandomWalk, _OtherOrders, random_order, rename_ops
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory, timeline
@@ -20,6 +19,7 @@ from optsched.model.plan import Plan
 from optsched.reports.capacity import packing_refusal, refusal
 from optsched.reports.record import pack_record, solve_record
 from optsched.reports.table import packing_text, result_text
+from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, Proof, StopReason
 from optsched.solver import pipeline, stages
 from optsched.solver.pack import pack
@@ -35,6 +35,8 @@ GAP = make_graph(
     [(0, 1), (1, 3), (2, 3), (2, 4), (3, 5), (4, 5), (5, 6)],
 )
 """Least peak 4, least slab 5."""
+
+SIXTY = OtherOrdersEffort(tries=60)
 
 FREE = make_graph(
     "free",
@@ -101,7 +103,7 @@ def test_exhaustion_alone_finds_and_proves_the_joint_optimum(features: frozenset
         joint = brute.least_joint(graph)
         assert joint is not None
         plans: list[Plan] = []
-        found = exhaust(graph, 1000, floor=0, offer=plans.append, limits=Limits())
+        found = enumerate_orders(graph, 1000, floor=0, offer=plans.append, limits=Limits())
         slabs = [check_plan(graph, plan).slab for plan in plans]
         assert found.complete
         assert slabs == sorted(slabs, reverse=True)
@@ -109,9 +111,16 @@ def test_exhaustion_alone_finds_and_proves_the_joint_optimum(features: frozenset
 
 
 def test_exhaustion_gives_up_honestly() -> None:
-    found = exhaust(GAP, 4, floor=4, offer=lambda plan: None, limits=Limits(), most_states=3)
+    found = enumerate_orders(
+        GAP,
+        4,
+        floor=4,
+        offer=lambda plan: None,
+        limits=Limits(),
+        effort=EnumerationEffort(states=3),
+    )
     assert not found.complete
-    assert exhaust(GAP, 4, floor=4, offer=lambda plan: None, limits=Limits()).complete
+    assert enumerate_orders(GAP, 4, floor=4, offer=lambda plan: None, limits=Limits()).complete
 
 
 def test_a_slab_above_the_least_peak_is_proved_by_search() -> None:
@@ -131,7 +140,7 @@ def test_walks_stay_valid_and_within_the_budget() -> None:
         graph = random_graph(rng, ops=12)
         order = random_order(graph, rng)
         budget = peak_memory(graph, order)
-        walk = Walk(graph, order, budget, rng)
+        walk = RandomWalk(graph, order, budget, rng)
         moved += walk.wander(60)
         assert peak_memory(graph, walk.order) <= budget
         assert walk.live == timeline(graph, walk.order).before.tolist()
@@ -152,7 +161,8 @@ def test_a_search_under_other_names_keeps_the_least_peak() -> None:
     rng = np.random.default_rng(6)
     graph = random_graph(rng, ops=10)
     least = brute.least_peak(graph)
-    orders = {tuple(search_again(graph, least, least, rng, 5.0) or ()) for _ in range(6)}
+    search = _OtherOrders(graph, [], Clock(Limits(5.0)), OtherOrdersEffort())
+    orders = {tuple(search.search_again(least, least) or ()) for _ in range(6)}
     assert () not in orders
     assert {peak_memory(graph, order) for order in orders} == {least}
 
@@ -161,8 +171,8 @@ def test_other_orders_pack_where_the_first_refuses() -> None:
     # The order as written is of least peak and needs a byte more; two others do not.
     given = [np.arange(7)]
     assert brute.least_peak(FREE) == peak_memory(FREE, given[0]) == 4
-    plans = list(other_plans(FREE, given, 4, bound=4, limits=Limits(), tries=60))
-    again = list(other_plans(FREE, given, 4, bound=4, limits=Limits(), tries=60))
+    plans = list(other_plans(FREE, given, 4, bound=4, limits=Limits(), effort=SIXTY))
+    again = list(other_plans(FREE, given, 4, bound=4, limits=Limits(), effort=SIXTY))
     assert [check_plan(FREE, plan).slab for plan in plans] == [5, 4]
     assert plans == again
 

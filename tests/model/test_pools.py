@@ -13,9 +13,9 @@ from optsched.cli import main
 from optsched.errors import GraphError, PlanError
 from optsched.formats import write_graph
 from optsched.formats.native_plan import plan_document, read_plan_document
-from optsched.joint import exhaust
+from optsched.joint import enumerate_orders
 from optsched.joint.cpsat import solve_joint
-from optsched.joint.oracle import thresholds
+from optsched.joint.oracle import split_capacity
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
@@ -102,7 +102,7 @@ def test_capacity_is_of_all_slabs_together() -> None:
 def test_exhaustion_alone_finds_and_proves_it() -> None:
     for graph in some_graphs(4, 60, PINNED):
         joint, plans = brute.least_joint(graph), list[Plan]()
-        found = exhaust(graph, roof(graph), floor=0, offer=plans.append, limits=Limits())
+        found = enumerate_orders(graph, roof(graph), floor=0, offer=plans.append, limits=Limits())
         slabs = [check_plan(graph, plan).slab for plan in plans]
         assert found.complete
         assert slabs == sorted(slabs, reverse=True)
@@ -160,9 +160,9 @@ def test_parts_of_the_bounds() -> None:
 
 
 def test_thresholds_add_up_to_more_than_the_capacity() -> None:
-    assert thresholds([5, 9, 3], 16) == [4, 8, 2]
-    assert thresholds([5, 9, 3], 10) == [1, 8, -1]
-    assert thresholds([5, None, 3], 10) == [-1, 10, -1]
+    assert split_capacity([5, 9, 3], 16) == [4, 8, 2]
+    assert split_capacity([5, 9, 3], 10) == [1, 8, -1]
+    assert split_capacity([5, None, 3], 10) == [-1, 10, -1]
 
 
 def test_plan_names_each_slab_and_a_wrong_one_is_refused(

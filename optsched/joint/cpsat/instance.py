@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from graphlib import TopologicalSorter
 from math import gcd
 
 from optsched.errors import UsageError
+from optsched.model.dependencies import reachable
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
 
@@ -140,12 +140,12 @@ class ModelInstance:
     @cached_property
     def ancestors(self) -> tuple[int, ...]:
         """The ops that must run before each op, as masks."""
-        return _closure(self.preds)
+        return reachable(self.preds)
 
     @cached_property
     def descendants(self) -> tuple[int, ...]:
         """The ops that must run after each op, as masks."""
-        return _closure(self.succs)
+        return reachable(self.succs)
 
     @cached_property
     def step_windows(self) -> tuple[tuple[int, int], ...]:
@@ -258,15 +258,6 @@ def common_unit(items: Sequence[ModelItem]) -> int:
     while bad := [a for a in alignments if unit % a and a % unit]:
         unit = gcd(unit, *bad)
     return unit
-
-
-def _closure(rows: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Return what each node reaches through the rows, as masks."""
-    masks = [0] * len(rows)
-    for v in TopologicalSorter(dict(enumerate(rows))).static_order():
-        for u in rows[v]:
-            masks[v] |= masks[u] | 1 << u
-    return tuple(masks)
 
 
 def live_spans(instance: ModelInstance, order: Sequence[int]) -> list[tuple[int, int]]:

@@ -1,0 +1,263 @@
+"""Further orders within a budget of live bytes, each packed for a short while.
+
+Many orders have the minimum peak, and how they break ties decides what packs. `RandomWalk`
+exchanges adjacent ops of the best order as long as the budget holds; now and then a search for an
+order of minimum peak starts afresh, from a random order and under other names, so that ties break
+otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from optsched.errors import GraphError
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory, timeline
+from optsched.model.packing_problem import packing_problem
+from optsched.model.plan import Plan, make_plan
+from optsched.ordering import solve_order
+from optsched.packing import solve_packing
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Limits, StopReason
+
+
+@dataclass(frozen=True, slots=True)
+class OtherOrdersEffort:
+    """How much is done for each further order.
+
+    Parameters
+    ----------
+    tries
+        Orders that are packed at most.
+    packing_seconds, search_seconds
+        What a packing, and a search for an order of minimum peak, may take.
+    few_buffers
+        Up to this many a packing is decided at once, so that no clock needs to be asked.
+    search_every
+        One order in this many comes from a search, the rest from exchanges.
+    exchanges
+        Exchanges tried between two packings, times the number of ops over eight, in turn.
+    stale
+        Packings without progress after which the walk begins at another order.
+    """
+
+    tries: int = 200
+    packing_seconds: float = 0.5
+    search_seconds: float = 2.0
+    few_buffers: int = 20
+    search_every: int = 12
+    exchanges: tuple[int, ...] = (2, 8, 32)
+    stale: int = 8
+
+
+def other_plans(
+    graph: Graph,
+    orders: Sequence[IntArray],
+    budget: int,
+    *,
+    bound: int,
+    limits: Limits | Clock,
+    room: int | None = None,
+    effort: OtherOrdersEffort | None = None,
+) -> Iterator[Plan]:
+    """Yield plans of other orders, each time one that packs as well as those before or better.
+
+    Parameters
+    ----------
+    graph
+        The graph; not in-place.
+    orders
+        Known orders within the room; one at least.
+    budget
+        Bytes that the slab should have: a plan that fits ends the search.
+    bound
+        Known minimum peak, so that a search for another such order ends when it has one.
+    limits
+        Time and seed.
+    room
+        Live bytes that orders may have; the budget if None. An order above the minimum peak may
+        pack into less than all orders of minimum peak.
+    effort
+        How many orders, and how long for each.
+    """
+    search = _OtherOrders(graph, orders, Clock.of(limits), effort or OtherOrdersEffort())
+    return search.plans(budget, bound, budget if room is None else room)
+
+
+class _OtherOrders:
+    def __init__(
+        self, graph: Graph, orders: Sequence[IntArray], clock: Clock, effort: OtherOrdersEffort
+    ) -> None:
+        self.graph, self.clock, self.effort = graph, clock, effort
+        self.starts: list[list[int]] = [order.tolist() for order in orders]
+        self.rng = np.random.default_rng(clock.limits.seed)
+
+    def plans(self, budget: int, bound: int, room: int) -> Iterator[Plan]:
+        """Yield the plans, see :func:`other_plans`."""
+        effort, seen = self.effort, set[bytes]()
+        best, slab, stale = self.starts[0], None, 0
+        for attempt in range(effort.tries):
+            if self.clock.expired():
+                return
+            if attempt < len(self.starts):
+                order = self.starts[attempt]
+            elif attempt % effort.search_every == 0 or stale >= effort.stale:
+                order, stale = self.search_again(room, bound) or best, 0
+                best, slab = order, None
+            else:
+                walk = RandomWalk(self.graph, best, room, self.rng)
+                share = effort.exchanges[attempt % len(effort.exchanges)]
+                walk.wander(share * len(best) // 8 + 1)
+                order = walk.order
+            problem, _ = packing_problem(self.graph, order)
+            key = problem.start.tobytes() + problem.end.tobytes()
+            if key in seen:
+                stale += 1
+                continue
+            seen.add(key)
+            plan = self._pack(order, budget, attempt)
+            if plan is None:
+                continue
+            found = plan.slab(self.graph)
+            stale = 0 if slab is None or found < slab else stale + 1
+            if slab is None or found <= slab:
+                best, slab = order, found
+                yield plan
+            if found <= budget:
+                return
+
+    def _pack(self, order: Sequence[int], capacity: int, attempt: int) -> Plan | None:
+        """Pack an order for a short while; the slab may exceed the capacity."""
+        problem, _ = packing_problem(self.graph, order)
+        limits = self._limits(self.effort.packing_seconds, self.clock.limits.seed + attempt)
+        if self.clock.left() is None and len(problem) <= self.effort.few_buffers:
+            limits = Limits(seed=limits.seed)
+        try:
+            outcome = solve_packing(problem, limits=limits, capacity=capacity)
+        except GraphError:
+            # Two pins clash in this order.
+            return None
+        if outcome.stop_reason is StopReason.INTERRUPTED:
+            raise KeyboardInterrupt
+        return None if outcome.offsets is None else make_plan(self.graph, order, outcome.offsets)
+
+    def search_again(self, room: int, bound: int) -> list[int] | None:
+        """Search for an order within the room under other names, from a random order."""
+        names = self.rng.permutation(len(self.graph.ops))
+        renamed = rename_ops(self.graph, names.tolist())
+        outcome = solve_order(
+            renamed,
+            limits=self._limits(self.effort.search_seconds, int(self.rng.integers(2**31))),
+            warm_start=random_order(renamed, self.rng),
+            bound=bound,
+        )
+        if outcome.stop_reason is StopReason.INTERRUPTED:
+            raise KeyboardInterrupt
+        order = [int(names[v]) for v in outcome.order]
+        return order if peak_memory(self.graph, order) <= room else None
+
+    def _limits(self, seconds: float, seed: int) -> Limits:
+        left = self.clock.left()
+        if left is not None and self.clock.limits.work is None:
+            seconds = min(seconds, left)
+        return Limits(seconds=seconds, seed=seed)
+
+
+class RandomWalk:
+    """An order that changes by exchanges of adjacent ops while its live bytes stay in a budget.
+
+    Parameters
+    ----------
+    graph
+        The graph; not in-place.
+    order
+        A valid order.
+    budget
+        Bytes; no step of the order is above it.
+    rng
+        Of the choices.
+    """
+
+    def __init__(
+        self, graph: Graph, order: Sequence[int], budget: int, rng: np.random.Generator
+    ) -> None:
+        arrays = graph.arrays
+        self.budget, self.rng = budget, rng
+        self.before = [set(us) for us in graph.predecessors]
+        self.alloc: list[int] = arrays.alloc.tolist()
+        self.size: list[int] = arrays.size.tolist()
+        self.users: list[list[int]] = []
+        self.uses: list[list[int]] = [[] for _ in graph.ops]
+        for b, size in enumerate(self.size):
+            users = {*arrays.user.row(b).tolist(), int(arrays.producer[b])} - {-1}
+            freed = size > 0 and not arrays.keep[b]
+            self.users.append(sorted(users) if freed else [])
+            for v in self.users[b]:
+                self.uses[v].append(b)
+        self.order = [int(v) for v in order]
+        self.live: list[int] = timeline(graph, self.order).before.tolist()
+        self.step = [0] * len(self.order)
+        for at, v in enumerate(self.order):
+            self.step[v] = at
+
+    def wander(self, exchanges: int) -> int:
+        """Try exchanges at random steps; return how many were made."""
+        if len(self.order) < 2:
+            return 0
+        places = self.rng.integers(len(self.order) - 1, size=exchanges).tolist()
+        return sum(self.exchange(at) for at in places)
+
+    def exchange(self, at: int) -> bool:
+        """Exchange the ops of a step and the next, if they may and the budget holds."""
+        u, v = self.order[at], self.order[at + 1]
+        if u in self.before[v]:
+            return False
+        first = self.live[at] + self.alloc[v]
+        between = first - sum(self.size[b] for b in self.uses[v] if self._is_last(b, v, at))
+        if max(first, between + self.alloc[u]) > self.budget:
+            return False
+        self.order[at], self.order[at + 1] = v, u
+        self.step[v], self.step[u] = at, at + 1
+        self.live[at + 1] = between
+        return True
+
+    def _is_last(self, buffer: int, v: int, at: int) -> bool:
+        """Whether `v`, run at a step, releases a buffer: its other users ran before that step."""
+        return all(self.step[w] < at for w in self.users[buffer] if w != v)
+
+
+def random_order(graph: Graph, rng: np.random.Generator) -> list[int]:
+    """Return a valid order; each next op is any that may run."""
+    missing = [len(before) for before in graph.predecessors]
+    ready = [v for v, count in enumerate(missing) if not count]
+    order: list[int] = []
+    while ready:
+        order.append(ready.pop(int(rng.integers(len(ready)))))
+        for v in graph.arrays.succ.row(order[-1]).tolist():
+            missing[v] -= 1
+            if not missing[v]:
+                ready.append(v)
+    return order
+
+
+def rename_ops(graph: Graph, old: Sequence[int]) -> Graph:
+    """Return the graph with its ops in another sequence: op `i` is what was op `old[i]`."""
+    new = {v: i for i, v in enumerate(old)}
+    ops = tuple(
+        replace(graph.ops[v], control=tuple(new[u] for u in graph.ops[v].control)) for v in old
+    )
+    buffers = tuple(
+        buffer if buffer.birth is None else replace(buffer, birth=new[buffer.birth])
+        for buffer in graph.buffers
+    )
+    candidates, permitted = (
+        tuple((new[v], output, source) for v, output, source in pairs)
+        for pairs in (graph.inplace_candidates, graph.inplace)
+    )
+    return replace(
+        graph, ops=ops, buffers=buffers, inplace_candidates=candidates, inplace=permitted
+    )
