@@ -1,6 +1,6 @@
 """Certificates of real graphs: how many proofs can be written down, how large, how long to check.
 
-    python -m experiments.certificates DIR... [--wiring] [--blocks] [--regions] [--inplace]
+    python -m experiments.reach certificates DIR... [--wiring] [--blocks] [--regions] [--inplace]
         [--seconds 60] [--csv FILE]
 
 Reads every graph file of the directories, and makes graphs of random wiring, of identical blocks or
@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from itertools import chain, product
 from pathlib import Path
 
-from experiments.ordering_families.__main__ import BLOCKS
-from experiments.ordering_table.__main__ import warm_up
+from experiments.reach.families import BLOCKS
+from experiments.reach.table import warm_up
 from heuristics import ORDERINGS
 from optsched.certificate import Written, certify_peak
 from optsched.check.certificate import check_certificate
@@ -47,8 +47,10 @@ SERIES_PARALLEL = tuple(product((64, 256, 1_024, 4_096), range(3)))
 """Ops and seed."""
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="experiments.reach certificates", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("folders", nargs="*", type=Path, metavar="DIR")
     parser.add_argument("--wiring", action="store_true", help="graphs of random wiring as well")
     parser.add_argument("--blocks", action="store_true", help="graphs of blocks as well")
@@ -56,7 +58,7 @@ def main() -> int:
     parser.add_argument("--inplace", action="store_true", help="in the in-place memory model")
     parser.add_argument("--seconds", type=float, default=60.0, help="to solve, and to certify")
     parser.add_argument("--csv", type=Path, help="write the rows to this file as well")
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     warm_up()
     rows = []
     print(line(HEAD), flush=True)
@@ -133,7 +135,3 @@ def line(row: Sequence[object]) -> str:
         + "".join(cell.rjust(width) for cell, width in zip(cells[1:-1], widths[1:], strict=True))
         + f"  {cells[-1]}"
     )
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

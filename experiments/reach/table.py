@@ -1,7 +1,7 @@
 """Table of proven least peaks: Inductor's four orders, best heuristic, bound, optimum, proof, time.
 
-    python -m experiments.ordering_table DIR... [--seconds 60]
-    python -m experiments.ordering_table DIR... --families --ablation [--seconds 20]
+    python -m experiments.reach table DIR... [--seconds 60]
+    python -m experiments.reach table DIR... --families --ablation [--seconds 20]
 
 Reads every simulator file (`*.json`, `*.json.gz`) of the directories. Kernels are compiled before
 the clock starts; the time of a row is that of the exact part, from the heuristics' best order on,
@@ -24,7 +24,7 @@ from dataclasses import fields, replace
 from itertools import chain
 from pathlib import Path
 
-from experiments.processor_clock import interrupt_after
+from experiments.reach.processor_clock import interrupt_after
 from heuristics import ORDERINGS
 from optsched.formats.inductor import looks_like, read_inductor
 from optsched.model.graph import Graph
@@ -64,8 +64,10 @@ FEW = 300
 """Graphs on which all rules together store fewer states tell little of any one rule."""
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="experiments.reach table", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("folders", nargs="*", type=Path, metavar="DIR")
     parser.add_argument("--seconds", type=float, default=60.0, help="limit per graph")
     parser.add_argument("--match", default="", help="only files with this in their name")
@@ -73,7 +75,7 @@ def main() -> int:
     parser.add_argument("--csv", type=Path, help="write the rows to this file as well")
     parser.add_argument("--ablation", action="store_true", help="states without each rule")
     parser.add_argument("--families", action="store_true", help="generated graphs as well")
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     graphs = read_all(args.folders, args.match)
     if args.families:
         graphs = chain(graphs, (make() for make in FAMILIES))
@@ -183,7 +185,3 @@ def line(row: Iterable[object]) -> str:
     return cells[0].ljust(widths[0]) + "".join(
         cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)
     )
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

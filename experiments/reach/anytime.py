@@ -1,6 +1,6 @@
 """By how much a time limit is passed on large graphs, and for how long nobody looks at the clock.
 
-    python -m experiments.anytime [--ops 20000 100000] [--limit 2 5] [--shape star] [--csv FILE]
+    python -m experiments.reach anytime [--ops 20000 100000] [--limit 2 5] [--shape star]
 
 Each graph has a process of its own. Kernels are compiled before; loading them is part of the time.
 """
@@ -12,23 +12,26 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 
-from experiments.anytime.graphs import SHAPES
-from experiments.anytime.watch import watched
-from experiments.ordering_ladder.__main__ import most_kibibytes
+from experiments.reach.ladder import most_kibibytes
+from experiments.reach.shapes import SHAPES
+from experiments.reach.watch import watched
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
 
 HEAD = ("shape", "ops", "limit", "seconds", "over", "silence", "gap", "MiB", "stopped", "where")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="experiments.reach anytime", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--ops", type=int, nargs="+", default=[20_000, 100_000])
     parser.add_argument("--limit", type=float, nargs="+", default=[2.0, 5.0])
     parser.add_argument("--shape", choices=SHAPES, nargs="+", default=list(SHAPES))
     parser.add_argument("--one", action="store_true", help="in this process, as JSON")
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     if args.one:
         print(json.dumps(measure(args.shape[0], args.ops[0], args.limit[0])))
         return 0
@@ -42,7 +45,7 @@ def main() -> int:
 
 def row(shape: str, ops: int, limit: float) -> tuple[object, ...]:
     """Measure one graph in a process of its own."""
-    command = [sys.executable, "-m", __spec__.name, "--one", "--shape", shape]
+    command = [sys.executable, "-m", "experiments.reach", "anytime", "--one", "--shape", shape]
     command += ["--ops", str(ops), "--limit", str(limit)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
@@ -80,7 +83,3 @@ def line(cells: tuple[object, ...]) -> str:
         str(cell).ljust(width) if i in (0, 8, 9) else str(cell).rjust(width)
         for i, (cell, width) in enumerate(zip(cells, widths, strict=False))
     )
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

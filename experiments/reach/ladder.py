@@ -1,6 +1,6 @@
 """Largest graph of each family whose least peak is proved within a time limit.
 
-    python -m experiments.ordering_ladder --seconds 10 [--family training] [--csv FILE]
+    python -m experiments.reach ladder --seconds 10 [--family training] [--csv FILE]
 
 The size of a family doubles until a graph is not proved. Each graph has a process of its own, with
 compiled kernels on disk; the time is that of heuristics and exact part together, in seconds of the
@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from experiments.ordering_table.__main__ import warm_up
-from experiments.processor_clock import interrupt_after
+from experiments.reach.processor_clock import interrupt_after
+from experiments.reach.table import warm_up
 from heuristics import ORDERINGS
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
@@ -59,8 +59,10 @@ QUICK = ("program", "lpmf", "lpmf_backward", "dfs")
 HEAD = ("family", "size", "ops", "peak", "bound", "proof", "seconds", "states", "MiB")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="experiments.reach ladder", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--seconds", type=float, default=10.0, help="of the processor, per graph")
     parser.add_argument("--gib", type=float, default=8.0, help="memory per graph")
     parser.add_argument("--family", choices=FAMILIES, action="append", help="default: all")
@@ -69,7 +71,7 @@ def main() -> int:
         "--csv", type=Path, help="write the rows to this file too; other families stay"
     )
     parser.add_argument("--one", nargs=2, metavar=("FAMILY", "SIZE"), help="solve one graph only")
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     if args.one:
         print(json.dumps(solve_one(args.one[0], int(args.one[1]), args.seconds, args.gib)))
         return 0
@@ -108,7 +110,7 @@ def climb(family: str, size: int, seconds: float, gib: float) -> Iterator[tuple[
     """The rows of a family, up to the first graph that is not proved."""
     proof = "first"
     while proof not in ("-", MEMORY) and size <= LARGEST.get(family, size):
-        command = [sys.executable, "-m", __spec__.name, "--seconds", str(seconds)]
+        command = [sys.executable, "-m", "experiments.reach", "ladder", "--seconds", str(seconds)]
         command += ["--gib", str(gib), "--one", family, str(size)]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         found = json.loads(done.stdout)
@@ -166,7 +168,3 @@ def line(row: Sequence[object]) -> str:
     return cells[0].ljust(widths[0]) + "".join(
         cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)
     )
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -1,15 +1,15 @@
 """Time to proof on generated graphs: training steps, checkpointed ones, random wiring.
 
-python -m experiments.ordering_families [--seconds 60] [--largest | --blocks] [--workers 2]
+python -m experiments.reach families [--seconds 60] [--largest | --blocks] [--workers 2]
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 
-from experiments.ordering_table.__main__ import HEAD, line, solve_row, warm_up
+from experiments.reach.table import HEAD, line, solve_row, warm_up
 from optsched.model.graph import Graph
 from optsched.ordering import Rules
 from tests.support.families.copies import accumulated, branches, microbatches
@@ -60,8 +60,10 @@ BLOCKS: tuple[Callable[[], Graph], ...] = (
 )
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="experiments.reach families", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--seconds", type=float, default=60.0, help="limit per graph")
     parser.add_argument("--largest", action="store_true", help="the largest graphs instead")
     parser.add_argument(
@@ -70,7 +72,7 @@ def main() -> int:
         help="graphs of identical blocks instead, each without the rule for these as well",
     )
     parser.add_argument("--workers", type=int, default=1, help="of the exact part")
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     warm_up()
     print("the bound is the closure bound where the peak is proved, else the best bound")
     print(line(HEAD), flush=True)
@@ -79,7 +81,3 @@ def main() -> int:
         rules = Rules(symmetry=symmetry)
         print(line(solve_row(make(), rules, args.seconds, args.workers).values()), flush=True)
     return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from experiments.anytime.graphs import SHAPES
-from experiments.anytime.watch import watched
+from experiments.reach.shapes import SHAPES
+from experiments.reach.watch import watched
 
 
 def test_the_longest_silence_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,1 +1,0 @@
-"""Whether a time limit and Ctrl-C are heeded on large graphs."""
