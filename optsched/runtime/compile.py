@@ -16,8 +16,7 @@ Reading a kernel back from the disk is in :mod:`optsched.runtime.disk_cache`.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from types import FunctionType, SimpleNamespace
@@ -28,22 +27,19 @@ from optsched.errors import OptschedError
 INLINED = 50
 """How much machine code a call may grow into: a quarter of what LLVM allows by default."""
 
-on_first: list[Callable[[], None]] = []
-"""Called, and forgotten, when the first function is compiled rather than loaded."""
-
 TESTED = ((0, 62), (0, 69))
 """Versions of numba that the hooks are tested with: from the first on, before the second."""
 
 
 def dispatcher(function: FunctionType, *, part: bool) -> Any:
-    """Return what compiles a function when it is called first, or loads it from the disk cache.
+    """Return what compiles a function when it is called first.
 
     Parameters
     ----------
     function
         What to compile, for the types of whatever it is called with.
     part
-        Whether only other kernels call it: it then has no entry for Python, and is not cached.
+        Whether only other kernels call it: it then has no entry for Python.
 
     Raises
     ------
@@ -52,67 +48,15 @@ def dispatcher(function: FunctionType, *, part: bool) -> Any:
     """
     import numba
 
-    _refuse_untested(numba.__version__)
-    _listen()
-    made = numba.njit(
+    version = tuple(int(x) for x in numba.__version__.split(".")[:2])
+    if not TESTED[0] <= version < TESTED[1]:
+        wanted = "numba>={}.{},<{}.{}".format(*TESTED[0], *TESTED[1])
+        raise OptschedError(
+            f"numba {numba.__version__} is not supported; run: pip install '{wanted}'"
+        )
+    return numba.njit(
         nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=part, pipeline_class=_compiler(part)
     )(function)
-    if not part:
-        made._cache = _lean_cache()(function)
-    return made
-
-
-def _refuse_untested(version: str) -> None:
-    major, minor = version.split(".")[:2]
-    if not TESTED[0] <= (int(major), int(minor)) < TESTED[1]:
-        low, high = (".".join(map(str, x)) for x in TESTED)
-        raise OptschedError(
-            f"numba {version} is not supported; run: pip install 'numba>={low},<{high}'"
-        )
-
-
-def compile_seconds() -> float:
-    """Return the seconds that this process has spent compiling so far."""
-    return float(_listen().duration) if "numba" in sys.modules and _listen().done else 0.0
-
-
-@cache
-def _listen() -> Any:
-    """Have numba tell when it compiles; return what adds the seconds up."""
-    from numba.core import event
-
-    class CompileListener(event.TimingListener):  # type: ignore[misc]
-        """Adds up the seconds, and calls what waits for the first compilation."""
-
-        def on_start(self, event: Any) -> None:
-            while on_first:
-                on_first.pop()()
-            super().on_start(event)
-
-    listener = CompileListener()
-    event.register("numba:compile", listener)
-    return listener
-
-
-@cache
-def _lean_cache() -> Any:
-    """Return a cache that loads compiled code without all that only a compilation needs.
-
-    Numba's own first imports its whole library of typed functions, and with it SciPy: longer than
-    most searches take. A compilation does so anyway.
-    """
-    from numba.core.caching import FunctionCache
-    from numba.core.codegen import JITCodeLibrary
-    from numba.core.runtime import rtsys
-
-    class LeanCache(FunctionCache):  # type: ignore[misc]
-        def load_overload(self, sig: Any, target_context: Any) -> Any:
-            rtsys.initialize(target_context)
-            whole = _made_by(target_context.codegen(), JITCodeLibrary)
-            with whole, self._guard_against_spurious_io_errors():
-                return self._load_overload(sig, target_context)
-
-    return LeanCache
 
 
 @cache
@@ -126,7 +70,7 @@ def _compiler(part: bool) -> Any:
         """Numba's passes; what numba compiles of its own on the way is embedded as well."""
 
         def _compile_core(self) -> Any:
-            with _made_by(self.state.targetctx.codegen(), embedded):
+            with made_by(self.state.targetctx.codegen(), embedded):
                 return super()._compile_core()
 
         def define_pipelines(self) -> list[Any]:
@@ -196,7 +140,7 @@ def _libraries() -> tuple[Any, Any]:
 
 
 @contextmanager
-def _made_by(codegen: Any, library: type) -> Iterator[None]:
+def made_by(codegen: Any, library: type) -> Iterator[None]:
     """Let what numba compiles or loads meanwhile be of this kind."""
     before = codegen._library_class
     codegen._library_class = library

@@ -15,6 +15,7 @@ from types import CodeType, FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from optsched.runtime import compile as jit_compile
+from optsched.runtime import disk_cache
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,12 +54,21 @@ class Kernel(Generic[P, R]):
         copy = FunctionType(
             source.__code__, names, source.__name__, source.__defaults__, source.__closure__
         )
-        # Numba's disk cache looks at the file of the function alone, and would go on using compiled
-        # code into which an older version of a kernel from another file was built. The name is part
-        # of the cache's key, so let it say what the code is made of.
+        # What the code is made of becomes part of its name in LLVM, so that kernels which different
+        # processes compiled can be loaded into one.
         copy.__qualname__ = f"{source.__qualname__}_{self.fingerprint[:16]}"
         copy.__module__ = source.__module__
-        return cast("Callable[P, R]", jit_compile.dispatcher(copy, part=self.part))
+        _listener()
+        made = jit_compile.dispatcher(copy, part=self.part)
+        if not self.part:
+            disk_cache.keep_on_disk(made, self.file_name)
+        return cast("Callable[P, R]", made)
+
+    @cached_property
+    def file_name(self) -> str:
+        """How the files of the disk cache that hold this kernel begin."""
+        name = f"{self.function.__module__}.{self.function.__qualname__}_{self.fingerprint[:16]}"
+        return "".join(c if c.isalnum() or c in "._" else "_" for c in name)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -114,12 +124,33 @@ def kernel(function: Callable[P, R]) -> Kernel[P, R]:
 
 def tell_of_compiling(tell: Callable[[], None]) -> None:
     """Have `tell` called once, when this process first compiles a kernel: that takes seconds."""
-    jit_compile.on_first[:] = [tell]
+    _on_first[:] = [tell]
 
 
 def compile_seconds() -> float:
-    """Return the seconds that this process has spent compiling kernels so far."""
-    return jit_compile.compile_seconds()
+    """Return the seconds that this process has spent compiling so far; loading is not counted."""
+    return float(_listener().duration) if is_warm() and _listener().done else 0.0
+
+
+_on_first: list[Callable[[], None]] = []
+
+
+@cache
+def _listener() -> Any:
+    """Have numba tell when it compiles; return what adds the seconds up."""
+    from numba.core import event
+
+    class CompileListener(event.TimingListener):  # type: ignore[misc]
+        """Adds up the seconds, and calls what waits for the first compilation."""
+
+        def on_start(self, event: Any) -> None:
+            while _on_first:
+                _on_first.pop()()
+            super().on_start(event)
+
+    listener = CompileListener()
+    event.register("numba:compile", listener)
+    return listener
 
 
 def is_warm() -> bool:

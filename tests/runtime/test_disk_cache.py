@@ -1,0 +1,262 @@
+"""Nothing that happens to the kernels' cache changes an answer or ends a run."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import pytest
+
+from optsched.runtime import disk_cache
+from optsched.runtime.kernel import Kernel, kernel
+
+ROOT = Path(__file__).parents[2]
+GRAPH = str(ROOT / "instances" / "small" / "diamond.json")
+
+
+class Sides(NamedTuple):
+    left: int
+    right: int
+
+
+@kernel
+def triangle(n: int) -> int:
+    total = 0
+    for i in range(n):
+        total += i
+    return total
+
+
+@kernel
+def other(n: int) -> int:
+    return n + 1
+
+
+@kernel
+def first(sides: Sides) -> int:
+    return sides.left
+
+
+def fresh(source: Kernel[..., Any]) -> Any:
+    """A kernel as a new process would have it."""
+    return Kernel(source.function).compiled
+
+
+def is_loaded(dispatcher: Any) -> bool:
+    return bool(dispatcher.stats.cache_hits)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Of the cache, with nothing said yet."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(disk_cache, "_said", [])
+    yield disk_cache.folders()[0]
+    disk_cache._kept_files.cache_clear()
+
+
+def only_file(folder: Path, source: Kernel[..., Any]) -> Path:
+    (found,) = (path for path in folder.iterdir() if path.name.startswith(source.file_name))
+    return found
+
+
+def test_a_kernel_is_loaded_by_the_next_process(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert not disk_cache.has_file(triangle.file_name)
+    assert fresh(triangle)(10) == 45
+    disk_cache._kept_files.cache_clear()
+    assert disk_cache.has_file(triangle.file_name)
+    loaded = fresh(triangle)
+    assert loaded(10) == 45
+    assert is_loaded(loaded)
+    assert [path.name[0] for path in folder.iterdir()] != ["."]
+    assert capsys.readouterr().err == ""
+
+
+def corrupt(whole: bytes, number: int) -> bytes:
+    """One of endless ways in which a file may have been damaged."""
+    rng = random.Random(number)
+    at = rng.randrange(len(whole))
+    ways: list[Callable[[], bytes]] = [
+        lambda: b"",
+        lambda: whole[:at],
+        lambda: whole[:at] + bytes([whole[at] ^ 1 << rng.randrange(8)]) + whole[at + 1 :],
+        lambda: rng.randbytes(len(whole)),
+        lambda: bytes(len(whole)),
+        lambda: whole + b"\n",
+        lambda: whole[:at] + whole[at + 1 :],
+        lambda: whole[: disk_cache.DIGEST_BYTES] + rng.randbytes(at),
+    ]
+    return ways[number % len(ways)]()
+
+
+def test_forty_corruptions_of_a_file_change_nothing(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert fresh(triangle)(10) == 45
+    path = only_file(folder, triangle)
+    whole = path.read_bytes()
+    for number in range(40):
+        monkeypatch.setattr(disk_cache, "_said", [])
+        path.write_bytes(corrupt(whole, number))
+        again = fresh(triangle)
+        assert again(10) == 45
+        assert not is_loaded(again)
+        assert capsys.readouterr().err == f"optsched: compiled anew, since damaged: {path}\n"
+        mended = fresh(triangle)
+        assert mended(10) == 45
+        assert is_loaded(mended)
+
+
+def test_a_whole_file_under_the_name_of_another_is_not_used(folder: Path) -> None:
+    assert fresh(triangle)(10) == 45
+    assert fresh(other)(10) == 11
+    shutil.copy(only_file(folder, other), only_file(folder, triangle))
+    assert fresh(triangle)(10) == 45
+
+
+def test_a_folder_in_place_of_a_file_is_survived(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fresh(triangle)(10) == 45
+    path = only_file(folder, triangle)
+    path.unlink()
+    path.mkdir()
+    assert fresh(triangle)(10) == 45
+    assert capsys.readouterr().err.count("\n") == 1
+    assert [x.name for x in folder.iterdir()] == [path.name]
+
+
+def test_what_can_not_be_loaded_is_compiled(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file with the right digest, written by something else."""
+    assert fresh(triangle)(10) == 45
+    path = only_file(folder, triangle)
+    path.write_bytes(disk_cache._digest(path.name, b"text") + b"text")
+    assert fresh(triangle)(10) == 45
+    assert "compiled anew" in capsys.readouterr().err
+
+
+def test_fields_of_a_tuple_that_change_places_are_another_kernel(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else `left` would be read where `right` is now."""
+    swapped = cast(Any, NamedTuple("Sides", [("right", int), ("left", int)]))
+    assert fresh(first)(Sides(1, 2)) == 1
+    assert fresh(first)(swapped(1, 2)) == 2
+    assert len(list(folder.iterdir())) == 2
+
+
+@pytest.mark.parametrize("damage", ["other users", "of another user"])
+def test_a_folder_that_others_may_write_to_is_not_used(
+    damage: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fresh(triangle)(10) == 45
+    if damage == "other users":
+        folder.chmod(0o777)
+    elif os.geteuid():
+        pytest.skip("only root may give a folder away")
+    else:
+        os.chown(folder, 12345, 12345)
+    again = fresh(triangle)
+    assert again(10) == 45
+    assert not is_loaded(again)
+    said = f"compiled kernels are not kept: {folder}: other users may write to it"
+    assert capsys.readouterr().err == f"optsched: {said}\n"
+
+
+def test_no_folder_at_all_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file" / "below"))
+    monkeypatch.setattr(disk_cache, "_said", [])
+    assert fresh(triangle)(10) == 45
+    assert fresh(other)(10) == 11
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_without_a_home_only_the_folder_beside_the_sources_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    assert len(disk_cache.folders()) == 1
+    assert disk_cache.folders()[0].is_relative_to(ROOT)
+
+
+def test_a_file_that_can_not_be_written_whole_is_not_left_behind(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        assert fresh(triangle)(10) == 45
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(folder.iterdir()) == []
+    assert capsys.readouterr().err.startswith("optsched: compiled kernels are not kept: ")
+
+
+def test_a_full_disk_is_said_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4k,mode=755", "tmpfs", str(folder)]
+    try:
+        subprocess.run(mount, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no small file system can be mounted here: {error}")
+    try:
+        assert fresh(triangle)(10) == 45
+        assert fresh(other)(10) == 11
+        assert list(folder.iterdir()) == []
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+    assert capsys.readouterr().err.endswith(": No space left on device\n")
+
+
+def solve(cache: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a command that loads numba and a kernel, in a process of its own."""
+    code = (
+        "import numba, sys; from optsched.cli import main; "
+        "from tests.runtime.test_disk_cache import triangle; "
+        f"assert triangle.compiled(10) == 45; sys.exit(main(['solve', {GRAPH!r}]))"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(cache), **more}
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=120
+    )
+
+
+def test_a_command_with_a_broken_cache_says_so_and_answers(tmp_path: Path) -> None:
+    whole = solve(tmp_path)
+    for path in (tmp_path / "optsched_kernels").iterdir():
+        path.write_bytes(path.read_bytes()[:-1])
+    broken = solve(tmp_path)
+    none = solve(Path("/dev/null/none"))
+    assert whole.returncode == broken.returncode == none.returncode == 0
+    one, two, three = (done.stdout.rsplit(" after ")[0] for done in (whole, broken, none))
+    assert one == two == three
+    assert broken.stderr.count("optsched: ") == none.stderr.count("optsched: ") == 1, none.stderr
+
+
+def test_loading_imports_no_scipy(tmp_path: Path) -> None:
+    code = (
+        "import sys; from tests.runtime.test_disk_cache import triangle; triangle.compiled(3); "
+        "print(any(x.split('.')[0] == 'scipy' for x in sys.modules))"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(tmp_path)}
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True
+        )
+    assert done.stdout == "False\n"
