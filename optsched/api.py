@@ -209,7 +209,7 @@ def certify(
         The certificate, accepted by the checker, its rung, and what it falls short of, if anything.
     """
     from optsched.certificate import certify_peak
-    from optsched.formats.certificate import write_certificate
+    from optsched.formats import write_certificate
 
     graph = _graph(graph, inplace)
     chosen = _limits(limits, time_limit, work, workers, seed)

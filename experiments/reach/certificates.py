@@ -25,7 +25,7 @@ from heuristics import ORDERINGS
 from optsched.certificate import Written, certify_peak
 from optsched.check.certificate import check_certificate
 from optsched.check.steps import RegionStep, StatesStep, SupposeStep
-from optsched.formats.certificate import read_certificate, write_certificate
+from optsched.formats import read_certificate, write_certificate
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 from optsched.ordering import solve_order

@@ -28,12 +28,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what the arguments ask for; return the exit code."""
-    from optsched.formats import read_packing, read_plan_claims, sniff_file
+    from optsched.formats import Content, read_packing, read_plan_claims, sniff_file
 
     proved = None
     try:
         if args.plan is None:
-            if sniff_file(args.graph) != "minimalloc":
+            if sniff_file(args.graph).holds is not Content.PACKING:
                 raise UsageError("check needs a graph and a plan, or one packing with offsets")
             return _check_packing(args, read_packing(args.graph))
         graph = read_graph(args, args.graph)
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 def _check_bound(graph: Graph, path: str, peak: int) -> tuple[int, str]:
     """Check a certificate; return the bound it proves and its rung."""
     from optsched.check.certificate import check_certificate
-    from optsched.formats.certificate import read_certificate
+    from optsched.formats import read_certificate
 
     certificate = read_certificate(path, graph)
     try:

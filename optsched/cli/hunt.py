@@ -111,9 +111,9 @@ def _number(text: str) -> Fraction:
 
 
 def _read(args: argparse.Namespace) -> Graph | PackingProblem:
-    from optsched.formats import FORMATS, read_graph, read_packing, sniff_file
+    from optsched.formats import Content, read_graph, read_packing, sniff_file
 
-    if FORMATS[sniff_file(args.source)] == "a packing":
+    if sniff_file(args.source).holds is Content.PACKING:
         return read_packing(args.source).problem
     return read_graph(args.source, input_bytes=args.input_bytes)
 

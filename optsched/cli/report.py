@@ -91,9 +91,9 @@ def _read_graph(args: argparse.Namespace) -> Graph:
     try:
         return read_graph(args, args.graph)
     except FormatError:
-        from optsched.formats import sniff_file
+        from optsched.formats import Content, sniff_file
 
-        if args.graph != "-" and sniff_file(args.graph) == "optsched-plan":
+        if args.graph != "-" and sniff_file(args.graph).holds is Content.PLAN:
             line = f"{args.graph}: a plan has no sizes: put its graph before it"
             raise UsageError(line) from None
         raise

@@ -119,7 +119,7 @@ def _certify(args: argparse.Namespace, graph: Graph, result: Result) -> dict[str
     """Write the certificate of the bound on the peak; what it falls short of is said."""
     from heuristics import ORDERINGS
     from optsched.certificate import certify_peak
-    from optsched.formats.certificate import write_certificate
+    from optsched.formats import write_certificate
 
     order = ORDERINGS["program"](graph, 0) if result.plan is None else result.plan.order
     written = certify_peak(graph, order, result.peak_bound, seconds=limits(args).seconds)

@@ -10,7 +10,7 @@ from optsched.compare.measure import Bench
 from optsched.compare.methods import Exact, Method
 from optsched.compare.rows import Failed, Measured, Outcome, was_interrupted
 from optsched.errors import OptschedError, PlanError
-from optsched.formats import FORMATS, read_graph, sniff_file
+from optsched.formats import Content, read_graph, sniff_file
 from optsched.model.graph import Graph
 from optsched.runtime.limits import Event, Limits
 from optsched.solver.pipeline import Engine
@@ -146,6 +146,6 @@ def _settle(task: Task, graph: Graph) -> tuple[Task, tuple[int, ...] | None]:
 def _is_bad(path: str) -> bool:
     """Whether a file that is no graph is broken, and not simply something else we know."""
     try:
-        return FORMATS[sniff_file(path)] == "a graph"
+        return sniff_file(path).holds is Content.GRAPH
     except OptschedError:
         return True

@@ -1,36 +1,56 @@
-"""Files in and out: graphs, plans and packings, told apart by what they hold, not by name.
+"""Files in and out: graphs, plans, packings and certificates, told apart by what they hold.
 
 Reading raises :class:`FormatError`, :class:`GraphError` or :class:`PlanError` in one line that
-starts with the file's name. "-" is standard input or output; gzip is understood everywhere.
+starts with the file's name. "-" is standard input or output; gzip is understood everywhere. What
+is known of each format stands in its row of :data:`FORMATS`; :func:`register_format` adds one.
+
+>>> from optsched.formats import read_graph, write_graph
+>>> write_graph(read_graph("net.fwd.json.gz"), "net.graph.json")  # doctest: +SKIP
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from optsched.check.steps import Certificate
 from optsched.errors import FormatError, UsageError
-from optsched.formats import inductor, minimalloc, native, native_plan
-from optsched.formats.fields import show
+from optsched.formats.format import Content, Format, Source
 from optsched.formats.inductor import InputBytes
 from optsched.formats.minimalloc import UNPLACED, PackingTable, packing_of
-from optsched.formats.recorded import recorded_orders
-from optsched.formats.source import (
-    decode_text,
-    errors_named,
-    label_of,
-    parse_json,
-    read_bytes,
-    unpack,
-    write_bytes,
-)
+from optsched.formats.native_plan import claims_of
+from optsched.formats.source import errors_named, label_of, read_bytes, write_bytes
+from optsched.formats.table import FORMATS, find_format, register_format
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
+
+__all__ = [
+    "FORMATS",
+    "UNPLACED",
+    "Content",
+    "Format",
+    "InputBytes",
+    "PackingTable",
+    "Source",
+    "packing_of",
+    "read_certificate",
+    "read_graph",
+    "read_packing",
+    "read_plan",
+    "read_plan_claims",
+    "read_recorded",
+    "register_format",
+    "sniff_file",
+    "write_bytes",
+    "write_certificate",
+    "write_graph",
+    "write_packing",
+    "write_plan",
+]
 
 
 @runtime_checkable
@@ -46,55 +66,16 @@ class Planned(Protocol):
         """What was planned, if it is known."""
 
 
-__all__ = [
-    "FORMATS",
-    "UNPLACED",
-    "InputBytes",
-    "PackingTable",
-    "packing_of",
-    "read_graph",
-    "read_packing",
-    "read_plan",
-    "read_plan_claims",
-    "read_recorded",
-    "sniff",
-    "sniff_file",
-    "write_bytes",
-    "write_graph",
-    "write_packing",
-    "write_plan",
-]
-
-FORMATS = {
-    "optsched-graph": "a graph",
-    "optsched-plan": "a plan",
-    "optsched-certificate": "a certificate",
-    "inductor": "a graph",
-    "minimalloc": "a packing",
-}
-"""What a file of each format holds."""
-
-
-def sniff(data: bytes) -> str:
-    """Return the name of the format, one of :data:`FORMATS`, by content alone.
-
-    Raises
-    ------
-    FormatError
-        If it is none of them, or malformed JSON or text.
-    """
-    text = decode_text(unpack(data))
-    return _sniff_document(parse_json(text)) if _is_json(text) else _sniff_text(text)
-
-
-def sniff_file(path: str | Path) -> str:
-    """Return the name of a file's format."""
+def sniff_file(path: str | Path) -> Format:
+    """Return the row of a file's format, by content alone."""
     data = read_bytes(path)
     with errors_named(label_of(path)):
-        return sniff(data)
+        return find_format(Source(data))
 
 
-def read_graph(path: str | Path, *, input_bytes: InputBytes | str = InputBytes.RECORDED) -> Graph:
+def read_graph(
+    path: str | Path, *, input_bytes: InputBytes | str = InputBytes.RECORDED, **options: Any
+) -> Graph:
     """Read a graph of any known format.
 
     Parameters
@@ -103,25 +84,21 @@ def read_graph(path: str | Path, *, input_bytes: InputBytes | str = InputBytes.R
         The file.
     input_bytes
         Which size freed inputs have where a file gives two: see :class:`InputBytes`.
+    options
+        For readers that know them; those of registered formats, say.
     """
     if input_bytes not in list(InputBytes):
         raise UsageError(f"input bytes {input_bytes!r} are none of {', '.join(InputBytes)}")
-    text = _read_text(path)
-    with errors_named(label_of(path)):
-        name, document = _expect(text, "a graph")
-        if name == "inductor":
-            return inductor.read_inductor(
-                document, name=_stem_of(path), input_bytes=InputBytes(input_bytes)
-            )
-        return native.read_graph_document({"name": _stem_of(path), **document})
+    found: Graph = _read(path, Content.GRAPH, input_bytes=InputBytes(input_bytes), **options)
+    return found
 
 
 def read_recorded(path: str | Path) -> dict[str, tuple[int, ...]]:
     """Read the orders that a graph's file records, by name; empty if it records none."""
-    text = _read_text(path)
+    source = _source(path)
     with errors_named(label_of(path)):
-        name, document = _expect(text, "a graph")
-        return recorded_orders(document) if name == "inductor" else {}
+        row = _expect(source, Content.GRAPH)
+        return {} if row.orders is None else row.orders(source)
 
 
 def read_plan(path: str | Path, graph: Graph) -> Plan:
@@ -132,10 +109,23 @@ def read_plan(path: str | Path, graph: Graph) -> Plan:
 def read_plan_claims(path: str | Path, graph: Graph) -> tuple[Plan, dict[str, Any]]:
     """Read a plan and what its file claims: peak, slab, and bounds and proofs if it has any."""
     _check_call("read_plan(path, graph)", path, graph, Graph)
-    text = _read_text(path)
-    with errors_named(label_of(path)):
-        _, document = _expect(text, "a plan")
-        return native_plan.read_plan_document(graph, document)
+    found: tuple[Plan, dict[str, Any]] = _read(path, Content.PLAN, graph=graph)
+    return found
+
+
+def read_certificate(path: str | Path, graph: Graph) -> Certificate:
+    """Read a certificate of a graph; whether it holds is for `optsched.check.certificate` to say.
+
+    Raises
+    ------
+    FormatError
+        On a malformed file or field, or an unknown version.
+    PlanError
+        If it names an op or buffer that the graph does not have.
+    """
+    _check_call("read_certificate(path, graph)", path, graph, Graph)
+    found: Certificate = _read(path, Content.CERTIFICATE, graph=graph)
+    return found
 
 
 def read_packing(path: str | Path, *, pins: bool = False) -> PackingTable:
@@ -148,16 +138,14 @@ def read_packing(path: str | Path, *, pins: bool = False) -> PackingTable:
     pins
         Take given offsets as required ones.
     """
-    text = _read_text(path)
-    with errors_named(label_of(path)):
-        _expect(text, "a packing")
-        return minimalloc.read_minimalloc(text, name=_stem_of(path), pins=pins)
+    found: PackingTable = _read(path, Content.PACKING, pins=pins)
+    return found
 
 
-def write_graph(graph: Graph, path: str | Path) -> None:
-    """Write a graph as `optsched-graph/1`."""
+def write_graph(graph: Graph, path: str | Path, *, format: str = "optsched-graph") -> None:
+    """Write a graph, as `optsched-graph/1` or in another format that can be written."""
     _check_call("write_graph(graph, path)", path, graph, Graph)
-    write_bytes(path, _json_bytes(native.graph_document(graph)))
+    _write(path, format, Content.GRAPH, graph)
 
 
 def write_plan(
@@ -177,7 +165,7 @@ def write_plan(
     graph
         What was planned; a plan by itself holds only positions, the file holds names.
     claims
-        What else is known of the plan; see :func:`native_plan.plan_document`.
+        What else is known of the plan; see :func:`optsched.formats.native_plan.plan_document`.
 
     Raises
     ------
@@ -190,12 +178,12 @@ def write_plan(
         chosen: Plan | None = plan
     else:
         chosen, graph = plan.plan, graph or plan.graph
-        claims = native_plan.claims_of(plan) if claims is None else claims
+        claims = claims_of(plan) if claims is None else claims
     if chosen is None:
         raise UsageError("the result has no plan that could be written")
     if not isinstance(graph, Graph):
         raise UsageError(f"{call} needs the graph: a plan by itself holds positions, no names")
-    write_bytes(path, _json_bytes(native_plan.plan_document(graph, chosen, claims)))
+    _write(path, "optsched-plan", Content.PLAN, graph, chosen, claims)
 
 
 def write_packing(
@@ -203,10 +191,14 @@ def write_packing(
 ) -> None:
     """Write a packing with these offsets, if given; one that was read keeps its columns."""
     _check_call("write_packing(packing, path)", path, packing, (PackingTable, PackingProblem))
-    table = packing_of(packing) if isinstance(packing, PackingProblem) else packing
-    if offsets is not None:
-        table = minimalloc.with_offsets(table, offsets)
-    write_bytes(path, minimalloc.minimalloc_text(table).encode())
+    _write(path, "minimalloc", Content.PACKING, packing, offsets)
+
+
+def write_certificate(certificate: Certificate, path: str | Path, graph: Graph) -> None:
+    """Write a certificate; as gzip if the name ends in .gz, "-" is standard output."""
+    call = "write_certificate(certificate, path, graph)"
+    _check_call(call, path, certificate, Certificate)
+    _write(path, "optsched-certificate", Content.CERTIFICATE, graph, certificate)
 
 
 def _check_call(call: str, path: object, thing: object, kinds: type | tuple[type, ...]) -> None:
@@ -227,56 +219,41 @@ def _stem_of(path: str | Path) -> str:
     return stem or name
 
 
-def _read_text(path: str | Path) -> str:
-    """Return a file's text; errors start with its name."""
-    data = read_bytes(path)
+def _source(path: str | Path) -> Source:
+    return Source(read_bytes(path), _stem_of(path))
+
+
+def _read(path: str | Path, wanted: Content, **options: Any) -> Any:
+    """Read a file of whatever format holds what is wanted, with the options that its row knows."""
+    _check_options(wanted, options)
+    source = _source(path)
     with errors_named(label_of(path)):
-        return decode_text(data)
+        row = _expect(source, wanted)
+        assert row.read is not None
+        return row.read(source, **{key: x for key, x in options.items() if key in row.options})
 
 
-def _is_json(text: str) -> bool:
-    return text.lstrip()[:1] in ("{", "[")
+def _expect(source: Source, wanted: Content) -> Format:
+    """Return the row of a file that can be read and is what is wanted."""
+    row = find_format(source)
+    if row.read is None:
+        raise FormatError(f"this is {row.title} ({row.name}), which has no reader: {row.advice}")
+    if row.holds is not wanted:
+        raise FormatError(f"this is {row.holds} ({row.name}), {wanted} is wanted")
+    return row
 
 
-def _expect(text: str, wanted: str) -> tuple[str, Any]:
-    """Return the format's name and the parsed JSON, if any, of a file that is what is wanted."""
-    document = parse_json(text) if _is_json(text) else None
-    name = _sniff_text(text) if document is None else _sniff_document(document)
-    if FORMATS[name] != wanted:
-        raise FormatError(f"this is {FORMATS[name]} ({name}), {wanted} is wanted")
-    return name, document
+def _check_options(wanted: Content, options: Mapping[str, Any]) -> None:
+    known = {"input_bytes", "pins", "graph"}
+    known.update(*(row.options for row in FORMATS.values() if row.holds is wanted))
+    for key in options:
+        if key not in known:
+            raise UsageError(f"no format that holds {wanted} has the option {key!r}")
 
 
-def _sniff_document(document: object) -> str:
-    if not isinstance(document, dict):
-        raise FormatError(f"expected a JSON object, got {show(document)}")
-    tag = document.get("format")
-    if tag is None and inductor.looks_like(document):
-        return "inductor"
-    for name in ("optsched-graph", "optsched-plan", "optsched-certificate"):
-        if isinstance(tag, str) and tag.startswith(f"{name}/"):
-            return name
-    keys = ", ".join(show(key) for key in list(document)[:5])
-    raise FormatError(f"JSON of no known format; its keys are {keys or 'none'}")
-
-
-def _sniff_text(text: str) -> str:
-    if minimalloc.looks_like(text):
-        return "minimalloc"
-    if not text.strip():
-        raise FormatError("the file is empty")
-    start = show(text.strip()[:40])
-    raise FormatError(f"no known format: neither JSON nor a MiniMalloc CSV, it starts with {start}")
-
-
-def _json_bytes(document: Mapping[str, Any]) -> bytes:
-    """One op, buffer or key a line: small, and readable in a diff."""
-    parts = []
-    for key, value in document.items():
-        if isinstance(value, list) and value:
-            rows = ",\n".join("  " + json.dumps(row) for row in value)
-            text = f"[\n{rows}\n ]"
-        else:
-            text = json.dumps(value)
-        parts.append(f" {json.dumps(key)}: {text}")
-    return ("{\n" + ",\n".join(parts) + "\n}\n").encode()
+def _write(path: str | Path, name: str, kind: Content, *things: Any) -> None:
+    row = FORMATS.get(name)
+    if row is None or row.write is None or row.holds is not kind:
+        known = [x.name for x in FORMATS.values() if x.write is not None and x.holds is kind]
+        raise UsageError(f"{kind} can not be written as {name!r}, only as {', '.join(known)}")
+    write_bytes(path, row.write(*things))

@@ -7,9 +7,7 @@ that occur, and all else names them by their position there. What must hold of t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from optsched.check.steps import (
@@ -29,9 +27,8 @@ from optsched.check.steps import (
     SupposeStep,
 )
 from optsched.errors import FormatError, PlanError
-from optsched.formats.fields import Record, show
-from optsched.formats.source import decode_text, errors_named, label_of, parse_json, read_bytes
-from optsched.formats.source import write_bytes as _write_bytes
+from optsched.formats.fields import Record, check_format, json_bytes, show
+from optsched.formats.format import Content, Format
 from optsched.model.graph import Graph
 
 CERTIFICATE_FORMAT = "optsched-certificate/1"
@@ -53,31 +50,6 @@ _STEP_KEYS: dict[str, set[str]] = {
     "blocks": {"rows", "line"},
     "region": {"parts"},
 }
-
-
-def write_certificate(certificate: Certificate, path: str | Path, graph: Graph) -> None:
-    """Write a certificate; as gzip if the name ends in .gz, "-" is standard output."""
-    document = certificate_document(graph, certificate)
-    steps = document.pop("steps")
-    lines = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in document.items()]
-    rows = ",\n".join("  " + json.dumps(step, separators=(",", ":")) for step in steps)
-    lines.append(f' "steps": [\n{rows}\n ]')
-    _write_bytes(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
-
-
-def read_certificate(path: str | Path, graph: Graph) -> Certificate:
-    """Read a certificate of a graph; whether it holds is for `optsched.check.certificate` to say.
-
-    Raises
-    ------
-    FormatError
-        On a malformed file or field, or an unknown version.
-    PlanError
-        If it names an op or buffer that the graph does not have.
-    """
-    data = read_bytes(path)
-    with errors_named(label_of(path)):
-        return read_certificate_document(graph, parse_json(decode_text(data)))
 
 
 class _Table:
@@ -145,9 +117,7 @@ def _step_document(step: Step, op: _Table, buffer: _Table) -> dict[str, Any]:
 def read_certificate_document(graph: Graph, document: object) -> Certificate:
     """Make a certificate of a parsed `optsched-certificate/1` document."""
     top = Record(document, "certificate")
-    found = top.text("format")
-    if found != CERTIFICATE_FORMAT:
-        raise FormatError(f"format is {found[:60]!r}, this optsched reads {CERTIFICATE_FORMAT!r}")
+    check_format(top, CERTIFICATE_FORMAT)
     top.refuse_unknown(_KEYS)
     if top.flag("inplace", False) and not graph.in_place:
         raise PlanError(f"certificate of the in-place model, graph {graph.name!r} is in another")
@@ -288,3 +258,18 @@ def _place(value: object, count: int, where: str) -> int:
     if type(value) is not int or not 0 <= value < count:
         raise FormatError(f"{where} must be a number from 0 to {count - 1}, got {show(value)}")
     return value
+
+
+def _write(graph: Graph, certificate: Certificate) -> bytes:
+    document = certificate_document(graph, certificate)
+    return json_bytes(document, rows=("steps",), separators=(",", ":"))
+
+
+FORMAT = Format(
+    "optsched-certificate",
+    Content.CERTIFICATE,
+    sniff=lambda source: source.is_tagged("optsched-certificate"),
+    read=lambda source, graph: read_certificate_document(graph, source.document),
+    options=("graph",),
+    write=_write,
+)

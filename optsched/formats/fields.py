@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from reprlib import Repr
 from typing import Any
@@ -96,6 +97,34 @@ def show(value: object) -> str:
     """Return a value as it looks in messages: on one line, and a short one."""
     text = _SHORT.repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def json_bytes(
+    document: Mapping[str, Any],
+    *,
+    rows: Collection[str] | None = None,
+    separators: tuple[str, str] = (", ", ": "),
+) -> bytes:
+    """Write a JSON object with one key a line, and one item a line of the lists in it.
+
+    Parameters
+    ----------
+    document
+        What to write.
+    rows
+        Keys whose lists are written item by item, all lists if None.
+    separators
+        Inside such an item, as for :func:`json.dumps`.
+    """
+    parts = []
+    for key, value in document.items():
+        if isinstance(value, list) and value and (rows is None or key in rows):
+            lines = ",\n".join("  " + json.dumps(row, separators=separators) for row in value)
+            text = f"[\n{lines}\n ]"
+        else:
+            text = json.dumps(value)
+        parts.append(f" {json.dumps(key)}: {text}")
+    return ("{\n" + ",\n".join(parts) + "\n}\n").encode()
 
 
 def check_format(top: Record, wanted: str) -> None:

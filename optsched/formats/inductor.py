@@ -19,6 +19,8 @@ from typing import Any
 
 from optsched.errors import FormatError
 from optsched.formats.fields import Record, show
+from optsched.formats.format import Content, Format, Source
+from optsched.formats.recorded import recorded_orders
 from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
 from optsched.model.graph import Graph
 
@@ -44,11 +46,6 @@ class _Row:
     deps: list[str]
     birth: int | None = None
     leftover: bool = False
-
-
-def looks_like(document: object) -> bool:
-    """Whether a JSON value is a simulator file."""
-    return isinstance(document, dict) and "nodes" in document and "buffers" in document
 
 
 def read_inductor(
@@ -227,3 +224,22 @@ def _read_inplace(
                     raise FormatError(f"op {op!r}: in-place candidate names unknown {what!r}")
             found.append((op_ids[op], ids[pair[0]], ids[pair[1]]))
     return tuple(found)
+
+
+def _sniff(source: Source) -> bool:
+    document = source.document
+    return "format" not in document and "nodes" in document and "buffers" in document
+
+
+def _read(source: Source, input_bytes: InputBytes = InputBytes.RECORDED) -> Graph:
+    return read_inductor(source.document, name=source.name, input_bytes=input_bytes)
+
+
+FORMAT = Format(
+    "inductor",
+    Content.GRAPH,
+    sniff=_sniff,
+    read=_read,
+    options=("input_bytes",),
+    orders=lambda source: recorded_orders(source.document),
+)

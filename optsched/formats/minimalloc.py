@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from optsched.errors import FormatError
+from optsched.formats.format import Content, Format, Source
 from optsched.model.arrays import IntArray
 from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.packing_problem import Gap, PackingProblem
@@ -292,3 +293,22 @@ class _Row:
             window = None if low is None else (int(low), int(high))
             found.append(Gap(int(start), int(end) + self.inclusive, window))
         return tuple(found)
+
+
+def _read(source: Source, pins: bool = False) -> PackingTable:
+    return read_minimalloc(source.text, name=source.name, pins=pins)
+
+
+def _write(packing: PackingTable | PackingProblem, offsets: IntArray | None = None) -> bytes:
+    table = packing_of(packing) if isinstance(packing, PackingProblem) else packing
+    return minimalloc_text(table if offsets is None else with_offsets(table, offsets)).encode()
+
+
+FORMAT = Format(
+    "minimalloc",
+    Content.PACKING,
+    sniff=lambda source: looks_like(source.text),
+    read=_read,
+    options=("pins",),
+    write=_write,
+)

@@ -15,7 +15,8 @@ from importlib.resources import files
 from typing import Any, TypeVar
 
 from optsched.errors import FormatError
-from optsched.formats.fields import Record, check_format
+from optsched.formats.fields import Record, check_format, json_bytes
+from optsched.formats.format import Content, Format, Source
 from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
 from optsched.model.graph import Graph
 
@@ -206,3 +207,16 @@ def _read_inplace(record: Record, names: _Names) -> tuple[int, int, int]:
         names.buffer(record, "output"),
         names.buffer(record, "input"),
     )
+
+
+def _read(source: Source) -> Graph:
+    return read_graph_document({"name": source.name, **source.document})
+
+
+FORMAT = Format(
+    "optsched-graph",
+    Content.GRAPH,
+    sniff=lambda source: source.is_tagged("optsched-graph"),
+    read=_read,
+    write=lambda graph: json_bytes(graph_document(graph)),
+)

@@ -27,13 +27,8 @@ from optsched.check.certificate import check_certificate
 from optsched.check.steps import Cases, Certificate, EndStep, OpStep, OrderStep, SetStep, StatesStep
 from optsched.cli import main
 from optsched.errors import FormatError, GraphError, OptschedError, PlanError
-from optsched.formats import write_graph
-from optsched.formats.certificate import (
-    certificate_document,
-    read_certificate,
-    read_certificate_document,
-    write_certificate,
-)
+from optsched.formats import read_certificate, write_certificate, write_graph
+from optsched.formats.certificate import certificate_document, read_certificate_document
 from optsched.formats.native import schema
 from optsched.model.graph import Graph
 from optsched.ordering import closure_bound, solve_order

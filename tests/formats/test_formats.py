@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import re
+import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -20,19 +22,24 @@ from optsched.check.steps import Certificate, End, EndStep
 from optsched.errors import FormatError, GraphError, PlanError, UsageError
 from optsched.formats import (
     FORMATS,
+    Content,
     InputBytes,
+    Source,
+    read_certificate,
     read_graph,
     read_packing,
     read_plan,
     read_plan_claims,
-    sniff,
+    register_format,
     sniff_file,
+    table,
+    write_certificate,
     write_graph,
     write_packing,
     write_plan,
 )
-from optsched.formats.certificate import write_certificate
 from optsched.formats.inductor import read_inductor
+from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, make_plan
@@ -79,7 +86,7 @@ def plan(graph: Graph) -> Plan:
 @pytest.fixture
 def files(graph: Graph, plan: Plan, tmp_path: Path) -> dict[str, Path]:
     """One file of each format."""
-    files = {name: tmp_path / f"{name}.any" for name in FORMATS}
+    files = {row.name: tmp_path / f"{row.name}.any" for row in FORMATS.values() if row.read}
     write_graph(graph, files["optsched-graph"])
     write_plan(plan, files["optsched-plan"], graph, {"objective": "slab"})
     certificate = Certificate(graph.name, 1, (EndStep(End.START),))
@@ -91,9 +98,9 @@ def files(graph: Graph, plan: Plan, tmp_path: Path) -> dict[str, Path]:
 
 def test_formats_are_known_by_content(files: dict[str, Path]) -> None:
     for name, path in files.items():
-        assert sniff_file(path) == name
-        assert sniff(path.read_bytes()) == name
-        assert sniff(gzip.compress(path.read_bytes())) == name
+        assert sniff_file(path).name == name
+        path.write_bytes(gzip.compress(path.read_bytes()))
+        assert sniff_file(path).name == name
 
 
 def test_what_was_written_is_read(files: dict[str, Path], graph: Graph, plan: Plan) -> None:
@@ -168,23 +175,24 @@ def test_what_a_packing_file_holds_can_be_packed(files: dict[str, Path]) -> None
     assert pack(read_packing(files["minimalloc"])).slab == 12
 
 
-def readers(graph: Graph) -> dict[str, Callable[[Path], Any]]:
+def readers(graph: Graph) -> dict[Content, Callable[[Path], Any]]:
     return {
-        "a graph": read_graph,
-        "a plan": lambda path: read_plan(path, graph),
-        "a packing": read_packing,
+        Content.GRAPH: read_graph,
+        Content.PLAN: lambda path: read_plan(path, graph),
+        Content.PACKING: read_packing,
+        Content.CERTIFICATE: lambda path: read_certificate(path, graph),
     }
 
 
 def test_the_wrong_kind_is_said(files: dict[str, Path], graph: Graph) -> None:
     for name, path in files.items():
         for wanted, read in readers(graph).items():
-            if wanted == FORMATS[name]:
+            if wanted is FORMATS[name].holds:
                 read(path)
                 continue
             with pytest.raises(FormatError) as caught:
                 read(path)
-            message = f"{path}: this is {FORMATS[name]} ({name}), {wanted} is wanted"
+            message = f"{path}: this is {FORMATS[name].holds} ({name}), {wanted} is wanted"
             assert str(caught.value) == message
 
 
@@ -198,7 +206,7 @@ def test_the_wrong_kind_is_said(files: dict[str, Path], graph: Graph) -> None:
         (b'{"format": ["optsched-graph/1"]}', "JSON of no known format; its keys are 'format'"),
         (b"[1]", "expected a JSON object, got [1]"),
         (b'"text"', "no known format: neither JSON nor a MiniMalloc CSV, it starts with"),
-        (b"\x08\x07\x12\x07pytorch", "no known format: neither JSON nor a MiniMalloc CSV"),
+        (b"some words", "no known format: neither JSON nor a MiniMalloc CSV"),
         (b"\x89PNG", "no UTF-8 text: byte 0 is invalid"),
         (b'{"format": "optsched-graph/9"}', "may need a newer optsched"),
         (b"id,lower,upper,size\n", "this is a packing"),
@@ -211,6 +219,98 @@ def test_no_graph(data: bytes, message: str, tmp_path: Path) -> None:
         read_graph(path)
     assert str(caught.value).startswith(f"{path}: ")
     assert message in str(caught.value)
+
+
+def archive(name: str) -> bytes:
+    """A zip file that holds a file of this name, as torch.save makes them."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as file:
+        file.writestr(name, "x")
+    return made.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "advice"),
+    [
+        (b"\x08\x07\x12\x07pytorch", "an ONNX model (onnx)", "GraphBuilder"),
+        (b"\x1c\0\0\0TFL3\x14\0", "a TFLite flatbuffer (tflite)", "register_format"),
+        (b"\x1c\0\0\0ET12\x14\0", "an ExecuTorch program (executorch)", "TorchInductor"),
+        (b"HloModule jit_f, is_scheduled=true\n", "a module of XLA's HLO text", "from_networkx"),
+        (b"BufferAssignment:\nallocation 0", "XLA's buffer assignment", "GraphBuilder"),
+        (b"// note\n#loc = loc(unknown)\nmodule @m {}", "MLIR text (mlir)", "GraphBuilder"),
+        (b"module {\n  func.func @f() {}\n}", "MLIR text (mlir)", "GraphBuilder"),
+        (b"ML\xefR\x01", "MLIR bytecode", "GraphBuilder"),
+        (archive("archive/data.pkl"), "a PyTorch archive (.pt, .pt2)", "torch.compile"),
+        (archive("m/archive_format"), "a PyTorch archive (.pt, .pt2)", "torch.compile"),
+        (archive("readme"), "a zip archive (zip)", "unpack it"),
+        (b"\x80\x04K\x01.", "a Python pickle", "never opened"),
+        (b"\x02\0\0\0\0\0\0\0{}", "a safetensors file", "no graph of ops"),
+        (b"GGUF\x03\0\0\0", "a GGUF file", "no graph of ops"),
+        (b"\x89HDF\r\n\x1a\n", "an HDF5 file", "no graph of ops"),
+        (b'{"traceEvents": []}', "a profiler's trace", "what ran"),
+    ],
+)
+def test_known_files_without_a_reader_are_named(
+    data: bytes, name: str, advice: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "file"
+    for packed in (data, gzip.compress(data)):
+        path.write_bytes(packed)
+        with pytest.raises(FormatError) as caught:
+            read_graph(path)
+        assert str(caught.value).startswith(f"{path}: this is {name}")
+        assert "no reader" in str(caught.value)
+        assert advice in str(caught.value)
+
+
+def test_a_reader_that_is_registered_reads_with_its_own_options(
+    graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(FORMATS, "onnx", FORMATS["onnx"])
+
+    @register_format("onnx", lambda s: s.data.startswith(b"\x08\x07"), options=("scale",))
+    def read_mine(source: Source, scale: int = 1) -> Graph:
+        build = GraphBuilder(source.name)
+        build.input("x", scale * len(source.data))
+        return build.build()
+
+    path = tmp_path / "mine.bin"
+    path.write_bytes(b"\x08\x07\x12")
+    assert [read_graph(path).buffers[0].size, read_graph(path, scale=4).buffers[0].size] == [3, 12]
+    with pytest.raises(UsageError, match="no format that holds a graph has the option 'size'"):
+        read_graph(path, size=4)
+    with pytest.raises(UsageError, match="'onnx' is there already"):
+        register_format("onnx", lambda source: True)(read_mine)
+    with pytest.raises(UsageError, match="can not be written as 'onnx', only as optsched-graph"):
+        write_graph(graph, path, format="onnx")
+
+
+def test_formats_of_installed_packages_are_loaded_and_broken_ones_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "their_format.py").write_text(
+        "from optsched import GraphBuilder\n"
+        "from optsched.formats import register_format\n"
+        "@register_format('theirs', lambda source: source.text.startswith('THEIRS'))\n"
+        "def read(source):\n"
+        "    return GraphBuilder('theirs').build()\n"
+    )
+    found = tmp_path / "theirs-1.dist-info"
+    found.mkdir()
+    (found / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1\n")
+    (found / "entry_points.txt").write_text(
+        "[optsched.formats]\nbroken = no_such_module\ntheirs = their_format\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    table._load_plugins.cache_clear()
+    path = tmp_path / "file.theirs"
+    path.write_text("THEIRS")
+    try:
+        assert read_graph(path).name == "theirs"
+    finally:
+        FORMATS.pop("theirs", None)
+        table._load_plugins.cache_clear()
+    assert "plug-in broken of optsched.formats is left out" in caplog.text
 
 
 def survives(data: bytes, path: Path, graph: Graph) -> None:
