@@ -6,7 +6,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from optsched.runtime.interrupt import plain_interrupts
+from optsched.runtime.interrupt import held_interrupts, on_interrupt
 
 
 @contextmanager
@@ -15,10 +15,10 @@ def interrupt_after(seconds: float) -> Iterator[None]:
 
     Searches hand over what they have then.
     """
-    before = signal.signal(signal.SIGPROF, signal.default_int_handler)
+    before = signal.signal(signal.SIGPROF, on_interrupt)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
-        with plain_interrupts():
+        with held_interrupts():
             yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)

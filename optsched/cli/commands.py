@@ -24,7 +24,7 @@ from optsched.cli import (
     warmup,
 )
 from optsched.errors import OptschedError
-from optsched.runtime.interrupt import plain_interrupts
+from optsched.runtime.interrupt import held_interrupts, on_interrupt
 from optsched.runtime.kernel import tell_of_compiling
 from optsched.runtime.text import plain, prepare_streams
 
@@ -74,11 +74,11 @@ def _run(argv: Sequence[str] | None) -> int:
     args = _make_parser().parse_args(argv)
     if hasattr(signal, "SIGTERM"):
         # A polite kill ends a search as Ctrl-C does: with the best plan written.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, on_interrupt)
     if args.command is not warmup.run:
         tell_of_compiling(_say_compiling)
     command: Callable[[argparse.Namespace], int] = args.command
-    with plain_interrupts():
+    with held_interrupts():
         return command(args)
 
 

@@ -24,6 +24,7 @@ from typing import Any
 
 from optsched.compare.rows import Failed, Measured, Trouble, was_interrupted
 from optsched.compare.task import Message, Started, Task, Unreadable, work_on
+from optsched.runtime.interrupt import on_interrupt, take_interrupt
 from optsched.runtime.limits import Event
 
 GRACE = 30.0
@@ -161,6 +162,7 @@ class _Crew:
         while self.queue or self.busy():
             self._assign()
             self._listen(0.25)
+            take_interrupt()
             for worker in self.busy():
                 if worker.overdue(self.grace):
                     self._bury(worker, Trouble.TIMED_OUT)
@@ -294,7 +296,7 @@ class _Voice:
         if self.speaking:
             self.stopped = True
         else:
-            raise KeyboardInterrupt
+            on_interrupt(number, frame)
 
 
 def _end_with_parent() -> None:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from optsched.errors import FormatError, GraphError, PlanError
+from optsched.runtime.interrupt import released_interrupts
 from optsched.runtime.text import is_stand_in
 
 MAX_BYTES = 2**30
@@ -80,6 +81,7 @@ def read_bytes(path: str | Path, *, limit: int = MAX_BYTES, compressed: bool = T
         return unpack(data, limit=limit) if compressed else data
 
 
+@released_interrupts()
 def _read_raw(path: str | Path, limit: int) -> bytes:
     if str(path) == STANDARD_STREAM:
         if sys.stdin is None:

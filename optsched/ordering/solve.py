@@ -9,7 +9,7 @@ from optsched.model.graph import Graph
 from optsched.ordering.context import OutOfTimeError
 from optsched.ordering.rounds import Run
 from optsched.ordering.rules import ALL_RULES, Rules, Statistics
-from optsched.runtime.interrupt import plain_interrupts
+from optsched.runtime.interrupt import held_interrupts
 from optsched.runtime.limits import Limits, OnEvent, Proof, StopReason
 
 NO_LIMITS = Limits()
@@ -78,7 +78,7 @@ def solve_order(
     run = Run(graph, limits, warm_start, bound, rules, on_event)
     try:
         try:
-            with plain_interrupts():
+            with held_interrupts():
                 reason = run.solve()
         finally:
             run.dismiss()

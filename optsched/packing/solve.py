@@ -12,7 +12,7 @@ from optsched.packing.components import live_rows, make_pieces
 from optsched.packing.enumeration import enumerate_packings, is_for_enumeration
 from optsched.packing.outcome import Clock, PackingOutcome
 from optsched.packing.rules import Rules
-from optsched.runtime.interrupt import plain_interrupts
+from optsched.runtime.interrupt import held_interrupts
 from optsched.runtime.limits import Event, Limits, OnEvent, Proof, StopReason
 
 
@@ -55,7 +55,7 @@ def solve_packing(
     solver = _Solver(problem, limits, capacity, rules or Rules(), on_event)
     interrupted = False
     try:
-        with plain_interrupts():
+        with held_interrupts():
             solver.run(warm_start)
     except KeyboardInterrupt:
         interrupted = True

@@ -1,123 +1,96 @@
-"""An interrupt ends a search where Python can take it, and as what it is."""
+"""Ctrl-C as a flag that searches poll, so that it can do no harm where it comes.
+
+An exception out of a signal handler may come anywhere: while a compiled kernel makes tuples of its
+results, which crashes the process; inside a callback from LLVM, where it is lost; or in an import,
+which leaves modules half made. So the engines hold interrupts: the handler then only sets a flag,
+and whatever polls (:meth:`optsched.runtime.clock.Clock.expired`, or :func:`take_interrupt`) raises.
+
+    with held_interrupts():
+        while not clock.expired():   # raises KeyboardInterrupt after a Ctrl-C
+            step()
+
+Who does not want to wait for the next poll presses Ctrl-C once more: that raises at once.
+"""
 
 from __future__ import annotations
 
-import _thread
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-ENDINGS = [
-    getattr(signal, name)
-    for name in ("SIGINT", "SIGTERM", "SIGALRM", "SIGPROF")
-    if hasattr(signal, name)
-]
-"""Ctrl-C, a polite kill, and timers: what may be set to end a search. To look at all signals would
-take a tenth of a millisecond, a sixth of what many a graph takes."""
 
-OURS = ("optsched.", "heuristics.")
-"""Beginnings of the names of this project's modules."""
+class _State:
+    """Of the main thread: only there does Python run signal handlers."""
 
-AGAIN_SECONDS = 0.02
-"""After so long an interrupt that came during an import is sent once more."""
-
-_waiting = threading.Event()
+    holds = 0
+    waits = False
 
 
 @contextmanager
-def plain_interrupts() -> Iterator[None]:
-    """Keep interrupts out of the few instructions in which a compiled kernel could not bear them.
+def held_interrupts() -> Iterator[None]:
+    """Let Ctrl-C wait for the next poll, or for the end of this context.
 
-    On its way in and out a kernel runs some Python, to make tuples of its results. An exception
-    there is not looked at: it comes out as a SystemError later, or the process crashes. An
-    interrupt that lands there waits for :func:`take_interrupt`, or the end of the context. One that
-    lands in an import waits until that is done.
-
-    Only handlers that are Python's own for Ctrl-C are replaced, and only in the main thread.
+    Only Python's own handler of SIGINT is replaced, and put back at the end. In other threads, and
+    where the caller has a handler of their own or ignores the signal, nothing is done.
 
     Raises
     ------
     KeyboardInterrupt
-        When the signal comes; and in place of a SystemError of which it is the cause.
+        At the end, if an interrupt still waits.
     """
-    held = [number for number in ENDINGS if _is_main() and _raises(number)]
-    for number in held:
-        signal.signal(number, _interrupt)
+    if not _is_main():
+        yield
+        return
+    replaces = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if replaces:
+        signal.signal(signal.SIGINT, on_interrupt)
+    _State.holds += 1
     try:
         yield
-    except SystemError as error:
-        if isinstance(error.__cause__, KeyboardInterrupt):
-            raise KeyboardInterrupt from error
+    except KeyboardInterrupt:
+        _State.waits = False
         raise
     finally:
-        for number in held:
-            signal.signal(number, signal.default_int_handler)
-        take_interrupt()
+        _State.holds -= 1
+        if replaces:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+    take_interrupt()
+
+
+@contextmanager
+def released_interrupts() -> Iterator[None]:
+    """Let Ctrl-C raise at once again: for waiting on a file or a pipe, which polls nothing."""
+    if not _is_main():
+        yield
+        return
+    take_interrupt()
+    holds, _State.holds = _State.holds, 0
+    try:
+        yield
+    finally:
+        _State.holds = holds
+
+
+def on_interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, or set the flag where interrupts are held: a signal handler.
+
+    A program that wants another signal to end a search as Ctrl-C does installs this for it.
+    """
+    if _State.holds and not _State.waits:
+        _State.waits = True
+    else:
+        _State.waits = False
+        raise KeyboardInterrupt
 
 
 def take_interrupt() -> None:
     """Raise the interrupt that waits, if one does, in the main thread."""
-    if _waiting.is_set() and _is_main():
-        _waiting.clear()
+    if _State.waits and _is_main():
+        _State.waits = False
         raise KeyboardInterrupt
 
 
 def _is_main() -> bool:
     return threading.current_thread() is threading.main_thread()
-
-
-def _raises(number: int) -> bool:
-    return signal.getsignal(number) is signal.default_int_handler
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt, now or later."""
-    if _is_import_at_work(frame):
-        # Compiled modules make other errors of it, or are left half made.
-        _waiting.set()
-        again = threading.Timer(AGAIN_SECONDS, _send_again, (number,))
-        again.daemon = True
-        again.start()
-    elif _is_kernel_at_work(frame):
-        _waiting.set()
-    else:
-        _waiting.clear()
-        raise KeyboardInterrupt
-
-
-def _send_again(number: int) -> None:
-    """Send a signal that still waits: what was imported may be at work for long."""
-    if not _waiting.is_set():
-        return
-    if hasattr(signal, "pthread_kill"):
-        signal.pthread_kill(threading.main_thread().ident or 0, number)
-    else:
-        _thread.interrupt_main(signal.Signals(number))
-
-
-def _is_import_at_work(frame: FrameType | None) -> bool:
-    """Whether a module is being imported on behalf of the function of ours that runs."""
-    while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if name.startswith("importlib."):
-            return True
-        if name.startswith(OURS) and frame.f_code.co_name != "<module>":
-            return False
-        frame = frame.f_back
-    return False
-
-
-def _is_kernel_at_work(frame: FrameType | None) -> bool:
-    """Whether Python runs on behalf of a kernel that takes its arguments or makes its results.
-
-    While one is being compiled exceptions are borne as anywhere.
-    """
-    found = False
-    while frame is not None:
-        found = found or frame.f_globals.get("__name__", "").startswith(("numba.", "namedtuple_"))
-        if frame.f_code.co_name == "_compile_for_args":
-            return False
-        frame = frame.f_back
-    return found

@@ -16,6 +16,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from optsched.runtime import compile as jit_compile
 from optsched.runtime import disk_cache
+from optsched.runtime.interrupt import take_interrupt
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -141,9 +142,10 @@ def _listener() -> Any:
     from numba.core import event
 
     class CompileListener(event.TimingListener):  # type: ignore[misc]
-        """Adds up the seconds, and calls what waits for the first compilation."""
+        """Adds up the seconds, calls what waits for the first compilation, and looks for Ctrl-C."""
 
         def on_start(self, event: Any) -> None:
+            take_interrupt()
             while _on_first:
                 _on_first.pop()()
             super().on_start(event)

@@ -15,7 +15,7 @@ from optsched.errors import GraphError, PlanError
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem, select
 from optsched.model.reserved import Region, with_reserved
-from optsched.runtime.interrupt import plain_interrupts
+from optsched.runtime.interrupt import held_interrupts
 from optsched.runtime.limits import Event, Limits, OnEvent, Proof, StopReason
 from optsched.solver.core_first import core_packings
 from optsched.solver.result import Status
@@ -105,7 +105,7 @@ def pack(
             search.run_cpsat,
         ):
             if not search.done():
-                with plain_interrupts():
+                with held_interrupts():
                     stage()
     except KeyboardInterrupt:
         search.interrupted = True

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 
+from heuristics.orderings.program import program
 from optsched.errors import UsageError
 from optsched.model.graph import Graph
 from optsched.model.memory_model import refuse_inplace
 from optsched.model.plan import Plan
-from optsched.runtime.interrupt import plain_interrupts
+from optsched.runtime.interrupt import held_interrupts, take_interrupt
 from optsched.runtime.limits import Limits, Objective, OnEvent
 from optsched.solver import stages
 from optsched.solver.incumbent import Run
@@ -91,22 +92,30 @@ def solve(
     turn = _STAGES[Engine(engine)]
     if MODELS & set(turn):
         refuse_inplace(graph, f"engine {engine}")
+    if warm_start is not None and warm_start.placed(graph) != graph:
+        raise UsageError("the warm start has buffers in other pools than their own")
     try:
-        if warm_start is not None:
-            if warm_start.placed(graph) != graph:
-                raise UsageError("the warm start has buffers in other pools than their own")
-            run.offer(warm_start, "warm start")
-            run.offer_order(warm_start.order, "warm start")
-        for stage in turn:
-            if run.plan is not None and run.seconds_left() == 0:
-                break
-            # A model asked for by name has its say even where the question is answered.
-            if not run.done() or stage in MODELS:
-                with plain_interrupts():
-                    stage(run)
+        with held_interrupts():
+            _run_stages(run, turn, warm_start)
     except KeyboardInterrupt:
         run.interrupted = True
+        if run.plan is None:
+            run.offer_order(program(graph), "program order")
     return run.result()
+
+
+def _run_stages(run: Run, turn: Sequence[Stage], warm_start: Plan | None) -> None:
+    """Start from the warm start; run each stage while something is left to prove."""
+    if warm_start is not None:
+        run.offer(warm_start, "warm start")
+        run.offer_order(warm_start.order, "warm start")
+    for stage in turn:
+        take_interrupt()
+        if run.plan is not None and run.seconds_left() == 0:
+            break
+        # A model asked for by name has its say even where the question is answered.
+        if not run.done() or stage in MODELS:
+            stage(run)
 
 
 def _pools_apart(run: Run) -> None:
