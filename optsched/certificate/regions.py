@@ -12,15 +12,14 @@ from optsched.errors import PlanError
 from optsched.model.graph import Graph
 from optsched.ordering.context import SearchContext
 from optsched.ordering.reduce.contraction import contract
-from optsched.ordering.reduce.hill_valley import Folded
-from optsched.ordering.reduce.modules import Folding
+from optsched.ordering.reduce.modules import ChainedProblem, ModuleContraction
 from optsched.ordering.reduce.regions import find_forks
 
 TOO_MANY = 100_000
 """Of more ops no regions are looked for: that takes a minute, and to check them half of one."""
 
 
-class Chains(Folding):
+class Chains(ModuleContraction):
     """A problem while its regions become chains, those that are chains already included.
 
     Contraction merges the ops of a chain at once. The checker knows of no contractions: to it a
@@ -32,12 +31,12 @@ class Chains(Folding):
         self.network = network
         self.steps: list[RegionStep] = []
 
-    def fold_all(self, forks: Sequence[int]) -> None:
+    def contract_all(self, forks: Sequence[int]) -> None:
         """Make chains of the regions that begin at some ops, inner ones being later ones."""
         self.fold_chains(self.order)
-        super().fold_all(forks)
+        super().contract_all(forks)
 
-    def fold(self, region: list[int]) -> bool:
+    def contract(self, region: list[int]) -> bool:
         """Make a chain of a region; before that, of what is one in it."""
         self.fold_chains(region)
         return self.fold_one([v for v in region if self.part[v] == v])
@@ -94,9 +93,11 @@ class Chains(Folding):
         return True
 
 
-def find_regions(graph: Graph, problem: SearchContext) -> tuple[Folded, tuple[RegionStep, ...]]:
+def find_regions(
+    graph: Graph, problem: SearchContext
+) -> tuple[ChainedProblem, tuple[RegionStep, ...]]:
     """Return the problem of a graph with chains for regions, and the steps that say so."""
     plain = contract(problem.problem, merge=False, check_time=problem.check_time)
     chains = Chains(replace(problem, problem=plain.problem), Network(graph))
-    chains.fold_all(find_forks(plain.problem, chains.order))
+    chains.contract_all(find_forks(plain.problem, chains.order))
     return chains.result(), tuple(chains.steps)

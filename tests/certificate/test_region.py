@@ -31,6 +31,11 @@ from optsched.formats.native import graph_document, schema
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.ordering import solve_order
+from optsched.ordering.context import SearchContext
+from optsched.ordering.problem import OrderingProblem
+from optsched.ordering.reduce import modules
+from optsched.ordering.reduce.hill_valley import HillValleyOrder, cut_at_valleys
+from optsched.ordering.reduce.modules import ModuleContraction
 from tests.certificate.test_certificate import mutate
 from tests.fuzz.ordering import chains
 from tests.support.brute import least_peak
@@ -251,9 +256,16 @@ def test_a_mistake_of_the_writer_is_left_out(monkeypatch: pytest.MonkeyPatch) ->
     # Whatever chain is proposed, the checker has the last word before it is used.
     graph = series_parallel(60, 1)
     right = chained(graph, 0).regions
-    monkeypatch.setattr(
-        regions.Chains, "string", lambda _, problem: list(range(len(problem.delta)))[::-1]
-    )
+
+    def backward(_: SearchContext, problem: OrderingProblem) -> HillValleyOrder:
+        return cut_at_valleys(problem, list(range(len(problem.delta)))[::-1])
+
+    def find_chain(chains: regions.Chains, region: list[int]) -> HillValleyOrder | None:
+        with monkeypatch.context() as patch:
+            patch.setattr(modules, "hill_valley_order", backward)
+            return ModuleContraction.find_chain(chains, region)
+
+    monkeypatch.setattr(regions.Chains, "find_chain", find_chain)
     left = chained(graph, 0).regions
     assert len(left) < len(right) / 3
     network = Network(graph)

@@ -14,13 +14,12 @@ from optsched.ordering import closure_bound, solve_order
 from optsched.ordering import rounds as engine
 from optsched.ordering.context import SearchContext
 from optsched.ordering.problem import build_problem
-from optsched.ordering.reduce import modules as folding
-from optsched.ordering.reduce import regions
-from optsched.ordering.reduce.modules import Folding
+from optsched.ordering.reduce import hill_valley, modules, regions
+from optsched.ordering.reduce.modules import ModuleContraction
 from optsched.ordering.reduce.regions import find_forks, reduce
 from optsched.ordering.rules import Rules
 from optsched.runtime.limits import Proof
-from tests.fuzz.ordering.regions import compare, lead, nested, side_by_side
+from tests.fuzz.ordering.regions import compare, lead_all, nested, side_by_side
 from tests.support.families.shapes import series_parallel
 from tests.support.ordering_oracle import Oracle
 
@@ -32,8 +31,8 @@ def test_any_order_becomes_one_of_chains_without_a_higher_peak(
     rng = np.random.default_rng(ops)
     counts: Counter[str] = Counter()
     for _ in range(7_200 // ops):
-        monkeypatch.setattr(folding, "MOST_OPS", int(rng.choice([10, 200, 200])))
-        assert list(lead(rng, counts, ops)) == []
+        monkeypatch.setattr(modules, "MOST_OPS", int(rng.choice([10, 200, 200])))
+        assert list(lead_all(rng, counts, ops)) == []
     assert counts["regions with orders led along"] > 50
     assert counts["orders improved"] > 10
 
@@ -65,7 +64,8 @@ def test_regions_take_turns() -> None:
 
 @pytest.mark.parametrize("limit", ["MOST_STATES", "MOST_OPS", "MANY_FORKS", "TOO_MANY"])
 def test_a_region_that_takes_too_long_stays(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folding if limit.startswith("MOST") else regions, limit, 0)
+    place = {"MOST_STATES": hill_valley, "MOST_OPS": modules}.get(limit, regions)
+    monkeypatch.setattr(place, limit, 0)
     monkeypatch.setattr(regions, "MANY_OPS", 10)
     graph = series_parallel(60, 1)
     outcome = solve_order(graph)
@@ -99,6 +99,6 @@ def test_regions_as_large_as_numbers_get_are_left_alone() -> None:
         build.op("left", reads=["x"], writes={"y": size})
         build.op("right", reads=["x"], writes={"z": size // 2})
         build.op("join", reads=["y", "z"], writes={"out": size})
-        folding = Folding(SearchContext(build_problem(build.build().arrays), 0))
-        folding.fold_all(find_forks(folding.context.problem, folding.order))
-        assert len(folding.found) == found
+        contraction = ModuleContraction(SearchContext(build_problem(build.build().arrays), 0))
+        contraction.contract_all(find_forks(contraction.context.problem, contraction.order))
+        assert len(contraction.found) == found

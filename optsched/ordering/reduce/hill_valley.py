@@ -1,98 +1,114 @@
-"""Strings: the order of a region that is best whatever runs beside it, and orders that keep it.
+"""Hill-valley orders: an order of a region that is best whatever runs beside it.
 
-What a region and its string are, and why no order is lost, is said in
-:mod:`optsched.ordering.reduce.regions`.
+Between two *valleys* the live bytes go up a *hill* and down again. The order found here goes, from
+the start, over the lowest possible hill to a deeper valley, again and again until the deepest state
+`D`; and the same backward from the end. It is what an exact search does that raises its budget only
+when it must and commits to every deeper valley, once from each end. Why no other order of the
+region is ever better is shown in :mod:`optsched.ordering.reduce.regions`.
+
+Example: op `a` rises by 9 bytes and frees 1 in the end, `b` rises by 3 and frees 2. The order is
+`b`, `a`: over a hill of 3 into the valley at -2, from there over a hill at 7 into the one at -3.
+These are two parts.
+
+References
+----------
+Liu, "An application of generalized tree pebbling to sparse matrix factorization", 1987;
+Kayaaslan, Lambert, Marchal and Uçar, "Scheduling series-parallel task graphs to minimize peak
+memory", 2018.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
-from optsched.model.arrays import IntArray
 from optsched.ordering.context import SearchContext
+from optsched.ordering.kernels import explore
+from optsched.ordering.kernels.cut import smallest_best
 from optsched.ordering.problem import OrderingProblem
-from optsched.ordering.reduce.contraction import Contracted
+from optsched.ordering.rules import ALL_RULES
+from optsched.ordering.search.segment import Interval
+
+MOST_STATES = 4_096
+"""States that a search of a region may store in each direction."""
+
+MOST_BYTES = 2**61
+"""Live bytes of a region by itself stay below, counted from where none of its downsets has less."""
 
 
 @dataclass(frozen=True, slots=True)
-class String:
-    """The order of a region that is best whatever runs beside it.
+class HillValleyOrder:
+    """An order of a region and the parts between its valleys.
 
     Parameters
     ----------
     ops
-        The ops in that order.
+        Shape `(n,)`: the ops by step.
+    ends
+        Ascending, from 0 to `n`: how many ops have ended before each part, and at the end.
+    live
+        Shape `(n + 1,)`: live bytes before each step and at the end, counted from 0.
+    level
+        Shape `(n,)`: live bytes while each step runs.
+    """
+
+    ops: list[int]
+    ends: list[int]
+    live: list[int]
+    level: list[int]
+
+    def parts(self) -> list[tuple[list[int], int, int]]:
+        """Each part: its ops, how far it rises above its start, and the change that it leaves."""
+        live, level = self.live, self.level
+        return [
+            (self.ops[a:b], max(level[a:b]) - live[a], live[b] - live[a])
+            for a, b in pairwise(self.ends)
+        ]
+
+
+def hill_valley_order(context: SearchContext, problem: OrderingProblem) -> HillValleyOrder | None:
+    """Return the hill-valley order of a region by itself; None if that takes too many states.
+
+    Parameters
+    ----------
+    context
+        How to search; its own problem does not matter.
     problem
-        The region by itself, its ops numbered along the string.
+        The region, without in-place savings.
     """
-
-    ops: tuple[int, ...]
-    problem: OrderingProblem
-
-    def lead(self, order: IntArray, context: SearchContext) -> IntArray:
-        """An order of no higher peak in which the region of a problem runs along the string."""
-        step = np.empty(len(order), np.int64)
-        step[order] = np.arange(len(order))
-        places = step[np.array(self.ops)]
-        first, end = int(places.min()), int(places.max()) + 1
-        if end - first == len(self.ops) and (np.diff(places) > 0).all():
-            return order
-        part = order[first:end]
-        stretch = part.tolist()
-        spot = {v: k for k, v in enumerate(self.ops)}
-        inside = [spot.get(v, -1) for v in stretch]
-        live, level = trace(self.problem, [k for k in inside if k >= 0])
-        whole = context.follow(order)[1][first:end] - context.problem.rise[part]
-        # How many steps of the region come before each step of the stretch.
-        done = np.concatenate(([0], np.cumsum(np.array(inside) >= 0)))[:-1].tolist()
-        rest = [total - live[k] for total, k in zip(whole.tolist(), done, strict=True)]
-        turn = rest.index(min(rest))
-
-        own, height = trace(self.problem, range(len(self.ops)))
-        split = own.index(min(own))
-        head = run_along(
-            self.ops[:split], stretch[:turn], inside[:turn], level,
-            stops(own[: split + 1], height[:split]),
-        )  # fmt: skip
-        tail = run_along(
-            self.ops[split:][::-1], stretch[turn:][::-1], inside[turn:][::-1], level[::-1],
-            stops(own[split:][::-1], height[split:][::-1]),
-        )  # fmt: skip
-        led = order.copy()
-        led[first:end] = [*head, *tail[::-1]]
-        return led
+    # The base is such that no downset has less than 0 bytes.
+    base = int(np.maximum(-problem.delta, 0).sum()) + int(problem.size.sum())
+    if base + int(problem.rise.sum()) >= MOST_BYTES:
+        return None
+    # Searching from one end only, so that every commit is the nearest deeper valley.
+    rules = replace(ALL_RULES, dovetail=False, symmetry=False)
+    context = replace(context, problem=problem, base=base, priority=None, rules=rules)
+    n = context.ops
+    none, every = np.zeros(n, np.bool_), np.ones(n, np.bool_)
+    deepest = context.pick(smallest_best)(problem, none, np.arange(n))
+    order: list[int] = []
+    for low, high in ((none, deepest), (deepest, every)):
+        segment = Interval(context, low, high, 0, 2 * MOST_BYTES)
+        how = segment.run(MOST_STATES)
+        context.collect()
+        if how != explore.REACHED:
+            return None
+        order += segment.moves
+    return cut_at_valleys(problem, order)
 
 
-def run_along(
-    string: Sequence[int],
-    steps: Sequence[int],
-    inside: Sequence[int],
-    level: Sequence[int],
-    pauses: Sequence[tuple[int, int]],
-) -> list[int]:
-    """Steps up to the turn, with the string in the place of those of its region.
-
-    It is run on to a pause as soon as the region itself gets to that level, and at last to its end.
-    `level` are the levels of the region's own steps; of the others `inside` is negative.
-    """
-    found: list[int] = []
-    levels, waiting = iter(level), deque(pauses)
-    at, most = 0, None
-    for v, k in zip(steps, inside, strict=True):
-        if k < 0:
-            found.append(v)
-            continue
-        reached = next(levels)
-        most = reached if most is None else max(most, reached)
-        while waiting and waiting[0][1] <= most:
-            end, _ = waiting.popleft()
-            found += string[at:end]
-            at = end
-    return [*found, *string[at:]]
+def cut_at_valleys(problem: OrderingProblem, order: list[int]) -> HillValleyOrder:
+    """Cut an order at the valleys before its deepest state, and at those backward from the end."""
+    live, level = trace(problem, order)
+    split = live.index(min(live))
+    n = len(order)
+    ends = {0, split, n}
+    ends.update(k for k, _ in valleys(live[: split + 1], level[:split]))
+    ends.update(n - k for k, _ in valleys(live[split:][::-1], level[split:][::-1]))
+    return HillValleyOrder(order, sorted(ends), live, level)
 
 
 def trace(problem: OrderingProblem, order: Iterable[int]) -> tuple[list[int], list[int]]:
@@ -112,8 +128,8 @@ def trace(problem: OrderingProblem, order: Iterable[int]) -> tuple[list[int], li
     return live, level
 
 
-def stops(live: Sequence[int], level: Sequence[int]) -> list[tuple[int, int]]:
-    """Where a string may pause: after how many steps, and the highest level on the way there.
+def valleys(live: Sequence[int], level: Sequence[int]) -> list[tuple[int, int]]:
+    """Where an order may pause: after how many steps, and the highest level on the way there.
 
     That is wherever fewer bytes are live than ever before, but not before a step of the same level.
     """
@@ -127,26 +143,3 @@ def stops(live: Sequence[int], level: Sequence[int]) -> list[tuple[int, int]]:
                 found.pop()
             found.append((k, top))
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class Folded(Contracted):
-    """A problem in which regions are chains, as :class:`Contracted` has it.
-
-    Parameters
-    ----------
-    strings
-        The regions that are in no other one.
-    large
-        The problem before.
-    """
-
-    strings: tuple[String, ...]
-    large: SearchContext
-
-    def shrink(self, order: Iterable[int]) -> list[int]:
-        """Turn an order of the larger problem into one of the smaller, of at most its peak."""
-        led = np.array(list(order), np.int64)
-        for string in self.strings:
-            led = string.lead(led, self.large)
-        return Contracted.shrink(self, led.tolist())

@@ -35,7 +35,7 @@ from optsched.ordering.context import SearchContext
 from optsched.ordering.problem import OrderingProblem
 from optsched.ordering.reduce.contraction import Contracted, contract
 from optsched.ordering.reduce.cuts import topological
-from optsched.ordering.reduce.modules import Folding
+from optsched.ordering.reduce.modules import ModuleContraction
 
 TOO_MANY = 600_000
 """In problems of more ops not even looking for regions is worth it."""
@@ -98,14 +98,14 @@ def reduce(context: SearchContext) -> Reduced:
         forks = find_forks(first.problem, order) if many else []
     if not forks:
         return Reduced((first,))
-    folding = Folding(replace(context, problem=first.problem, priority=None))
-    folding.fold_all(forks)
-    if not folding.found:
+    modules = ModuleContraction(replace(context, problem=first.problem, priority=None))
+    modules.contract_all(forks)
+    if not modules.found:
         return Reduced((first,))
-    context.statistics.regions += len(folding.found)
-    folded = folding.result()
-    last = contract(folded.problem, merge=merge, check_time=context.check_time)
-    return Reduced((first, folded, last))
+    context.statistics.regions += len(modules.found)
+    chained = modules.result()
+    last = contract(chained.problem, merge=merge, check_time=context.check_time)
+    return Reduced((first, chained, last))
 
 
 def find_forks(problem: OrderingProblem, order: Sequence[int]) -> list[int]:
