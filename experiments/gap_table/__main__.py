@@ -9,8 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from optsched.compare import Setup, Study, compare_files, parse_methods
-from optsched.reports.gaps.markdown import graph_table, study_markdown
+from optsched.reports.study_files import study_markdown
+from optsched.reports.study_tables import graph_table
 from optsched.reports.svg import slab_picture
+from optsched.reports.tables import as_markdown
+from optsched.reports.view import plan_view
 from optsched.runtime.limits import Limits
 
 ROOT = Path(__file__).parents[2]
@@ -45,7 +48,7 @@ def main() -> None:
     by_name = {c.graph.name: c for c in study.comparisons}
     write_picture(study)
     shown = replace(study, comparisons=tuple(by_name[name] for name in SHOWN))
-    table = graph_table(shown, COLUMNS) + "\n"
+    table = as_markdown(graph_table(shown, COLUMNS)) + "\n"
     (HERE / "all_graphs.md").write_text(study_markdown(study))
     write_table(table)
     print(table, end="")
@@ -62,7 +65,8 @@ def write_table(table: str) -> None:
 def write_picture(study: Study) -> None:
     for c in study.comparisons:
         if c.graph.name == PICTURE and c.result.plan is not None:
-            svg = slab_picture(c.graph, c.result.plan).replace("<svg ", _SVG_HEAD, 1)
+            shown = plan_view(c.graph, c.result.plan, "plan")
+            svg = slab_picture(shown, c.result.slab_bound).replace("<svg ", _SVG_HEAD, 1)
             (HERE / "packed_slab.svg").write_text(svg)
 
 

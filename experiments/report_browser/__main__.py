@@ -23,7 +23,8 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, make_plan
-from optsched.reports.page import make_report, write_page
+from optsched.reports.page import write_page
+from optsched.reports.report import make_report
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import Engine, solve
 from tests.support.browser import Browser

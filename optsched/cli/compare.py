@@ -133,15 +133,14 @@ def _stdin_copy(folder: str) -> str:
 
 def _write(args: argparse.Namespace, study: Study) -> None:
     from optsched.formats import write_bytes
-    from optsched.reports.gaps.markdown import study_markdown
-    from optsched.reports.gaps.rows_csv import study_csv
+    from optsched.reports.study_files import study_csv, study_markdown
 
     if args.csv:
         write_bytes(args.csv, study_csv(study).encode())
     if args.markdown:
         write_bytes(args.markdown, study_markdown(study).encode())
     if args.report and study.comparisons:
-        from optsched.reports.html import write_report
+        from optsched.reports.study_html import write_report
 
         write_report(args.report, study)
 
@@ -163,8 +162,8 @@ def _say(
 ) -> None:
     from rich.console import Console
 
-    from optsched.reports.gaps.record import study_record
-    from optsched.reports.gaps.terminal import print_study
+    from optsched.reports.study_files import study_record
+    from optsched.reports.study_terminal import print_study
 
     if args.json:
         print_json(study_record(study))

@@ -1,10 +1,10 @@
-"""Show plans of a graph to people: an HTML file, pictures, a trace."""
+"""Show plans to people, of a graph or of given live ranges: an HTML file, pictures, a trace."""
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from optsched.cli import exits
 from optsched.cli.inputs import limits, protect, read_graph
@@ -13,23 +13,32 @@ from optsched.cli.output import print_result, progress
 from optsched.errors import FormatError, PlanError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from optsched.compare import Comparison
+    from optsched.model.arrays import IntArray
     from optsched.model.graph import Graph
+    from optsched.model.packing_problem import PackingProblem
     from optsched.model.plan import Plan
-    from optsched.reports.page import Report
+    from optsched.reports.report import Report
     from optsched.runtime.limits import Event
+    from optsched.solver.pack import PackingResult
     from optsched.solver.result import Result
 
-HELP = "show plans of a graph: packed slab, live bytes, who is live at the peak, proof"
+HELP = "show plans: packed slab, live bytes, who is live at the peak, proof"
 
-OUTPUTS = ("output", "png", "svg", "trace")
+OUTPUTS = {"output": "html", "png": "png", "svg": "svg", "trace": "trace"}
+"""Options that name a file, and the kind of file it is."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("graph", help="graph file (found out by content; - for standard input)")
+    parser.add_argument("graph", help="graph file, or live ranges to pack (a MiniMalloc CSV)")
     parser.add_argument(
-        "plan", nargs="*", help="plan files, shown side by side; none: the best plan found"
+        "plan",
+        nargs="*",
+        help="plan files (of live ranges: further CSV files), shown side by side; none: the best "
+        "plan found",
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="write one HTML file")
     parser.add_argument("--png", metavar="FILE", help="write a picture")
@@ -37,7 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trace", metavar="FILE", help="write a trace that Perfetto opens")
     parser.add_argument("--best", action="store_true", help="the best plan found beside the files")
     parser.add_argument(
-        "--methods", metavar="LIST", help="a gap table of these, comma-separated, or all"
+        "--methods", metavar="LIST", help="a table of these methods, comma-separated, or all"
     )
     add_engine(parser)
     add_limits(parser)
@@ -47,44 +56,46 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what the arguments ask for; return the exit code."""
-    _check_outputs(args)
-    graph = _read_graph(args)
-    plans = [_read_plan(args, graph, path) for path in args.plan]
-    result, comparison = _solve(args, graph, [plan for _, plan, _ in plans])
-    if result.plan is not None and (args.best or not plans):
-        plans.append(("best plan found" if plans else "optsched", result.plan, ()))
-    if not plans:
-        return exits.fail(f"{graph.name}: no plan was found in time", exits.NOTHING_FOUND)
-    from optsched.reports.page import make_report
+    from optsched.formats import Content, sniff_file
+    from optsched.reports.report import make_report, write_report
 
-    report = make_report(graph, result, plans, comparison)
-    files = _write(args, report)
+    files = _outputs(args)
+    if args.graph != "-" and sniff_file(args.graph).holds is Content.PACKING:
+        report = _packing_report(args)
+    else:
+        graph = _read_graph(args)
+        plans = [_read_plan(args, graph, path) for path in args.plan]
+        result, comparison = _solve(args, graph, [plan for _, plan, _ in plans])
+        if result.plan is not None and (args.best or not plans):
+            plans.append(("best plan found" if plans else "optsched", result.plan, ()))
+        report = make_report(graph, result, plans, comparison) if plans else None
+    if report is None:
+        return exits.fail(f"{args.graph}: no plan was found in time", exits.NOTHING_FOUND)
+    write_report(report, files)
+    views, result = report.views, report.result
+    named = {"report" if kind == "html" else kind: path for kind, path in files.items()}
     record = {
-        "instance": graph.name,
-        "plans": [{"name": v.name, "peak": v.peak, "slab": v.slab} for v in report.views],
+        "instance": views[0].subject.name,
+        "plans": [{"name": v.name, "peak": v.peak, "slab": v.slab} for v in views],
         "peak_bound": result.peak_bound,
         "slab_bound": result.slab_bound,
-        "files": files,
-        "memory_model": graph.model_name,
+        "files": named,
+        "memory_model": views[0].subject.memory_model,
     }
-    print_result(args, record, "\n".join(f"{what}: {path}" for what, path in files.items()))
+    print_result(args, record, "\n".join(f"{what}: {path}" for what, path in named.items()))
     return exits.INTERRUPTED if result.stop_reason == "interrupted" else exits.OK
 
 
-def _check_outputs(args: argparse.Namespace) -> None:
-    """Refuse what can not be written before anything is worked out."""
-    outputs = [path for path in (getattr(args, name) for name in OUTPUTS) if path]
-    if not outputs:
+def _outputs(args: argparse.Namespace) -> dict[str, str]:
+    """Return the files to write, by kind; refuse what can not be written before any work."""
+    from optsched.reports.report import require
+
+    files = {kind: path for name, kind in OUTPUTS.items() if (path := getattr(args, name))}
+    if not files:
         raise UsageError("nothing to write: name a file with -o, --png, --svg or --trace")
-    protect(outputs, args.graph, *args.plan)
-    if args.output:
-        from optsched.reports.figures import require_bokeh
-
-        require_bokeh()
-    if args.png or args.svg:
-        from optsched.reports.static import require_matplotlib
-
-        require_matplotlib()
+    protect(list(files.values()), args.graph, *args.plan)
+    require(list(files))
+    return files
 
 
 def _read_graph(args: argparse.Namespace) -> Graph:
@@ -147,23 +158,51 @@ def _solve(
     return result, None
 
 
-def _write(args: argparse.Namespace, report: Report) -> dict[str, Any]:
-    files: dict[str, Any] = {}
-    graph, views, bound = report.graph, report.views, report.result.peak_bound
-    if args.output:
-        from optsched.reports.page import write_page
+def _packing_report(args: argparse.Namespace) -> Report | None:
+    """Read packings of one set of live ranges, and pack these ourselves for the bound."""
+    from optsched.formats import read_packing
+    from optsched.reports.report import make_packing_report
 
-        write_page(args.output, report)
-        files["report"] = args.output
-    for kind in ("png", "svg"):
-        if path := getattr(args, kind):
-            from optsched.reports.static import write_picture
+    if args.methods or args.inplace:
+        raise UsageError("live ranges have no order: --methods and --inplace are for graphs")
+    tables = {path: read_packing(path) for path in (args.graph, *args.plan)}
+    problem, homes = tables[args.graph].problem, tables[args.graph].pools or ()
+    packings: list[tuple[str, IntArray, Sequence[str]]] = []
+    for path, table in tables.items():
+        if table.problem.names != problem.names or any(
+            (getattr(table.problem, name) != getattr(problem, name)).any()
+            for name in ("start", "end", "size")
+        ):
+            raise UsageError(f"{path}: these are not the live ranges of {args.graph}")
+        if table.offsets is not None and (table.offsets >= 0).all():
+            packings.append((path, table.offsets, table.pools or ()))
+        elif path != args.graph:
+            raise UsageError(f"{path}: not every buffer has an offset")
+    results, offsets = _pack(args, problem, homes)
+    if offsets is not None and (args.best or not packings):
+        packings.append(("best packing found" if packings else "optsched", offsets, homes))
+    return make_packing_report(problem, results, packings) if packings else None
 
-            write_picture(path, kind, graph, views, bound)
-            files[kind] = path
-    if args.trace:
-        from optsched.reports.chrome_trace import write_trace
 
-        write_trace(args.trace, graph, views, bound)
-        files["trace"] = args.trace
-    return files
+def _pack(
+    args: argparse.Namespace, problem: PackingProblem, homes: Sequence[str]
+) -> tuple[list[PackingResult], IntArray | None]:
+    """Pack each pool by itself; return the results, and all offsets if all were found."""
+    import numpy as np
+
+    from optsched.model.packing_problem import select
+    from optsched.solver.pack import pack
+
+    names = np.array(homes or [""] * len(problem))
+    offsets: IntArray | None = np.zeros(len(problem), np.int64)
+    results = []
+    for name in dict.fromkeys(names.tolist()):
+        ids = np.flatnonzero(names == name)
+        with progress() as show:
+            results.append(pack(select(problem, ids), limits=limits(args), on_event=show))
+        found = results[-1].offsets
+        if found is None:
+            offsets = None
+        elif offsets is not None:
+            offsets[ids] = found
+    return results, offsets

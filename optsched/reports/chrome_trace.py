@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 
 from optsched.formats import write_bytes
-from optsched.model.graph import Graph
 from optsched.reports.record import versions
-from optsched.reports.view import Slab, View, kind_of, lifetime, maker
+from optsched.reports.view import Slab, View
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.text import readable
 
@@ -28,18 +27,18 @@ STEP = 1000
 """Microseconds of a step."""
 
 
-def write_trace(path: str | Path, graph: Graph, views: Sequence[View], bound: int) -> None:
+def write_trace(path: str | Path, views: Sequence[View], bound: int) -> None:
     """Write the trace of plans; each of them is a process, and each of its slabs is another."""
-    write_bytes(path, json.dumps(trace_document(graph, views, bound)).encode())
+    write_bytes(path, json.dumps(trace_document(views, bound)).encode())
 
 
-def trace_document(graph: Graph, views: Sequence[View], bound: int) -> dict[str, Any]:
+def trace_document(views: Sequence[View], bound: int) -> dict[str, Any]:
     """Return the trace as a JSON object.
 
     Parameters
     ----------
-    graph, views
-        The graph, and its plans.
+    views
+        The plans.
     bound
         Bytes: the proven bound on the peak, a counter of its own.
     """
@@ -48,18 +47,18 @@ def trace_document(graph: Graph, views: Sequence[View], bound: int) -> dict[str,
     for shown in views:
         pid += 1
         events += _process(pid, f"{readable(shown.name)}: ops and live bytes")
-        events += _ops(graph, shown, pid) + _live_bytes(shown, pid, bound)
+        events += _ops(shown, pid) + _live_bytes(shown, pid, bound)
         for slab in shown.slabs:
             pid += 1
             pool = f" of pool {readable(slab.pool)}" if slab.pool else ""
             title = f"{readable(shown.name)}: slab{pool}, {format_bytes(slab.size)}"
-            events += _process(pid, title) + _buffers(graph, shown, slab, pid)
+            events += _process(pid, title) + _buffers(shown, slab, pid)
     return {
         "traceEvents": events,
         "displayTimeUnit": "ms",
         "otherData": {
-            "graph": readable(graph.name),
-            "memory_model": readable(graph.model_name),
+            "graph": readable(views[0].subject.name),
+            "memory_model": readable(views[0].subject.memory_model),
             "versions": versions(),
         },
     }
@@ -91,20 +90,23 @@ def _slice(
     }
 
 
-def _ops(graph: Graph, shown: View, pid: int) -> list[dict[str, Any]]:
+def _ops(shown: View, pid: int) -> list[dict[str, Any]]:
+    if not shown.steps:
+        return []
     events = [_metadata("thread_name", pid, 1, name="ops")]
-    for step, v in enumerate(shown.plan.order):
-        op = graph.ops[v]
-        args = {"step": step, "live bytes": int(shown.running[step])}
-        kind = readable(op.kind) or "op"
-        events.append(_slice(readable(op.name), kind, step, 1, (pid, 1), args))
+    live = np.repeat(shown.load.live, shown.load.end - shown.load.start).tolist()
+    for step, (name, kind) in enumerate(shown.steps):
+        args = {"step": step, "live bytes": live[step]}
+        events.append(_slice(readable(name), readable(kind) or "op", step, 1, (pid, 1), args))
     return events
 
 
 def _live_bytes(shown: View, pid: int, bound: int) -> list[dict[str, Any]]:
-    changes = np.flatnonzero(np.diff(shown.running, prepend=-1)).tolist()
-    rows = [(step * STEP, "live bytes", int(shown.running[step])) for step in changes]
-    end = len(shown.running) * STEP
+    load, end = shown.load, shown.length * STEP
+    rows = [
+        (step * STEP, "live bytes", live)
+        for step, live in zip(load.start.tolist(), load.live.tolist(), strict=True)
+    ]
     rows += [(end, "live bytes", 0), (0, "proven bound", bound), (end, "proven bound", bound)]
     return [
         {"name": name, "ph": "C", "ts": ts, "pid": pid, "tid": 0, "args": {"bytes": value}}
@@ -112,9 +114,9 @@ def _live_bytes(shown: View, pid: int, bound: int) -> list[dict[str, Any]]:
     ]
 
 
-def _buffers(graph: Graph, shown: View, slab: Slab, pid: int) -> list[dict[str, Any]]:
+def _buffers(shown: View, slab: Slab, pid: int) -> list[dict[str, Any]]:
     """Buffers of one offset are never live together, so each offset is a track."""
-    events = []
+    events, subject = [], shown.subject
     offsets, track = np.unique(slab.offset, return_inverse=True)
     for place, offset in enumerate(offsets.tolist(), start=1):
         events.append(_metadata("thread_name", pid, place, name=f"offset {offset:,}"))
@@ -122,12 +124,14 @@ def _buffers(graph: Graph, shown: View, slab: Slab, pid: int) -> list[dict[str, 
     for i, b in enumerate(slab.buffers.tolist()):
         start, end = int(slab.start[i]), int(slab.end[i])
         args = {
-            "bytes": graph.buffers[b].size,
+            "bytes": int(subject.sizes[b]),
             "offset": int(slab.offset[i]),
-            "made by": maker(graph, b),
-            "live": lifetime(graph, shown, b),
+            "live": shown.lifetime(b),
         }
-        name, kind = readable(graph.buffers[b].name), readable(kind_of(graph, b))
+        kind = "buffer"
+        if subject.makers:
+            args["made by"], kind = subject.makers[b], readable(subject.kinds[b])
         own = (pid, int(track[i]) + 1)
+        name = readable(subject.buffers[b])
         events.append(_slice(name, kind, start, end - start, own, args))
     return events

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from optsched.model.arrays import IntArray
+from optsched.reports.view import View
+from optsched.runtime.bytes import unit_of
 
 VIRIDIS = (
     "#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30",
@@ -24,6 +27,57 @@ SPAN = 1024
 """Largest size over the one of the darkest colour: smaller buffers fill no picture."""
 INK, LIVE, PEAK, BOUND = "#757b82", "#3d7ebf", "#d9480f", "#2b9348"
 """Axes and text, live bytes, the peak, the proven bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Painting:
+    """Units and colours that all pictures of a report share.
+
+    Parameters
+    ----------
+    unit, scale
+        Unit of the axes and its bytes.
+    by_size, by_kind
+        Colour of each buffer, by id.
+    kinds
+        Colour of each kind, those of most bytes first.
+    darkest, largest
+        Bytes at the ends of the scale of colours.
+    """
+
+    unit: str
+    scale: int
+    by_size: tuple[str, ...]
+    by_kind: tuple[str, ...]
+    kinds: dict[str, str]
+    darkest: int
+    largest: int
+
+
+def painting(views: Sequence[View]) -> Painting:
+    """Choose units and colours for plans of one graph."""
+    subject = views[0].subject
+    size = subject.sizes
+    unit, scale = unit_of(max(view.slab for view in views))
+    counted = np.flatnonzero(size > 0)
+    kinds = subject.kinds or ("buffer",) * len(size)
+    legend = by_kind([kinds[b] for b in counted], size[counted].tolist())
+    shades = dict(zip(counted.tolist(), by_size(size[counted]), strict=True))
+    return Painting(
+        unit,
+        scale,
+        tuple(shades.get(b, INK) for b in range(len(kinds))),
+        tuple(legend.get(kind, INK) for kind in kinds),
+        legend,
+        least_shade(size[counted]),
+        int(size[counted].max(initial=0)),
+    )
+
+
+def text_on(colour: str) -> str:
+    """Return black or white: what can be read on a colour."""
+    r, g, b = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return "#ffffff" if 299 * r + 587 * g + 114 * b < 140_000 else "#000000"
 
 
 def least_shade(sizes: IntArray) -> int:

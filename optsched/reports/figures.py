@@ -8,25 +8,13 @@ takes 9 s to open; Bokeh's own WebGL is slower than its canvas where there is no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from optsched.errors import MissingDependencyError
-from optsched.model.graph import Graph
-from optsched.reports.colours import BOUND, INK, LIVE, PEAK, by_kind, by_size, least_shade
-from optsched.reports.view import (
-    Slab,
-    View,
-    bars,
-    both,
-    kind_of,
-    lifetime,
-    maker,
-    thinned,
-)
-from optsched.runtime.bytes import unit_of
+from optsched.reports.colours import BOUND, INK, LIVE, PEAK, Painting, text_on
+from optsched.reports.view import Slab, View, bars, both, thinned
 from optsched.runtime.limits import Event
 from optsched.runtime.text import readable
 
@@ -35,55 +23,7 @@ if TYPE_CHECKING:
     from bokeh.plotting import figure
 
 _MANY = 600
-"""From so many rectangles on their borders would be most of the picture, and are faint."""
-
-
-@dataclass(frozen=True, slots=True)
-class Painting:
-    """What all figures of a report have in common.
-
-    Parameters
-    ----------
-    graph
-        The graph.
-    unit, scale
-        Unit of the axes and its bytes.
-    by_size, by_kind
-        Colour of each buffer, by id.
-    kinds
-        Colour of each kind, those of most bytes first.
-    darkest, largest
-        Bytes at the ends of the scale of colours.
-    """
-
-    graph: Graph
-    unit: str
-    scale: int
-    by_size: tuple[str, ...]
-    by_kind: tuple[str, ...]
-    kinds: dict[str, str]
-    darkest: int
-    largest: int
-
-
-def painting(graph: Graph, views: Sequence[View]) -> Painting:
-    """Choose units and colours that all plans of a report share."""
-    size = graph.arrays.size
-    unit, scale = unit_of(max((view.slab for view in views), default=0))
-    counted = np.flatnonzero(size > 0)
-    kinds = [kind_of(graph, b) for b in range(len(graph.buffers))]
-    legend = by_kind([kinds[b] for b in counted], size[counted].tolist())
-    shades = dict(zip(counted.tolist(), by_size(size[counted]), strict=True))
-    return Painting(
-        graph,
-        unit,
-        scale,
-        tuple(shades.get(b, INK) for b in range(len(kinds))),
-        tuple(legend.get(kind, INK) for kind in kinds),
-        legend,
-        least_shade(size[counted]),
-        int(size[counted].max(initial=0)),
-    )
+"""From this many rectangles on their borders would be most of the picture, and are faint."""
 
 
 def require_bokeh() -> None:
@@ -94,28 +34,39 @@ def require_bokeh() -> None:
         raise MissingDependencyError("bokeh", "report") from None
 
 
-def plan_figures(paint: Painting, views: Sequence[View], bound: int) -> list[list[figure]]:
+def plan_figures(
+    paint: Painting, views: Sequence[View], bound: int, slab_bound: int
+) -> list[list[figure]]:
     """Return the figures of each plan: a packing for each slab, then the live bytes.
 
     All share the axis of steps, all packings that of addresses, so that plans side by side are
-    seen at the same place and scale.
+    seen at the same place and scale. `bound` and `slab_bound` are the proven bounds on the peak and
+    on the slab; the latter is drawn where a plan has one slab.
     """
-    steps = max((len(view.running) for view in views), default=1)
+    across = _range(0, max(view.length for view in views))
     tallest = max((slab.size for view in views for slab in view.slabs), default=1)
-    across = _range(0, max(1, steps))
     up = _range(0, max(1, tallest) / paint.scale * 1.02)
-    highest = max((int(view.running.max()) for view in views), default=1)
-    live = _range(0, max(1, highest, bound) / paint.scale * 1.08)
-    return [
-        [
-            *(
-                _packing(paint, view, slab, across, up, f"packing-{number}-{place}")
-                for place, slab in enumerate(view.slabs)
-            ),
-            _live_bytes(paint, view, bound, across, live, f"live-{number}"),
-        ]
-        for number, view in enumerate(views)
-    ]
+    highest = max(1, bound, *(view.peak for view in views))
+    live = _range(0, highest / paint.scale * 1.08)
+    rows = []
+    for number, view in enumerate(views):
+        figures = []
+        for place, slab in enumerate(view.slabs):
+            figures.append(_packing(paint, view, slab, across, up, f"packing-{number}-{place}"))
+            if len(view.slabs) == 1:
+                _draw_bound(figures[-1], paint, slab_bound)
+        figures.append(_live_bytes(paint, view, across, live, f"live-{number}"))
+        _draw_bound(figures[-1], paint, bound)
+        rows.append(figures)
+    return rows
+
+
+def _draw_bound(fig: figure, paint: Painting, bound: int) -> None:
+    from bokeh.models import Span
+
+    at = bound / paint.scale
+    dashes = {"line_color": BOUND, "line_dash": "dashed", "line_width": 2}
+    fig.add_layout(Span(location=at, dimension="width", **dashes))
 
 
 def _range(low: float, high: float) -> Range1d:
@@ -131,16 +82,20 @@ def _packing(
 
     slab, _ = thinned(view, slab)
     fig = _figure(name, 420, (across, up), ("", f"address ({paint.unit})"))
-    fig.toolbar.active_scroll = fig.select_one(WheelZoomTool)
+    # The wheel alone belongs to the page, as everywhere.
+    wheel = fig.select_one(WheelZoomTool)
+    wheel.modifiers = {"ctrl": True}
+    fig.toolbar.active_scroll = wheel
     fig.add_layout(
         Span(location=view.peak_step + 0.5, dimension="height", line_color=PEAK, line_width=1)
     )
+    source = _rectangles(paint, view, slab)
     quads = fig.quad(
         left="left",
         right="right",
         bottom="bottom",
         top="top",
-        source=_rectangles(paint, view, slab),
+        source=source,
         name=f"{name}-rects",
         fill_color={"field": "by_size"},
         line_color="#3b4046",
@@ -156,7 +111,21 @@ def _packing(
         nonselection_fill_alpha=0.25,
         nonselection_line_alpha=0.1,
     )
-    fig.add_tools(HoverTool(renderers=[quads], tooltips=_BUFFER_TOOLTIP, attachment="vertical"))
+    # The page writes a name on every buffer that has room for it at the zoom of the moment.
+    fig.text(
+        x="x",
+        y="y",
+        text="label",
+        source=source,
+        name=f"{name}-labels",
+        text_color={"field": "on_size"},
+        text_font_size="11px",
+        text_align="center",
+        text_baseline="middle",
+        nonselection_text_alpha=0.4,
+    )
+    tips = _BUFFER_TOOLTIP if view.subject.makers else _RANGE_TOOLTIP
+    fig.add_tools(HoverTool(renderers=[quads], tooltips=tips, attachment="vertical"))
     return fig
 
 
@@ -165,81 +134,74 @@ _BUFFER_TOOLTIP = (
     f'<div style="{_TOOLTIP_STYLE}"><b>@name</b> &nbsp;@bytes<br>'
     "from @producer<br>live at @lives<br>at @place</div>"
 )
+_RANGE_TOOLTIP = (
+    f'<div style="{_TOOLTIP_STYLE}"><b>@name</b> &nbsp;@bytes<br>live at @lives<br>at @place</div>'
+)
 _STEP_TOOLTIP = f'<div style="{_TOOLTIP_STYLE}"><b>@live</b><br>@at</div>'
 
 
 def _rectangles(paint: Painting, view: View, slab: Slab) -> Any:
     from bokeh.models import ColumnDataSource
 
-    graph, ids = paint.graph, slab.buffers.tolist()
+    subject, ids = view.subject, slab.buffers.tolist()
     low, high = slab.offset, slab.offset + slab.bytes
-    return ColumnDataSource(
-        {
-            "left": slab.start,
-            "right": slab.end,
-            "bottom": low / paint.scale,
-            "top": high / paint.scale,
-            "by_size": [paint.by_size[b] for b in ids],
-            "by_kind": [paint.by_kind[b] for b in ids],
-            "buffer": ids,
-            "name": [readable(graph.buffers[b].name) for b in ids],
-            "bytes": [both(graph.buffers[b].size) for b in ids],
-            "producer": [maker(graph, b) for b in ids],
-            "lives": [lifetime(graph, view, b) for b in ids],
-            "place": [
-                f"bytes {a:,} to {b:,}" for a, b in zip(low.tolist(), high.tolist(), strict=True)
-            ],
-        }
-    )
+    columns = {
+        "left": slab.start,
+        "right": slab.end,
+        "bottom": low / paint.scale,
+        "top": high / paint.scale,
+        "x": (slab.start + slab.end) / 2,
+        "y": (low + high) / 2 / paint.scale,
+        "label": [""] * len(ids),
+        "by_size": [paint.by_size[b] for b in ids],
+        "by_kind": [paint.by_kind[b] for b in ids],
+        "on_size": [text_on(paint.by_size[b]) for b in ids],
+        "on_kind": [text_on(paint.by_kind[b]) for b in ids],
+        "buffer": ids,
+        "name": [readable(subject.buffers[b]) for b in ids],
+        "bytes": [both(int(subject.sizes[b])) for b in ids],
+        "lives": [view.lifetime(b) for b in ids],
+        "place": [
+            f"bytes {a:,} to {b:,}" for a, b in zip(low.tolist(), high.tolist(), strict=True)
+        ],
+    }
+    if subject.makers:
+        columns["producer"] = [subject.makers[b] for b in ids]
+    return ColumnDataSource(columns)
 
 
-def _live_bytes(
-    paint: Painting, view: View, bound: int, across: Range1d, up: Range1d, name: str
-) -> figure:
-    from bokeh.models import ColumnDataSource, HoverTool, Span
+def _live_bytes(paint: Painting, view: View, across: Range1d, up: Range1d, name: str) -> figure:
+    from bokeh.models import ColumnDataSource, HoverTool
 
     fig = _figure(name, 190, (across, up), ("step", f"live bytes ({paint.unit})"))
-    start, end, live = bars(view.running)
-    height = live / paint.scale
-    edges, tops = np.append(start, end[-1]), np.append(height, height[-1])
+    load = bars(view.load)
+    height = load.live / paint.scale
+    edges, tops = np.append(load.start, load.end[-1]), np.append(height, height[-1])
     fig.varea_step(x=edges, y1=0, y2=tops, step_mode="after", fill_color=LIVE, fill_alpha=0.3)
     fig.step(x=edges, y=tops, mode="after", line_color=LIVE, line_width=1.5)
-    fig.add_layout(
-        Span(
-            location=bound / paint.scale,
-            dimension="width",
-            line_color=BOUND,
-            line_dash="dashed",
-            line_width=2,
-        )
-    )
-    at = [
-        _step_text(paint.graph, view, a, b)
-        for a, b in zip(start.tolist(), end.tolist(), strict=True)
-    ]
-    columns = {"left": start, "right": end, "top": height, "at": at}
-    source = ColumnDataSource({**columns, "live": [both(x) for x in live.tolist()]})
+    spans = zip(load.start.tolist(), load.end.tolist(), strict=True)
+    columns = {
+        "left": load.start,
+        "right": load.end,
+        "top": height,
+        "at": [view.step_text(a) if b == a + 1 else f"steps {a:,} to {b - 1:,}" for a, b in spans],
+        "live": [both(x) for x in load.live.tolist()],
+    }
     hidden = fig.quad(
         left="left",
         right="right",
         bottom=0,
         top="top",
-        source=source,
+        source=ColumnDataSource(columns),
         alpha=0.0,
         hover_fill_color=LIVE,
         hover_fill_alpha=0.6,
         hover_line_alpha=0.0,
     )
     fig.add_tools(HoverTool(renderers=[hidden], tooltips=_STEP_TOOLTIP, mode="vline"))
-    peak = int(view.running[view.peak_step]) / paint.scale
+    peak = int(load.live.max()) / paint.scale
     fig.scatter([view.peak_step + 0.5], [peak], size=9, color=PEAK, line_color="#ffffff")
     return fig
-
-
-def _step_text(graph: Graph, view: View, start: int, end: int) -> str:
-    if end - start > 1 or not graph.ops:
-        return f"steps {start:,} to {end - 1:,}"
-    return f"step {start:,}, while op {readable(graph.ops[view.plan.order[start]].name)} runs"
 
 
 def _figure(
@@ -263,7 +225,7 @@ def _figure(
         border_fill_color=None,
         outline_line_color=INK,
         outline_line_alpha=0.5,
-        min_border_left=70,
+        min_border_left=62,
     )
     fig.toolbar.logo = None
     fig.axis.axis_label_text_font_style = "normal"

@@ -10,20 +10,20 @@ from optsched.counterexamples.run import kind_of
 from optsched.formats import packing_of, write_bytes, write_graph, write_packing, write_plan
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
-from optsched.reports.blame import blame_order, blame_packing
-from optsched.reports.contrast import contrast_picture, order_panel, packing_panel, slab_panel
 from optsched.reports.record import order_names, versions
+from optsched.reports.step_diff import order_diff, packing_diff
+from optsched.reports.svg import contrast_picture, order_panel, packing_panel, plan_panel
 
 
 def paragraph(find: AnyFind) -> str:
     """Say in one paragraph what goes wrong at which step."""
     method, rival = find.quarry.method, find.rival
     if isinstance(find, PackingFind):
-        return blame_packing(find.item, method, find.plans[method], rival, find.plans[rival])
+        return packing_diff(find.item, method, find.plans[method], rival, find.plans[rival])
     item, mine, better = find.item, find.plans[method], find.plans[rival]
     text = ""
     if mine.peak(item) > better.peak(item):
-        text = blame_order(item, method, mine, rival, better)
+        text = order_diff(item, method, mine, rival, better)
     if kind_of(method) == "pair":
         lost = mine.slab(item) - mine.peak(item)
         text += f" Packing the order of {method} wastes {lost:,} bytes above its peak."
@@ -39,7 +39,7 @@ def picture(find: AnyFind) -> str:
         if isinstance(find, PackingFind):
             panels.append(packing_panel(title, find.item, find.plans[name]))
         elif kind_of(find.quarry.method) == "pair":
-            panels.append(slab_panel(title, find.item, find.plans[name]))
+            panels.append(plan_panel(title, find.item, find.plans[name]))
         else:
             panels.append(order_panel(title, find.item, find.plans[name]))
     return contrast_picture(panels, find.loss.rival)

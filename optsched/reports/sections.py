@@ -2,113 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
-from importlib.resources import files
 from typing import Any
 
 from optsched.compare import OUR_METHOD, Comparison
-from optsched.model.graph import Graph
-from optsched.reports.colours import BOUND, LIVE, OTHER, PEAK, VIRIDIS
-from optsched.reports.figures import Painting
-from optsched.reports.record import versions
-from optsched.reports.view import View, both, lifetime, maker, thinned
+from optsched.reports.colours import BOUND, LIVE, OTHER, PEAK, VIRIDIS, Painting
+from optsched.reports.tables import Cell, as_html, make_table, safe
+from optsched.reports.view import View, both, thinned
 from optsched.reports.words import bottleneck, percent, verdicts
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.limits import Event, optimality_gap
-from optsched.runtime.text import LONGEST, readable
+from optsched.runtime.text import readable
 from optsched.solver.result import Result
 
-AT_ONCE, AT_MOST = 12, 300
-"""Rows of a table that are open to begin with, and those it has at all."""
+AT_MOST = 300
+"""Rows that a table has at most."""
 
 
-# The browser itself refuses whatever is not in the file.
-_POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
-    "img-src data:; font-src data:"
-)
-
-
-def text(words: str, longest: int = LONGEST) -> str:
-    """Return words from outside, safe and fit to be shown."""
-    return escape(readable(words, longest))
-
-
-def asset(name: str) -> str:
-    """Return a file of the folder `assets`."""
-    return files("optsched.reports").joinpath("assets", name).read_text("utf-8")
-
-
-def document(title: str, body: str) -> str:
-    """Return a page that may load nothing from anywhere."""
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<link rel="icon" href="data:,"><title>{text(title)}</title>'
-        f"<style>{asset('page.css')}</style></head><body>{body}</body></html>"
-    )
-
-
-def table(heads: Sequence[str], classes: str, rows: Iterable[Sequence[str]], says: str = "") -> str:
-    """Return a table of cells that are HTML already.
-
-    Parameters
-    ----------
-    heads
-        Of the columns.
-    classes
-        One letter a column: `n` for numbers, `s` for what stays on one line, `t` for other text.
-    rows
-        Cells; a row that is a :class:`_Best` is set off.
-    says
-        Caption.
-    """
-    body = "".join(
-        f"<tr{' class=best' if isinstance(row, _Best) else ''}>"
-        + "".join(f"<td class={c}>{x}</td>" for c, x in zip(classes, row, strict=True))
-        + "</tr>"
-        for row in rows
-    )
-    head = "".join(
-        f"<th scope=col class={c}>{escape(x)}</th>" for c, x in zip(classes, heads, strict=True)
-    )
-    named = f"<caption>{escape(says)}</caption>" if says else ""
-    return (
-        f"<div class=scroll><table>{named}<thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table></div>"
-    )
-
-
-class _Best(tuple[str, ...]):
-    """A row that is set off."""
-
-    __slots__ = ()
-
-
-def _folded(
-    heads: Sequence[str], classes: str, rows: Sequence[Sequence[str]], says: str, more: str = ""
-) -> str:
-    """Return a table whose first rows are open and whose others unfold."""
-    open_rows = table(heads, classes, rows[:AT_ONCE], says)
-    if len(rows) <= AT_ONCE:
-        return open_rows
-    inside = table(heads, classes, rows[AT_ONCE:])
-    summary = escape(f"{len(rows) - AT_ONCE:,} smaller ones{more}")
-    return f"{open_rows}<details><summary>{summary}</summary>{inside}</details>"
-
-
-def facts(graph: Graph, result: Result, shown: View) -> str:
+def facts(result: Result, shown: View) -> str:
     """Return the figures that people look for first."""
     gap = optimality_gap(shown.slab, result.slab_bound)
     rows = [
         ("slab", format_bytes(shown.slab), f"{shown.slab:,} bytes"),
         ("peak memory", format_bytes(shown.peak), f"{shown.peak:,} bytes"),
         ("proven bound", format_bytes(result.slab_bound), "no slab is smaller"),
-        ("optimality gap", percent(gap), "of this slab" if gap else "proved least"),
+        ("optimality gap", percent(gap), "of this slab" if gap else "proved minimum"),
         ("fragmentation", format_bytes(shown.slab - shown.peak), "slab less peak"),
-        ("graph", f"{len(graph.ops):,} ops", f"{len(graph.buffers):,} buffers"),
+        ("size", shown.subject.counts.split(" and ")[0], shown.subject.counts.split(" and ")[-1]),
     ]
     items = "".join(
         f"<li><span>{escape(what)}</span><b>{escape(value)}</b><span>{escape(note)}</span></li>"
@@ -117,31 +39,46 @@ def facts(graph: Graph, result: Result, shown: View) -> str:
     return f"<ul class=facts>{items}</ul>"
 
 
-def keys(paint: Painting) -> str:
+def _key(items: Sequence[tuple[str, str, str]], attributes: str = "") -> str:
+    """Return a legend: for each item the class of its mark, the mark's style, and HTML."""
+    marks = "".join(
+        f'<li><i class="{c}" style="{style}"></i>{says}</li>' for c, style, says in items
+    )
+    return f"<ul class=key{attributes}>{marks}</ul>"
+
+
+def colour_keys(paint: Painting) -> str:
     """Return what colours say: the scale of sizes and the list of types."""
-    ramp = f"linear-gradient(90deg,{','.join(VIRIDIS)})"
-    own = {kind: colour for kind, colour in paint.kinds.items() if colour != OTHER}
-    chips = "".join(f'<li><i style="background:{c}"></i>{text(k)}</li>' for k, c in own.items())
+    ramp = f"background:linear-gradient(90deg,{','.join(VIRIDIS)})"
+    sizes = f"{format_bytes(paint.darkest)} or less to {format_bytes(paint.largest)}, logarithmic"
+    own = [(kind, colour) for kind, colour in paint.kinds.items() if colour != OTHER]
+    chips = [("", f"background:{colour}", safe(kind)) for kind, colour in own]
     if rest := len(paint.kinds) - len(own):
-        chips += f'<li><i style="background:{OTHER}"></i>{rest} more</li>'
-    return (
-        f"<ul class=key data-key=by_size><li>up to {format_bytes(paint.darkest)}"
-        f'<i class=ramp style="background:{ramp}"></i>'
-        f"{format_bytes(paint.largest)}, on a logarithmic scale</li></ul>"
-        f"<ul class=key data-key=by_kind hidden>{chips}</ul>"
+        chips.append(("", f"background:{OTHER}", f"{rest} more types"))
+    return _key([("ramp", ramp, sizes)], " data-key=by_size") + _key(
+        chips, " data-key=by_kind hidden"
     )
 
 
-def live_key(graph: Graph, shown: View, result: Result) -> str:
+def slab_key(result: Result, shown: View) -> str:
+    """Return what the lines in the picture of a slab are."""
+    rows = [("line", f"color:{PEAK}", "the step of the peak")]
+    if len(shown.slabs) == 1:
+        says = f"proven bound on the slab {format_bytes(result.slab_bound)}"
+        rows.append(("line dashed", f"color:{BOUND}", says))
+    return _key(rows)
+
+
+def live_key(result: Result, shown: View) -> str:
     """Return what line, dot and dashes of the live bytes are."""
-    at = f"step {shown.peak_step:,}"
-    if graph.ops:
-        at += f", while op {text(graph.ops[shown.plan.order[shown.peak_step]].name)} runs"
-    return (
-        f'<ul class=key><li><i class=line style="color:{LIVE}"></i>live bytes</li>'
-        f'<li><i class=dot style="background:{PEAK}"></i>peak {format_bytes(shown.peak)}: {at}</li>'
-        f'<li><i class="line dashed" style="color:{BOUND}"></i>proven bound on the peak '
-        f"{format_bytes(result.peak_bound)}</li></ul>"
+    at = safe(shown.step_text(shown.peak_step), 300)
+    bound = f"proven bound on the peak {format_bytes(result.peak_bound)}"
+    return _key(
+        [
+            ("line", f"color:{LIVE}", "live bytes"),
+            ("dot", f"background:{PEAK}", f"peak {format_bytes(shown.peak)}: {at}"),
+            ("line dashed", f"color:{BOUND}", bound),
+        ]
     )
 
 
@@ -159,20 +96,22 @@ def left_out(shown: View) -> str:
     return "".join(lines)
 
 
-def live_table(graph: Graph, shown: View) -> str:
+def live_table(shown: View) -> str:
     """Return who is live at the peak, largest first."""
-    size = graph.arrays.size
+    subject, size = shown.subject, shown.subject.sizes
     rows = []
     for b in shown.live[:AT_MOST]:
         share = int(size[b]) / max(1, shown.peak)
+        bar = f'<i class=share style="width:{max(0.05, 4 * share):.2f}rem"></i>'
+        name = subject.buffers[b]
+        button = f"<button type=button data-buffer={b} aria-pressed=false>{safe(name)}</button>"
         rows.append(
             (
-                f"<button type=button data-buffer={b} aria-pressed=false>"
-                f"{text(graph.buffers[b].name)}</button>",
+                Cell(name, button),
                 format_bytes(int(size[b])),
-                f'<i class=share style="width:{max(0.05, 4 * share):.2f}rem"></i>{percent(share)}',
-                escape(maker(graph, b)),
-                escape(lifetime(graph, shown, b)),
+                Cell(percent(share), bar + percent(share)),
+                subject.makers[b] if subject.makers else "",
+                shown.lifetime(b),
             )
         )
     count, live = len(shown.live), int(size[list(shown.live)].sum())
@@ -183,59 +122,61 @@ def live_table(graph: Graph, shown: View) -> str:
     if count > AT_MOST:
         rest = int(size[list(shown.live[AT_MOST:])].sum())
         more = f" ({count - AT_MOST:,} still smaller, {format_bytes(rest)}, are not listed)"
-    return _folded(("buffer", "bytes", "share", "made by", "live"), "snsts", rows, says, more)
+    table = make_table(("buffer", "bytes", "share", "made by", "live"), "snsts", rows, says)
+    return as_html(table, more=more)
 
 
 def plan_table(result: Result, views: Sequence[View]) -> str:
     """Return plans beside one another; the first one is what the others are measured by."""
-    first = views[0]
-    rows = []
-    for number, shown in enumerate(views):
-        change = "" if not number else f"{100 * (shown.slab / max(1, first.slab) - 1):+.1f} %"
-        rows.append(
-            (
-                text(shown.name),
-                _exactly(shown.peak),
-                percent(optimality_gap(shown.peak, result.peak_bound)),
-                _exactly(shown.slab),
-                percent(optimality_gap(shown.slab, result.slab_bound)),
-                _exactly(shown.slab - shown.peak),
-                change,
-            )
+    first = views[0].slab
+    best_peak = min(x for x in (result.peak, *(v.peak for v in views)) if x is not None)
+    best_slab = min(x for x in (result.slab, *(v.slab for v in views)) if x is not None)
+    rows = [
+        (
+            shown.name,
+            _exactly(shown.peak),
+            percent(shown.peak / max(1, best_peak) - 1),
+            _exactly(shown.slab),
+            percent(shown.slab / max(1, best_slab) - 1),
+            _exactly(shown.slab - shown.peak),
+            f"{100 * (shown.slab / max(1, first) - 1):+.1f} %" if number else "",
         )
-    heads = ("plan", "peak", "gap", "slab", "gap", "fragmentation", "slab against the first")
-    return table(heads, "tnnnnnn", rows)
+        for number, shown in enumerate(views)
+    ]
+    heads = ("plan", "peak", "excess", "slab", "excess", "fragmentation", "slab against the first")
+    return f"<p>{_EXCESS}.</p>" + as_html(make_table(heads, "tnnnnnn", rows))
 
 
-def _exactly(count: int) -> str:
-    return f"{format_bytes(count)}<br><small>{count:,}</small>"
+_EXCESS = "excess = value / optimum - 1, or / best known where no optimum is proved"
 
 
-def gap_section(comparison: Comparison) -> str:
-    """Return how far each method is from the proven bound."""
-    rows: list[Sequence[str]] = []
-    for row in comparison.rows:
-        cells = (
-            text(row.method),
-            text(row.kind),
+def _exactly(count: int) -> Cell:
+    return Cell(str(count), f"{format_bytes(count)}<br><small>{count:,}</small>")
+
+
+def method_section(comparison: Comparison) -> str:
+    """Return how far each method is from the optimum."""
+    rows: list[Sequence[str]] = [
+        (
+            row.method,
+            row.kind,
             format_bytes(row.peak),
-            percent(row.peak_gap),
+            percent(row.peak_excess),
             format_bytes(row.slab),
-            percent(row.slab_gap),
-            percent(row.excess),
+            percent(row.slab_excess),
             f"{row.runtime:.3f}",
         )
-        rows.append(_Best(cells) if row.method == OUR_METHOD else cells)
+        for row in comparison.rows
+    ]
     rows += [
-        (text(row.method), text(row.kind), text(row.reason), "", "", "", "", f"{row.runtime:.3f}")
+        (row.method, row.kind, row.reason, "", "", "", f"{row.runtime:.3f}")
         for row in comparison.failed
     ]
-    heads = ("method", "kind", "peak", "gap", "slab", "gap", "excess", "seconds")
-    return (
-        "<p>gap = (value - bound) / value; excess = value / best known - 1, of the peak for orders "
-        "and of the slab else. Orders are packed greedily, packings take the best order.</p>"
-        + table(heads, "stnnnnnn", rows)
-    )
+    heads = ("method", "kind", "peak", "excess", "slab", "excess", "seconds")
+    table = make_table(heads, "stnnnnn", rows)
+    ours = [number for number, row in enumerate(comparison.rows) if row.method == OUR_METHOD]
+    says = f"{_EXCESS}. Orders are packed greedily, packings take the best order."
+    return f"<p>{says}</p>" + as_html(replace(table, best=ours[0] if ours else None))
 
 
 def proof_section(
@@ -244,7 +185,7 @@ def proof_section(
     """Return why no plan needs less: the verdicts, the op, and the buffers that it holds live."""
     peaks = [x for x in (result.peak, *(view.peak for view in views)) if x is not None]
     slabs = [x for x in (result.slab, *(view.slab for view in views)) if x is not None]
-    lines = verdicts(result, min(peaks), min(slabs))
+    lines = verdicts(result, min(peaks), min(slabs), given=views[0].subject.is_packing)
     parts = [f"<p>{escape(line)}</p>" for line in lines]
     if explained is None:
         return "".join(parts)
@@ -252,14 +193,15 @@ def proof_section(
     parts.append(f"<p>{escape(bottleneck(named, result.peak_bound))}</p>")
     rows = [
         (
-            text(row["name"]) + ("" if row["in_every_order"] else " *"),
+            row["name"] + ("" if row["in_every_order"] else " *"),
             format_bytes(row["size"]),
-            text(row["producer"]) if row["producer"] else "graph input",
+            row["producer"] or "graph input",
             _holders(row),
         )
         for row in explained["buffers"][:AT_MOST]
     ]
-    parts.append(_folded(("buffer", "bytes", "made by", "held by"), "sntt", rows, "Live then"))
+    heads = ("buffer", "bytes", "made by", "held by")
+    parts.append(as_html(make_table(heads, "sntt", rows, "Live then")))
     if not all(row["in_every_order"] for row in explained["buffers"]):
         parts.append(
             "<p class=soft>* not live then in every order, but others of as many bytes are in its "
@@ -267,17 +209,17 @@ def proof_section(
         )
     for row in explained["written_in_place"]:
         parts.append(
-            f"<p class=soft>{text(row['output'])} is written into {text(row['input'])}, which "
+            f"<p class=soft>{safe(row['output'])} is written into {safe(row['input'])}, which "
             f"saves {both(row['saves'])}.</p>"
         )
     return "".join(parts)
 
 
-def _holders(row: dict[str, Any]) -> str:
-    shown = ", ".join(text(name) for name in row["held_by"][:3])
+def _holders(row: dict[str, Any]) -> Cell:
+    shown = ", ".join(safe(name) for name in row["held_by"][:3])
     more = len(row["held_by"]) - 3
     parts = [shown + (f" and {more:,} more" if more > 0 else "")] if shown else []
-    return "; ".join([*parts, *(["live to the end"] if row["output"] else [])])
+    return Cell("", "; ".join([*parts, *(["live to the end"] if row["output"] else [])]))
 
 
 def trace_table(trace: Sequence[Event]) -> str:
@@ -287,16 +229,10 @@ def trace_table(trace: Sequence[Event]) -> str:
             f"{event.seconds:.4f}",
             "-" if event.incumbent is None else f"{event.incumbent:,}",
             f"{event.bound:,}",
-            text(event.source),
+            event.source,
         )
         for event in trace[:AT_MOST]
     ]
     heads = ("seconds", "best plan, bytes", "bound, bytes", "by")
-    inside = table(heads, "nnnt", rows)
+    inside = as_html(make_table(heads, "nnnt", rows))
     return f"<details><summary>{len(trace):,} events</summary>{inside}</details>"
-
-
-def origin() -> str:
-    """Return the versions."""
-    used = ", ".join(f"{name} {number}" for name, number in versions().items())
-    return f"<p>Made with {escape(used)}.</p>"

@@ -11,9 +11,7 @@ import numpy as np
 
 from optsched.errors import MissingDependencyError
 from optsched.formats import write_bytes
-from optsched.model.graph import Graph
-from optsched.reports.colours import BOUND, LIVE, PEAK
-from optsched.reports.figures import Painting, painting
+from optsched.reports.colours import BOUND, LIVE, PEAK, VIRIDIS, Painting, painting, text_on
 from optsched.reports.view import Slab, View, bars, thinned
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.text import readable
@@ -24,6 +22,10 @@ if TYPE_CHECKING:
 
 WIDTH, SLAB_HEIGHT, LIVE_HEIGHT, DOTS = 6.0, 3.4, 1.5, 200
 """Inches of a plan, and dots an inch."""
+NAMES = 200
+"""Buffers of a slab that may have their name on them: the largest ones."""
+LETTER = (0.05, 0.1)
+"""Inches that a letter of a name needs."""
 
 # Text stays text, and the same plan gives the same file.
 _SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "optsched", "font.size": 9}
@@ -38,7 +40,7 @@ def require_matplotlib() -> None:
 
 
 def write_picture(
-    path: str | Path, kind: str, graph: Graph, views: Sequence[View], bound: int
+    path: str | Path, kind: str, views: Sequence[View], bound: int, slab_bound: int
 ) -> None:
     """Write plans side by side as a picture.
 
@@ -48,10 +50,10 @@ def write_picture(
         The file; its name does not matter.
     kind
         `png` or `svg`.
-    graph, views
-        The graph, and its plans.
-    bound
-        Bytes: the proven bound on the peak.
+    views
+        The plans.
+    bound, slab_bound
+        Bytes: the proven bounds on the peak and on the slab.
 
     Raises
     ------
@@ -67,18 +69,18 @@ def write_picture(
     with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
         # Names in scripts that the font lacks are drawn as boxes; that is no news to a user.
         warnings.filterwarnings("ignore", message=".*[Gg]lyph")
-        fig = _picture(painting(graph, views), views, bound)
+        fig = _picture(painting(views), views, bound, slab_bound)
         metadata = {"Date": None} if kind == "svg" else {"Software": None}
         fig.savefig(data, format=kind, dpi=DOTS, metadata=metadata)
     write_bytes(path, data.getvalue())
 
 
-def _picture(paint: Painting, views: Sequence[View], bound: int) -> Figure:
+def _picture(paint: Painting, views: Sequence[View], bound: int, slab_bound: int) -> Figure:
     from matplotlib.figure import Figure
 
     rows = max(len(view.slabs) for view in views)
     heights = [*([SLAB_HEIGHT] * rows), LIVE_HEIGHT]
-    fig = Figure(figsize=(WIDTH * len(views), sum(heights) + 0.3), layout="constrained")
+    fig = Figure(figsize=(WIDTH * len(views), sum(heights) + 0.9), layout="constrained")
     grid = fig.subplots(
         rows + 1,
         len(views),
@@ -87,17 +89,27 @@ def _picture(paint: Painting, views: Sequence[View], bound: int) -> Figure:
         sharey="row",
         gridspec_kw={"height_ratios": heights},
     )
+    tallest = max((slab.size for view in views for slab in view.slabs), default=1)
+    highest = max(bound, *(view.peak for view in views))
     for column, view in enumerate(views):
         for row, axes in enumerate(grid[:-1, column]):
+            axes.set_visible(row < len(view.slabs))
             if row < len(view.slabs):
-                _draw_slab(axes, paint, view, view.slabs[row], first=not column)
-            else:
-                axes.set_visible(False)
-        _draw_live(grid[-1, column], paint, view, bound, first=not column)
+                axes.set_xlim(0, view.length)
+                axes.set_ylim(0, max(tallest, 1) / paint.scale * 1.02)
+                _draw_slab(axes, paint, view, view.slabs[row])
+                if len(view.slabs) == 1:
+                    _draw_bound(axes, paint, slab_bound)
+        grid[-1, column].set_ylim(0, max(highest, 1) / paint.scale * 1.08)
+        _draw_live(grid[-1, column], paint, view, bound)
+    for axes in grid[:-1, 0]:
+        axes.set_ylabel(f"address ({paint.unit})")
+    grid[-1, 0].set_ylabel(f"live ({paint.unit})")
+    _draw_legend(fig, paint)
     return fig
 
 
-def _draw_slab(axes: Axes, paint: Painting, view: View, slab: Slab, *, first: bool) -> None:
+def _draw_slab(axes: Axes, paint: Painting, view: View, slab: Slab) -> None:
     from matplotlib.collections import PolyCollection
 
     pool = f", pool {slab.pool}" if slab.pool else ""
@@ -115,24 +127,65 @@ def _draw_slab(axes: Axes, paint: Painting, view: View, slab: Slab, *, first: bo
         PolyCollection(corners, facecolors=colours, edgecolors="#00000055", linewidths=0.2)
     )
     axes.axvline(view.peak_step + 0.5, color=PEAK, linewidth=0.7)
-    axes.set_xlim(0, len(view.running))
-    axes.set_ylim(0, max(slab.size / paint.scale, axes.get_ylim()[1] if not first else 0))
-    if first:
-        axes.set_ylabel(f"address ({paint.unit})")
+    _draw_names(axes, paint, view, slab)
 
 
-def _draw_live(axes: Axes, paint: Painting, view: View, bound: int, *, first: bool) -> None:
-    start, end, live = bars(view.running)
-    edges = np.append(start, end[-1])
-    axes.stairs(live / paint.scale, edges, fill=True, color=LIVE, alpha=0.3)
-    axes.stairs(live / paint.scale, edges, color=LIVE, linewidth=0.9, baseline=None)
+def _draw_names(axes: Axes, paint: Painting, view: View, slab: Slab) -> None:
+    """Write names on the largest buffers that have room for them."""
+    across = 0.85 * WIDTH / view.length
+    up = 0.85 * SLAB_HEIGHT / (axes.get_ylim()[1] * paint.scale)
+    area = slab.bytes.astype(float) * (slab.end - slab.start)
+    for i in np.argsort(-area, kind="stable")[:NAMES].tolist():
+        wide, high = (slab.end[i] - slab.start[i]) * across, slab.bytes[i] * up
+        b = int(slab.buffers[i])
+        name = readable(view.subject.buffers[b], 40)
+        if wide > LETTER[0] * (len(name) + 1) and high > LETTER[1]:
+            axes.text(
+                float(slab.start[i] + slab.end[i]) / 2,
+                float(2 * slab.offset[i] + slab.bytes[i]) / 2 / paint.scale,
+                name,
+                fontsize=6,
+                color=text_on(paint.by_size[b]),
+                ha="center",
+                va="center_baseline",
+                parse_math=False,
+            )
+
+
+def _draw_bound(axes: Axes, paint: Painting, bound: int) -> None:
     axes.axhline(bound / paint.scale, color=BOUND, linestyle="--", linewidth=1)
-    peak = int(view.running[view.peak_step])
+
+
+def _draw_live(axes: Axes, paint: Painting, view: View, bound: int) -> None:
+    load = bars(view.load)
+    edges = np.append(load.start, load.end[-1])
+    axes.stairs(load.live / paint.scale, edges, fill=True, color=LIVE, alpha=0.3)
+    axes.stairs(load.live / paint.scale, edges, color=LIVE, linewidth=0.9, baseline=None)
+    _draw_bound(axes, paint, bound)
+    peak = int(load.live.max())
     axes.plot([view.peak_step + 0.5], [peak / paint.scale], "o", color=PEAK, markersize=3.5)
     axes.set_title(
         f"peak {format_bytes(peak)}, proven bound {format_bytes(bound)}", fontsize=9, loc="left"
     )
-    axes.set_ylim(0, max(bound / paint.scale, axes.get_ylim()[1]) * 1.05 or 1)
     axes.set_xlabel("step")
-    if first:
-        axes.set_ylabel(f"live ({paint.unit})")
+
+
+def _draw_legend(fig: Figure, paint: Painting) -> None:
+    """Say what lines and colours are, below the pictures."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    sizes = (paint.darkest, paint.largest) if paint.darkest < paint.largest else (paint.largest,)
+    shades = (VIRIDIS[0], VIRIDIS[-1]) if len(sizes) > 1 else (VIRIDIS[-1],)
+    handles = [
+        Line2D([], [], color=LIVE, label="live bytes"),
+        Line2D([], [], color=BOUND, linestyle="--", label="proven bound"),
+        Line2D([], [], color=PEAK, marker="o", markersize=3.5, label="peak"),
+        *(
+            Patch(color=shade, label=f"buffer of {format_bytes(size)}")
+            for shade, size in zip(shades, sizes, strict=True)
+        ),
+    ]
+    fig.legend(
+        handles=handles, loc="outside lower center", ncols=len(handles), fontsize=7, frameon=False
+    )

@@ -1,62 +1,215 @@
-"""A packed slab as a picture: steps to the right, addresses upwards, one rectangle a buffer."""
+"""Pictures as SVG without any library: a packed slab, and two plans of one instance side by side.
+
+Steps go to the right, bytes upwards; a rectangle is a buffer, and has the same colour in every
+picture of its graph.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from html import escape
 
+import numpy as np
+
+from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
-from optsched.model.liveness import live_ranges, timeline
+from optsched.model.packing_problem import PackingProblem, packing_problem
 from optsched.model.plan import Plan
-from optsched.runtime.bytes import format_bytes
+from optsched.reports.view import Load, View, bars, both, packing_view, plan_view
 from optsched.runtime.text import readable
 
-_WIDTH, _HEIGHT = 960, 360
+_BOUND, _LEFT, _TOP, _BOTTOM = "#2b9348", 48, 44, 40
+_MOST_BLOCKS = 4_000
+_MOST_LABELS = 40
+"""Steps that still have room for their ops' names."""
 
 
-def slab_picture(graph: Graph, plan: Plan) -> str:
-    """Return an SVG of the slab; hovering over a buffer names it, its bytes, steps and offset.
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A buffer in a panel: steps `[start, end)`, bytes `[low, high)`, its number, what it says."""
 
-    Where there are several pools their slabs are drawn one above the other. The line is the live
-    bytes while each step runs: where it touches the top, the slab is full.
+    name: str
+    number: int
+    start: int
+    end: int
+    low: int
+    high: int
+    says: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One plan: a title, its blocks, the number of steps, and what stands below each step.
+
+    `width` and `height` are in pixels; `load` is drawn as a line, if it is given.
     """
-    graph = plan.placed(graph)
-    steps = max(1, len(graph.ops))
-    slab = max(1, plan.slab(graph))
-    across, up = _WIDTH / steps, _HEIGHT / slab
-    ranges = live_ranges(graph, plan.order)
-    shapes, ground = [], _grounds(plan.slabs(graph))
-    for b, (buffer, offset) in enumerate(zip(graph.buffers, plan.offsets, strict=True)):
-        if offset is None or graph.roots[b] != b:
-            continue
-        start, end = (int(x) for x in ranges[b])
-        title = (
-            f"{readable(buffer.name)}: {buffer.size:,} B ({format_bytes(buffer.size)}), "
-            f"steps {start} to {end - 1}, offset {offset:,}"
+
+    title: str
+    blocks: tuple[Block, ...]
+    steps: int
+    labels: tuple[str, ...] = ()
+    load: Load | None = None
+    width: int = 440
+    height: int = 300
+
+    @property
+    def top(self) -> int:
+        """Bytes up to the top of the highest block."""
+        return max((block.high for block in self.blocks), default=0)
+
+
+def slab_panel(title: str, shown: View) -> Panel:
+    """Return the packed slab of a plan; slabs of several pools lie one above the other."""
+    ground, blocks = 0, []
+    for slab in shown.slabs:
+        rows = zip(
+            *(x.tolist() for x in (slab.buffers, slab.start, slab.end, slab.offset, slab.bytes)),
+            strict=True,
         )
-        shapes.append(
-            f'<rect x="{start * across:.2f}" '
-            f'y="{_HEIGHT - (ground[buffer.pool] + offset + buffer.size) * up:.2f}" '
-            f'width="{(end - start) * across:.2f}" height="{buffer.size * up:.2f}" '
-            f'fill="hsl({(b * 137) % 360} 55% 70%)"><title>{escape(title)}</title></rect>'
+        for b, start, end, offset, size in rows:
+            says = f"{both(size)}, {shown.lifetime(b)}, offset {offset:,}"
+            low = ground + offset
+            blocks.append(Block(shown.subject.buffers[b], b, start, end, low, low + size, says))
+        ground += slab.size
+    return Panel(title, tuple(blocks), shown.length, tuple(name for name, _ in shown.steps))
+
+
+def plan_panel(title: str, graph: Graph, plan: Plan) -> Panel:
+    """Return the packed slab of a plan of a graph."""
+    return slab_panel(title, plan_view(graph, plan, title))
+
+
+def packing_panel(title: str, problem: PackingProblem, offsets: IntArray) -> Panel:
+    """Return a packing of given live ranges."""
+    return slab_panel(title, packing_view(problem, offsets, title))
+
+
+def order_panel(title: str, graph: Graph, plan: Plan) -> Panel:
+    """Return the live bytes of an order: the buffers of each step on top of each other.
+
+    Where that makes too many of them, each step is one block.
+    """
+    problem, ids = packing_problem(graph, plan.order)
+    labels = tuple(graph.ops[v].name for v in plan.order)
+    rows = [(problem.names[i], int(ids[i]), i) for i in np.argsort(problem.start, kind="stable")]
+    whole = int((problem.end - problem.start).sum()) > _MOST_BLOCKS
+    blocks = []
+    for step in range(len(graph.ops)):
+        low = 0
+        for name, number, i in rows:
+            if problem.start[i] <= step < problem.end[i]:
+                high = low + int(problem.size[i])
+                if not whole:
+                    says = f"{high - low:,} bytes, step {step:,}"
+                    blocks.append(Block(name, number, step, step + 1, low, high, says))
+                low = high
+        if whole:
+            blocks.append(Block("live bytes", 0, step, step + 1, 0, low, f"{low:,} bytes"))
+    return Panel(title, tuple(blocks), len(graph.ops), labels)
+
+
+def contrast_picture(panels: Sequence[Panel], level: int) -> str:
+    """Return an SVG of panels in one scale, with a dashed line at `level` bytes."""
+    top = max(1, level, *(panel.top for panel in panels))
+    wide = [_LEFT + panel.width for panel in panels]
+    width, height = sum(wide) + _LEFT // 2, _TOP + panels[0].height + _BOTTOM
+    body = f'<rect width="{width}" height="{height}" fill="#fff"/>'
+    for place, panel in enumerate(panels):
+        left, floor = _LEFT + sum(wide[:place]), _TOP + panel.height
+        scale = _Scale(left, floor, panel.width / max(1, panel.steps), panel.height / top)
+        title = escape(readable(panel.title))
+        body += f'<text x="{left}" y="{_TOP - 20}" font-weight="600">{title}</text>'
+        body += "".join([*_blocks(panel, scale), *_labels(panel, scale)])
+        body += f'<path d="M{left} {_TOP}V{floor}H{left + panel.width}" fill="none" stroke="#333"/>'
+        for value in sorted({0, level, panel.top}):
+            y, end = scale.y(value), left - 5
+            body += f'<text x="{end}" y="{y}" text-anchor="end" font-size="11">{value}</text>'
+        body += (
+            f'<path d="M{left} {scale.y(level)}h{panel.width}" stroke="#b00" '
+            'stroke-dasharray="5 4"/>'
         )
-    running = timeline(graph, plan.order).running.tolist()
-    points = " ".join(
-        f"{x * across:.2f},{_HEIGHT - live * up:.2f}"
-        for step, live in enumerate(running)
-        for x in (step, step + 1)
+    says = " / ".join(readable(panel.title) for panel in panels)
+    return _svg(width, height, says, body, 'xmlns="http://www.w3.org/2000/svg" ')
+
+
+def slab_picture(shown: View, bound: int) -> str:
+    """Return an SVG of one packed slab; pointing at a buffer names it, its bytes, steps and offset.
+
+    The line is the live bytes while each step runs: where it touches the top, the slab is full.
+    The dashes are the proven bound on the slab.
+    """
+    panel = replace(slab_panel("", shown), width=960, height=360, load=bars(shown.load))
+    scale = _Scale(0, 360, 960 / max(1, panel.steps), 360 / max(1, panel.top))
+    body = "".join(_blocks(panel, scale)) + _line(panel, scale)
+    body += (
+        f'<path d="M0 {scale.y(bound)}H960" stroke="{_BOUND}" stroke-width="2" '
+        f'stroke-dasharray="7 5"><title>proven bound: {both(bound)}</title></path>'
     )
+    return _svg(960, 360, f"packed slab of {readable(shown.subject.name)}", body)
+
+
+def _svg(width: int, height: int, says: str, body: str, extra: str = "") -> str:
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
-        f'aria-label="packed slab of {escape(readable(graph.name))}">'
-        f'<g stroke="#0003" stroke-width=".4">{"".join(shapes)}</g>'
-        f'<polyline points="{points}" fill="none" stroke="#000" stroke-width="1.2"/></svg>'
+        f'<svg {extra}viewBox="0 0 {width} {height}" font-family="system-ui, sans-serif" '
+        f'font-size="13" role="img" aria-label="{escape(says)}">{body}</svg>'
     )
 
 
-def _grounds(slabs: Mapping[str, int]) -> dict[str, int]:
-    """Where the slab of each pool begins."""
-    found, top = {}, 0
-    for pool, slab in slabs.items():
-        found[pool], top = top, top + slab
-    return found
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """Where steps and bytes lie in a picture."""
+
+    left: int
+    floor: int
+    across: float
+    up: float
+
+    def x(self, step: float) -> str:
+        return f"{self.left + step * self.across:.2f}"
+
+    def y(self, value: float) -> str:
+        return f"{self.floor - value * self.up:.2f}"
+
+
+def _blocks(panel: Panel, scale: _Scale) -> Iterator[str]:
+    """Rectangles, and names on those that have room for them."""
+    yield '<g stroke="#0003" stroke-width=".5">'
+    for b in panel.blocks:
+        yield (
+            f'<rect x="{scale.x(b.start)}" y="{scale.y(b.high)}" '
+            f'width="{(b.end - b.start) * scale.across:.2f}" '
+            f'height="{(b.high - b.low) * scale.up:.2f}" '
+            f'fill="hsl({b.number * 137 % 360} 55% 70%)">'
+            f"<title>{escape(readable(b.name))}: {escape(b.says)}</title></rect>"
+        )
+    yield '</g><g text-anchor="middle" pointer-events="none">'
+    for b in panel.blocks:
+        wide, high = (b.end - b.start) * scale.across, (b.high - b.low) * scale.up
+        if wide > 8 * len(b.name) and high > 14:
+            x, y = scale.x((b.start + b.end) / 2), scale.y((b.low + b.high) / 2 - 4 / scale.up)
+            yield f'<text x="{x}" y="{y}">{escape(readable(b.name))}</text>'
+    yield "</g>"
+
+
+def _labels(panel: Panel, scale: _Scale) -> Iterator[str]:
+    """Names of the ops below the steps, where there is room."""
+    if len(panel.labels) > _MOST_LABELS:
+        return
+    for step, label in enumerate(panel.labels):
+        x, y = scale.x(step + 0.5), scale.floor + 14
+        turned = len(label) * 8 > scale.across
+        turn = f' transform="rotate(-35 {x} {y})"' if turned else ""
+        anchor = "end" if turned else "middle"
+        name = escape(readable(label, 24))
+        yield f'<text x="{x}" y="{y}" text-anchor="{anchor}" font-size="11"{turn}>{name}</text>'
+
+
+def _line(panel: Panel, scale: _Scale) -> str:
+    """The live bytes as a line."""
+    assert panel.load is not None
+    rows = zip(panel.load.start, panel.load.end, panel.load.live, strict=True)
+    points = " ".join(
+        f"{scale.x(x)},{scale.y(live)}" for start, end, live in rows for x in (start, end)
+    )
+    return f'<polyline points="{points}" fill="none" stroke="#000" stroke-width="1.2"/>'

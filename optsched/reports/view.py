@@ -1,22 +1,63 @@
-"""What a report shows of a plan: rectangles, live bytes by step, who is live at the peak."""
+"""What reports show of a plan, whoever draws it: rectangles, live bytes, who is live at the peak.
+
+A plan of a graph and a packing of given live ranges become the same :class:`View`; pictures, pages
+and traces are made of views alone.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from optsched.check.inplace import shared_spans
-from optsched.check.plan import check_plan
+from optsched.check.plan import check_packing, check_plan
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import live_ranges, steps_of, timeline
+from optsched.model.packing_problem import PackingProblem, select
 from optsched.model.plan import Plan
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.text import readable
 
 DRAWN = 5_000
 """Rectangles in a picture at most: a browser pans and zooms this many without a stutter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What plans are about, in the words that all reports use.
+
+    Parameters
+    ----------
+    name, memory_model
+        Of the graph, or of the live ranges.
+    counts
+        How large it is, in words: `3 ops and 5 buffers`.
+    buffers, sizes
+        Name and bytes of each buffer, by id.
+    kinds
+        What made each buffer: an op type, "graph input", "workspace"; empty where nothing is known.
+    makers
+        The op that makes each buffer, with its type; empty where nothing is known.
+    kept
+        Whether each stays live to the end.
+    """
+
+    name: str
+    memory_model: str
+    counts: str
+    buffers: tuple[str, ...]
+    sizes: IntArray
+    kinds: tuple[str, ...] = ()
+    makers: tuple[str, ...] = ()
+    kept: tuple[bool, ...] = ()
+
+    @property
+    def is_packing(self) -> bool:
+        """Whether live ranges are given, so that there is no order to choose."""
+        return not self.kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +89,18 @@ class Slab:
 
 
 @dataclass(frozen=True, slots=True)
+class Load:
+    """Live bytes over the steps: `live[i]` from step `start[i]` to before `end[i]`, without a hole.
+
+    Arrays have shape `(k,)`, ascending.
+    """
+
+    start: IntArray
+    end: IntArray
+    live: IntArray
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """A checked plan, made ready to be shown.
 
@@ -55,12 +108,14 @@ class View:
     ----------
     name
         Of the plan.
-    plan
-        The plan.
+    subject
+        What it is a plan of.
     peak, slab
         Bytes, as the independent checker measured them.
-    running
-        Shape `(steps,)`: live bytes while each step runs.
+    steps
+        Name and type of the op of each step; empty where live ranges are given.
+    load
+        Live bytes by step.
     peak_step
         The first step at which they are most.
     ranges
@@ -72,66 +127,171 @@ class View:
     """
 
     name: str
-    plan: Plan
+    subject: Subject
     peak: int
     slab: int
-    running: IntArray
+    steps: tuple[tuple[str, str], ...]
+    load: Load
     peak_step: int
     ranges: IntArray
     live: tuple[int, ...]
     slabs: tuple[Slab, ...]
 
+    @property
+    def length(self) -> int:
+        """Number of steps that a picture has room for."""
+        return int(self.load.end[-1])
 
-def view(graph: Graph, plan: Plan, name: str) -> View:
-    """Check a plan and make it ready to be shown.
+    def step_text(self, step: int) -> str:
+        """Return a step and the op that runs in it."""
+        op = f", while op {readable(self.steps[step][0])} runs" if self.steps else ""
+        return f"step {step:,}{op}"
 
-    Parameters
-    ----------
-    graph, plan, name
-        What was planned, and what the plan is called.
+    def lifetime(self, buffer: int) -> str:
+        """Return the steps of a buffer's live range, first and last."""
+        start, end = (int(x) for x in self.ranges[buffer])
+        kept = ", to the end" if self.subject.kept and self.subject.kept[buffer] else ""
+        return (f"steps {start:,} to {end - 1:,}" if end - 1 > start else f"step {start:,}") + kept
+
+
+def graph_subject(graph: Graph) -> Subject:
+    """Return how reports speak of a graph."""
+    count = range(len(graph.buffers))
+    return Subject(
+        graph.name,
+        graph.model_name,
+        f"{len(graph.ops):,} ops and {len(graph.buffers):,} buffers",
+        tuple(buffer.name for buffer in graph.buffers),
+        graph.arrays.size,
+        tuple(kind_of(graph, b) for b in count),
+        tuple(_maker(graph, b) for b in count),
+        tuple(graph.is_kept(b) for b in count),
+    )
+
+
+def plan_views(graph: Graph, plans: Sequence[tuple[str, Plan]]) -> list[View]:
+    """Check plans and make them ready to be shown.
 
     Raises
     ------
     PlanError
-        If the plan breaks a rule.
+        If a plan breaks a rule.
     """
+    subject = graph_subject(graph)
+    return [_plan_view(subject, graph, plan, name) for name, plan in plans]
+
+
+def plan_view(graph: Graph, plan: Plan, name: str) -> View:
+    """Check one plan and make it ready to be shown."""
+    return _plan_view(graph_subject(graph), graph, plan, name)
+
+
+def _plan_view(subject: Subject, graph: Graph, plan: Plan, name: str) -> View:
     checked = check_plan(graph, plan)
     graph = plan.placed(graph)
     ranges = live_ranges(graph, plan.order)
     running = timeline(graph, plan.order).running
     if not len(running):
         running = np.array([graph.arrays.initial], np.int64)
-    peak_step = int(np.argmax(running))
-    size = graph.arrays.size
-    there = (size > 0) & (ranges[:, 0] <= peak_step) & (peak_step < ranges[:, 1])
-    live = sorted(np.flatnonzero(there).tolist(), key=lambda b: (-int(size[b]), b))
-    slabs = _slabs(graph, plan, ranges)
-    return View(
-        name, plan, checked.peak, checked.slab, running, peak_step, ranges, tuple(live), slabs
-    )
-
-
-def _slabs(graph: Graph, plan: Plan, ranges: IntArray) -> tuple[Slab, ...]:
+    changes = np.flatnonzero(np.diff(running, prepend=-1))
+    load = Load(changes, np.append(changes[1:], len(running)), running[changes])
     spans = {
         b: (int(ranges[b, 0]), int(ranges[b, 1]))
         for b in np.flatnonzero((graph.arrays.size > 0) & (ranges[:, 1] > ranges[:, 0])).tolist()
         if plan.offsets[b] is not None and graph.roots[b] == b
     }
     spans = shared_spans(graph, plan.offsets, steps_of(graph, plan.order).tolist(), spans)
-    pools: dict[str, list[tuple[int, int, int, int, int]]] = {}
-    for b, span in spans.items():
-        buffer, offset = graph.buffers[b], plan.offsets[b]
-        if span[0] < span[1]:
-            pools.setdefault(buffer.pool, []).append((offset or 0, b, *span, buffer.size))
+    rows = [
+        (graph.buffers[b].pool, plan.offsets[b] or 0, b, *span, graph.buffers[b].size)
+        for b, span in spans.items()
+    ]
+    steps = tuple((graph.ops[v].name, graph.ops[v].kind) for v in plan.order)
+    return _view(name, subject, checked.peak, checked.slab, steps, load, ranges, rows)
+
+
+def packing_view(
+    problem: PackingProblem, offsets: IntArray, name: str, pools: Sequence[str] = ()
+) -> View:
+    """Check a packing and make it ready to be shown.
+
+    Parameters
+    ----------
+    problem, offsets, name
+        Live ranges, the first byte of each buffer, and what the packing is called.
+    pools
+        The pool of each buffer, where there are several.
+
+    Raises
+    ------
+    PlanError
+        If two buffers overlap, or another rule is broken.
+    """
+    homes = list(pools) or [""] * len(problem)
+    slab = 0
+    for pool in dict.fromkeys(homes):
+        ids = np.array([i for i, home in enumerate(homes) if home == pool], np.int64)
+        slab += check_packing(select(problem, ids), offsets[ids].tolist())
+    parts = problem.parts
+    rows = [
+        (homes[i], int(offsets[i]) + low, i, start, end, high - low)
+        for i, start, end, low, high in zip(
+            *(x.tolist() for x in (parts.owner, parts.start, parts.end, parts.low, parts.high)),
+            strict=True,
+        )
+        if start < end and low < high
+    ]
+    load = _load(problem)
+    subject = Subject(
+        problem.name,
+        problem.memory_model,
+        f"{len(problem):,} buffers",
+        problem.names,
+        problem.size,
+    )
+    ranges = np.stack([problem.start, problem.end], 1)
+    return _view(name, subject, int(load.live.max()), slab, (), load, ranges, rows)
+
+
+def _load(problem: PackingProblem) -> Load:
+    """Return the live bytes of given live ranges, from step 0 on."""
+    parts = problem.parts
+    steps = np.unique(np.concatenate([[0, 1], parts.start, parts.end]))
+    change = np.zeros(len(steps), np.int64)
+    np.add.at(change, np.searchsorted(steps, parts.start), parts.high - parts.low)
+    np.subtract.at(change, np.searchsorted(steps, parts.end), parts.high - parts.low)
+    return Load(steps[:-1], steps[1:], np.cumsum(change)[:-1])
+
+
+def _view(
+    name: str,
+    subject: Subject,
+    peak: int,
+    slab: int,
+    steps: tuple[tuple[str, str], ...],
+    load: Load,
+    ranges: IntArray,
+    rows: Sequence[tuple[str, int, int, int, int, int]],
+) -> View:
+    """Put a view together; `rows` are `(pool, offset, buffer, start, end, bytes)`."""
+    peak_step = int(load.start[np.argmax(load.live)])
+    size = subject.sizes
+    there = (size > 0) & (ranges[:, 0] <= peak_step) & (peak_step < ranges[:, 1])
+    live = sorted(np.flatnonzero(there).tolist(), key=lambda b: (-int(size[b]), b))
+    pools: dict[str, list[tuple[int, ...]]] = {}
+    for pool, *row in rows:
+        if row[2] < row[3]:
+            pools.setdefault(pool, []).append(tuple(row))
     slabs = []
     for pool in sorted(pools):
-        offset, ids, start, end, size = np.array(sorted(pools[pool]), np.int64).T
-        slabs.append(Slab(pool, int((offset + size).max()), ids, start, end, offset, size))
-    return tuple(slabs)
+        offset, ids, start, end, count = np.array(sorted(pools[pool]), np.int64).T
+        slabs.append(Slab(pool, int((offset + count).max()), ids, start, end, offset, count))
+    return View(
+        name, subject, peak, slab, steps, load, peak_step, ranges, tuple(live), tuple(slabs)
+    )
 
 
 def thinned(shown: View, slab: Slab, most: int = DRAWN) -> tuple[Slab, float]:
-    """Return a slab with so many rectangles at most, and the share of the area that is left out.
+    """Return a slab with at most `most` rectangles, and the share of the area that is left out.
 
     Those of the buffers live at the peak come first, then those of most bytes times steps.
     """
@@ -145,17 +305,18 @@ def thinned(shown: View, slab: Slab, most: int = DRAWN) -> tuple[Slab, float]:
     return kept, 1 - float(area[rows].sum() / max(1.0, area.sum()))
 
 
-def bars(running: IntArray, most: int = DRAWN) -> tuple[IntArray, IntArray, IntArray]:
-    """Return `(start, end, live)`: steps of equal live bytes joined, shape `(k,)` each.
+def bars(load: Load, most: int = DRAWN) -> Load:
+    """Return live bytes as at most `most` bars.
 
-    Where that leaves more than `most`, so many neighbours are joined that it does not, and each
-    bar is as high as its highest: a peak is never hidden.
+    Where there are more, neighbours are joined, and each bar is as high as its highest: a peak is
+    never hidden.
     """
-    edges = np.flatnonzero(np.diff(running, prepend=-1))
-    if len(edges) > most:
-        edges = np.unique(np.linspace(0, len(running), most, endpoint=False).astype(np.int64))
-    end = np.append(edges[1:], len(running))
-    return edges, end, np.maximum.reduceat(running, edges)
+    if len(load.live) <= most:
+        return load
+    first = np.unique(np.linspace(0, len(load.live), most, endpoint=False).astype(np.int64))
+    start = load.start[first]
+    end = np.append(start[1:], load.end[-1])
+    return Load(start, end, np.maximum.reduceat(load.live, first))
 
 
 def kind_of(graph: Graph, buffer: int) -> str:
@@ -167,13 +328,7 @@ def kind_of(graph: Graph, buffer: int) -> str:
     return "workspace" if op.workspace == buffer else op.kind or "op of unknown type"
 
 
-def both(count: int) -> str:
-    """Return a byte count in human units and exactly."""
-    return f"{count:,} B" if count < 1024 else f"{format_bytes(count)} ({count:,} B)"
-
-
-def maker(graph: Graph, buffer: int) -> str:
-    """Return the op that makes a buffer, and its type."""
+def _maker(graph: Graph, buffer: int) -> str:
     producer = graph.producers[buffer]
     if producer is None:
         return "graph input"
@@ -181,8 +336,6 @@ def maker(graph: Graph, buffer: int) -> str:
     return readable(op.name) + (f", {readable(op.kind)}" if op.kind else "")
 
 
-def lifetime(graph: Graph, view: View, buffer: int) -> str:
-    """Return the steps of a buffer's live range, first and last."""
-    start, end = (int(x) for x in view.ranges[buffer])
-    kept = ", to the end" if graph.is_kept(buffer) else ""
-    return (f"steps {start:,} to {end - 1:,}" if end - 1 > start else f"step {start:,}") + kept
+def both(count: int) -> str:
+    """Return a byte count in human units and exactly."""
+    return f"{count:,} B" if count < 1024 else f"{format_bytes(count)} ({count:,} B)"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from optsched.model.graph import Graph
 from optsched.reports.view import View
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.limits import Proof, optimality_gap
@@ -27,29 +26,28 @@ _POOLS = (
 """What a joint proof says where the sum of several slabs is above the peak of all pools."""
 
 
-def percent(share: float) -> str:
+def percent(share: float, unit: str = " %") -> str:
     """Return a share in percent that is 0 only if nothing is there."""
     if share == 0:
-        return "0 %"
-    return f"{100 * share:.1f} %" if share >= 0.0005 else "< 0.1 %"
+        return f"0{unit}"
+    return f"{100 * share:.1f}{unit}" if share >= 0.0005 else f"<0.1{unit}"
 
 
-def summary(graph: Graph, result: Result, shown: View) -> str:
-    """Return one sentence: what a plan needs, and how far that is from the least."""
-    ops = f"{len(graph.ops):,} ops and {len(graph.buffers):,} buffers"
-    pools = len(shown.slabs)
+def summary(result: Result, shown: View) -> str:
+    """Return one sentence: what a plan needs, and how far that is from the minimum."""
+    pools, what = len(shown.slabs), "packing" if shown.subject.is_packing else "plan"
     where = "in a slab of" if pools < 2 else f"in {pools} slabs, together"
-    size = f"{where} {format_bytes(shown.slab)}"
+    size = f"{shown.subject.counts} {where} {format_bytes(shown.slab)}"
     gap = optimality_gap(shown.slab, result.slab_bound)
     if gap == 0:
-        return f"{ops} {size}: no plan needs less, and that is proved."
+        return f"{size}: no {what} needs less, and that is proved."
     return (
-        f"{ops} {size}: at most {percent(gap)} of it could be saved, since no plan at all needs "
+        f"{size}: at most {percent(gap)} of it could be saved, since no {what} at all needs "
         f"less than {format_bytes(result.slab_bound)}."
     )
 
 
-def verdicts(result: Result, best_peak: int, best_slab: int) -> list[str]:
+def verdicts(result: Result, best_peak: int, best_slab: int, *, given: bool = False) -> list[str]:
     """Return one sentence on the peak and one on the slab: the bound, and what proves it.
 
     Parameters
@@ -57,25 +55,29 @@ def verdicts(result: Result, best_peak: int, best_slab: int) -> list[str]:
     result
         Of our own solver.
     best_peak, best_slab
-        The least bytes known, whoever found them.
+        The fewest bytes known, whoever found them.
+    given
+        Whether live ranges are given, so that no order could change the peak.
     """
     lines = []
     for what, found, value, bound, proof in (
         ("peak", result.peak, best_peak, result.peak_bound, result.peak_proof),
         ("slab", result.slab, best_slab, result.slab_bound, result.slab_proof),
     ):
-        least = f"{format_bytes(bound)} ({bound:,} bytes)"
-        if value > bound:
+        minimum = f"{format_bytes(bound)} ({bound:,} bytes)"
+        if given and what == "peak":
+            lines.append(f"The live ranges are given: at their fullest step {minimum} are live.")
+        elif value > bound:
             gap = percent(optimality_gap(value, bound))
             lines.append(
-                f"No {what} is below {least}: that much is proved. The least one found is "
+                f"No {what} is below {minimum}: that much is proved. The smallest one found is "
                 f"{format_bytes(value)}, so {gap} of it is open."
             )
         elif found == value and proof is not None and proof in PROOFS:
             pooled = proof is Proof.JOINT and bound > result.peak_bound
-            lines.append(f"The least {what} is {least}. {_POOLS if pooled else PROOFS[proof]}.")
+            lines.append(f"The minimum {what} is {minimum}. {_POOLS if pooled else PROOFS[proof]}.")
         else:
-            lines.append(f"The least {what} is {least}: a plan meets the proven bound.")
+            lines.append(f"The minimum {what} is {minimum}: a plan meets the proven bound.")
     if result.claimed_bound is not None:
         lines.append(
             f"A solver claims a bound of {result.claimed_bound:,} bytes; nobody has checked it."

@@ -8,7 +8,7 @@ from heuristics import PACKINGS
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, make_plan
-from optsched.reports.page import Report, make_report
+from optsched.reports.report import Report, make_report
 from optsched.solver.pipeline import solve
 from tests.support.families.small import diamond
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from optsched.cli import main
-from optsched.reports.page import Report, make_report, write_page
+from optsched.reports.page import write_page
+from optsched.reports.report import Report, make_report
 from optsched.solver.pipeline import solve
 from tests.reports.hostile import NAMES, hostile_graph
 from tests.support.browser import PATIENCE, Browser, find_browser
@@ -36,7 +37,7 @@ const largest = (name) => {
   return {
     x: box.left + x_scale.compute(0.3 * data.left[best] + 0.7 * data.right[best]),
     y: box.top + y_scale.compute((data.bottom[best] + data.top[best]) / 2),
-    name: data.name[best], bytes: data.bytes[best], producer: data.producer[best],
+    name: data.name[best], bytes: data.bytes[best], producer: data.producer?.[best],
   };
 };
 const tooltip = () => {
@@ -144,7 +145,7 @@ def test_hovering_names_the_buffer(browser: Browser, large_page: Path) -> None:
     assert_quiet(browser, large_page)
 
 
-def test_the_wheel_zooms_and_the_mouse_pans_all_figures_at_once(
+def test_the_wheel_zooms_with_ctrl_and_the_mouse_pans_all_figures_at_once(
     browser: Browser, two_plans: Report, tmp_path: Path
 ) -> None:
     path = tmp_path / "two.html"
@@ -152,7 +153,14 @@ def test_the_wheel_zooms_and_the_mouse_pans_all_figures_at_once(
     show(browser, path)
     at = hover(browser, "packing-0-0")
     whole = browser.evaluate("ranges('packing-0-0')")
-    browser.mouse("mouseWheel", at["x"], at["y"], deltaX=0, deltaY=-240)
+    # Without Ctrl the wheel belongs to the page.
+    browser.evaluate("scrollTo(0, 40)")
+    before = browser.evaluate("scrollY")
+    browser.mouse("mouseWheel", at["x"], at["y"], deltaX=0, deltaY=120)
+    browser.wait_for(f"scrollY !== {before}")
+    assert browser.evaluate("ranges('packing-0-0')") == whole
+    at = hover(browser, "packing-0-0")
+    browser.mouse("mouseWheel", at["x"], at["y"], deltaX=0, deltaY=-240, modifiers=2)
     browser.wait_for(f"ranges('packing-0-0')[1] < {whole[1]}")
     start, end, low, high = browser.evaluate("ranges('packing-0-0')")
     assert end - start < 0.9 * (whole[1] - whole[0])
@@ -191,10 +199,59 @@ def test_colours_switch_and_buffers_are_found(
     browser.send("Input.insertText", text="RIGHT")
     # b and the workspace, in both plans: found by the op that makes them.
     browser.wait_for("document.getElementById('found').textContent === '4 marked'")
+    # Both plans show what was found: in one of them the workspace lies high, in the other low.
+    whole = browser.evaluate("ranges('packing-0-0')")
+    click(browser, "#find")
+    browser.evaluate("document.getElementById('find').value = ''")
+    browser.send("Input.insertText", text="workspace")
+    browser.wait_for("document.getElementById('found').textContent === '2 marked'")
+    start, end, low, high = browser.evaluate("ranges('packing-1-0')")
+    assert high - low < whole[3] - whole[2]
+    assert browser.evaluate("ranges('packing-0-0')") == [start, end, low, high]
+    browser.evaluate(
+        "{const box = document.getElementById('find'); box.value = '';"
+        "box.dispatchEvent(new Event('input', {bubbles: true}))}"
+    )
+    browser.wait_for("ranges('packing-0-0')[0] === 0 && ranges('packing-0-0')[1] === 3")
     assert_quiet(browser, path)
 
 
-@pytest.mark.parametrize("width", [1280, 800])
+def test_buffers_bear_their_names_where_there_is_room(
+    browser: Browser, two_plans: Report, large_page: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "two.html"
+    write_page(path, two_plans)
+    show(browser, path)
+    labels = "rects('packing-1-0').data_source.data.label.filter((x) => x)"
+    browser.wait_for(f"{labels}.length")
+    assert {"x", "b", "a"} <= set(browser.evaluate(labels))
+    text = "fig('packing-0-0').renderers.find((r) => r.name === 'packing-0-0-labels')"
+    assert browser.evaluate(f"{text}.glyph.text_color.field") == "on_size"
+    # Hardly any of 2,700 buffers has room; zooming in makes some.
+    show(browser, large_page)
+    labels = labels.replace("packing-1", "packing-0")
+    few = browser.evaluate(f"{labels}.length")
+    browser.evaluate("fig('packing-0-0').x_range.setv({start: 0, end: 30}); true")
+    browser.evaluate("fig('packing-0-0').y_range.setv({start: 0, end: 0.5}); true")
+    browser.wait_for(f"{labels}.length > {few}")
+    assert_quiet(browser, large_page)
+
+
+def test_given_live_ranges_have_a_page(browser: Browser, tmp_path: Path) -> None:
+    csv, page = tmp_path / "p.csv", tmp_path / "p.html"
+    csv.write_text("id,lower,upper,size,offset\na,0,4,8,0\nb,2,6,4,8\nc,4,6,8,12\n")
+    assert main(["report", str(csv), "--best", "-o", str(page)]) == 0
+    show(browser, page)
+    assert "no packing needs less" in browser.evaluate("document.body.textContent")
+    found = hover(browser, "packing-0-0")
+    assert found["name"] in found["tooltip"]
+    click(browser, "#find")
+    browser.send("Input.insertText", text="c")
+    browser.wait_for("document.getElementById('found').textContent === '2 marked'")
+    assert_quiet(browser, page)
+
+
+@pytest.mark.parametrize("width", [1280, 800, 360])
 def test_nothing_is_wider_than_the_window(
     browser: Browser, two_plans: Report, tmp_path: Path, width: int
 ) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from optsched.reports.chrome_trace import STEP, trace_document, write_trace
 from optsched.reports.page import Report
-from optsched.reports.view import view
+from optsched.reports.view import plan_view
 from optsched.solver.pipeline import solve
 from tests.reports.hostile import hostile_graph
 from tests.support.generators import random_graph
@@ -46,7 +46,7 @@ def check_events(document: dict) -> None:
 
 
 def test_the_diamond_in_full(two_plans: Report) -> None:
-    document = trace_document(two_plans.graph, two_plans.views, 18)
+    document = trace_document(two_plans.views, 18)
     check_events(document)
     events = document["traceEvents"]
     after = [e for e in events if e["pid"] == 3]
@@ -70,15 +70,15 @@ def test_random_and_in_place_plans_are_valid_traces() -> None:
         for each in (graph, graph.with_inplace()):
             result = solve(each)
             assert result.plan is not None
-            views = [view(each, result.plan, "plan")]
-            check_events(trace_document(each, views, result.peak_bound))
+            views = [plan_view(each, result.plan, "plan")]
+            check_events(trace_document(views, result.peak_bound))
 
 
 def test_hostile_names_stay_json(tmp_path: Path) -> None:
     graph = hostile_graph()
     plan = solve(graph).plan
     assert plan is not None
-    write_trace(tmp_path / "trace.json", graph, [view(graph, plan, "plan")], 1)
+    write_trace(tmp_path / "trace.json", [plan_view(graph, plan, "plan")], 1)
     document = json.loads((tmp_path / "trace.json").read_text("utf-8"))
     check_events(document)
     names = [event["name"] for event in document["traceEvents"]]

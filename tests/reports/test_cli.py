@@ -117,7 +117,7 @@ def test_wrong_plans_are_refused(
         ({"slab": 23}, "claims a slab of 23 bytes, the replay gives 24"),
         ({"offsets": dict.fromkeys(plan["offsets"], 0), "slab": 8}, "overlap"),
         ({"order": plan["order"][::-1]}, "which it needs"),
-        ({"memory_model": "default; in-place"}, "show it with --inplace"),
+        ({"inplace": True}, "show it with --inplace"),
     ):
         bad.write_text(json.dumps({**plan, **change}), "utf-8")
         line = refused([files[0], str(bad), "--trace", out], capsys)

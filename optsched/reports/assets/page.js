@@ -1,34 +1,85 @@
 "use strict";
-// What the page does beyond what the plotting library does: colours, search, marked buffers.
+// What the page does beyond what the plotting library does: names on buffers, colours, search.
 (() => {
-  const packings = () => {
-    const found = [];
-    for (const doc of Bokeh.documents)
-      for (const root of doc.roots())
-        for (const renderer of root.renderers ?? [])
-          if (/^packing-\d+-\d+-rects$/.test(renderer.name ?? "")) found.push(renderer);
-    return found;
+  const figures = () =>
+    Bokeh.documents.flatMap((doc) => doc.roots()).filter((f) => /^packing-/.test(f.name ?? ""));
+  const part = (figure, what) => figure.renderers.find((r) => r.name === `${figure.name}-${what}`);
+  const packings = () => figures().map((figure) => part(figure, "rects"));
+  const all = ({glyph, hover_glyph, selection_glyph, nonselection_glyph}) =>
+    [glyph, hover_glyph, selection_glyph, nonselection_glyph].filter((each) => each?.fill_color || each?.text_color);
+
+  // A name stands in the middle of what is in sight of its buffer, if there is room for it.
+  const LETTER = 6.6, LINE = 12;
+  const label = (figure) => {
+    const source = part(figure, "rects").data_source, data = source.data;
+    const {x_range: across, y_range: up, inner_width, inner_height} = figure;
+    const wide = inner_width / (across.end - across.start);
+    const high = inner_height / (up.end - up.start);
+    for (let i = 0; i < data.left.length; i++) {
+      const left = Math.max(data.left[i], across.start), right = Math.min(data.right[i], across.end);
+      const low = Math.max(data.bottom[i], up.start), top = Math.min(data.top[i], up.end);
+      const room = Math.floor((right - left) * wide / LETTER) - 1, name = data.name[i];
+      const fits = (top - low) * high >= LINE && room >= Math.min(name.length, 6);
+      data.label[i] = !fits ? "" : name.length <= room ? name : `${name.slice(0, room - 1)}…`;
+      data.x[i] = (left + right) / 2;
+      data.y[i] = (low + top) / 2;
+    }
+    source.change.emit();
   };
-  const plan = (renderer) => renderer.name.split("-")[1];
+  let waiting = 0;
+  const relabel = () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => figures().forEach(label), 80);
+  };
+  const begin = () => {
+    if (!Bokeh.documents.length || !Bokeh.documents.every((doc) => doc.is_idle))
+      return setTimeout(begin, 50);
+    for (const figure of figures()) {
+      for (const range of [figure.x_range, figure.y_range]) range.change.connect(relabel);
+      figure.properties.inner_width.change.connect(relabel);
+    }
+    relabel();
+  };
+  begin();
 
   const recolour = (by) => {
-    for (const {glyph, hover_glyph, selection_glyph, nonselection_glyph} of packings())
-      for (const each of [glyph, hover_glyph, selection_glyph, nonselection_glyph])
-        each.fill_color = {field: by};
+    for (const figure of figures()) {
+      for (const glyph of all(part(figure, "rects"))) glyph.fill_color = {field: by};
+      for (const glyph of all(part(figure, "labels")))
+        glyph.text_color = {field: by.replace("by", "on")};
+    }
     for (const key of document.querySelectorAll("[data-key]")) key.hidden = key.dataset.key !== by;
   };
 
+  // Marks buffers in all plans, which share their axes, and zooms to what it has marked.
   const mark = (chosen) => {
     let count = 0;
+    const box = [Infinity, -Infinity, Infinity, -Infinity];
     for (const renderer of packings()) {
-      const data = renderer.data_source.data;
-      const rows = [];
+      const data = renderer.data_source.data, rows = [];
       for (let i = 0; i < data.buffer.length; i++)
-        if (chosen(data, i, plan(renderer))) rows.push(i);
+        if (chosen(data, i)) {
+          rows.push(i);
+          box[0] = Math.min(box[0], data.left[i]);
+          box[1] = Math.max(box[1], data.right[i]);
+          box[2] = Math.min(box[2], data.bottom[i]);
+          box[3] = Math.max(box[3], data.top[i]);
+        }
       renderer.data_source.selected.indices = rows;
       count += rows.length;
     }
+    const [figure] = figures();
+    if (figure) {
+      show(figure.x_range, count ? box.slice(0, 2) : figure.x_range.bounds);
+      show(figure.y_range, count ? box.slice(2) : figure.y_range.bounds);
+    }
     return count;
+  };
+  const show = (range, [from, to]) => {
+    const [low, high] = range.bounds;
+    // With something of the neighbourhood around it.
+    const room = Math.max(0.5 * (to - from), 0.02 * (high - low));
+    range.setv({start: Math.max(low, from - room), end: Math.min(high, to + room)});
   };
 
   const unpress = (but) => {
@@ -49,7 +100,7 @@
     unpress();
     const text = target.value.toLowerCase();
     const has = (data, i) =>
-      data.name[i].toLowerCase().includes(text) || data.producer[i].toLowerCase().includes(text);
+      data.name[i].toLowerCase().includes(text) || data.producer?.[i].toLowerCase().includes(text);
     const count = mark(text ? has : () => false);
     document.getElementById("found").textContent = text ? `${count} marked` : "";
   });

@@ -13,11 +13,17 @@ from rich.console import Console
 from optsched.compare import Failed, Kind, Setup, Study, Trouble, compare_files, parse_methods
 from optsched.compare.study import Skipped
 from optsched.formats import write_graph
-from optsched.reports.gaps import markdown
-from optsched.reports.gaps.choice import columns, heading, percent
-from optsched.reports.gaps.record import study_record
-from optsched.reports.gaps.rows_csv import COLUMNS, study_csv
-from optsched.reports.gaps.terminal import graph_table, method_table, print_study
+from optsched.reports import study_files
+from optsched.reports.study_files import COLUMNS, study_csv, study_markdown, study_record
+from optsched.reports.study_tables import (
+    graph_table,
+    heading,
+    method_table,
+    methods_with_columns,
+)
+from optsched.reports.study_terminal import print_study
+from optsched.reports.tables import for_console
+from optsched.reports.words import percent
 from optsched.runtime.limits import Limits
 from optsched.runtime.text import unshield
 from tests.support.families.small import chain, diamond, two_towers
@@ -53,7 +59,7 @@ def frozen(methods: list[str], paths: list[str]) -> Study:
 
 
 def test_csv_is_as_written_here(study: Study) -> None:
-    assert study_csv(study) == (HERE / "golden_gaps.csv").read_text()
+    assert study_csv(study) == (HERE / "golden_study.csv").read_text()
     rows = list(csv.DictReader(io.StringIO(study_csv(study))))
     assert len(rows) == 3 * 4 + 1
     assert tuple(rows[0]) == COLUMNS
@@ -73,8 +79,8 @@ def test_csv_holds_no_formula(study: Study) -> None:
 
 
 def test_markdown_is_as_written_here(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(markdown, "versions", lambda: {"python": "3"})
-    assert markdown.study_markdown(study) == (HERE / "golden_gaps.md").read_text()
+    monkeypatch.setattr(study_files, "versions", lambda: {"python": "3"})
+    assert study_markdown(study) == (HERE / "golden_study.md").read_text()
 
 
 def test_record_has_one_row_per_graph_and_method(study: Study) -> None:
@@ -92,8 +98,12 @@ def test_tables_fit_their_width(study: Study, width: int) -> None:
     many = frozen(["all-orderings", "all-packings", "lpmf+*"], ["chain.json", "diamond.json"])
     console = Console(width=width, record=True, file=io.StringIO())
     for each in (study, many):
-        for table in (method_table(each, console), graph_table(each, console, top=1)):
-            console.print(table)
+        shown = methods_with_columns(each)
+        for table in (
+            method_table(each, grouped=True),
+            graph_table(each, shown, top=1, short=True),
+        ):
+            console.print(for_console(table, console)[0])
     text = console.export_text()
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
@@ -116,10 +126,10 @@ def test_print_says_what_is_left_out(study: Study) -> None:
 
 
 def test_columns_are_few(study: Study) -> None:
-    assert columns(study) == ["bfs", "naive", "milp"]
+    assert methods_with_columns(study) == ["bfs", "naive", "milp"]
     paths = ["chain.json", "diamond.json"]
-    assert columns(frozen(["all"], paths))[:3] == ["program", "lpmf", "bfs"]
-    assert len(columns(frozen(["lpmf+*"], paths))) == 12
+    assert methods_with_columns(frozen(["all"], paths))[:3] == ["program", "lpmf", "bfs"]
+    assert len(methods_with_columns(frozen(["lpmf+*"], paths))) == 12
 
 
 def test_headings_are_short() -> None:
@@ -129,7 +139,7 @@ def test_headings_are_short() -> None:
 
 
 def test_nothing_is_said_to_be_zero_that_is_not() -> None:
-    assert [percent(x) for x in (0, 1e-9, 0.0004, 0.0006, 0.5)] == [
+    assert [percent(x, "") for x in (0, 1e-9, 0.0004, 0.0006, 0.5)] == [
         "0",
         "<0.1",
         "<0.1",

@@ -56,7 +56,7 @@ def rule_of(method: str) -> str:
     return ", then ".join(parts)
 
 
-def blame_order(graph: Graph, method: str, plan: Plan, rival: str, better: Plan) -> str:
+def order_diff(graph: Graph, method: str, plan: Plan, rival: str, better: Plan) -> str:
     """Say where two orders part, what is live at the worse one's fullest step, and why."""
     running = timeline(graph, plan.order).running
     at = int(running.argmax())
@@ -114,7 +114,7 @@ def _effect(graph: Graph, v: int, done: set[int]) -> str:
     return f"{graph.ops[v].name!r} (+{int(arrays.alloc[v]):,}, then -{freed:,})"
 
 
-def blame_packing(
+def packing_diff(
     problem: PackingProblem, method: str, offsets: IntArray, rival: str, better: IntArray
 ) -> str:
     """Say what lies at the top, what is free beneath it, and where it could have been."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from optsched.compare import Failed, Kind, Skipped, Study, Trouble, compare_methods, parse_methods
 from optsched.model.graph import Graph
-from optsched.reports.html import study_html, write_report
+from optsched.reports.study_html import study_html, write_report
 from tests.reports.hostile import NAMES, hostile_graph
 from tests.reports.reader import Reader
 from tests.support.families.small import diamond, two_towers
@@ -28,12 +28,12 @@ def test_every_part_is_there(tmp_path: Path) -> None:
     write_report(tmp_path / "report.html", done)
     page = Reader((tmp_path / "report.html").read_text("utf-8"))
     for words in (
-        "2 graphs: least slab proved on 2",
+        "2 graphs: minimum slab proved on 2",
         "Performance profile",
         "packers of the best order, by slab",
         "odd.json: skipped: no graph",
         "diamond, slow: timed out: after 9 s",
-        "The least slab is 18 B (18 bytes). L5",
+        "The minimum slab is 18 B (18 bytes). L5",
     ):
         assert words in page.text
     assert page.tags.count("svg") == 2

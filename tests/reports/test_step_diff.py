@@ -10,12 +10,12 @@ from heuristics import ORDERINGS
 from optsched.counterexamples.prove import packed
 from optsched.counterexamples.spaces import make_problem
 from optsched.model.liveness import timeline
-from optsched.reports.blame import blame_order, blame_packing, rule_of
-from optsched.reports.contrast import (
+from optsched.reports.step_diff import order_diff, packing_diff, rule_of
+from optsched.reports.svg import (
     contrast_picture,
     order_panel,
     packing_panel,
-    slab_panel,
+    plan_panel,
 )
 from tests.support.families.growth import ladder
 
@@ -36,14 +36,14 @@ def test_many_blocks_become_one_a_step() -> None:
     plan = packed(graph, ORDERINGS["lpmf"](graph, 0))
     panel = order_panel("lpmf", graph, plan)
     assert len(panel.blocks) == len(graph.ops)
-    assert panel.height == plan.peak(graph)
+    assert panel.top == plan.peak(graph)
 
 
 def test_panels_share_a_scale_and_escape_names() -> None:
     graph = ladder(2)
     worse = packed(graph, ORDERINGS["lpmf"](graph, 0))
     better = packed(graph, (0, 2, 1, 3))
-    panels = [slab_panel("<worse>", graph, worse), slab_panel("better", graph, better)]
+    panels = [plan_panel("<worse>", graph, worse), plan_panel("better", graph, better)]
     root = ET.fromstring(contrast_picture(panels, better.slab(graph)))
     heights = [float(r.attrib["height"]) for r in root.iter(f"{SVG}rect")][1:]
     assert max(heights) <= 300
@@ -54,7 +54,7 @@ def test_a_paragraph_names_the_steps() -> None:
     graph = ladder(2)
     worse = packed(graph, ORDERINGS["lpmf"](graph, 0))
     better = packed(graph, (0, 2, 1, 3))
-    text = blame_order(graph, "lpmf", worse, "optimum", better)
+    text = order_diff(graph, "lpmf", worse, "optimum", better)
     assert text == (
         f"lpmf {rule_of('lpmf')}. The orders part at step 0: ready are 'x1' (+1,001, then -0) and "
         "'x2' (+1,000, then -0); lpmf runs 'x2', the optimum 'x1'. Its fullest step is step 2, "
@@ -67,8 +67,8 @@ def test_a_paragraph_names_the_buffer_on_top() -> None:
     problem = make_problem(((0, 2, 4), (0, 1, 2), (1, 3, 4)))
     worse, better = np.array([0, 4, 6]), np.array([0, 4, 4])
     panel = packing_panel("x", problem, worse)
-    assert panel.height == 10
-    text = blame_packing(problem, "first_fit_size", worse, "optimum", better)
+    assert panel.top == 10
+    text = packing_diff(problem, "first_fit_size", worse, "optimum", better)
     assert "'c' (4 bytes, steps 1 to 2) comes to lie at 6 and makes the slab 10 bytes" in text
     assert (
         "At step 1, the fullest of its life, 8 bytes are live; free beneath it: [4, 6) (too small)."
@@ -79,6 +79,6 @@ def test_a_paragraph_names_the_buffer_on_top() -> None:
 
 def test_a_paragraph_names_who_blocks_a_hole() -> None:
     problem = make_problem(((0, 2, 1), (0, 1, 2), (1, 2, 1)))
-    text = blame_packing(problem, "x", np.array([3, 1, 0]), "bfs", np.array([0, 1, 1]))
+    text = packing_diff(problem, "x", np.array([3, 1, 0]), "bfs", np.array([0, 1, 1]))
     assert "free beneath it: [0, 1) (c lies there at another step)." in text
     assert text.endswith("The order of bfs puts a at 0, and needs 3.")

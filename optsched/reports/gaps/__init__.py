@@ -1,1 +1,0 @@
-"""Comparisons in print: terminal, Markdown, CSV, JSON."""

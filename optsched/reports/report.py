@@ -1,0 +1,154 @@
+"""What a report is about, and the files it is written to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
+from optsched.model.packing_problem import PackingProblem
+from optsched.model.plan import Plan
+from optsched.reports.view import View, packing_view, plan_views
+from optsched.runtime.limits import Event, Objective
+from optsched.solver.pack import PackingResult
+from optsched.solver.result import Result
+
+if TYPE_CHECKING:
+    from optsched.compare import Comparison
+
+MANY_OPS = 20_000
+"""Beyond this many ops the one that forces the bound is not looked for: it would take minutes."""
+KINDS = ("html", "png", "svg", "trace")
+"""Files that a report can be written to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a report is about.
+
+    Parameters
+    ----------
+    result
+        Of our own solver: the bounds that all plans are measured by, and their proofs.
+    views
+        The plans to show; the first one is what the others are compared with.
+    comparison
+        Heuristics against the optimum, if asked for.
+    explained
+        What :func:`optsched.reports.explain.explain_record` says of the graph, if it is known.
+    traces
+        How incumbent and bound moved, by the name of the search.
+    """
+
+    result: Result
+    views: Sequence[View]
+    comparison: Comparison | None = None
+    explained: Mapping[str, Any] | None = None
+    traces: Mapping[str, Sequence[Event]] = field(default_factory=dict)
+
+
+def make_report(
+    graph: Graph,
+    result: Result,
+    plans: Sequence[tuple[str, Plan, Sequence[Event]]],
+    comparison: Comparison | None = None,
+) -> Report:
+    """Check plans and make a report of them.
+
+    Parameters
+    ----------
+    graph, result
+        The graph, and what our own solver says of it.
+    plans
+        Name, plan, and how incumbent and bound moved while it was made, as far as known.
+    comparison
+        Heuristics against the optimum, if asked for.
+
+    Raises
+    ------
+    PlanError
+        If a plan breaks a rule.
+    """
+    explained = None
+    if len(graph.ops) <= MANY_OPS:
+        from optsched.explanation import explain_op
+        from optsched.reports.explain import explain_record
+
+        explained = explain_record(graph, explain_op(graph))
+    views = plan_views(graph, [(name, plan) for name, plan, _ in plans])
+    traces = {f"the search for {name}": trace for name, _, trace in plans}
+    return Report(result, views, comparison, explained, {**traces, "the proof": result.trace})
+
+
+def make_packing_report(
+    problem: PackingProblem,
+    results: Sequence[PackingResult],
+    packings: Sequence[tuple[str, IntArray, Sequence[str]]],
+) -> Report:
+    """Check packings of given live ranges and make a report of them.
+
+    Parameters
+    ----------
+    problem
+        The live ranges.
+    results
+        What our own packer says of each pool, one after the other.
+    packings
+        Name, offsets, and the pool of each buffer, which is empty where there is only one.
+
+    Raises
+    ------
+    PlanError
+        If a packing breaks a rule.
+    """
+    views = [packing_view(problem, offsets, name, pools) for name, offsets, pools in packings]
+    proofs = {result.slab_proof for result in results}
+    slabs = [result.slab for result in results if result.slab is not None]
+    peak = problem.max_load
+    result = Result(
+        plan=None,
+        peak=peak,
+        slab=sum(slabs) if len(slabs) == len(results) else None,
+        peak_bound=peak,
+        slab_bound=sum(result.slab_bound for result in results),
+        peak_proof=None,
+        slab_proof=proofs.pop() if len(proofs) == 1 else None,
+        objective=Objective.SLAB,
+        stop_reason=results[-1].stop_reason,
+        runtime=float(np.sum([result.runtime for result in results])),
+    )
+    return Report(result, views)
+
+
+def require(kinds: Sequence[str]) -> None:
+    """Say in one line what to install if a package for one of these kinds of file is missing."""
+    if "html" in kinds:
+        from optsched.reports.figures import require_bokeh
+
+        require_bokeh()
+    if "png" in kinds or "svg" in kinds:
+        from optsched.reports.static import require_matplotlib
+
+        require_matplotlib()
+
+
+def write_report(report: Report, files: Mapping[str, str]) -> None:
+    """Write a report to files, by kind (:data:`KINDS`)."""
+    views, peak, slab = report.views, report.result.peak_bound, report.result.slab_bound
+    for kind, path in files.items():
+        if kind == "html":
+            from optsched.reports.page import write_page
+
+            write_page(path, report)
+        elif kind == "trace":
+            from optsched.reports.chrome_trace import write_trace
+
+            write_trace(path, views, peak)
+        else:
+            from optsched.reports.static import write_picture
+
+            write_picture(path, kind, views, peak, slab)

@@ -1,0 +1,179 @@
+"""One way to make a table: rows and columns are written once, and shown as HTML or Markdown.
+
+A terminal's tables are Rich's own; :func:`for_console` makes them of the same rows, and leaves out
+columns, the least important first, until the table fits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from typing import TYPE_CHECKING
+
+from optsched.runtime.text import LONGEST, readable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+AT_ONCE = 12
+"""Rows of a long HTML table that are open to begin with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A text, and what HTML makes more of it.
+
+    Parameters
+    ----------
+    text
+        What every medium shows; names in it are made fit to be shown by whoever draws it.
+    html
+        HTML to be shown in its stead, already safe.
+    """
+
+    text: str
+    html: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Parameters
+    ----------
+    head
+        Its heading.
+    kind
+        `n` for numbers, `s` for what stays on one line, `t` for other text.
+    rank
+        On a narrow terminal columns of higher rank are left out first; those of rank 0 never.
+    """
+
+    head: str
+    kind: str = "n"
+    rank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns, and rows of as many cells; plain strings are cells without HTML of their own."""
+
+    columns: tuple[Column, ...]
+    rows: Sequence[Sequence[Cell | str]]
+    caption: str = ""
+    best: int | None = None
+    """The row that is set off, if one is."""
+
+
+def make_table(
+    heads: Sequence[str], kinds: str, rows: Iterable[Sequence[Cell | str]], caption: str = ""
+) -> Table:
+    """Return a table whose columns are all of the same rank."""
+    columns = (Column(head, kind) for head, kind in zip(heads, kinds, strict=True))
+    return Table(tuple(columns), list(rows), caption)
+
+
+def as_html(table: Table, *, more: str = "") -> str:
+    """Return a table in HTML; `more` is said beside the rows that are folded away.
+
+    Only a table with a caption is folded: of others all rows are open.
+    """
+    if not table.caption or len(table.rows) <= AT_ONCE:
+        return _html(table, table.rows)
+    rest = table.rows[AT_ONCE:]
+    summary = escape(f"{len(rest):,} smaller ones{more}")
+    inside = _html(replace(table, caption=""), rest)
+    return (
+        f"{_html(table, table.rows[:AT_ONCE])}"
+        f"<details><summary>{summary}</summary>{inside}</details>"
+    )
+
+
+def _html(table: Table, rows: Sequence[Sequence[Cell | str]]) -> str:
+    heads = "".join(f"<th scope=col class={c.kind}>{escape(c.head)}</th>" for c in table.columns)
+    body = ""
+    for number, row in enumerate(rows):
+        cells = zip(table.columns, row, strict=True)
+        inside = "".join(f"<td class={c.kind}>{_cell_html(cell)}</td>" for c, cell in cells)
+        body += f"<tr{' class=best' if number == table.best else ''}>{inside}</tr>"
+    named = f"<caption>{escape(table.caption)}</caption>" if table.caption else ""
+    return (
+        f"<div class=scroll><table>{named}<thead><tr>{heads}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cell_html(cell: Cell | str) -> str:
+    if isinstance(cell, Cell) and cell.html:
+        return cell.html
+    return safe(_text(cell))
+
+
+def safe(words: str, longest: int = LONGEST) -> str:
+    """Return words from outside as HTML, fit to be shown."""
+    return escape(readable(words, longest))
+
+
+def as_markdown(table: Table) -> str:
+    """Return a table in Markdown."""
+    heads = [column.head for column in table.columns]
+    aligned = ["---:" if column.kind == "n" else "---" for column in table.columns]
+    lines = [heads, aligned, *([_text(cell) for cell in row] for row in table.rows)]
+    return "\n".join("| " + " | ".join(map(markdown_safe, line)) + " |" for line in lines)
+
+
+def markdown_safe(words: str) -> str:
+    """Keep a name from ending a cell or a line, or starting a tag."""
+    return re.sub("<(?=[A-Za-z/!])", "&lt;", readable(words, 1000).replace("|", "\\|"))
+
+
+def _text(cell: Cell | str) -> str:
+    return cell if isinstance(cell, str) else cell.text
+
+
+def for_console(table: Table, console: Console) -> tuple[RichTable, list[str]]:
+    """Return a table for a terminal, and the headings of the columns that it has no room for.
+
+    A row of one cell is a title of the rows below it.
+    """
+    hidden: list[int] = []
+    dropped = sorted(
+        (i for i, column in enumerate(table.columns) if column.rank),
+        key=lambda i: (-table.columns[i].rank, -i),
+    )
+    anyhow = console.options.update(max_width=1000)
+    while True:
+        made = _rich(table, hidden)
+        if len(hidden) == len(dropped):
+            break
+        if console.measure(made, options=anyhow).maximum <= console.width:
+            break
+        hidden.append(dropped[len(hidden)])
+    return made, [table.columns[i].head.replace("\n", "") for i in sorted(hidden)]
+
+
+def _rich(table: Table, hidden: Sequence[int]) -> RichTable:
+    from rich import box
+    from rich.markup import escape as unstyled
+    from rich.table import Table as RichTable
+
+    made = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    shown = [i for i in range(len(table.columns)) if i not in hidden]
+    for i in shown:
+        column = table.columns[i]
+        made.add_column(
+            unstyled(column.head),
+            justify="right" if column.kind == "n" else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            max_width=30 if column.kind == "s" else None,
+        )
+    for row in table.rows:
+        if len(row) == 1:
+            made.add_row(f"[dim]{unstyled(_text(row[0]))}[/dim]")
+        else:
+            made.add_row(*(unstyled(readable(_text(row[i]))) for i in shown))
+    return made
