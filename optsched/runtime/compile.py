@@ -31,7 +31,7 @@ TESTED = ((0, 62), (0, 69))
 """Versions of numba that the hooks are tested with: from the first on, before the second."""
 
 
-def dispatcher(function: FunctionType, *, part: bool) -> Any:
+def dispatcher(function: FunctionType, *, part: bool, borrows: bool = False) -> Any:
     """Return what compiles a function when it is called first.
 
     Parameters
@@ -40,6 +40,10 @@ def dispatcher(function: FunctionType, *, part: bool) -> Any:
         What to compile, for the types of whatever it is called with.
     part
         Whether only other kernels call it: it then has no entry for Python.
+    borrows
+        Whether it neither makes nor returns arrays: numba then need not count who holds those it is
+        given, which takes more than half of the time of small functions. Its caller holds them.
+        One that makes an array all the same is refused when it is compiled.
 
     Raises
     ------
@@ -55,7 +59,11 @@ def dispatcher(function: FunctionType, *, part: bool) -> Any:
             f"numba {numba.__version__} is not supported; run: pip install '{wanted}'"
         )
     return numba.njit(
-        nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=part, pipeline_class=_compiler(part)
+        nogil=True,
+        no_cfunc_wrapper=True,
+        no_cpython_wrapper=part,
+        _nrt=not borrows,
+        pipeline_class=_compiler(part),
     )(function)
 
 

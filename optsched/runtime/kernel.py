@@ -8,10 +8,11 @@ in tests and for small inputs, where importing and compiling would take longer t
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 from collections.abc import Callable
 from functools import cache, cached_property, update_wrapper
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from optsched.runtime import compile as jit_compile
@@ -26,6 +27,9 @@ SMALL = 2_000
 
 SMALL_WARM = 250
 """The same where numba is loaded already."""
+
+NUMBERS = r"None|(int|bool|float)|tuple\[((int|bool|float)(, )?)+\]"
+"""What a kernel that returns no arrays is annotated with."""
 
 
 class Kernel(Generic[P, R]):
@@ -60,10 +64,23 @@ class Kernel(Generic[P, R]):
         copy.__qualname__ = f"{source.__qualname__}_{self.fingerprint[:16]}"
         copy.__module__ = source.__module__
         _listener()
-        made = jit_compile.dispatcher(copy, part=self.part)
+        made = jit_compile.dispatcher(copy, part=self.part, borrows=self.borrows)
         if not self.part:
             disk_cache.keep_on_disk(made, self.file_name)
         return cast("Callable[P, R]", made)
+
+    @cached_property
+    def borrows(self) -> bool:
+        """Whether it neither makes nor returns arrays, so that none need be counted.
+
+        It calls nothing of a module such as NumPy, nor a kernel that does, and returns numbers.
+        """
+        source = cast(FunctionType, self.function)
+        called = [source.__globals__.get(name) for name in source.__code__.co_names]
+        numbers = re.fullmatch(NUMBERS, str(source.__annotations__.get("return")))
+        return numbers is not None and not any(
+            isinstance(x, ModuleType) or (isinstance(x, Kernel) and not x.borrows) for x in called
+        )
 
     @cached_property
     def file_name(self) -> str:

@@ -191,3 +191,26 @@ def test_seconds_of_compiling_are_counted_and_loading_is_not() -> None:
     assert after > before
     assert scaled(1) == FACTOR
     assert jit.compile_seconds() == after
+
+
+@inner
+def makes(n: int) -> np.ndarray:
+    return np.zeros(n)
+
+
+@kernel
+def uses(n: int) -> float:
+    return makes(n)[0]
+
+
+@inner
+def gives(values: np.ndarray) -> np.ndarray:
+    return values[1:]
+
+
+def test_arrays_are_counted_only_where_some_are_made_or_returned() -> None:
+    """One that makes an array and is said not to is refused when it is compiled."""
+    assert sum_of_squares.borrows
+    assert not any(each.borrows for each in (makes, uses, gives))
+    with pytest.raises(numba.core.errors.NumbaError):
+        jit_compile.dispatcher(cast(FunctionType, makes.function), part=False, borrows=True)(3)
