@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from optsched.certificate.flow import Network
+from optsched.certificate.flow import FlowNetwork
 from optsched.certificate.grounds import Precedence, find_grounds, find_path
+from optsched.check.network import reach
 from optsched.check.steps import End, EndStep, Forced, OpStep, OrderStep, SetStep, Step
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
@@ -34,7 +35,7 @@ def closure_step(
     graph: Graph, orders: Sequence[IntArray], deadline: float | None
 ) -> tuple[int, Step]:
     """Return the closure bound and the step that shows it."""
-    network = Network(graph)
+    network = FlowNetwork(graph)
     found = closure_bound(graph, orders, deadline=deadline)
     if found.op is None:
         at = End.START if network.initial >= network.kept else End.END
@@ -70,7 +71,7 @@ def refute(
     tuple
         Precedences that hold within the budget, and steps that refute it; None if none do.
     """
-    network = Network(graph)
+    network = FlowNetwork(graph)
     last: Step | None = refuting_set(network, budget, deadline)
     if last is not None or len(network.born) > TOO_MANY:
         return [], None if last is None else (last,)
@@ -80,7 +81,7 @@ def refute(
 
 
 def implied(
-    graph: Graph, network: Network, order: IntArray, budget: int, deadline: float | None
+    graph: Graph, network: FlowNetwork, order: IntArray, budget: int, deadline: float | None
 ) -> list[OrderStep]:
     """Add the precedences that a budget implies to the network; return the step of each."""
     problem = SearchContext(build_problem(graph.arrays), graph.arrays.initial, deadline=deadline)
@@ -103,7 +104,7 @@ def implied(
 
 
 def refuting_op(
-    graph: Graph, network: Network, steps: Sequence[OrderStep], budget: int
+    graph: Graph, network: FlowNetwork, steps: Sequence[OrderStep], budget: int
 ) -> OpStep | None:
     """Return an op that can not run within the budget, if precedences leave one."""
     control = [set(op.control) for op in graph.ops]
@@ -117,7 +118,7 @@ def refuting_op(
     return None if flow is None else OpStep(found.op, flow)
 
 
-def refuting_set(network: Network, budget: int, deadline: float | None) -> SetStep | None:
+def refuting_set(network: FlowNetwork, budget: int, deadline: float | None) -> SetStep | None:
     """Return a set of which no op can be last (or first) within the budget, if one is found."""
     heights = sorted({born for born in network.born if born}, reverse=True)
     for height in heights[:: -(-len(heights) // THRESHOLDS) or 1]:
@@ -132,13 +133,13 @@ def refuting_set(network: Network, budget: int, deadline: float | None) -> SetSt
 
 
 def _set_flows(
-    network: Network, members: list[int], budget: int, *, last: bool
+    network: FlowNetwork, members: list[int], budget: int, *, last: bool
 ) -> tuple[tuple[int, Forced], ...] | None:
     """Return a flow for each op that may be the last (first) of a set; None if one fits."""
     flows = []
     for v in members:
         others = [u for u in members if u != v]
-        beyond = network.descendants([v]) if last else network.ancestors([v])
+        beyond = reach(network.behind if last else network.before, [v])
         if not beyond.isdisjoint(others):
             continue
         before, after = (others, []) if last else ([], others)
@@ -156,7 +157,7 @@ def needed(graph: Graph, steps: Sequence[OrderStep], last: Step, budget: int) ->
     to go another way.
     """
     places = {(step.first, step.second): number for number, step in enumerate(steps)}
-    network = Network(graph)
+    network = FlowNetwork(graph)
     for pair in places:
         network.add(*pair)
     wanted = _rests_on(network, places, last, budget)
@@ -186,7 +187,7 @@ def _assumed(step: OrderStep) -> tuple[list[int], list[int]]:
 
 
 def _rests_on(
-    network: Network, places: Mapping[Precedence, int], step: Step, budget: int
+    network: FlowNetwork, places: Mapping[Precedence, int], step: Step, budget: int
 ) -> set[Precedence]:
     """The precedences among those in the network that a step rests on."""
     if isinstance(step, OpStep):

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from optsched.certificate.flow import Network
+from optsched.certificate.flow import FlowNetwork
 from optsched.certificate.grounds import Precedence, find_grounds
 from optsched.check.steps import OpStep, OrderStep, Step, SupposeStep
 from optsched.model.graph import Graph
@@ -79,7 +79,7 @@ class Trail:
         Bytes.
     """
 
-    def __init__(self, network: Network, budget: int) -> None:
+    def __init__(self, network: FlowNetwork, budget: int) -> None:
         self.network, self.budget = network, budget
         self.facts: list[Fact] = []
         self.new: list[bool] = []
@@ -134,7 +134,7 @@ class Trail:
         """Find out why a fact is implied by those before it."""
         limit = self.place[fact.first, fact.second]
         network = copy.copy(self.network)
-        network.pred, network.succ = [*map(list, network.pred)], [*map(list, network.succ)]
+        network.before, network.behind = [*map(set, network.before)], [*map(set, network.behind)]
         for later, new in zip(self.facts[limit:], self.new[limit:], strict=True):
             if new:
                 network.remove(later.first, later.second)
@@ -173,11 +173,11 @@ def list_steps(graph: Graph, budget: int, refutation: Refutation, most: int) -> 
     UnshownError
         If a step does not hold after all.
     """
-    return _Writer(Network(graph), budget, most).write(refutation)
+    return _Writer(FlowNetwork(graph), budget, most).write(refutation)
 
 
 class _Writer:
-    def __init__(self, network: Network, budget: int, most: int) -> None:
+    def __init__(self, network: FlowNetwork, budget: int, most: int) -> None:
         self.network, self.budget, self.most = network, budget, most
         self.steps: list[Step] = []
         self.known: set[Fact] = set()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 
 import numpy as np
 
+from optsched.check.network import Network, reach
 from optsched.check.steps import Cases, Flow, Forced
 from optsched.model.arrays import IntArray
-from optsched.model.graph import Graph
 from optsched.model.inplace import Pair, heaviest_matching
 from optsched.ordering.kernels.max_flow import UNBOUNDED, Arcs, max_flow
 
@@ -17,70 +16,8 @@ MOST_CASES = 100
 """Inputs of an op that may be told apart one after the other."""
 
 
-class Network:
-    """A graph as its flows see it, with the precedences that are known besides.
-
-    Parameters
-    ----------
-    graph
-        The graph.
-    """
-
-    def __init__(self, graph: Graph) -> None:
-        arrays = graph.arrays
-        n = arrays.op_count
-        self.pred: list[list[int]] = [arrays.pred.row(v).tolist() for v in range(n)]
-        self.succ: list[list[int]] = [arrays.succ.row(v).tolist() for v in range(n)]
-        self.born: list[int] = arrays.alloc.tolist()
-        self.size: dict[int, int] = dict(enumerate(arrays.size.tolist()))
-        self.initial = arrays.initial
-        self.kept = int(arrays.size[arrays.keep].sum())
-        self.users: dict[int, list[int]] = {}
-        self.makers: dict[int, int] = {}
-        for b, size in self.size.items():
-            users = arrays.user.row(b).tolist()
-            if not users and arrays.producer[b] >= 0:
-                users = [int(arrays.producer[b])]
-            if size and users and not arrays.keep[b]:
-                self.users[b] = users
-                birth = graph.buffers[b].birth
-                maker = graph.producers[b] if birth is None else birth
-                if maker is not None and maker in users:
-                    self.makers[b] = maker
-        self.parts: dict[int, tuple[int, ...]] = {}
-        """Ops that run one right after the other, by each of them."""
-        self.pairs: dict[int, list[Pair]] = {}
-        for i, v in enumerate(arrays.inplace_op.tolist()):
-            pair = (int(arrays.inplace_output[i]), int(arrays.inplace_source[i]))
-            self.pairs.setdefault(v, []).append(pair)
-
-    def add(self, first: int, second: int) -> bool:
-        """Add a precedence; whether it was not there before."""
-        if first in self.pred[second]:
-            return False
-        self.pred[second].append(first)
-        self.succ[first].append(second)
-        return True
-
-    def remove(self, first: int, second: int) -> None:
-        """Take back a precedence that was added."""
-        self.pred[second].remove(first)
-        self.succ[first].remove(second)
-
-    def join(self, parts: Sequence[tuple[int, ...]]) -> None:
-        """Let ops run as a chain of parts, each at one go."""
-        for part in parts:
-            self.parts.update(dict.fromkeys(part, part))
-        for first, second in pairwise(v for part in parts for v in part):
-            self.add(first, second)
-
-    def ancestors(self, ops: Iterable[int]) -> set[int]:
-        """The ops and all that run before one of them."""
-        return _reach(self.pred, ops)
-
-    def descendants(self, ops: Iterable[int]) -> set[int]:
-        """The ops and all that run after one of them."""
-        return _reach(self.succ, ops)
+class FlowNetwork(Network):
+    """A graph as the checker reads it, with the flows that the checker is to be shown."""
 
     def forced(
         self, op: int, budget: int, before: Iterable[int] = (), after: Iterable[int] = ()
@@ -96,7 +33,7 @@ class Network:
         before, after
             Ops that are assumed to have ended by then, or not to have begun.
         """
-        later = self.descendants([op, *after])
+        later = reach(self.behind, [op, *after])
         pairs = self.sharable(op, later)
         return self._cases(op, budget, [op, *before], later, pairs, MOST_CASES)
 
@@ -105,12 +42,16 @@ class Network:
         return [p for p in self.pairs.get(op, ()) if later.isdisjoint(self.others(op, p[1]))]
 
     def others(self, op: int, buffer: int) -> set[int]:
-        """The users of a buffer but for one op."""
-        return set(self.users[buffer]) - {op}
+        """The holders of a buffer but for one op."""
+        return self.holders[buffer] - {op}
 
     def spared(self, pairs: Sequence[Pair]) -> int:
         """The most bytes that outputs can share with inputs."""
-        return sum(self.size[output] for output in heaviest_matching(pairs, self.size).values())
+        return sum(self.size[output] for output in self._matching(pairs).values())
+
+    def _matching(self, pairs: Sequence[Pair]) -> dict[int, int]:
+        """The output that is written into each input where as many bytes as possible are spared."""
+        return heaviest_matching(pairs, {b: self.size[b] for pair in pairs for b in pair})
 
     def _cases(
         self,
@@ -125,8 +66,8 @@ class Network:
 
         If that spares too many bytes, an input that it is written into is either free or it is not.
         """
-        done = self.ancestors(before) - {op}
-        matching = heaviest_matching(pairs, self.size)
+        done = reach(self.before, before) - {op}
+        matching = self._matching(pairs)
         flow = self._flow(op, budget + self.spared(pairs), done, later)
         if flow is not None or not depth:
             return flow
@@ -146,10 +87,10 @@ class Network:
         """Return a flow that shows more than `limit` bytes at an op, if there is one."""
         value = self.initial + self.born[op] + sum(self.born[u] for u in done)
         free = []
-        for b, users in self.users.items():
-            if later.isdisjoint(users):
+        for b, holders in self.holders.items():
+            if later.isdisjoint(holders):
                 value -= self.size[b]
-                if not done.issuperset(users):
+                if not done.issuperset(holders):
                     free.append(b)
         if value > limit:
             return Flow()
@@ -169,13 +110,14 @@ class Network:
         arcs = [(source, n + i, self.size[b]) for i, b in enumerate(free)]
         middle = [u for u in range(n) if u not in done and u not in later]
         arcs += [(u, sink, self.born[u]) for u in middle if self.born[u]]
-        open_users = [(n + i, b, u) for i, b in enumerate(free) for u in self.users[b]]
-        open_users = [row for row in open_users if row[2] not in done]
-        arcs += [(at, u, UNBOUNDED) for at, b, u in open_users if u == self.makers.get(b)]
+        open_ = [
+            (n + i, b, u) for i, b in enumerate(free) for u in self.holders[b] if u not in done
+        ]
+        arcs += [(at, u, UNBOUNDED) for at, b, u in open_ if u == self.makers.get(b)]
         said = len(arcs)
-        arcs += [(at, u, UNBOUNDED) for at, b, u in open_users if u != self.makers.get(b)]
+        arcs += [(at, u, UNBOUNDED) for at, b, u in open_ if u != self.makers.get(b)]
         passes = len(arcs)
-        arcs += [(u, w, UNBOUNDED) for u in middle for w in self.pred[u]]
+        arcs += [(u, w, UNBOUNDED) for u in middle for w in self.before[u]]
         table = np.array(arcs, np.int64).reshape(-1, 3)
         net = _link(sink + 1, table)
         sent = max_flow.for_work(8 * len(arcs))(net, source, sink, enough)
@@ -200,14 +142,3 @@ def _link(nodes: int, arcs: IntArray) -> Arcs:
     same = tail[order[1:]] == tail[order[:-1]]
     following[order[:-1][same]] = order[1:][same]
     return Arcs(first, following, head, room)
-
-
-def _reach(neighbours: Sequence[Iterable[int]], start: Iterable[int]) -> set[int]:
-    found = set(start)
-    stack = list(found)
-    while stack:
-        for w in neighbours[stack.pop()]:
-            if w not in found:
-                found.add(w)
-                stack.append(w)
-    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
 
-from optsched.certificate.flow import Network
+from optsched.certificate.flow import FlowNetwork
 from optsched.check.steps import Flow, Forced
 from optsched.model.inplace import Pair
 
@@ -17,7 +17,7 @@ GRAPH = -1
 
 
 def find_grounds(
-    network: Network,
+    network: FlowNetwork,
     places: Mapping[Precedence, int],
     op: int,
     before: Iterable[int],
@@ -34,9 +34,9 @@ def find_grounds(
     places
         Those that the graph does not have, each with its place: low ones are preferred.
     op, before, after, forced, budget
-        As :meth:`Network.forced` takes and returns them.
+        As :meth:`FlowNetwork.forced` takes and returns them.
     """
-    behind = _Spread(network.succ, places, [op, *after], backward=False)
+    behind = _Spread(network.behind, places, [op, *after], backward=False)
     pairs = network.sharable(op, set(behind.level))
     wanted: set[Precedence] = set()
     for _, source in network.pairs.get(op, ()):
@@ -44,7 +44,7 @@ def find_grounds(
         if held:
             wanted |= behind.path(min(held, key=behind.level.__getitem__))
     for start, spared, flow in _leaves(network, op, [op, *before], pairs, forced):
-        ahead = _Spread(network.pred, places, start, backward=True)
+        ahead = _Spread(network.before, places, start, backward=True)
         leaf = _Leaf(network, op, ahead, behind, flow)
         wanted |= {(w, u) for u, w, _ in flow.passes if (w, u) in places}
         wanted |= leaf.needed(leaf.value() - network.spared(spared) - budget - 1)
@@ -52,7 +52,7 @@ def find_grounds(
 
 
 def find_path(
-    network: Network,
+    network: FlowNetwork,
     places: Mapping[Precedence, int],
     op: int,
     others: Iterable[int],
@@ -60,13 +60,13 @@ def find_path(
     backward: bool,
 ) -> set[Precedence]:
     """Return the precedences by which an op is in order with one of some others."""
-    neighbours = network.pred if backward else network.succ
+    neighbours = network.before if backward else network.behind
     spread = _Spread(neighbours, places, [op], backward=backward)
     return spread.path(min((u for u in others if u in spread.level), key=spread.level.__getitem__))
 
 
 def _leaves(
-    network: Network, op: int, start: list[int], pairs: list[Pair], forced: Forced
+    network: FlowNetwork, op: int, start: list[int], pairs: list[Pair], forced: Forced
 ) -> list[tuple[list[int], list[Pair], Flow]]:
     """All cases: what is assumed to have ended, what may be overwritten, and the flow."""
     if isinstance(forced, Flow):
@@ -120,14 +120,14 @@ class _Leaf:
     """A flow as the checker adds it up."""
 
     def __init__(
-        self, network: Network, op: int, ahead: _Spread, behind: _Spread, flow: Flow
+        self, network: FlowNetwork, op: int, ahead: _Spread, behind: _Spread, flow: Flow
     ) -> None:
         self.network, self.op, self.ahead, self.behind = network, op, ahead, behind
         self.ended = set(ahead.level) - {op}
         self.left = {
             b: network.size[b]
-            for b, users in network.users.items()
-            if not any(u in behind.level for u in users)
+            for b, holders in network.holders.items()
+            if not any(u in behind.level for u in holders)
         }
         self.absorbed = [0] * len(network.born)
         for b, u, amount in flow.releases:
@@ -177,11 +177,11 @@ class _Leaf:
                 slack -= loss
                 for b in mine:
                     self.send(b, u)
-        for b, users in network.users.items():
+        for b, holders in network.holders.items():
             if b in self.left:
                 continue
             level = self.behind.level
-            user = min((u for u in users if u in level), key=level.__getitem__)
+            user = min((u for u in holders if u in level), key=level.__getitem__)
             if level[user] == GRAPH:
                 continue
             maker = network.makers.get(b)

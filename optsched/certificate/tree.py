@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optsched.certificate.facts import Fact, Refutation, Trail, UnshownError, contrary, suppose
-from optsched.certificate.flow import Network
+from optsched.certificate.flow import FlowNetwork
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import timeline
@@ -69,7 +69,7 @@ class Tree:
         during = np.empty(len(order), np.int64)
         during[order] = timeline(graph, order).running
         self.budget = budget
-        self.trail = Trail(Network(graph), budget)
+        self.trail = Trail(FlowNetwork(graph), budget)
         self.contradictions = 0
         blame = np.zeros_like(during)
         self.branches = _Branches(

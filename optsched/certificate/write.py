@@ -12,13 +12,12 @@ import numpy as np
 
 from optsched.certificate.bounds import closure_step, refute
 from optsched.certificate.facts import TooLongError, UnshownError, list_steps
-from optsched.certificate.flow import Network
 from optsched.certificate.regions import TOO_MANY, find_regions
 from optsched.certificate.states import list_states
 from optsched.certificate.tree import Tree
 from optsched.check.blocks import check_blocks
 from optsched.check.certificate import check_certificate
-from optsched.check.network import Network as CheckedNetwork
+from optsched.check.network import Network
 from optsched.check.steps import BlocksStep, Certificate, OrderStep, RegionStep, Step
 from optsched.errors import PlanError
 from optsched.model.arrays import IntArray
@@ -209,7 +208,7 @@ class _Search:
 
         To a search less may be different than to the checker: what an op saves in any case, say.
         """
-        network, blocks = CheckedNetwork(self.graph), []
+        network, blocks = Network(self.graph), []
         for family in self.problem().families(wanted=True):
             first, *others = (tuple(row) for row in family.rows.tolist())
             same = [first]

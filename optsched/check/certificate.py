@@ -1,9 +1,34 @@
 """The independent checker of certificates: plain integers, no solver, no flat arrays.
 
-A certificate refutes the budget `bound - 1`. Its steps are checked in order; see the methods, and
-:mod:`optsched.check.network` for the notation. A precedence may be supposed: what follows rests on
-it, until a step refutes the budget. Then it is taken back with all that rested on it, and as of two
-ops one runs first, the contrary precedence holds. So a proof by cases is a list, however deep.
+A certificate refutes the budget `bound - 1`. Its steps are checked in order; the methods say what
+each must hold, :mod:`optsched.check.network` has the notation.
+
+The invariant. Call an order *good* if its peak is within the budget. To each list of precedences
+belongs a *class*: the good orders that keep all of them and run the parts of accepted regions at
+one go. The checker starts with the precedences of the graph, that is with all good orders, and keeps
+
+1. a stack of suppositions `s1, .., sk`, and for `j = 0, .., k` the class `Cj` of the precedences
+   that rest on `s1, .., sj` at most, so `C0` contains `C1`, and so on to `Ck`;
+2. if there is a good order at all, `C0` is not empty; and if `C(j-1)` has an order that keeps `sj`,
+   `Cj` is not empty;
+3. `Ck` stays the same if blocks of one of the `families` change places, beyond their line.
+
+Each step keeps this, for these reasons.
+
+- *precedence*: an order of `Ck` without it would run one of its two ops where that op does not fit.
+  So all orders of `Ck` have it, and the class stays what it is.
+- *region*, *blocks* in line: of each order in `Ck` another one is made, in `Ck` and of the kind that
+  is wanted. The class may shrink, but not to nothing. Regions come before any supposition and
+  before blocks. An op of a region is in no block, so blocks changing places leave parts whole.
+- *suppose*: `C(k+1)` has the orders of `Ck` that keep `s(k+1)`, be there any or none.
+- *start*, *end*, *op*, *last*, *first*, *states*: no order is in `Ck`. If `k = 0` no order is good:
+  the budget is refuted. Else, by 2, no order of `C(k-1)` keeps `sk = (u before v)`: all have `v`
+  before `u`. That is added to `C(k-1)`, which stays what it is, and all that rests on `sk` is gone.
+
+A new precedence may tell blocks apart, so it ends all families; the lines themselves stay. Nothing
+here asks precedences to be free of cycles: with a cycle the class is empty, and a conclusion about
+all orders of an empty class is true. A proof by cases is thus a list, however deep; what is left
+open at its end has refuted nothing, and is refused.
 """
 
 from __future__ import annotations

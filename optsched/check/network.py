@@ -31,6 +31,7 @@ class Network:
     def __init__(self, graph: Graph) -> None:
         n = len(graph.ops)
         self.graph = graph
+        self.size = [buffer.size for buffer in graph.buffers]
         self.before = [set(row) for row in graph.predecessors]
         self.behind: list[set[int]] = [set() for _ in range(n)]
         for v, row in enumerate(self.before):
@@ -107,7 +108,7 @@ class Network:
         and it can absorb.
         """
         free = {b for b, holders in self.holders.items() if holders.isdisjoint(later)}
-        sizes = {b: self.graph.buffers[b].size for b in free}
+        sizes = {b: self.size[b] for b in free}
         left, absorbed = dict(sizes), dict.fromkeys(ended, 0)
         for b, u, amount in flow.releases:
             if b not in free or u not in self.holders[b] or amount <= 0:

@@ -1,30 +1,58 @@
-"""The check of regions: parts of a graph that run along one order, whatever runs beside them.
+"""The check of regions: parts of a graph that run along one chain, whatever runs beside them.
 
-Let each op outside a region run before all of its ops, after all, or have nothing to do with any,
-and let no buffer be released by ops of both. Live bytes are then `g + h`: `g` is of the region
-alone, and submodular, `h` of all else. The *level* of a part are the bytes while it runs, by `g`
-alone.
+Idea. Let each op outside a region run before all of its ops, after all, or have nothing to do with
+any, and let no buffer be released by ops of both (:func:`_outside`, :func:`_own_buffers`). With the
+states `X` of the region and `E` of the rest, live bytes are then `g(X) + h(E)`: bytes born and
+buffers released in the region count in `g`, everything else in `h`. Like all live bytes `g` is
+submodular, `g(X | Y) + g(X & Y) <= g(X) + g(Y)`. A *step* is an op, or a part that was found before:
+orders of the class (:mod:`optsched.check.certificate`) run its ops one right after the other, so a
+state has all of them or none. The *level* of a step of the region from `X` are the most bytes while
+it runs, by `g` alone. For example, let `a` turn 9 bytes
+into 2, and `b` 8 bytes into 3 with 20 of workspace. The chain `[a] [b]` has levels 2 and 16 and is
+as good as any order of the two, whatever runs beside them: `a` may run where `b` does not fit.
 
-A chain of parts is listed. `D` is its state with least `g`. On the way to `D` it pauses in `p1, p2,
-.. D`, and the levels `c1, c2, ..` on the way to each are higher and higher. What is checked, with
-`p0 = {}`: whatever starts from `p(i-1)`, stays within `D` and below the level `c(i+1)` has no less
-`g` than `p(i)`; whatever starts from the pause before `D` no less than `D`, and if it stays below
-the last level it is not `D`. The same backward, from the end to `D`. Then any order within the
-budget stays one if the region runs along the chain, each part at one go:
+What is checked. The pauses of the chain are `p0 = {}, p1, .., pm = D, ..`, one after each part;
+`D` is the first with the least `g`. The levels `c1 < c2 < .. < cm` of the parts up to `D` rise, and
 
-1. What starts from `{}` may as well start from `p(i-1)`: by induction no state within `p(i-1)` has
-   less `g`, so with `p(i-1)` added no state of the way has more `g` or a higher level. Nor has one
-   within `p(i)` less `g` than that: the least of these is reached below any level that `p(i)` is,
-   and those are below `c(i+1)`. In the end no state at all has less `g` than `D`; so ways outside
-   `D` are no better than the same ones cut to `D`.
-2. Let `T` be a moment with least `h` while the region is under way. Up to `T`, whenever the order
-   takes a step of the region of a new highest level, the chain runs on to the last `p(i)` with
-   `c(i)` not above that: at the same `h`, and from there on at no more `g` than the order has.
-   At `T` the chain runs on to `D`; a level that takes is one that the order has as well, then or
-   later, at no less `h`: cut to `D` it would not get there below that level.
-   After `T` it is the same backward.
+- `F0`: what is reached from `{}` within `D` at levels below `c1` has no less `g` than `{}`;
+- `Fi`, `0 < i < m`: what is reached from `p(i-1)` within `D` at levels below `c(i+1)` has no less
+  `g` than `pi`;
+- `Fm`: what is reached from `p(m-1)` within `D`, at whatever levels, has no less `g` than `D`;
+- `L`: `D` is not reached from `p(m-2)` (from `{}` if `m = 1`) at levels below `cm`;
 
-Parts that were found before are steps like any other: no moment is looked at while one runs.
+and the same backward, from the end of the region to `D`. Then an order within the budget stays one
+if the region runs along the chain, each part at one go, as follows.
+
+**1. No state `X` within `pi` has less `g` than `pi`.** By induction on `i`. Let `X` have the least
+`g` of all states within `pi`. As none within `p(i-1)` has less than that, `g(X | p(i-1)) <= g(X)`,
+so let `X` contain `p(i-1)`. Run the steps of part `i` that are in `X`, in the order of the chain:
+from each state `Q` of the chain this passes `Q & X`, with `g(Q & X) <= g(Q) + g(X) - g(Q | X) <=
+g(Q)` since `Q | X` is within `pi`, and so too while a step runs. So `X` is reached from `p(i-1)` at
+levels up to `ci`. Since levels rise strictly, these are below `c(i+1)`, and `Fi` speaks of `X`:
+that is why levels below the next one are all that need be looked at.
+
+**2. No state at all has less `g` than `D`.** Let `Y` have the least `g`. `Y & D` has no less than
+`D` by 1, hence `g(Y | D) <= g(Y)`; and `Y | D` has no less than `D` by 1 taken backward.
+
+**3. What is reached from `{}` at levels below `c(i+1)` has no less `g` than `pi`**; for `i = m` it
+is 2. Adding `p(i-1)` to all states of the way raises neither `g` nor a level (by 1, as in the proof
+of 2), nor does cutting them to `D` afterwards (by 2, likewise). What is left is a way from `p(i-1)`
+within `D`: `Fi`. In the same way, whatever runs the whole region has a step of level `cm` or more:
+else with `p(m-2)` added and cut to `D` it would be what `L` excludes.
+
+**4. The order that is made.** Take an order of the class within the budget. A *moment* is a point
+between two of its steps, from the first step of the region to its last. Let `T` be a moment with the
+least `h`. Steps outside keep their order. Up to `T`, whenever the order takes a step of the region
+whose level is a new highest one, the chain runs on, there, to the last `pi` with `ci` not above
+that: `h` is the same there, so each part fits. Between, by 3, it pauses at no more `g` than the
+order has, so what runs outside fits. At `T` it runs on to `D`: if that takes a part, the level `cm`
+was not reached before, so by 3 the order reaches it at or after `T`, where it has no less `h`. From
+`T` on the same holds backward in time. All precedences are kept: those within the region by the
+chain, and no step of the region leaves the range between the region's first and last.
+
+A moment inside a part outside the region may have less `h` than `T`. None is looked at, and none
+needs to be: neither the given order nor the one made runs a step of the region there, so steps of
+the region only ever move between moments as defined, and while a part outside runs, `g` is constant.
 """
 
 from __future__ import annotations
@@ -69,8 +97,8 @@ def check_region(network: Network, parts: Sequence[Sequence[int]]) -> None:
     state = whole.begin(0)
     for part in parts:
         for u in _steps(network, part):
-            state = whole.move(state, u)
-        live.append(state[1])
+            state = whole.move(state, u, whole.effect(state, u)[0])
+        live.append(state.live)
     turn = live.index(min(live))
     head, tail = parts[:turn], parts[turn:][::-1]
     for side, start, backward in ((head, 0, False), (tail, live[-1], True)):
@@ -85,39 +113,41 @@ def _steps(network: Network, part: Sequence[int]) -> list[int]:
 
 
 def _check_side(moves: Moves, state: State, side: Sequence[Sequence[int]]) -> None:
-    """Check the chain from one end to the state with least bytes."""
+    """Check the chain from one end to the state with least bytes: `F0` to `Fm`, and `L`."""
     pauses, levels = [state], list[int]()
     for steps in side:
-        level = levels[-1] if levels else None
+        needed = []
         for u in steps[:: -1 if moves.backward else 1]:
-            needed = moves.effect(state, u)[1]
-            level = needed if level is None else max(level, needed)
-            state = moves.move(state, u)
-        if level is None or (levels and level == levels[-1]):
+            live, most = moves.effect(state, u)
+            needed.append(most)
+            state = moves.move(state, u, live)
+        if levels and max(needed) <= levels[-1]:
             raise PlanError("region: a part needs no more bytes than the one before it")
-        levels.append(level)
+        levels.append(max(needed))
         pauses.append(state)
     for number, pause in enumerate(pauses):
         limit = levels[number] - 1 if number < len(levels) else None
-        found = _reached(moves, pauses[max(number - 1, 0)], limit, pause[1])
-        if number == len(levels) - 1 and state[0] in found:
+        found = _reached(moves, pauses[max(number - 1, 0)], limit, pause.live)
+        if number == len(levels) - 1 and state.moved in found:
             raise PlanError("region: fewer bytes are enough for the part before the least")
 
 
 def _reached(moves: Moves, start: State, limit: int | None, least: int) -> set[int]:
-    """The states that are reached within a limit, closed; none may have fewer live bytes."""
-    first = moves.close(start, limit)
-    known, waiting = {first[0]}, [first]
+    """The states that are reached within a limit, closed; none may have fewer live bytes.
+
+    By the closure rule, adding moves that are made at once raises no bytes: so these suffice.
+    """
+    # What did not fit an earlier limit may fit this one.
+    first = moves.close(start, limit, start.ready)
+    known, waiting = {first.moved}, [first]
     while waiting:
         state = waiting.pop()
-        if state[1] < least:
+        if state.live < least:
             raise PlanError("region: after a part fewer bytes can be live than the chain has")
-        for u in state[2]:
-            if limit is not None and moves.effect(state, u)[1] > limit:
-                continue
-            after = moves.close(moves.move(state, u), limit)
-            if after[0] not in known:
-                known.add(after[0])
+        for u in state.ready:
+            after = moves.after(state, u, limit)
+            if after is not None and after.moved not in known:
+                known.add(after.moved)
                 waiting.append(after)
                 if len(known) > MOST_STATES:
                     raise PlanError(f"region: more than {MOST_STATES} states to look at")
@@ -164,8 +194,17 @@ def _own_buffers(network: Network, ops: Sequence[int]) -> Mapping[int, set[int]]
 def _outside(network: Network, rows: Sequence[set[int]], inside: set[int]) -> Callable[[int], bool]:
     """Whether an op runs before (after) a whole region; what runs so for a part of it only is none.
 
-    `rows` are the neighbours on that side. Whatever has all of those that the first ops of the
-    region have, has them before the whole region.
+    `rows` are the neighbours on that side, say before. The region has *first ops*, which need no
+    other op of it. As :func:`_check_order` has seen the chain keep all precedences among its ops,
+    these contain no cycle, so going back from any op of the region along them ends at a first op;
+    what runs before all first ops runs before the whole region. Now let an op outside run before
+    some op of the region, and follow the precedences from one to the other up to where they enter
+    the region: the last op outside is one of `beside`. It is checked that each of these is before
+    all first ops, be it that all have the same neighbours outside, the `gate`, which has `beside`
+    in it, or that the same ops are reached from their gates, `beside` among them.
+
+    Precedences outside may contain a cycle, as those of a refuted budget may. Then no order keeps
+    them, so the class is empty, and nothing that is concluded about its orders is wrong.
     """
     gates = {frozenset(rows[v]) for v in inside if rows[v].isdisjoint(inside)}
     gate = next(iter(gates))

@@ -1,25 +1,79 @@
-"""States that orders within a budget reach: moves between them, and whether a list has all."""
+"""States that orders within a budget reach: moves between them, and whether a list has all of them.
+
+Idea. A state is the set of ops that have ended. An order within the budget is a walk from the empty
+state to the full one, each move running an op (or the part of a region) that is ready and fits. A
+list of states that holds the start, holds whatever its members lead to, and lacks the full state
+refutes the budget. Walks may also be followed backward, from the full state on; a state is then
+written as the ops that were taken back, and one that lacks the empty state refutes.
+
+*Closure rule.* A move that fits and leaves no more live bytes than it found is made at once, so
+only closed states are listed. It loses nothing. Let an order of the class (see
+:mod:`optsched.check.certificate`) pass state `Y`, let `u` be such a move from `Y`, and let the
+order run `u` right after `Y` instead of later. `u` is ready and fits. For every state `Z` passed
+between `Y` and `u`, `Z & (Y + u) = Y`, and the live bytes `M` are submodular, being a sum of bytes
+born and of sizes of buffers that live until all their holders have ended. Hence
+
+    M(Z + u) <= M(Z) + M(Y + u) - M(Y) <= M(Z),
+
+and what runs from `Z + u` instead of `Z` needs no more than before. Later states stay as they are.
+A part `u` of several ops moves as a whole: orders of the class run its ops one right after the
+other, so such a `Z` has all of them or none, also while another part runs, and only `M` before and
+after all of `u` occurs above. Backward, let the order pass `S`, and let `u` run last before `S`
+instead of earlier. With `M(S - u) <= M(S)`, for the states `Z` passed in between,
+
+    M(Z - u) <= M(Z) + M(S - u) - M(S) - slack <= M(Z) - slack,
+
+where `slack >= 0` is what the submodular inequality of `Z` and `S - u` has to spare.
+
+*In-place.* An op `v` that runs from `Z` is spared the most bytes of outputs that it can write into
+inputs whose other holders are all in `Z`, each output into one input that is no smaller. This
+changes no `M`, and no region is accepted beside it, so a move is one op. Forward, `v` runs from
+`Z + u`, where no fewer inputs are free: it is spared no less. Backward, `v` runs from `Z - u`. The
+inputs that it loses are those with `u` among their holders; at worst it is spared less by the sum
+of their sizes. For each of these inputs the slack has its size: all its holders but `v` are in `Z`,
+so it is live in `Z` (`v` is missing), in `S - u` and in `Z - u` (`u` is missing), but not in
+`S`; it counts in both terms on the left of `M(S) + M(Z - u) <= M(Z) + M(S - u)` but one. So
+the slack covers the loss, and `v` needs no more than before.
+
+The order in which moves are made at once makes no difference: by the first inequality, what may be
+made at once stays so after other such moves.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, partial
-from typing import TypeAlias
+from typing import NamedTuple
 
 from optsched.check.blocks import Family, Layout
 from optsched.check.inplace import heaviest
 from optsched.check.network import Network
 from optsched.errors import PlanError
 
-State: TypeAlias = tuple[int, int, frozenset[int]]
-"""Ops that were moved, as a mask; bytes live then; parts that may move next, by their first op."""
+
+class State(NamedTuple):
+    """A state as moves know it; parts go by the first of their ops.
+
+    Parameters
+    ----------
+    moved
+        Ops that were moved, as a mask.
+    live
+        Bytes live then.
+    ready
+        Parts that may move next.
+    waiting
+        Those of them for which the closure rule is to be looked at again: they did not fit.
+    """
+
+    moved: int
+    live: int
+    ready: frozenset[int]
+    waiting: frozenset[int]
 
 
 class Moves:
     """Moves from state to state: the ops of a part run one right after the other.
-
-    Forward, a move runs a part that is ready. Backward, from the full state on, it takes back one
-    that no op of the state follows; a state is then written as the ops that were taken back.
 
     Parameters
     ----------
@@ -32,7 +86,7 @@ class Moves:
     holders
         Ops among these that release a buffer when all have ended.
     backward
-        The direction.
+        Whether moves take back, from the full state on, what no op of the state follows.
     """
 
     def __init__(
@@ -47,42 +101,51 @@ class Moves:
         self.network, self.bit, self.backward = network, bit, backward
         ahead, order = (network.before, network.behind)[:: -1 if backward else 1]
         parts = network.parts
-        first = {v: parts[v][0] if v in parts else v for v in ops}
-        self.steps = {u: parts.get(u, (u,))[:: -1 if backward else 1] for u in set(first.values())}
+        self.first = {v: parts[v][0] if v in parts else v for v in ops}
+        starts = set(self.first.values())
+        self.steps = {u: parts.get(u, (u,))[:: -1 if backward else 1] for u in starts}
         self.needs: dict[int, int] = {}
         self.order: dict[int, set[int]] = {}
         for u, steps in self.steps.items():
             earlier = {w for v in steps for w in ahead[v]}.difference(steps)
             self.needs[u] = self.mask(w for w in earlier if w in bit)
-            self.order[u] = {first[w] for v in steps for w in order[v] if w in first} - {u}
-        self.held: dict[int, list[tuple[int, int]]] = {v: [] for v in ops}
+            self.order[u] = {self.first[w] for v in steps for w in order[v] if w in self.first}
+            self.order[u].discard(u)
+        self.held: dict[int, list[tuple[int, int, Collection[int]]]] = {v: [] for v in ops}
         for b, row in holders.items():
             mask = self.mask(row)
             for v in row:
-                if v in first:
-                    self.held[v].append((mask, network.graph.buffers[b].size))
+                if v in self.first:
+                    self.held[v].append((mask, network.size[b], row))
         self.spared = cache(partial(heaviest, network.graph))
+        self.near = cache(self._near)
         self.others = {
             v: [(self.mask(network.holders[pair[1]] - {v}), pair) for pair in pairs]
             for v, pairs in network.pairs.items()
-            if v in first
+            if v in self.first
         }
 
     def mask(self, ops: Iterable[int]) -> int:
         """A set of ops."""
         return sum(self.bit[v] for v in ops)
 
+    def _near(self, u: int) -> frozenset[int]:
+        """Parts that may be ready, or leave other bytes behind, only now that `u` has moved."""
+        users = {w for v in self.steps[u] for _, _, row in self.held[v] for w in row}
+        return frozenset(self.order[u] | {self.first[w] for w in users if w in self.first})
+
     def begin(self, live: int) -> State:
         """The state in which nothing has moved."""
-        return 0, live, frozenset(u for u, need in self.needs.items() if not need)
+        ready = frozenset(u for u, need in self.needs.items() if not need)
+        return State(0, live, ready, ready)
 
     def effect(self, state: State, u: int) -> tuple[int, int]:
         """Return the bytes live after a move, and the most while it runs."""
-        moved, live, most = state[0], state[1], 0
+        moved, live, most = state.moved, state.live, 0
         for number, v in enumerate(self.steps[u]):
             missing = moved if self.backward else ~(moved | self.bit[v])
             born = self.network.born[v]
-            change = born - sum(size for mask, size in self.held[v] if not mask & missing)
+            change = born - sum(size for mask, size, _ in self.held[v] if not mask & missing)
             after = live - change if self.backward else live + change
             running = born + (after if self.backward else live)
             if v in self.others:
@@ -92,22 +155,47 @@ class Moves:
             moved, live = moved | self.bit[v], after
         return live, most
 
-    def move(self, state: State, u: int) -> State:
-        """The state after a move."""
-        moved = state[0] | self.mask(self.steps[u])
+    def move(self, state: State, u: int, live: int) -> State:
+        """The state after a move that leaves some bytes live."""
+        moved = state.moved
+        for v in self.steps[u]:
+            moved |= self.bit[v]
         fresh = {w for w in self.order[u] if not self.needs[w] & ~moved}
-        return moved, self.effect(state, u)[0], (state[2] - {u}) | fresh
+        return State(moved, live, (state.ready - {u}) | fresh, state.waiting - {u})
 
-    def close(self, state: State, budget: int | None) -> State:
-        """Make all moves that fit and leave no more bytes than they found; None fits any."""
-        start = None
-        while state != start:
-            start = state
-            for u in start[2]:
-                after, running = self.effect(state, u)
-                if (budget is None or running <= budget) and after <= state[1]:
-                    state = self.move(state, u)
+    def close(self, state: State, limit: int | None, near: Iterable[int] = ()) -> State:
+        """Make all moves that fit and leave no more bytes than they found; None fits any.
+
+        Looked at are those of `near`, what is near to a move that was made, and what did not fit.
+        """
+        waiting = {*near, *state.waiting}
+        while waiting:
+            u = waiting.pop()
+            if u not in state.ready:
+                continue
+            live, most = self.effect(state, u)
+            if live > state.live:
+                continue
+            if limit is None or most <= limit:
+                state = self.move(state, u, live)
+                waiting |= self.near(u) | state.waiting
+            else:
+                state = state._replace(waiting=state.waiting | {u})
         return state
+
+    def after(self, state: State, u: int, limit: int | None) -> State | None:
+        """The closed state after a move from a closed one; None if the move does not fit."""
+        live, most = self.effect(state, u)
+        if limit is not None and most > limit:
+            return None
+        return self.close(self.move(state, u, live), limit, self.near(u))
+
+
+def all_moves(network: Network, layout: Layout, *, backward: bool) -> tuple[Moves, State]:
+    """Return the moves of all ops, and the state in which orders begin (end, if backward)."""
+    ops = range(len(network.before))
+    moves = Moves(network, ops, layout.bit, network.holders, backward=backward)
+    return moves, moves.begin(network.kept if backward else network.initial)
 
 
 def check_states(
@@ -122,30 +210,25 @@ def check_states(
 
     A state is as good as another one in which blocks of `families`, which were checked, have
     changed places.
-
-    Closure rule: a move that fits and leaves no more bytes than it found is made at once. By
-    `M(X | Y) + M(X & Y) <= M(X) + M(Y)`, any order within the budget stays so if it does that.
-    In-place changes no `M`. With more ops ended none writes into fewer inputs; where fewer
-    have ended, each input lost is live in both states on the right and in one on the left.
     """
-    ops = range(len(network.before))
-    layout = Layout(len(ops), families)
-    moves = Moves(network, ops, layout.bit, network.holders, backward=backward)
-    root = moves.begin(network.kept if backward else network.initial)
+    layout = Layout(len(network.before), families)
+    moves, root = all_moves(network, layout, backward=backward)
     found = [moves.close(root, budget)]
     for number, (parent, v) in enumerate(states, start=1):
-        if not 0 <= parent < number or v not in found[parent][2]:
-            raise PlanError(
-                f"state {number}: op {network.op_name(v)} is not ready in state {parent}"
-            )
-        found.append(moves.close(moves.move(found[parent], v), budget))
-    known = {layout.key(state[0]) for state in found}
-    if layout.key((1 << len(ops)) - 1) in known:
+        if not 0 <= parent < number or v not in found[parent].ready:
+            text = f"op {network.op_name(v)} is not ready in state {parent}"
+            raise PlanError(f"state {number}: {text}")
+        after = moves.after(found[parent], v, budget)
+        if after is None:
+            text = f"op {network.op_name(v)} does not fit in state {parent}"
+            raise PlanError(f"state {number}: {text}")
+        found.append(after)
+    known = {layout.key(state.moved) for state in found}
+    if layout.key((1 << len(network.before)) - 1) in known:
         raise PlanError("the states get to the end: an order is within the budget")
     for number, state in enumerate(found):
-        for v in state[2]:
-            if moves.effect(state, v)[1] <= budget:
-                after = moves.close(moves.move(state, v), budget)
-                if layout.key(after[0]) not in known:
-                    name = network.op_name(v)
-                    raise PlanError(f"state {number}: op {name} leads to no listed state")
+        for v in state.ready:
+            after = moves.after(state, v, budget)
+            if after is not None and layout.key(after.moved) not in known:
+                name = network.op_name(v)
+                raise PlanError(f"state {number}: op {name} leads to no listed state")
