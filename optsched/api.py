@@ -216,7 +216,7 @@ def certify(
     if result is None:
         result = solve(graph, limits=chosen)
     order = range(len(graph.ops)) if result.plan is None else result.plan.order
-    written = certify_peak(graph, list(order), result.peak_bound, seconds=chosen.seconds)
+    written = certify_peak(graph, list(order), result.peak_bound, limits=chosen)
     if path is not None:
         write_certificate(written.certificate, path, graph)
     return written

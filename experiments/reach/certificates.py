@@ -92,7 +92,7 @@ def certify(graph: Graph, seconds: float) -> tuple[object, ...]:
     limits = Limits(seconds=seconds)
     outcome = solve_order(graph, warm_start=best.tolist(), limits=limits)
     started = time.process_time()
-    written = certify_peak(graph, outcome.order, outcome.bound, seconds=seconds)
+    written = certify_peak(graph, outcome.order, outcome.bound, limits=Limits(seconds=seconds))
     spent = time.process_time() - started
     size, milliseconds = check(graph, written)
     steps = written.certificate.steps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from optsched.certificate.effort import CertificateEffort
 from optsched.certificate.write import Written, certify_peak
 
-__all__ = ["Written", "certify_peak"]
+__all__ = ["CertificateEffort", "Written", "certify_peak"]

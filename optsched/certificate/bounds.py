@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 
+from optsched.certificate.effort import DEFAULT_EFFORT, CertificateEffort
 from optsched.certificate.flow import FlowNetwork
-from optsched.certificate.grounds import Precedence, find_grounds, find_path
+from optsched.certificate.trail import Conflict, Trail, list_steps
 from optsched.check.network import reach
 from optsched.check.steps import End, EndStep, Forced, OpStep, OrderStep, SetStep, Step
 from optsched.model.arrays import IntArray
@@ -20,39 +21,52 @@ from optsched.ordering import closure_bound
 from optsched.ordering.bound.precedences import Relations, related
 from optsched.ordering.context import OutOfTimeError, SearchContext
 from optsched.ordering.problem import build_problem
-
-THRESHOLDS = 24
-"""Sets that are looked at: of the ops at which at least so many bytes are born."""
-
-LARGEST = 200
-"""Ops in a set at most."""
-
-TOO_MANY = 3_000
-"""Of more ops no implied precedences are looked for: each is shown by a flow of its own."""
+from optsched.runtime.clock import Clock
 
 
-def closure_step(
-    graph: Graph, orders: Sequence[IntArray], deadline: float | None
-) -> tuple[int, Step]:
+def context_of(graph: Graph, clock: Clock) -> SearchContext:
+    """The graph as a search has it."""
+    left = None if clock.limits.work is not None else clock.left()
+    deadline = None if left is None else time.monotonic() + left
+    return SearchContext(build_problem(graph.arrays), graph.arrays.initial, deadline=deadline)
+
+
+def running_in(graph: Graph, order: IntArray) -> IntArray:
+    """Live bytes while each op runs in an order, by op."""
+    during = np.empty(len(order), np.int64)
+    during[order] = timeline(graph, order).running
+    return during
+
+
+def with_precedences(graph: Graph, pairs: Iterable[tuple[int, int]]) -> Graph:
+    """The graph with control dependencies besides its own."""
+    control = [set(op.control) for op in graph.ops]
+    for first, second in pairs:
+        control[second].add(first)
+    rows = zip(graph.ops, control, strict=True)
+    return replace(graph, ops=tuple(replace(op, control=tuple(sorted(row))) for op, row in rows))
+
+
+def closure_step(graph: Graph, orders: Sequence[IntArray]) -> tuple[int, Step]:
     """Return the closure bound and the step that shows it."""
     network = FlowNetwork(graph)
-    found = closure_bound(graph, orders, deadline=deadline)
+    found = closure_bound(graph, orders)
     if found.op is None:
         at = End.START if network.initial >= network.kept else End.END
         return max(network.initial, network.kept), EndStep(at)
-    return found.value, OpStep(found.op, _sure(network.forced(found.op, found.value - 1)))
-
-
-def _sure(forced: Forced | None) -> Forced:
-    """What the closure bound of the search says can be shown."""
+    forced = network.forced(found.op, found.value - 1)
     if forced is None:
         raise RuntimeError("a closure bound can not be shown")
-    return forced
+    return found.value, OpStep(found.op, forced)
 
 
 def refute(
-    graph: Graph, order: IntArray, budget: int, deadline: float | None
-) -> tuple[list[OrderStep], tuple[Step, ...] | None]:
+    graph: Graph,
+    order: IntArray,
+    budget: int,
+    clock: Clock,
+    effort: CertificateEffort = DEFAULT_EFFORT,
+) -> tuple[list[OrderStep], Sequence[Step] | None]:
     """Look for a refutation of a budget by sets of ops and implied precedences.
 
     Parameters
@@ -63,67 +77,54 @@ def refute(
         A good order: the ops with most live bytes in it are looked at first.
     budget
         Bytes.
-    deadline
-        `time.monotonic()` after which to stop with the precedences found so far.
+    clock
+        Says when to stop with the precedences found so far.
+    effort
+        Sets and flows to look at.
 
     Returns
     -------
     tuple
         Precedences that hold within the budget, and steps that refute it; None if none do.
     """
-    network = FlowNetwork(graph)
-    last: Step | None = refuting_set(network, budget, deadline)
-    if last is not None or len(network.born) > TOO_MANY:
-        return [], None if last is None else (last,)
-    steps = implied(graph, network, order, budget, deadline)
-    last = refuting_op(graph, network, steps, budget) or refuting_set(network, budget, deadline)
-    return steps, None if last is None else needed(graph, steps, last, budget)
+    found = refuting_set(graph, budget, clock, effort)
+    if found is not None or len(graph.ops) > effort.flow_ops:
+        return [], None if found is None else (found,)
+    trail = implied(graph, order, budget, clock)
+    steps, conflict = trail.steps(), refuting_op(graph, trail, budget)
+    if conflict is None:
+        return steps, None
+    return steps, list_steps(graph, budget, conflict, len(steps) + 1)
 
 
-def implied(
-    graph: Graph, network: FlowNetwork, order: IntArray, budget: int, deadline: float | None
-) -> list[OrderStep]:
-    """Add the precedences that a budget implies to the network; return the step of each."""
-    problem = SearchContext(build_problem(graph.arrays), graph.arrays.initial, deadline=deadline)
-    during = np.empty(len(order), np.int64)
-    during[order] = timeline(graph, order).running
-    relations = Relations(problem, related(problem.problem))
+def implied(graph: Graph, order: IntArray, budget: int, clock: Clock) -> Trail:
+    """Return the precedences that a budget implies, and why."""
+    context = context_of(graph, clock)
+    relations = Relations(context, related(context.problem))
     with suppress(OutOfTimeError):
-        relations.refute(budget, during)
-    steps = []
+        relations.refute(budget, running_in(graph, order))
+    trail = Trail(FlowNetwork(graph), budget)
     for first, second in relations.added:
-        at = first
-        flow = network.forced(first, budget, before=[second])
-        if flow is None:
-            at = second
-            flow = network.forced(second, budget, after=[first])
-        if flow is not None:
-            steps.append(OrderStep(first, second, at, flow))
-            network.add(first, second)
-    return steps
+        trail.imply(first, second)
+    return trail
 
 
-def refuting_op(
-    graph: Graph, network: FlowNetwork, steps: Sequence[OrderStep], budget: int
-) -> OpStep | None:
-    """Return an op that can not run within the budget, if precedences leave one."""
-    control = [set(op.control) for op in graph.ops]
-    for step in steps:
-        control[step.second].add(step.first)
-    ops = (replace(op, control=tuple(row)) for op, row in zip(graph.ops, control, strict=True))
-    found = closure_bound(replace(graph, ops=tuple(ops)))
-    if found.op is None or found.value <= budget:
-        return None
-    flow = network.forced(found.op, budget)
-    return None if flow is None else OpStep(found.op, flow)
+def refuting_op(graph: Graph, trail: Trail, budget: int) -> Conflict | None:
+    """Return why some op can not run within the budget, if the precedences found leave one."""
+    pairs = ((inference.first, inference.second) for inference in trail.inferences)
+    found = closure_bound(with_precedences(graph, pairs))
+    return None if found.op is None or found.value <= budget else trail.refute(found.op)
 
 
-def refuting_set(network: FlowNetwork, budget: int, deadline: float | None) -> SetStep | None:
+def refuting_set(
+    graph: Graph, budget: int, clock: Clock, effort: CertificateEffort
+) -> SetStep | None:
     """Return a set of which no op can be last (or first) within the budget, if one is found."""
+    network = FlowNetwork(graph)
     heights = sorted({born for born in network.born if born}, reverse=True)
-    for height in heights[:: -(-len(heights) // THRESHOLDS) or 1]:
+    for height in heights[:: -(-len(heights) // effort.thresholds) or 1]:
         members = [v for v, born in enumerate(network.born) if born >= height]
-        if len(members) > LARGEST or (deadline is not None and time.monotonic() > deadline):
+        if len(members) > effort.largest_set or clock.expired():
             break
         for last in (True, False):
             flows = _set_flows(network, members, budget, last=last)
@@ -139,8 +140,7 @@ def _set_flows(
     flows = []
     for v in members:
         others = [u for u in members if u != v]
-        beyond = reach(network.behind if last else network.before, [v])
-        if not beyond.isdisjoint(others):
+        if not reach(network.behind if last else network.before, [v]).isdisjoint(others):
             continue
         before, after = (others, []) if last else ([], others)
         flow = network.forced(v, budget, before, after)
@@ -148,61 +148,3 @@ def _set_flows(
             return None
         flows.append((v, flow))
     return tuple(flows)
-
-
-def needed(graph: Graph, steps: Sequence[OrderStep], last: Step, budget: int) -> tuple[Step, ...]:
-    """Leave out the precedences that neither the last step nor another that is needed rests on.
-
-    The flows of all others are looked for again: each holds with fewer precedences, but may have
-    to go another way.
-    """
-    places = {(step.first, step.second): number for number, step in enumerate(steps)}
-    network = FlowNetwork(graph)
-    for pair in places:
-        network.add(*pair)
-    wanted = _rests_on(network, places, last, budget)
-    for step in reversed(steps):
-        pair = (step.first, step.second)
-        network.remove(*pair)
-        if pair in wanted:
-            wanted |= _rests_on(network, places, step, budget)
-    kept: list[Step] = []
-    for step in steps:
-        if (step.first, step.second) in wanted:
-            before, after = _assumed(step)
-            flow = _sure(network.forced(step.at, budget, before, after))
-            kept.append(replace(step, flow=flow))
-            network.add(step.first, step.second)
-    if isinstance(last, OpStep):
-        last = replace(last, flow=_sure(network.forced(last.op, budget)))
-    elif isinstance(last, SetStep):
-        flows = _set_flows(network, list(last.ops), budget, last=last.last)
-        last = replace(last, flows=flows or ())
-    return (*kept, last)
-
-
-def _assumed(step: OrderStep) -> tuple[list[int], list[int]]:
-    """Which op is assumed to run before the one with the flow, or after it."""
-    return ([], [step.first]) if step.at == step.second else ([step.second], [])
-
-
-def _rests_on(
-    network: FlowNetwork, places: Mapping[Precedence, int], step: Step, budget: int
-) -> set[Precedence]:
-    """The precedences among those in the network that a step rests on."""
-    if isinstance(step, OpStep):
-        return find_grounds(network, places, step.op, (), (), step.flow, budget)
-    if isinstance(step, OrderStep):
-        before, after = _assumed(step)
-        return find_grounds(network, places, step.at, before, after, step.flow, budget)
-    found: set[Precedence] = set()
-    if isinstance(step, SetStep):
-        flows = dict(step.flows)
-        for v in step.ops:
-            others = [u for u in step.ops if u != v]
-            before, after = (others, []) if step.last else ([], others)
-            if v in flows:
-                found |= find_grounds(network, places, v, before, after, flows[v], budget)
-            else:
-                found |= find_path(network, places, v, others, backward=not step.last)
-    return found

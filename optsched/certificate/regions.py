@@ -15,9 +15,6 @@ from optsched.ordering.reduce.contraction import contract
 from optsched.ordering.reduce.modules import ChainedProblem, ModuleContraction
 from optsched.ordering.reduce.regions import find_forks
 
-TOO_MANY = 100_000
-"""Of more ops no regions are looked for: that takes a minute, and to check them half of one."""
-
 
 class Chains(ModuleContraction):
     """A problem while its regions become chains, those that are chains already included.

@@ -12,20 +12,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optsched.certificate.facts import Fact, Refutation, Trail, UnshownError, contrary, suppose
+from optsched.certificate.bounds import context_of, running_in
+from optsched.certificate.effort import DEFAULT_EFFORT, CertificateEffort
 from optsched.certificate.flow import FlowNetwork
+from optsched.certificate.trail import Conflict, Inference, Trail, UnshownError, contrary, suppose
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
-from optsched.model.liveness import timeline
 from optsched.ordering.bound.precedences import related
-from optsched.ordering.context import SearchContext
-from optsched.ordering.problem import build_problem
 from optsched.ordering.tree.kernels.downsets import FILL, Branch
 from optsched.ordering.tree.kernels.propagate import add_pair
 from optsched.ordering.tree.search import Splitter
-
-TOPS = 4
-"""Ops with the least slack, and as many most to blame, at which pairs to split on are sought."""
+from optsched.runtime.clock import Clock
 
 
 @dataclass(slots=True)
@@ -33,8 +30,8 @@ class _Node:
     """A branch, what was supposed last, and all facts from there on."""
 
     branch: Branch
-    supposed: Fact | None
-    facts: Sequence[Fact]
+    supposed: Inference | None
+    facts: Sequence[Inference]
     length: int
     """Facts of the trail in all."""
 
@@ -47,7 +44,7 @@ class _Branches(Splitter):
         return super().refuted(branch)
 
 
-class Tree:
+class ConflictTree:
     """Refutes a budget with all reasons; can be left and taken up again.
 
     Parameters
@@ -58,17 +55,23 @@ class Tree:
         A good order: the ops with most live bytes in it are looked at first.
     budget
         Bytes.
-    deadline
-        `time.monotonic()` after which :class:`OutOfTimeError` is raised.
+    clock
+        Says when to raise :class:`OutOfTimeError`.
+    effort
+        Where to look for pairs.
     """
 
-    def __init__(self, graph: Graph, order: IntArray, budget: int, deadline: float | None) -> None:
-        self.problem = SearchContext(
-            build_problem(graph.arrays), graph.arrays.initial, deadline=deadline
-        )
-        during = np.empty(len(order), np.int64)
-        during[order] = timeline(graph, order).running
-        self.budget = budget
+    def __init__(
+        self,
+        graph: Graph,
+        order: IntArray,
+        budget: int,
+        clock: Clock,
+        effort: CertificateEffort = DEFAULT_EFFORT,
+    ) -> None:
+        self.problem = context_of(graph, clock)
+        during = running_in(graph, order)
+        self.budget, self.effort = budget, effort
         self.trail = Trail(FlowNetwork(graph), budget)
         self.contradictions = 0
         blame = np.zeros_like(during)
@@ -77,9 +80,9 @@ class Tree:
         )
         root = self.branches.looked
         self.why = self.note(root, np.zeros_like(during), refuted=self.branches.settled)
-        self.nodes = [_Node(root, None, (), len(self.trail.facts))]
+        self.nodes = [_Node(root, None, (), len(self.trail.inferences))]
 
-    def run(self, most: int) -> Refutation | None:
+    def run(self, most: int) -> Conflict | None:
         """Go on until there were `most` contradictions; None if that settles nothing.
 
         None as well if an order is found, or a contradiction can not be shown.
@@ -102,7 +105,7 @@ class Tree:
                 self.why = found
         return None
 
-    def enter(self, node: _Node) -> Refutation | None:
+    def enter(self, node: _Node) -> Conflict | None:
         """Take up one of the ways from the last node; why it contradicts itself after all.
 
         The ways that were looked at after it have overwritten its supports with such that obey
@@ -114,11 +117,11 @@ class Tree:
         fill = int(self.nodes[-1].branch.tally[FILL])
         node.branch = tree.enter(tree.leave(node.branch, fill))
         why = self.note(node.branch, blamed, refuted=tree.refuted(node.branch))
-        node.length = len(self.trail.facts)
+        node.length = len(self.trail.inferences)
         self.nodes.append(node)
         return why
 
-    def split(self, node: _Node) -> _Node | Refutation | None:
+    def split(self, node: _Node) -> _Node | Conflict | None:
         """Suppose an order of some pair; of those that cost most, one from which most follows.
 
         If one of its orders contradicts itself the other one is learnt, and the choice made again.
@@ -128,7 +131,7 @@ class Tree:
             best, chosen = -1, node
             for pair in pairs:
                 ways = self.both(node, pair)
-                if isinstance(ways, Refutation):
+                if isinstance(ways, Conflict):
                     return ways
                 if node.length != known:
                     break
@@ -140,7 +143,7 @@ class Tree:
                 return chosen
         return self.unfit()
 
-    def unfit(self) -> Refutation | None:
+    def unfit(self) -> Conflict | None:
         """Why an op does not fit where all ops are in order; None if all do.
 
         In-place, less was derived than is so: an op was taken to save as much as it ever can.
@@ -152,10 +155,10 @@ class Tree:
 
     def choices(self, branch: Branch) -> list[tuple[int, int]]:
         """Pairs to split on; none if all ops are in order."""
-        count = self.branches.derive(branch, TOPS)
+        count = self.branches.derive(branch, self.effort.critical_ops)
         return [(u, v) for _, v, u in self.branches.choice[:count].tolist()]
 
-    def both(self, node: _Node, pair: tuple[int, int]) -> list[_Node] | Refutation:
+    def both(self, node: _Node, pair: tuple[int, int]) -> list[_Node] | Conflict:
         """The two orders of a pair; none of them if something was learnt instead."""
         ways = []
         for first, second in (pair, pair[::-1]):
@@ -167,7 +170,7 @@ class Tree:
             ways.append(way)
         return ways
 
-    def assume(self, node: _Node, fact: Fact) -> tuple[_Node, Refutation | None]:
+    def assume(self, node: _Node, fact: Inference) -> tuple[_Node, Conflict | None]:
         """Add a fact to a node, and all that follows from it; why that is a contradiction."""
         self.problem.check_time()
         self.problem.statistics.branches += 1
@@ -175,18 +178,18 @@ class Tree:
         way = tree.enter(tree.leave(node.branch, int(node.branch.tally[FILL])))
         self.problem.pick(add_pair)(way, fact.first, fact.second)
         self.trail.push(fact)
-        if int(way.tally[FILL]) != len(self.trail.facts):
+        if int(way.tally[FILL]) != len(self.trail.inferences):
             raise UnshownError
         blamed = tree.blame.copy()
         why = self.note(way, blamed, refuted=tree.refuted(way))
-        facts = self.trail.facts[node.length :]
-        return _Node(way, fact, facts, len(self.trail.facts)), why
+        facts = self.trail.inferences[node.length :]
+        return _Node(way, fact, facts, len(self.trail.inferences)), why
 
-    def note(self, branch: Branch, blamed: IntArray, *, refuted: bool) -> Refutation | None:
+    def note(self, branch: Branch, blamed: IntArray, *, refuted: bool) -> Conflict | None:
         """Put what follows in a branch on the trail; why it contradicts itself, if it does."""
         fill = int(branch.tally[FILL])
-        for first, second in branch.pair[len(self.trail.facts) : fill].tolist():
-            self.trail.push(Fact(first, second))
+        for first, second in branch.pair[len(self.trail.inferences) : fill].tolist():
+            self.trail.push(Inference(first, second))
         if not refuted:
             return None
         self.contradictions += 1
@@ -195,7 +198,7 @@ class Tree:
             raise UnshownError
         return why
 
-    def dismiss(self, node: _Node, supposed: Fact, why: Refutation) -> Refutation | None:
+    def dismiss(self, node: _Node, supposed: Inference, why: Conflict) -> Conflict | None:
         """What was supposed is refuted: so is the node it was at, or that learns the contrary."""
         if supposed not in why.rests:
             return why

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
-from optsched.certificate.bounds import closure_step, refute
-from optsched.certificate.facts import TooLongError, UnshownError, list_steps
-from optsched.certificate.regions import TOO_MANY, find_regions
+from optsched.certificate.bounds import (
+    closure_step,
+    context_of,
+    refute,
+    running_in,
+    with_precedences,
+)
+from optsched.certificate.effort import DEFAULT_EFFORT, CertificateEffort
+from optsched.certificate.regions import find_regions
 from optsched.certificate.states import list_states
-from optsched.certificate.tree import Tree
+from optsched.certificate.trail import TooLongError, UnshownError, list_steps
+from optsched.certificate.tree import ConflictTree
 from optsched.check.blocks import check_blocks
 from optsched.check.certificate import check_certificate
 from optsched.check.network import Network
@@ -22,35 +28,11 @@ from optsched.check.steps import BlocksStep, Certificate, OrderStep, RegionStep,
 from optsched.errors import PlanError
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
-from optsched.model.liveness import timeline
-from optsched.ordering.context import Family, OutOfTimeError, SearchContext
-from optsched.ordering.problem import build_problem
+from optsched.ordering.context import Family, OutOfTimeError
 from optsched.ordering.reduce.symmetry import line_up
 from optsched.ordering.tree.search import MOST_OPS
-
-FEW_STATES = 2_000
-"""So many states are listed before precedences are looked for that would make them fewer."""
-
-MOST_STATES = 200_000
-"""Above this a list of states is too large to write."""
-
-FEW_CASES = 200
-"""So many contradictions are looked at in a tree before many states are listed."""
-
-SOME_CASES = 800
-"""The same where blocks are identical: with these in line a case says much."""
-
-MOST_CASES = 5_000
-"""Contradictions after which a tree of supposed precedences is given up."""
-
-KEPT = 0.2
-"""Part of the time that is kept for less than what was asked for."""
-
-MOST_HALVINGS = 12
-"""Bounds that are tried there at most."""
-
-MOST_STEPS = 100_000
-"""A proof of more steps is too long to write: they would take some 40 MB."""
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +59,8 @@ def certify_peak(
     order: Sequence[int] | IntArray,
     bound: int,
     *,
-    most_states: int = MOST_STATES,
-    most_cases: int = MOST_CASES,
-    seconds: float | None = None,
+    limits: Limits | Clock | None = None,
+    effort: CertificateEffort = DEFAULT_EFFORT,
 ) -> Written:
     """Return a certificate that no order has a peak below `bound`, or of less where that fails.
 
@@ -94,54 +75,45 @@ def certify_peak(
         A good order.
     bound
         Bytes; what a search proved.
-    most_states
-        States to list at most.
-    most_cases
-        Contradictions to look for at most where precedences are supposed.
-    seconds
-        Time to spend on more than the closure bound.
+    limits
+        What to spend on more than the closure bound.
+    effort
+        What to try at most.
     """
-    now = time.monotonic()
-    deadline = None if seconds is None else now + seconds * (1 - KEPT)
+    clock = Clock.of(limits or Limits())
     at = np.asarray(order, np.int64)
-    value, step = closure_step(graph, [at], None)
+    value, step = closure_step(graph, [at])
     if value >= bound:
         return _checked(graph, bound, (step,))
-    search = _Search(graph, at, bound - 1, deadline)
-    reason = f"there are more than {most_states:,} states to list"
-    if len(graph.ops) <= MOST_OPS:
-        reason += f", and more than {most_cases:,} cases"
+    search = CertificateSearch(graph, at, bound - 1, clock.share(1 - effort.kept), effort)
     try:
-        for steps in search.tries(most_states, most_cases):
+        for steps in search.tries():
             if steps is not None:
                 return _checked(graph, bound, steps)
+        reason = f"there are more than {effort.most_states:,} states to list"
+        if len(graph.ops) <= MOST_OPS:
+            reason += f", and more than {effort.most_cases:,} cases"
     except TooLongError:
-        reason = f"it has more than {MOST_STEPS:,} steps"
+        reason = f"it has more than {effort.most_steps:,} steps"
     except OutOfTimeError:
         reason = "time is up"
-    if deadline is not None and time.monotonic() > deadline:
+    if search.clock.expired():
         reason = "time is up"
-    last = None if seconds is None else now + seconds
-    few = min(FEW_STATES, most_states)
-    found = _show_less(replace(search, deadline=last), value, bound, few)
-    less, steps = found or (value, (step,))
+    less, steps = _show_less(replace(search, clock=clock), value) or (value, (step,))
     simple = _checked(graph, less, steps)
-    return Written(simple.certificate, simple.rung, f"no proof of {bound:,} bytes: {reason}")
+    return replace(simple, missing=f"no proof of {bound:,} bytes: {reason}")
 
 
-def _show_less(
-    search: _Search, known: int, bound: int, most_states: int
-) -> tuple[int, Sequence[Step]] | None:
-    """Return the best bound between two that cheap steps show, and these; None if there is none."""
-    found = None
-    for _ in range(MOST_HALVINGS):
-        late = search.deadline is not None and time.monotonic() > search.deadline
-        if late or bound - known < 2:
+def _show_less(search: CertificateSearch, known: int) -> tuple[int, Sequence[Step]] | None:
+    """Return the best bound above a known one that cheap steps show, and these, if there is one."""
+    found, bound = None, search.budget + 1
+    for _ in range(search.effort.halvings):
+        if bound - known < 2 or search.clock.expired():
             break
         middle = (known + bound) // 2
         steps = None
         with suppress(OutOfTimeError):
-            tries = replace(search, budget=middle - 1).cheap_tries(most_states)
+            tries = replace(search, budget=middle - 1).cheap_tries()
             steps = next((steps for steps in tries if steps is not None), None)
         if steps is None:
             bound = middle
@@ -151,65 +123,66 @@ def _show_less(
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
-    """Looks for steps that refute a budget; those on regions or blocks are the first."""
+class CertificateSearch:
+    """Looks for steps that refute a budget; those on regions or blocks come first."""
 
     graph: Graph
     order: IntArray
     budget: int
-    deadline: float | None
+    clock: Clock
+    effort: CertificateEffort = DEFAULT_EFFORT
     blocks: tuple[BlocksStep, ...] = ()
     regions: tuple[RegionStep, ...] = ()
 
-    def tries(self, most_states: int, most_cases: int) -> Iterator[Sequence[Step] | None]:
+    def tries(self) -> Iterator[Sequence[Step] | None]:
         """Try one way after the other, the cheapest first."""
-        few, search = min(FEW_STATES, most_states), self
-        precedences = yield from self.cheap_tries(few)
+        effort, search = self.effort, self
+        few = min(effort.few_states, effort.most_states)
+        precedences = yield from self.cheap_tries()
         chained = self.with_regions()
         if chained.regions:
-            yield from chained.cheap_tries(few)
+            yield from chained.cheap_tries()
         together = self.with_blocks()
         if together.blocks:
             yield together.states(few)
             search = together.in_line()
-            precedences = yield from search.cheap_tries(few)
-        tree = search.tree(most_cases)
-        yield search.cases(tree, min(SOME_CASES if search.blocks else FEW_CASES, most_cases))
+            precedences = yield from search.cheap_tries()
+        tree = search.tree()
+        yield search.cases(tree, effort.some_cases if search.blocks else effort.few_cases)
         if together.blocks:
-            yield together.states(most_states)
+            yield together.states(effort.most_states)
         if chained.regions:
-            yield chained.states(most_states)
-        yield search.states(most_states, precedences)
-        yield search.cases(tree, most_cases)
+            yield chained.states(effort.most_states)
+        yield search.states(effort.most_states, precedences)
+        yield search.cases(tree, effort.most_cases)
 
-    def cheap_tries(
-        self, most_states: int
-    ) -> Generator[Sequence[Step] | None, None, Sequence[OrderStep]]:
+    def cheap_tries(self) -> Generator[Sequence[Step] | None, None, Sequence[OrderStep]]:
         """List few states, then look at ops and sets; return the precedences these led to."""
-        yield self.states(most_states)
-        precedences, steps = refute(self.graph, self.order, self.budget, self.deadline)
+        yield self.states(min(self.effort.few_states, self.effort.most_states))
+        precedences, steps = refute(self.graph, self.order, self.budget, self.clock, self.effort)
         yield None if steps is None else (*self.regions, *self.blocks, *steps)
         return precedences
 
-    def with_regions(self) -> _Search:
+    def with_regions(self) -> CertificateSearch:
         """The same with regions as chains; all that adds to the graph follows from them."""
         graph = self.graph
-        if len(graph.ops) > TOO_MANY or graph.arrays.inplace_op.size:
+        if len(graph.ops) > self.effort.region_ops or graph.arrays.inplace_op.size:
             return self
-        folded, regions = find_regions(graph, self.problem())
+        folded, regions = find_regions(graph, context_of(graph, self.clock))
         if not regions:
             return self
         order = np.array(folded.expand(folded.shrink(self.order.tolist())), np.int64)
         chains = ([v for part in step.parts for v in part] for step in regions)
-        return replace(self, graph=_in_order(graph, chains), order=order, regions=regions)
+        graph = with_precedences(graph, (pair for chain in chains for pair in pairwise(chain)))
+        return replace(self, graph=graph, order=order, regions=regions)
 
-    def with_blocks(self) -> _Search:
+    def with_blocks(self) -> CertificateSearch:
         """The same with the identical blocks of the graph.
 
         To a search less may be different than to the checker: what an op saves in any case, say.
         """
         network, blocks = Network(self.graph), []
-        for family in self.problem().families(wanted=True):
+        for family in context_of(self.graph, self.clock).families(wanted=True):
             first, *others = (tuple(row) for row in family.rows.tolist())
             same = [first]
             for row in others:
@@ -220,24 +193,19 @@ class _Search:
                 blocks.append(BlocksStep(tuple(same), None))
         return replace(self, blocks=tuple(blocks))
 
-    def in_line(self) -> _Search:
+    def in_line(self) -> CertificateSearch:
         """The same with the blocks in line; what that adds to the graph follows from the blocks."""
         graph, families = self.graph, [Family(np.array(step.rows)) for step in self.blocks]
-        during = np.empty(len(self.order), np.int64)
-        during[self.order] = timeline(graph, self.order).running
-        lined = line_up(self.problem(), families, during)
-        blocks, lines = [], []
+        during = running_in(graph, self.order)
+        lined = line_up(context_of(graph, self.clock), families, during)
+        blocks, pairs = [], list[tuple[int, int]]()
         for step, family in zip(self.blocks, lined.families, strict=True):
             assert family.line is not None
             blocks.append(replace(step, line=family.line))
-            lines.append(family.rows[:, family.line].tolist())
+            pairs += pairwise(family.rows[:, family.line].tolist())
         order = np.array(lined.lead(self.order.tolist()), np.int64)
-        return replace(self, graph=_in_order(graph, lines), order=order, blocks=tuple(blocks))
-
-    def problem(self) -> SearchContext:
-        """The graph as a search has it."""
-        net = build_problem(self.graph.arrays)
-        return SearchContext(net, self.graph.arrays.initial, deadline=self.deadline)
+        graph = with_precedences(graph, pairs)
+        return replace(self, graph=graph, order=order, blocks=tuple(blocks))
 
     def states(self, most: int, precedences: Sequence[OrderStep] = ()) -> list[Step] | None:
         """List the states from one end: the one that has few, else the back: usually fewer.
@@ -253,43 +221,31 @@ class _Search:
         tries = [(few, backward) for few in (most // 50, most) for backward in (True, False)]
         for few, backward in tries:
             found = list_states(
-                network, self.budget, few, self.deadline, backward=backward, families=families
+                network, self.budget, few, self.clock, backward=backward, families=families
             )
             if found is not None:
                 return [*self.regions, *self.blocks, *precedences, found]
         return None
 
-    def tree(self, most: int) -> Tree | None:
+    def tree(self) -> ConflictTree | None:
         """The tree of supposed precedences, if there is to be one."""
-        if not most or len(self.graph.ops) > MOST_OPS:
+        if not self.effort.most_cases or len(self.graph.ops) > MOST_OPS:
             return None
         try:
-            return Tree(self.graph, self.order, self.budget, self.deadline)
+            return ConflictTree(self.graph, self.order, self.budget, self.clock, self.effort)
         except UnshownError:
             return None
 
-    def cases(self, tree: Tree | None, most: int) -> list[Step] | None:
-        """Go on with a tree; its steps if it refutes the budget."""
+    def cases(self, tree: ConflictTree | None, most: int) -> list[Step] | None:
+        """Go on with a tree up to so many conflicts; its steps if it refutes the budget."""
         try:
-            why = None if tree is None else tree.run(most)
+            why = None if tree is None else tree.run(min(most, self.effort.most_cases))
             if why is None:
                 return None
-            steps = list_steps(self.graph, self.budget, why, MOST_STEPS)
+            steps = list_steps(self.graph, self.budget, why, self.effort.most_steps)
             return [*self.regions, *self.blocks, *steps]
         except UnshownError:
             return None
-
-
-def _in_order(graph: Graph, lines: Iterable[Sequence[int]]) -> Graph:
-    """The graph with control dependencies along some lines of ops."""
-    control = [set(op.control) for op in graph.ops]
-    for line in lines:
-        for u, v in pairwise(line):
-            control[v].add(u)
-    ops = (
-        replace(op, control=tuple(sorted(row))) for op, row in zip(graph.ops, control, strict=True)
-    )
-    return replace(graph, ops=tuple(ops))
 
 
 def _checked(graph: Graph, bound: int, steps: Sequence[Step]) -> Written:

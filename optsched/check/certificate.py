@@ -5,7 +5,7 @@ each must hold, :mod:`optsched.check.network` has the notation.
 
 The invariant. Call an order *good* if its peak is within the budget. To each list of precedences
 belongs a *class*: the good orders that keep all of them and run the parts of accepted regions at
-one go. The checker starts with the precedences of the graph, that is with all good orders, and keeps
+one go. The checker starts with the precedences of the graph, so with all good orders, and keeps
 
 1. a stack of suppositions `s1, .., sk`, and for `j = 0, .., k` the class `Cj` of the precedences
    that rest on `s1, .., sj` at most, so `C0` contains `C1`, and so on to `Ck`;
@@ -15,10 +15,10 @@ one go. The checker starts with the precedences of the graph, that is with all g
 
 Each step keeps this, for these reasons.
 
-- *precedence*: an order of `Ck` without it would run one of its two ops where that op does not fit.
+- *precedence*: an order of `Ck` without it would run one of its two ops where that does not fit.
   So all orders of `Ck` have it, and the class stays what it is.
-- *region*, *blocks* in line: of each order in `Ck` another one is made, in `Ck` and of the kind that
-  is wanted. The class may shrink, but not to nothing. Regions come before any supposition and
+- *region*, *blocks* in line: of each order in `Ck` another one is made, in `Ck` and of the kind
+  that is wanted. The class may shrink, but not to nothing. Regions come before any supposition and
   before blocks. An op of a region is in no block, so blocks changing places leave parts whole.
 - *suppose*: `C(k+1)` has the orders of `Ck` that keep `s(k+1)`, be there any or none.
 - *start*, *end*, *op*, *last*, *first*, *states*: no order is in `Ck`. If `k = 0` no order is good:

@@ -4,12 +4,12 @@ Idea. Let each op outside a region run before all of its ops, after all, or have
 any, and let no buffer be released by ops of both (:func:`_outside`, :func:`_own_buffers`). With the
 states `X` of the region and `E` of the rest, live bytes are then `g(X) + h(E)`: bytes born and
 buffers released in the region count in `g`, everything else in `h`. Like all live bytes `g` is
-submodular, `g(X | Y) + g(X & Y) <= g(X) + g(Y)`. A *step* is an op, or a part that was found before:
-orders of the class (:mod:`optsched.check.certificate`) run its ops one right after the other, so a
-state has all of them or none. The *level* of a step of the region from `X` are the most bytes while
-it runs, by `g` alone. For example, let `a` turn 9 bytes
-into 2, and `b` 8 bytes into 3 with 20 of workspace. The chain `[a] [b]` has levels 2 and 16 and is
-as good as any order of the two, whatever runs beside them: `a` may run where `b` does not fit.
+submodular, `g(X | Y) + g(X & Y) <= g(X) + g(Y)`. A *step* is an op, or a part that was found
+before: orders of the class (:mod:`optsched.check.certificate`) run its ops one right after the
+other, so a state has all of them or none. The *level* of a step of the region from `X` are the most
+bytes while it runs, by `g` alone. For example, let `a` turn 9 bytes into 2, and `b` 8 bytes into 3
+with 20 of workspace. The chain `[a] [b]` has levels 2 and 16 and is as good as any order of the
+two, whatever runs beside them: `a` may run where `b` does not fit.
 
 What is checked. The pauses of the chain are `p0 = {}, p1, .., pm = D, ..`, one after each part;
 `D` is the first with the least `g`. The levels `c1 < c2 < .. < cm` of the parts up to `D` rise, and
@@ -41,18 +41,18 @@ within `D`: `Fi`. In the same way, whatever runs the whole region has a step of 
 else with `p(m-2)` added and cut to `D` it would be what `L` excludes.
 
 **4. The order that is made.** Take an order of the class within the budget. A *moment* is a point
-between two of its steps, from the first step of the region to its last. Let `T` be a moment with the
-least `h`. Steps outside keep their order. Up to `T`, whenever the order takes a step of the region
-whose level is a new highest one, the chain runs on, there, to the last `pi` with `ci` not above
-that: `h` is the same there, so each part fits. Between, by 3, it pauses at no more `g` than the
-order has, so what runs outside fits. At `T` it runs on to `D`: if that takes a part, the level `cm`
-was not reached before, so by 3 the order reaches it at or after `T`, where it has no less `h`. From
-`T` on the same holds backward in time. All precedences are kept: those within the region by the
-chain, and no step of the region leaves the range between the region's first and last.
+between two of its steps, from the first step of the region to its last. Let `T` be a moment with
+the least `h`. Steps outside keep their order. Up to `T`, whenever the order takes a step of the
+region whose level is a new highest one, the chain runs on, there, to the last `pi` with `ci` not
+above that: `h` is the same there, so each part fits. Between, by 3, it pauses at no more `g` than
+the order has, so what runs outside fits. At `T` it runs on to `D`: if that takes a part, the level
+`cm` was not reached before, so by 3 the order reaches it at or after `T`, where it has no less `h`.
+From `T` on the same holds backward in time. All precedences are kept: those within the region by
+the chain, and no step of the region leaves the range between the region's first and last.
 
 A moment inside a part outside the region may have less `h` than `T`. None is looked at, and none
 needs to be: neither the given order nor the one made runs a step of the region there, so steps of
-the region only ever move between moments as defined, and while a part outside runs, `g` is constant.
+the region only ever move between moments as defined. While a part outside runs, `g` is constant.
 """
 
 from __future__ import annotations

@@ -161,16 +161,16 @@ class Moves:
         for v in self.steps[u]:
             moved |= self.bit[v]
         fresh = {w for w in self.order[u] if not self.needs[w] & ~moved}
-        return State(moved, live, (state.ready - {u}) | fresh, state.waiting - {u})
+        return State(moved, live, (state.ready - {u}) | fresh, state.waiting)
 
     def close(self, state: State, limit: int | None, near: Iterable[int] = ()) -> State:
         """Make all moves that fit and leave no more bytes than they found; None fits any.
 
         Looked at are those of `near`, what is near to a move that was made, and what did not fit.
         """
-        waiting = {*near, *state.waiting}
-        while waiting:
-            u = waiting.pop()
+        looked, blocked = {*near, *state.waiting}, set[int]()
+        while looked:
+            u = looked.pop()
             if u not in state.ready:
                 continue
             live, most = self.effect(state, u)
@@ -178,10 +178,11 @@ class Moves:
                 continue
             if limit is None or most <= limit:
                 state = self.move(state, u, live)
-                waiting |= self.near(u) | state.waiting
+                looked |= self.near(u) | blocked
+                blocked = set()
             else:
-                state = state._replace(waiting=state.waiting | {u})
-        return state
+                blocked.add(u)
+        return state._replace(waiting=frozenset(blocked))
 
     def after(self, state: State, u: int, limit: int | None) -> State | None:
         """The closed state after a move from a closed one; None if the move does not fit."""

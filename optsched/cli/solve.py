@@ -122,7 +122,7 @@ def _certify(args: argparse.Namespace, graph: Graph, result: Result) -> dict[str
     from optsched.formats import write_certificate
 
     order = ORDERINGS["program"](graph, 0) if result.plan is None else result.plan.order
-    written = certify_peak(graph, order, result.peak_bound, seconds=limits(args).seconds)
+    written = certify_peak(graph, order, result.peak_bound, limits=limits(args))
     write_certificate(written.certificate, args.certificate, graph)
     if written.missing:
         say(f"optsched: certificate: {written.missing}", sys.stderr)

@@ -53,7 +53,7 @@ def least_peak(graph: Graph, seconds: float) -> tuple[int, list[int], bool, str]
     peak, order = check_order(graph, outcome.order), list(outcome.order)
     if outcome.proof is None:
         return peak, order, False, f"open: no order below {outcome.bound:,} bytes"
-    written = certify_peak(graph, order, peak, seconds=seconds)
+    written = certify_peak(graph, order, peak, limits=Limits(seconds=seconds))
     if written.certificate.bound < peak:
         return peak, order, True, f"{outcome.proof}, exact search; {written.missing}"
     rung = check_certificate(graph, written.certificate)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from heuristics import ORDERINGS
-from optsched.certificate.bounds import TOO_MANY, refute
+from optsched.certificate.bounds import refute
+from optsched.certificate.effort import DEFAULT_EFFORT
 from optsched.check.steps import OrderStep, SetStep
 from optsched.explanation.bottleneck import Bottleneck, Bounds
 from optsched.explanation.data import Change, Explanation, Group, Implied, Searched
@@ -21,6 +22,7 @@ from optsched.ordering.bound.precedences import Relations, related
 from optsched.ordering.bound.witness import written_over
 from optsched.ordering.context import OutOfTimeError, SearchContext
 from optsched.ordering.problem import build_problem
+from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Event, Limits, StopReason
 from optsched.solver.pipeline import DEFAULT_LIMITS
 
@@ -211,9 +213,11 @@ class _Explainer:
     def of_precedences(self, known: _Known) -> Explanation | None:
         """Precedences that every smaller budget implies, and what forces the bound with them."""
         graph, budget = self.graph, known.bound - 1
-        if len(graph.ops) > TOO_MANY or not self.contradicts(known.order, budget):
+        if len(graph.ops) > DEFAULT_EFFORT.flow_ops or not self.contradicts(known.order, budget):
             return None
-        _, steps = refute(graph, np.asarray(known.order, np.int64), budget, self.deadline)
+        left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+        clock = Clock.of(Limits(seconds=left))
+        _, steps = refute(graph, np.asarray(known.order, np.int64), budget, clock)
         if steps is None:
             return None
         implied = []

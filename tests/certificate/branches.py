@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from optsched.certificate import certify_peak
+from optsched.certificate import CertificateEffort, certify_peak
 from optsched.check.steps import Certificate, Step, SupposeStep
 from optsched.errors import GraphError
 from optsched.model.graph import Graph
@@ -37,7 +37,8 @@ def steps_by_cases(graph: Graph, peak: int, pairs: Sequence[tuple[int, int]]) ->
             steps += steps_by_cases(branch, peak, rest)
         return steps
     order = solve_order(graph).order
-    return list(certify_peak(graph, order, peak, most_states=10_000 * (peak % 3)).certificate.steps)
+    effort = CertificateEffort(most_states=10_000 * (peak % 3))
+    return list(certify_peak(graph, order, peak, effort=effort).certificate.steps)
 
 
 def by_cases(graph: Graph, peak: int, rng: np.random.Generator) -> Certificate:

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from optsched.certificate import certify_peak
-from optsched.certificate.write import _Search
+from optsched.certificate.effort import CertificateEffort
+from optsched.certificate.write import CertificateSearch
 from optsched.check.blocks import Layout, check_blocks
 from optsched.check.certificate import check_certificate
 from optsched.check.network import Network
@@ -26,6 +27,8 @@ from optsched.model.liveness import timeline
 from optsched.ordering import solve_order
 from optsched.ordering.problem import build_problem
 from optsched.ordering.reduce.blocks import find_blocks
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Limits
 from tests.certificate.test_certificate import mutate
 from tests.ordering.test_blocks import block_graphs, swapped
 from tests.support.brute import least_peak
@@ -120,11 +123,12 @@ def test_a_precedence_tells_blocks_apart() -> None:
 def forced(graph: Graph, optimum: int) -> Iterator[Certificate]:
     """Certificates of the optimum that rest on blocks, in line or not, where there are any."""
     order = np.array(solve_order(graph).order, np.int64)
-    together = _Search(graph, order, optimum - 1, None).with_blocks()
+    clock, effort = Clock.of(Limits()), CertificateEffort(most_cases=100)
+    together = CertificateSearch(graph, order, optimum - 1, clock, effort).with_blocks()
     if not together.blocks:
         return
     for search in (together, together.in_line()):
-        for steps in (search.states(10_000), search.cases(search.tree(100), 100)):
+        for steps in (search.states(10_000), search.cases(search.tree(), 100)):
             if steps is not None:
                 yield Certificate(graph.name, optimum, tuple(steps))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import gzip
 import json
@@ -20,10 +21,10 @@ import jsonschema
 import numpy as np
 import pytest
 
-from optsched.certificate import bounds, certify_peak, write
-from optsched.certificate.flow import Network
+from optsched.certificate import CertificateEffort, bounds, certify_peak
 from optsched.certificate.states import list_states
 from optsched.check.certificate import check_certificate
+from optsched.check.network import Network
 from optsched.check.steps import Cases, Certificate, EndStep, OpStep, OrderStep, SetStep, StatesStep
 from optsched.cli import main
 from optsched.errors import FormatError, GraphError, OptschedError, PlanError
@@ -32,6 +33,8 @@ from optsched.formats.certificate import certificate_document, read_certificate_
 from optsched.formats.native import schema
 from optsched.model.graph import Graph
 from optsched.ordering import closure_bound, solve_order
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Limits
 from tests.ordering.test_inplace import some_graph
 from tests.support.brute import least_peak
 from tests.support.families.small import diamond
@@ -53,7 +56,7 @@ def samples() -> list[tuple[Graph, int, Certificate]]:
         order = solve_order(graph).order
         # Where no states may be listed, sets and implied precedences have to do.
         for most in (0, 100_000):
-            written = certify_peak(graph, order, peak, most_states=most)
+            written = certify_peak(graph, order, peak, effort=CertificateEffort(most_states=most))
             assert check_certificate(graph, written.certificate) == written.rung
             if most or written.missing is None:
                 assert (written.certificate.bound, written.missing) == (peak, None)
@@ -154,9 +157,9 @@ def test_states_are_listed_for_every_budget_below_the_least_peak(backward: bool)
             graph = some_graph(rng, 9)
         peak = least_peak(graph)
         network = Network(graph)
-        assert list_states(network, peak, 10_000, None, backward=backward) is None
+        assert list_states(network, peak, 10_000, Clock.of(Limits()), backward=backward) is None
         for budget in {b for b in (peak - 1, peak - 3, peak // 2) if 0 <= b < peak}:
-            step = list_states(network, budget, 10_000, None, backward=backward)
+            step = list_states(network, budget, 10_000, Clock.of(Limits()), backward=backward)
             assert step is not None
             certificate = Certificate(graph.name, budget + 1, (step,))
             assert check_certificate(graph, certificate) == "L3"
@@ -296,7 +299,8 @@ def test_the_proof_of_a_harder_graph_proves_nothing_of_this_one() -> None:
             continue
         peak, bound = least_peak(graph), least_peak(other)
         most = 100_000 if number % 2 else 0
-        found = certify_peak(other, solve_order(other).order, bound, most_states=most)
+        effort = CertificateEffort(most_states=most)
+        found = certify_peak(other, solve_order(other).order, bound, effort=effort)
         if found.certificate.bound > peak:
             met += 1
             with pytest.raises(PlanError):
@@ -435,31 +439,30 @@ def no_refutation(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither ops nor sets refute a budget; the precedences it implies are found all the same."""
     monkeypatch.setattr(bounds, "refuting_op", lambda *_: None)
     monkeypatch.setattr(bounds, "refuting_set", lambda *_: None)
-    monkeypatch.setattr(write, "FEW_CASES", 0)
-    monkeypatch.setattr(write, "SOME_CASES", 0)
 
 
 @pytest.mark.usefixtures("no_refutation")
 def test_a_search_too_large_to_write_says_so() -> None:
     graph, peak, _ = next(row for row in samples() if StatesStep in kind_of(row[2]))
     order = solve_order(graph).order
-    written = certify_peak(graph, order, peak, most_states=0, most_cases=0)
+    nothing = CertificateEffort(most_states=0, most_cases=0)
+    written = certify_peak(graph, order, peak, effort=nothing)
     assert written.missing is not None
     assert "more than 0 states" in written.missing
     assert written.certificate.bound == closure_bound(graph).value < peak
-    late = certify_peak(graph, order, peak, most_states=0, most_cases=0, seconds=0)
+    late = certify_peak(graph, order, peak, effort=nothing, limits=Limits(seconds=0))
     assert late.missing is not None
     assert "time is up" in late.missing
 
 
 @pytest.mark.usefixtures("no_refutation")
-def test_states_may_rest_on_precedences(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write, "FEW_STATES", -1)
+def test_states_may_rest_on_precedences() -> None:
+    effort = CertificateEffort(few_states=-1, few_cases=0, some_cases=0)
     met = 0
     for graph, peak, certificate in samples():
         if OrderStep not in kind_of(certificate):
             continue
-        written = certify_peak(graph, solve_order(graph).order, peak)
+        written = certify_peak(graph, solve_order(graph).order, peak, effort=effort)
         assert (written.certificate.bound, written.rung) == (peak, "L3")
         met += kind_of(written.certificate) == {OrderStep, StatesStep}
         with pytest.raises(PlanError):
@@ -470,10 +473,16 @@ def test_states_may_rest_on_precedences(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_checker_is_short_and_runs_without_a_solver(files: tuple[str, str, Path]) -> None:
     folder = Path(check_certificate.__code__.co_filename).parent
-    rules = ("certificate", "network", "states", "inplace", "blocks", "region")
-    sources = [(folder / f"{name}.py").read_text() for name in rules]
-    assert not any("numpy" in source for source in sources)
-    assert sum(len(source.splitlines()) for source in sources) < 1_000
+    lines = 0
+    for name in ("certificate", "network", "states", "inplace", "blocks", "region"):
+        source = (folder / f"{name}.py").read_text()
+        assert "numpy" not in source
+        lines += len(source.splitlines())
+        # What is proved is told at any length; what is done is short.
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                lines -= len((ast.get_docstring(node, clean=False) or "").splitlines())
+    assert lines < 800
     code = (
         "import sys; from optsched.cli import main; code = main(sys.argv[1:]); "
         "print(code, [m for m in sys.modules if m.split('.')[0] in ('numba', 'ortools', 'pulp', "

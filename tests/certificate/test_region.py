@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from optsched.certificate import certify_peak, regions
-from optsched.certificate.write import _Search
+from optsched.certificate.write import CertificateSearch
 from optsched.check import region as check_region
 from optsched.check.certificate import check_certificate
 from optsched.check.network import Network
@@ -36,6 +36,8 @@ from optsched.ordering.problem import OrderingProblem
 from optsched.ordering.reduce import modules
 from optsched.ordering.reduce.hill_valley import HillValleyOrder, cut_at_valleys
 from optsched.ordering.reduce.modules import ModuleContraction
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Limits
 from tests.certificate.test_certificate import mutate
 from tests.fuzz.ordering import chains
 from tests.support.brute import least_peak
@@ -175,9 +177,10 @@ def test_regions_come_first() -> None:
         check_certificate(inplace, Certificate("climb", 0, (region, refute)))
 
 
-def chained(graph: Graph, budget: int) -> _Search:
+def chained(graph: Graph, budget: int) -> CertificateSearch:
     """A search for a certificate with all regions of the graph as chains."""
-    return _Search(graph, np.array(solve_order(graph).order), budget, None).with_regions()
+    order = np.array(solve_order(graph).order)
+    return CertificateSearch(graph, order, budget, Clock.of(Limits())).with_regions()
 
 
 def test_a_region_of_too_many_states_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,9 @@ from itertools import permutations
 
 import pytest
 
-from optsched.certificate.flow import Network
 from optsched.certificate.states import list_states
 from optsched.check.certificate import check_certificate
+from optsched.check.network import Network
 from optsched.check.steps import (
     Certificate,
     Flow,
@@ -26,6 +26,8 @@ from optsched.check.steps import (
 from optsched.errors import PlanError
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Limits
 from tests.support.brute import least_peak
 
 LEAST = 18
@@ -194,7 +196,7 @@ def test_sets_and_states_know_what_is_supposed() -> None:
     last = SetStep(True, (B, C), ((B, HELD), (C, HELD)))
     known = Network(three())
     known.add(A, B)
-    states = list_states(known, LEAST - 1, 100, None, backward=False)
+    states = list_states(known, LEAST - 1, 100, Clock.of(Limits()), backward=False)
     assert states is not None
     for step in (last, states):
         proof = Certificate("three", LEAST, (SupposeStep(A, B), step, *tail))

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from heuristics import ORDERINGS
-from optsched.certificate import certify_peak, write
-from optsched.certificate.facts import list_steps
-from optsched.certificate.tree import Tree
+from optsched.certificate import CertificateEffort, certify_peak, write
+from optsched.certificate.trail import list_steps
+from optsched.certificate.tree import ConflictTree
 from optsched.check.certificate import check_certificate
 from optsched.check.steps import Certificate, OpStep, OrderStep, SupposeStep
 from optsched.errors import PlanError
@@ -24,6 +24,8 @@ from optsched.model.graph import Graph
 from optsched.ordering import closure_bound, solve_order
 from optsched.ordering.kernels.bits import has_bit
 from optsched.ordering.tree.kernels.downsets import FILL, SUPPORTS
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Limits
 from tests.certificate.branches import some_graphs
 from tests.support.brute import least_peak
 from tests.support.families.wiring import random_wiring
@@ -31,9 +33,17 @@ from tests.support.families.wiring import random_wiring
 ENOUGH = 10_000
 
 
+ONLY_CASES = CertificateEffort(few_states=0, most_states=0)
+"""No states are listed."""
+
+
+def a_tree(graph: Graph, order: IntArray, budget: int) -> ConflictTree:
+    return ConflictTree(graph, order, budget, Clock.of(Limits()))
+
+
 def refuted(graph: Graph, order: IntArray, budget: int) -> Certificate | None:
     """The certificate of a tree alone, if it refutes the budget."""
-    why = Tree(graph, order, budget, None).run(ENOUGH)
+    why = a_tree(graph, order, budget).run(ENOUGH)
     if why is None:
         return None
     steps = list_steps(graph, budget, why, ENOUGH)
@@ -63,13 +73,6 @@ def wiring(nodes: int, seed: int, *, unit: bool, inplace: bool) -> Graph:
     return replace(graph, inplace_candidates=tuple(pairs)).with_inplace()
 
 
-@pytest.fixture
-def only_cases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No states are listed."""
-    monkeypatch.setattr(write, "FEW_STATES", 0)
-
-
-@pytest.mark.usefixtures("only_cases")
 @pytest.mark.parametrize(
     ("nodes", "seed", "unit", "inplace"),
     [
@@ -85,7 +88,7 @@ def test_random_wiring_is_certified_by_cases(
 ) -> None:
     graph = wiring(nodes, seed, unit=unit, inplace=inplace)
     outcome = solve_order(graph)
-    written = certify_peak(graph, outcome.order, outcome.peak, most_states=0)
+    written = certify_peak(graph, outcome.order, outcome.peak, effort=ONLY_CASES)
     certificate = written.certificate
     assert (written.missing, written.rung) == (None, "L3")
     assert certificate.bound == outcome.peak == outcome.bound
@@ -96,15 +99,14 @@ def test_random_wiring_is_certified_by_cases(
     document = json.loads(json.dumps(certificate_document(graph, certificate)))
     jsonschema.Draft202012Validator(schema("certificate-1")).validate(document)
     assert read_certificate_document(graph, document) == certificate
-    again = certify_peak(graph, outcome.order, outcome.peak, most_states=0)
+    again = certify_peak(graph, outcome.order, outcome.peak, effort=ONLY_CASES)
     assert again.certificate == certificate
 
 
-@pytest.mark.usefixtures("only_cases")
 def test_hardly_a_step_is_there_for_nothing() -> None:
     graph = wiring(20, 7, unit=True, inplace=False)
     outcome = solve_order(graph)
-    steps = certify_peak(graph, outcome.order, outcome.peak, most_states=0).certificate.steps
+    steps = certify_peak(graph, outcome.order, outcome.peak, effort=ONLY_CASES).certificate.steps
     spare = 0
     for number in range(len(steps)):
         left = Certificate(graph.name, outcome.peak, steps[:number] + steps[number + 1 :])
@@ -118,13 +120,12 @@ def test_hardly_a_step_is_there_for_nothing() -> None:
     assert spare <= len(steps) // 4
 
 
-@pytest.mark.usefixtures("only_cases")
 def test_a_tree_is_taken_up_again() -> None:
     graph = wiring(20, 6, unit=False, inplace=False)
     outcome = solve_order(graph)
     order = np.asarray(outcome.order)
-    whole = Tree(graph, order, outcome.peak - 1, None).run(ENOUGH)
-    tree, found, turns = Tree(graph, order, outcome.peak - 1, None), None, 0
+    whole = a_tree(graph, order, outcome.peak - 1).run(ENOUGH)
+    tree, found, turns = a_tree(graph, order, outcome.peak - 1), None, 0
     while found is None:
         found = tree.run(tree.contradictions + 1)
         turns += 1
@@ -134,29 +135,21 @@ def test_a_tree_is_taken_up_again() -> None:
     assert once == again
 
 
-@pytest.mark.usefixtures("only_cases")
 def test_what_is_too_long_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = wiring(20, 6, unit=False, inplace=False)
     outcome = solve_order(graph)
 
-    def missing(most_cases: int = 1_000, seconds: float | None = None) -> str:
-        written = certify_peak(
-            graph,
-            outcome.order,
-            outcome.peak,
-            most_states=0,
-            most_cases=most_cases,
-            seconds=seconds,
-        )
+    def missing(seconds: float | None = None, **tried: int) -> str:
+        effort, limits = replace(ONLY_CASES, **tried), Limits(seconds=seconds)
+        written = certify_peak(graph, outcome.order, outcome.peak, effort=effort, limits=limits)
         assert written.missing is not None
         assert "\n" not in written.missing
         assert written.certificate.bound < outcome.peak
         return written.missing
 
-    assert "more than 0 states to list, and more than 1 cases" in missing(1)
+    assert "more than 0 states to list, and more than 1 cases" in missing(most_cases=1)
     assert "time is up" in missing(seconds=0)
-    monkeypatch.setattr(write, "MOST_STEPS", 3)
-    assert "more than 3 steps" in missing()
+    assert "more than 3 steps" in missing(most_steps=3)
     monkeypatch.setattr(write, "MOST_OPS", 10)
     assert "more than 0 states to list" in missing()
 
@@ -164,7 +157,7 @@ def test_what_is_too_long_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_supports_obey_all_facts_of_their_node() -> None:
     # Ways that were looked at after the one that was taken leave supports that are none of its own.
     graph = wiring(96, 2, unit=False, inplace=False)
-    tree = Tree(graph, ORDERINGS["lpmf"](graph, 0), 1_831, None)
+    tree = a_tree(graph, ORDERINGS["lpmf"](graph, 0), 1_831)
     looked = 0
     while tree.run(tree.contradictions + 1) is None:
         if tree.why is not None:
@@ -179,13 +172,13 @@ def test_supports_obey_all_facts_of_their_node() -> None:
     assert looked > 100
 
 
-@pytest.mark.usefixtures("only_cases")
 def test_what_is_shown_instead_is_more_than_the_closure_bound() -> None:
     graph = wiring(40, 0, unit=True, inplace=False)
     outcome = solve_order(graph)
-    written = certify_peak(graph, outcome.order, outcome.peak, most_states=0, most_cases=0)
+    bounds_alone = replace(ONLY_CASES, most_cases=0)
+    written = certify_peak(graph, outcome.order, outcome.peak, effort=bounds_alone)
     assert written.missing is not None
     assert closure_bound(graph).value + 1 < written.certificate.bound < outcome.peak
     assert check_certificate(graph, written.certificate) == written.rung
-    late = certify_peak(graph, outcome.order, outcome.peak, most_states=0, seconds=0)
+    late = certify_peak(graph, outcome.order, outcome.peak, limits=Limits(seconds=0))
     assert late.certificate.bound == closure_bound(graph).value

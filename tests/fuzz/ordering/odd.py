@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
 
-from optsched.certificate import certify_peak
+from optsched.certificate import CertificateEffort, certify_peak
 from optsched.check.certificate import check_certificate
 from optsched.errors import GraphError, OptschedError
 from optsched.formats.certificate import certificate_document, read_certificate_document
@@ -115,7 +115,7 @@ def examine_certificate(
 ) -> Iterator[str]:
     """Write a certificate, and check it and copies with mistakes."""
     few = {"most_states": rng.choice([0, 5])} if rng.random() < 0.3 else {}
-    written = certify_peak(graph, order, optimum, **few)
+    written = certify_peak(graph, order, optimum, effort=CertificateEffort(**few))
     counts["certificates"] += 1
     if written.certificate.bound > optimum:
         yield f"certificate of {written.certificate.bound}, the optimum is {optimum}"

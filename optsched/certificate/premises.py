@@ -16,7 +16,7 @@ GRAPH = -1
 """Place of what the graph itself says."""
 
 
-def find_grounds(
+def find_premises(
     network: FlowNetwork,
     places: Mapping[Precedence, int],
     op: int,
@@ -49,20 +49,6 @@ def find_grounds(
         wanted |= {(w, u) for u, w, _ in flow.passes if (w, u) in places}
         wanted |= leaf.needed(leaf.value() - network.spared(spared) - budget - 1)
     return wanted
-
-
-def find_path(
-    network: FlowNetwork,
-    places: Mapping[Precedence, int],
-    op: int,
-    others: Iterable[int],
-    *,
-    backward: bool,
-) -> set[Precedence]:
-    """Return the precedences by which an op is in order with one of some others."""
-    neighbours = network.before if backward else network.behind
-    spread = _Spread(neighbours, places, [op], backward=backward)
-    return spread.path(min((u for u in others if u in spread.level), key=spread.level.__getitem__))
 
 
 def _leaves(
