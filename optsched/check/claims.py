@@ -104,8 +104,8 @@ def _check_words(graph: Graph, claims: Mapping[str, Any]) -> None:
     if name != graph.name and UNNAMED not in (name, graph.name):
         raise PlanError(f"plan is of graph {name!r}, this is {graph.name!r}")
     model = claims.get("memory_model", graph.memory_model)
-    if model != graph.memory_model:
-        raise PlanError(f"plan has the memory model {model!r}, the graph {graph.memory_model!r}")
+    if model not in (graph.memory_model, graph.model_name):
+        raise PlanError(f"plan has the memory model {model!r}, the graph {graph.model_name!r}")
     words = {"objective": Objective, "peak_proof": Proof, "slab_proof": Proof}
     for key, known in words.items():
         if key in claims and claims[key] not in list(known):

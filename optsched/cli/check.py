@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
             proved = _check_bound(graph, args.certificate, checked.peak)
     except PlanError as error:
         if args.json:
-            print_json({"valid": False, "error": str(error)})
+            print_json(args, {"valid": False, "error": str(error)})
         return exits.fail(str(error), exits.CHECK_FAILED)
     record: dict[str, Any] = {"valid": True, "peak": checked.peak, "slab": checked.slab}
     record["memory_model"] = graph.model_name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -23,7 +24,7 @@ from optsched.cli import (
     solve,
     warmup,
 )
-from optsched.errors import OptschedError
+from optsched.errors import MissingDependencyError, OptschedError, UsageError
 from optsched.runtime.interrupt import held_interrupts, on_interrupt
 from optsched.runtime.kernel import tell_of_compiling
 from optsched.runtime.text import plain, prepare_streams
@@ -42,9 +43,14 @@ COMMANDS: dict[str, ModuleType] = {
 }
 """Modules with HELP, `add_options(parser)` and `run(args)`, by the names of their commands."""
 
-_EPILOG = """\
+_ENDS = """\
+bytes:      1048576, 64KiB, 1.5GiB or 2GB
 exit codes: 0 proved or plain success, 1 a check failed, 2 bad input or usage, 3 feasible but
-unproved, 4 proved not to fit, 5 nothing found in time, 130 interrupted (best plan written)"""
+            unproved, 4 proved not to fit, 5 nothing found in time, 130 interrupted (best plan
+            written)
+"""
+SHELLS = ("bash", "zsh", "tcsh")
+"""Shells that a completion script can be written for."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -71,7 +77,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    args = _make_parser().parse_args(argv)
+    given = sys.argv[1:] if argv is None else list(argv)
+    parser = _make_parser()
+    if not given:
+        parser.print_help()
+        return exits.OK
+    args = _parse(parser, given)
     if hasattr(signal, "SIGTERM"):
         # A polite kill ends a search as Ctrl-C does: with the best plan written.
         signal.signal(signal.SIGTERM, on_interrupt)
@@ -82,16 +93,54 @@ def _run(argv: Sequence[str] | None) -> int:
         return command(args)
 
 
+def _parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Namespace:
+    """Parse arguments; of a command or option that is not there the nearest one is offered."""
+    if not given[0].startswith("-") and given[0] not in COMMANDS:
+        raise UsageError(f"there is no command {given[0]!r}{_nearest(given[0], list(COMMANDS))}")
+    args, unknown = parser.parse_known_args(given)
+    for text in unknown:
+        if text.startswith("--"):
+            known = re.findall(r"--[a-z][a-z-]*", args.parser.format_help())
+            name = text.partition("=")[0]
+            raise UsageError(f"{given[0]} has no option {name!r}{_nearest(name, known)}")
+    if unknown:
+        raise UsageError(f"{given[0]}: what is {unknown[0]!r}? See optsched {given[0]} --help")
+    return args
+
+
+def _nearest(text: str, known: Sequence[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(text, known, n=1, cutoff=0.5)
+    return f": did you mean {near[0]!r}?" if near else f": known are {', '.join(known)}"
+
+
 def _say_compiling() -> None:
     text = "compiling kernels; kept for the next time ('optsched warmup' compiles all of them)"
     print(f"optsched: {text}", file=sys.stderr, flush=True)
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong with arguments as any other error is said, one line."""
+    """Says what is wrong with arguments as any other error is said, in one line."""
 
     def error(self, message: str) -> NoReturn:
-        super().error(plain(message).replace("\n", "\\n"))
+        raise UsageError(f"{plain(message)} (see {self.prog} --help)")
+
+    def format_help(self) -> str:
+        return f"{super().format_help()}\n{_formats()}{_ENDS}"
+
+
+def _formats() -> str:
+    """Say which files are read; looked up only when help is asked for."""
+    from optsched.formats import FORMATS
+
+    held: dict[str, list[str]] = {}
+    for row in FORMATS.values():
+        if row.read is not None:
+            held.setdefault(row.holds.removeprefix("a ") + "s", []).append(row.name)
+    named = [f"{what} ({', '.join(names)})" for what, names in held.items()]
+    lines = [*named, "told apart by content, plain or gzipped; - is standard input or output"]
+    return "files:      " + "\n            ".join(lines) + "\n"
 
 
 class _ShowVersion(argparse.Action):
@@ -104,14 +153,42 @@ class _ShowVersion(argparse.Action):
         parser.exit()
 
 
+class _PrintCompletion(argparse.Action):
+    """Print a script that makes a shell complete commands, options and files."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, _: object, shell: object, *more: object
+    ) -> None:
+        try:
+            import shtab
+        except ImportError:
+            raise MissingDependencyError("shtab", "completion") from None
+        print(shtab.complete(parser, shell=str(shell)))
+        parser.exit()
+
+
 def _make_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="optsched",
-        description="Order of ops and offsets of buffers with least peak memory and slab, proved.",
-        epilog=_EPILOG,
+        description="Order of ops and offsets of buffers with minimum peak memory and slab, "
+        "proved.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version and exit")
+    parser.add_argument(
+        "--version",
+        action=_ShowVersion,
+        nargs=0,
+        dest=argparse.SUPPRESS,
+        help="show the version and exit",
+    )
+    parser.add_argument(
+        "--print-completion",
+        action=_PrintCompletion,
+        dest=argparse.SUPPRESS,
+        choices=SHELLS,
+        metavar="SHELL",
+        help=f"print a completion script for {', '.join(SHELLS)} and exit",
+    )
     group = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
         text: str = command.HELP
@@ -119,10 +196,9 @@ def _make_parser() -> argparse.ArgumentParser:
             name,
             help=text,
             description=text[0].upper() + text[1:] + ".",
-            epilog=_EPILOG,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         sub.add_argument("--json", action="store_true", help="one JSON object on standard output")
         command.add_options(sub)
-        sub.set_defaults(command=command.run)
+        sub.set_defaults(command=command.run, parser=sub)
     return parser

@@ -166,7 +166,7 @@ def _say(
     from optsched.reports.study_terminal import print_study
 
     if args.json:
-        print_json(study_record(study))
+        print_json(args, study_record(study))
     else:
         # A pipe has no width of its own.
         known = sys.stdout.isatty() or "COLUMNS" in os.environ

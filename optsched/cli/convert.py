@@ -6,7 +6,7 @@ import argparse
 
 from optsched.cli import exits
 from optsched.cli.inputs import protect
-from optsched.cli.options import add_input_bytes
+from optsched.cli.options import add_graph, add_input_bytes
 from optsched.cli.output import print_result
 
 HELP = "rewrite a graph in the native format"
@@ -14,7 +14,7 @@ HELP = "rewrite a graph in the native format"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("graph", help="graph file (found out by content; - for standard input)")
+    add_graph(parser)
     parser.add_argument("-o", "--output", required=True, help="file to write (.gz to compress)")
     add_input_bytes(parser)
 

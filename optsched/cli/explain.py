@@ -6,7 +6,7 @@ import argparse
 
 from optsched.cli import exits
 from optsched.cli.inputs import limits, read_graph
-from optsched.cli.options import add_inplace, add_input_bytes, add_limits
+from optsched.cli.options import add_graph, add_inplace, add_input_bytes, add_limits
 from optsched.cli.output import print_result
 
 HELP = "why no order has a smaller peak"
@@ -14,7 +14,7 @@ HELP = "why no order has a smaller peak"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("graph", help="graph file (found out by content; - for standard input)")
+    add_graph(parser)
     add_limits(parser)
     add_input_bytes(parser)
     add_inplace(parser)

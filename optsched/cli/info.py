@@ -6,7 +6,7 @@ import argparse
 
 from optsched.cli import exits
 from optsched.cli.inputs import read_graph
-from optsched.cli.options import add_inplace, add_input_bytes
+from optsched.cli.options import add_graph, add_inplace, add_input_bytes
 from optsched.cli.output import print_result
 from optsched.errors import OptschedError
 
@@ -15,7 +15,7 @@ HELP = "what a graph is made of"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("graph", help="graph file (found out by content; - for standard input)")
+    add_graph(parser)
     add_input_bytes(parser)
     add_inplace(parser)
 

@@ -71,8 +71,8 @@ def limits(args: argparse.Namespace) -> Limits:
     """Return the limits that the options ask for."""
     from optsched.runtime.limits import Limits
 
-    seconds = None if args.time_limit == float("inf") else args.time_limit
-    return Limits(seconds=seconds, workers=args.workers, seed=args.seed)
+    seconds = args.time_limit if args.work is None else None
+    return Limits(seconds=seconds, workers=args.workers, seed=args.seed, work=args.work)
 
 
 def capacity(args: argparse.Namespace) -> int | None:

@@ -39,14 +39,26 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_graph(parser: argparse.ArgumentParser) -> None:
+    """Add the graph file that a command is about."""
+    parser.add_argument("graph", help="graph file (found out by content; - for standard input)")
+
+
 def add_limits(parser: argparse.ArgumentParser) -> None:
-    """Add --time-limit, --workers and --seed."""
-    parser.add_argument(
+    """Add --time-limit, --work, --workers and --seed."""
+    ends = parser.add_mutually_exclusive_group()
+    ends.add_argument(
         "--time-limit",
         type=seconds,
         default=60.0,
         metavar="S",
         help="seconds per instance, 60 by default; inf for as long as it takes",
+    )
+    ends.add_argument(
+        "--work",
+        type=natural,
+        metavar="N",
+        help="units of work (states, nodes) instead of seconds: the same answer on every machine",
     )
     parser.add_argument(
         "--workers", type=positive, default=1, metavar="N", help="threads; 1 by default"

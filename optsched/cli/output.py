@@ -13,7 +13,7 @@ from optsched.runtime.text import plain
 def print_result(args: argparse.Namespace, record: dict[str, Any], text: str) -> None:
     """Print the record where --json asks for it, else the text."""
     if args.json:
-        print_json(record)
+        print_json(args, record)
     else:
         say(text)
 
@@ -23,10 +23,45 @@ def say(text: str, stream: TextIO | None = None) -> None:
     print(plain(text), file=stream or sys.stdout)
 
 
-def print_json(record: dict[str, Any]) -> None:
-    """Print one JSON object."""
-    json.dump(record, sys.stdout, indent=2)
+def print_json(args: argparse.Namespace, record: dict[str, Any]) -> None:
+    """Print one JSON object, with the settings that it came about with."""
+    json.dump({**record, "settings": settings(args)}, sys.stdout, indent=2)
     sys.stdout.write("\n")
+
+
+INPUTS = ("graph", "plan", "certificate", "packing", "warm_start", "source")
+"""Arguments that name files to read."""
+
+
+def settings(args: argparse.Namespace) -> dict[str, Any]:
+    """Return what one needs to know to run a command again: options, files, machine, version."""
+    import os
+    import platform
+    from importlib.metadata import version
+
+    given = vars(args).items()
+    options = {name: value for name, value in given if name not in (*INPUTS, "command", "parser")}
+    named = [value for name, value in given if name in INPUTS and value]
+    paths = [path for value in named for path in ([value] if isinstance(value, str) else value)]
+    if options.get("work") is not None or options.get("time_limit") == float("inf"):
+        options["time_limit"] = None
+    return {
+        "version": version("optsched"),
+        "options": {name: value for name, value in options.items() if name != "json"},
+        "files": {path: _digest(path) for path in paths},
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors",
+    }
+
+
+def _digest(path: str) -> str | None:
+    """Return the SHA-256 of a file; None of what can not be read twice."""
+    import hashlib
+    import os
+
+    if not os.path.isfile(path):
+        return None
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class progress:  # noqa: N801 - a context manager used like a function

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     answers = [_pack_file(args, path, slabs) for path in args.packing]
     if args.json:
         records = [record for record, _, _ in answers]
-        print_json(records[0] if len(records) == 1 else {"results": records})
+        print_json(args, records[0] if len(records) == 1 else {"results": records})
     else:
         say("\n".join(text for _, text, _ in answers))
     return max(code for _, _, code in answers)

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from optsched.cli import exits
 from optsched.cli.inputs import capacity, limits, pools, protect, read_graph
-from optsched.cli.options import add_engine, add_inplace, add_input_bytes, add_limits, add_pool
+from optsched.cli.options import (
+    add_engine,
+    add_graph,
+    add_inplace,
+    add_input_bytes,
+    add_limits,
+    add_pool,
+)
 from optsched.cli.output import print_result, progress, say
 from optsched.errors import UsageError
 
@@ -23,7 +30,7 @@ HELP = "choose order and offsets of a graph"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("graph", help="graph file (found out by content; - for standard input)")
+    add_graph(parser)
     parser.add_argument("-o", "--output", help="write the plan here (.gz to compress)")
     parser.add_argument(
         "--objective",

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from optsched.cli import exits
+from optsched.cli.output import print_json
 
 HELP = "compile all kernels now, so that no graph waits for it"
 
@@ -20,4 +21,6 @@ def run(args: argparse.Namespace) -> int:
     from optsched.solver.warmup import warm_up
 
     warm_up(lambda text: print(f"compiling (once): {text}", file=sys.stderr, flush=True))
+    if args.json:
+        print_json(args, {"compiled": True})
     return exits.OK

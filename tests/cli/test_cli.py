@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -68,7 +69,7 @@ def inplace_graph(tmp_path: Path) -> str:
     made = diamond()
     pair = (made.op_ids["left"], made.buffer_ids["a"], made.buffer_ids["x"])
     path = tmp_path / "diamond.json"
-    write_graph(path, replace(made, inplace_candidates=(pair,)))
+    write_graph(replace(made, inplace_candidates=(pair,)), path)
     return str(path)
 
 
@@ -151,6 +152,58 @@ def test_unproved_slab_exits_with_three(tmp_path: Path, capsys: pytest.CaptureFi
     write_graph(aligned(), path)
     assert main(["solve", str(path), "--engine", "heuristics"]) == 3
     assert "gap 23.08 %" in capsys.readouterr().out
+
+
+def test_without_arguments_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    shown = capsys.readouterr().out
+    for words in ("choose order and offsets", "minimalloc", "64KiB", "130 interrupted"):
+        assert words in shown
+
+
+def test_a_limit_on_work_gives_the_same_answer_twice(
+    graph: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = []
+    for _ in range(2):
+        assert main(["solve", graph, "--work", "100000", "--json"]) == 0
+        records.append(json.loads(capsys.readouterr().out))
+        del records[-1]["runtime"]
+    assert records[0] == records[1]
+    assert records[0]["settings"]["options"]["work"] == 100_000
+    assert records[0]["settings"]["options"]["time_limit"] is None
+
+
+def test_every_record_says_what_it_was_made_with(
+    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = str(tmp_path / "plan.json")
+    digest = hashlib.sha256(Path(graph).read_bytes()).hexdigest()
+    for argv in (
+        ["solve", graph, "-o", plan],
+        ["check", graph, plan],
+        ["explain", graph],
+        ["info", graph],
+        ["compare", graph, "--methods", "lpmf", "--time-limit", "inf"],
+        ["convert", graph, "-o", str(tmp_path / "copy.json")],
+        ["report", graph, "--trace", str(tmp_path / "trace.json")],
+    ):
+        assert main([*argv, "--json"]) == 0
+        made_with = json.loads(capsys.readouterr().out)["settings"]
+        assert made_with["files"][graph] == digest, argv
+        assert made_with["version"]
+        assert "processors" in made_with["machine"]
+        assert made_with["options"].get("seed", 0) == 0
+
+
+def test_a_shell_completes_commands_and_options(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("shtab", reason="needs the extra `completion`")
+    with pytest.raises(SystemExit) as ended:
+        main(["--print-completion", "bash"])
+    assert ended.value.code == 0
+    script = capsys.readouterr().out
+    assert "solve" in script
+    assert "--time-limit" in script
 
 
 def test_capacity_exit_codes(graph: str) -> None:
@@ -323,6 +376,14 @@ BAD = {
     "no such plan": (["compare", "GRAPH", "--plan", "mine=nowhere"], "no such plan"),
     "overwrite": (["convert", "GRAPH", "-o", "GRAPH"], "would overwrite an input"),
     "check without plan": (["check", "GRAPH"], "check needs a graph and a plan"),
+    "no such command": (["slove", "GRAPH"], "no command 'slove': did you mean 'solve'?"),
+    "nothing like it": (["xyzzy"], "no command 'xyzzy': known are solve, compare"),
+    "no such option": (["solve", "GRAPH", "--tme-limit=5"], "did you mean '--time-limit'?"),
+    "one word too many": (["solve", "GRAPH", "b"], "what is 'b'?"),
+    "a word missing": (["solve"], "required: graph (see optsched solve --help)"),
+    "seconds": (["solve", "GRAPH", "--time-limit", "x"], "invalid seconds value: 'x'"),
+    "two ends": (["solve", "GRAPH", "--work", "5", "--time-limit", "5"], "not allowed with"),
+    "work of two": (["solve", "GRAPH", "--work", "5", "--workers", "2"], "only with one worker"),
 }
 
 

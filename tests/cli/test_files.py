@@ -78,7 +78,7 @@ def test_a_comparison_that_can_not_be_written_is_printed(
 ) -> None:
     assert main(["compare", graph, "--methods", "lpmf", "--csv", "/dev/full"]) == 2
     out, err = capsys.readouterr()
-    assert "least slab proved on 1" in out
+    assert "minimum slab proved on 1" in out
     assert "/dev/full: can not be written: no space left on device" in err
 
 
@@ -125,7 +125,7 @@ def test_a_graph_from_standard_input_is_compared(graph: str) -> None:
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    assert b"least slab proved on 1" in done.stdout
+    assert b"minimum slab proved on 1" in done.stdout
 
 
 def test_results_are_written_over_a_graph_by_no_name(graph: str, tmp_path: Path) -> None:

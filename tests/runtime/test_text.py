@@ -108,6 +108,5 @@ def test_paths_and_arguments_are_told_in_one_harmless_line(
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert error.strip().isprintable()
-    with pytest.raises(SystemExit):
-        main(["solve", "--no-such", missing, "--time-limit", missing])
+    assert main(["solve", "--no-such", missing, "--time-limit", missing]) == 2
     assert capsys.readouterr().err.replace("\n", "").isprintable()
