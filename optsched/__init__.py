@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     from optsched.model.packing_problem import PackingProblem
     from optsched.model.plan import Plan
     from optsched.runtime.limits import Limits, Objective, Proof, StopReason
-    from optsched.solver.pack import PackingResult
     from optsched.solver.pipeline import Engine
-    from optsched.solver.result import Result, Status
+    from optsched.solver.result import PackingResult, Result, Status
     from optsched.solver.spill.pack import Pool, pack_pools
     from optsched.solver.spill.solve import solve_in_pools
 

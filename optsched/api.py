@@ -18,7 +18,8 @@ from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.limits import Limits, Objective, OnEvent
-from optsched.solver.pipeline import DEFAULT_LIMITS, Engine
+from optsched.solver.pipeline import Engine
+from optsched.solver.result import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
     from optsched.certificate import Written
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
     from optsched.formats.minimalloc import PackingTable
     from optsched.model.plan import Plan
     from optsched.model.reserved import Region
-    from optsched.solver.pack import PackingResult
-    from optsched.solver.result import Result
+    from optsched.solver.result import PackingResult, Result
 
 _Member = TypeVar("_Member", bound=StrEnum)
 

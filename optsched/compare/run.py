@@ -11,7 +11,8 @@ from optsched.compare.task import Started, measure_all
 from optsched.errors import UsageError
 from optsched.model.graph import Graph
 from optsched.runtime.limits import Limits, OnEvent
-from optsched.solver.pipeline import DEFAULT_LIMITS, Engine
+from optsched.solver.pipeline import Engine
+from optsched.solver.result import DEFAULT_LIMITS
 
 
 def compare_methods(

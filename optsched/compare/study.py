@@ -16,7 +16,8 @@ from optsched.errors import OptschedError
 from optsched.model.graph import Graph
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.runtime.limits import Event, Limits
-from optsched.solver.pipeline import DEFAULT_LIMITS, Engine
+from optsched.solver.pipeline import Engine
+from optsched.solver.result import DEFAULT_LIMITS
 
 
 @dataclass(frozen=True, slots=True)

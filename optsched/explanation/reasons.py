@@ -24,7 +24,7 @@ from optsched.ordering.context import OutOfTimeError, SearchContext
 from optsched.ordering.problem import build_problem
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Event, Limits, StopReason
-from optsched.solver.pipeline import DEFAULT_LIMITS
+from optsched.solver.result import DEFAULT_LIMITS
 
 CHANGES = 8
 """Buffers that are tried for what a smaller one would bring: the largest ones."""

@@ -62,6 +62,7 @@ def other_plans(
     bound: int,
     limits: Limits | Clock,
     room: int | None = None,
+    seen: set[bytes] | None = None,
     effort: OtherOrdersEffort | None = None,
 ) -> Iterator[Plan]:
     """Yield plans of other orders, each time one that packs as well as those before or better.
@@ -81,24 +82,34 @@ def other_plans(
     room
         Live bytes that orders may have; the budget if None. An order above the minimum peak may
         pack into less than all orders of minimum peak.
+    seen
+        Live ranges that were packed before, and are not packed again; those that are packed now
+        are added. A call with the same set goes on with other random choices.
     effort
         How many orders, and how long for each.
     """
-    search = _OtherOrders(graph, orders, Clock.of(limits), effort or OtherOrdersEffort())
+    known = set() if seen is None else seen
+    search = _OtherOrders(graph, orders, Clock.of(limits), known, effort or OtherOrdersEffort())
     return search.plans(budget, bound, budget if room is None else room)
 
 
 class _OtherOrders:
     def __init__(
-        self, graph: Graph, orders: Sequence[IntArray], clock: Clock, effort: OtherOrdersEffort
+        self,
+        graph: Graph,
+        orders: Sequence[IntArray],
+        clock: Clock,
+        seen: set[bytes],
+        effort: OtherOrdersEffort,
     ) -> None:
+        self.seen = seen
         self.graph, self.clock, self.effort = graph, clock, effort
         self.starts: list[list[int]] = [order.tolist() for order in orders]
-        self.rng = np.random.default_rng(clock.limits.seed)
+        self.rng = np.random.default_rng((clock.limits.seed, len(seen)))
 
     def plans(self, budget: int, bound: int, room: int) -> Iterator[Plan]:
         """Yield the plans, see :func:`other_plans`."""
-        effort, seen = self.effort, set[bytes]()
+        effort, seen = self.effort, self.seen
         best, slab, stale = self.starts[0], None, 0
         for attempt in range(effort.tries):
             if self.clock.expired():

@@ -13,8 +13,7 @@ from optsched.model.liveness import timeline
 from optsched.model.packing_problem import PackingProblem, packing_problem, select
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.runtime.text import readable
-from optsched.solver.pack import PackingResult
-from optsched.solver.result import Result, Status
+from optsched.solver.result import PackingResult, Result, Status
 from optsched.solver.spill.pack import Shortage
 
 SHOWN = 5

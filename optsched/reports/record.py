@@ -10,8 +10,7 @@ from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
 from optsched.reports.capacity import Refusal, packing_refusal, refusal
 from optsched.runtime.limits import Event, Objective
-from optsched.solver.pack import PackingResult
-from optsched.solver.result import Result
+from optsched.solver.result import PackingResult, Result
 
 _PACKAGES = ("optsched", "numpy", "numba", "ortools", "pulp", "highspy")
 

@@ -8,8 +8,7 @@ from optsched.reports.capacity import Refusal, packing_refusal, refusal
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.limits import Proof, StopReason, optimality_gap
 from optsched.runtime.text import readable
-from optsched.solver.pack import PackingResult
-from optsched.solver.result import Result
+from optsched.solver.result import PackingResult, Result
 
 _PROOF_WORDS = {
     Proof.PACKING: "live bytes of one step",

@@ -1,10 +1,13 @@
-"""pack(): offsets for given live ranges: heuristics, then the exact engine, then CP-SAT."""
+"""pack(): offsets for given live ranges: heuristics, then the exact engine, then CP-SAT.
+
+The same stages pack the orders of :func:`optsched.solver.pipeline.solve`, pool by pool.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,52 +18,16 @@ from optsched.errors import GraphError, PlanError
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem, select
 from optsched.model.reserved import Region, with_reserved
-from optsched.runtime.interrupt import held_interrupts
+from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Event, Limits, OnEvent, Proof, StopReason
 from optsched.solver.core_first import core_packings
-from optsched.solver.result import Status
+from optsched.solver.driver import Incumbent, Stage, limits_of, raise_if_interrupted, run_stages
+from optsched.solver.effort import EFFORT
+from optsched.solver.result import DEFAULT_LIMITS, PackingResult
 
-DEFAULT_LIMITS = Limits(seconds=60.0)
-"""Where a caller sets no limits: some questions have no answer in useful time."""
-CPSAT_BUFFERS = 400
-"""Up to this many buffers CP-SAT is asked where the exact engine can do no more."""
-
-
-@dataclass(frozen=True, slots=True)
-class PackingResult:
-    """A checked packing and what is proved about it.
-
-    Parameters
-    ----------
-    offsets
-        Shape `(k,)`, or None if nothing was found that fits.
-    slab, slab_bound
-        Bytes; no packing of these live ranges has less than the bound.
-    slab_proof
-        What stands behind the slab when it meets the bound, `claimed`, or None.
-    stop_reason, capacity, runtime
-        As in :class:`optsched.solver.result.Result`.
-    left_out
-        Heuristic packers that were not tried since there are many buffers, and why not.
-    """
-
-    offsets: IntArray | None
-    slab: int | None
-    slab_bound: int
-    slab_proof: Proof | None
-    stop_reason: StopReason
-    capacity: int | None = None
-    runtime: float = 0.0
-    left_out: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def status(self) -> Status:
-        """Optimal only if proved; infeasible only if the bound exceeds the capacity."""
-        if self.capacity is not None and self.slab_bound > self.capacity:
-            return Status.INFEASIBLE
-        if self.slab is None or (self.capacity is not None and self.slab > self.capacity):
-            return Status.UNKNOWN
-        return Status.OPTIMAL if self.slab == self.slab_bound else Status.FEASIBLE
+_LOG = logging.getLogger(__name__)
+LAST = "hill_climb"
+"""The one heuristic packer that is slower than a search which succeeds."""
 
 
 def pack(
@@ -68,10 +35,10 @@ def pack(
     *,
     capacity: int | None = None,
     reserved: Sequence[Region] = (),
-    limits: Limits | None = None,
+    limits: Limits | Clock | None = None,
     on_event: OnEvent | None = None,
 ) -> PackingResult:
-    """Find offsets of least slab, or ones that fit a capacity.
+    """Find offsets of minimum slab, or ones that fit a capacity.
 
     Parameters
     ----------
@@ -95,21 +62,9 @@ def pack(
     count = len(problem)
     _refuse_clashing_pins(problem)
     problem = with_reserved(problem, reserved, capacity=capacity)
-    search = _Search(problem, capacity, limits or DEFAULT_LIMITS, on_event)
-    try:
-        for stage in (
-            search.run_heuristics,
-            search.run_core,
-            search.run_engine,
-            search.run_hill_climb,
-            search.run_cpsat,
-        ):
-            if not search.done():
-                with held_interrupts():
-                    stage()
-    except KeyboardInterrupt:
-        search.interrupted = True
-    result = search.result()
+    best = PackingIncumbent(problem, limits or DEFAULT_LIMITS, capacity, on_event)
+    run_stages(best, WHOLE)
+    result = best.result()
     # Regions stand behind the buffers, and are not for the caller.
     own = None if result.offsets is None else result.offsets[:count]
     return replace(result, offsets=own)
@@ -134,148 +89,226 @@ def packing_bound(problem: PackingProblem) -> int:
     return max(problem.max_load, highest)
 
 
-class _Search:
+class PackingIncumbent(Incumbent):
+    """The best packing of one problem so far.
+
+    Parameters
+    ----------
+    problem
+        Buffers with live ranges.
+    limits, capacity, on_event
+        As for :class:`optsched.solver.driver.Incumbent`.
+    """
+
     def __init__(
         self,
         problem: PackingProblem,
-        capacity: int | None,
-        limits: Limits,
-        on_event: OnEvent | None,
+        limits: Limits | Clock,
+        capacity: int | None = None,
+        on_event: OnEvent | None = None,
     ) -> None:
-        self.problem, self.capacity, self.limits = problem, capacity, limits
-        self.on_event = on_event
-        self.started = time.perf_counter()
-        self.bound = packing_bound(problem)
-        self.proof = Proof.PACKING
+        super().__init__(limits, capacity, on_event)
+        self.problem, self.size = problem, len(problem)
+        self.slab_bound, self.proof = packing_bound(problem), Proof.PACKING
         self.offsets: IntArray | None = None
-        self.slab = 0
-        self.claimed = 0
-        self.interrupted = False
-        self.stop_reason = StopReason.EXHAUSTED
+        self.slab = self.claimed = 0
+        self.source = ""
+        self.is_searched = False
+
+    def value(self) -> int | None:
+        """Return the slab of the best packing."""
+        return None if self.offsets is None else self.slab
+
+    def bound(self) -> int:
+        """Return the proved lower bound on the slab."""
+        return self.slab_bound
+
+    @property
+    def enough(self) -> int:
+        """Bytes below which nobody needs to go."""
+        return max(self.slab_bound, self.capacity or 0)
 
     def done(self) -> bool:
-        """Whether the slab is proved least, or the capacity decided."""
-        if self.capacity is not None and self.bound > self.capacity:
+        """Whether the slab is proved minimum, or the capacity decided."""
+        if self.capacity is not None and self.slab_bound > self.capacity:
             return True
-        if self.offsets is None:
-            return False
-        return self.slab <= max(self.bound, self.capacity or 0)
+        return self.offsets is not None and self.slab <= self.enough
 
     def offer(self, offsets: IntArray, source: str) -> None:
         """Keep a packing if it is better; every one that is kept is checked."""
         slab = self.problem.slab_size(offsets)
         if self.offsets is None or slab < self.slab:
             check_packing(self.problem, offsets.tolist(), slab=slab)
-            self.offsets, self.slab = offsets, slab
+            self.offsets, self.slab, self.source = offsets, slab, source
             self.report(source)
 
-    def report(self, source: str) -> None:
-        """Tell the caller about the best packing and bound."""
-        if self.on_event is not None:
-            value = None if self.offsets is None else self.slab
-            elapsed = time.perf_counter() - self.started
-            self.on_event(Event(elapsed, value, self.bound, source))
-
-    def run_heuristics(self) -> None:
-        """Try the heuristic packers, the best one first; that one whatever the time."""
-        for name in packing_turn(len(self.problem)):
-            late = self.offsets is not None and self.limits_left().seconds == 0
-            if self.done() or late:
-                return
-            if name != "hill_climb":
-                self.offer(OWN_PACKINGS[name](self.problem), name)
-
-    def run_core(self) -> None:
-        """Pack the large ones of many buffers exactly, and the others around them."""
-        enough = max(self.bound, self.capacity or 0)
-        for name, offsets in core_packings(self.problem, enough, self.limits_left):
-            self.offer(offsets, name)
-            if self.done():
-                return
-
-    def run_hill_climb(self) -> None:
-        """Try the one packer that is slower than a search that succeeds."""
-        if "hill_climb" not in packing_turn(len(self.problem)) or self.limits_left().seconds == 0:
-            return
-        self.offer(OWN_PACKINGS["hill_climb"](self.problem), "hill_climb")
-
-    def run_engine(self) -> None:
-        """Search all packings."""
-        from optsched.packing import solve_packing
-
-        outcome = solve_packing(
-            self.problem,
-            limits=self.limits_left(),
-            capacity=self.capacity,
-            warm_start=self.offsets,
-            on_event=self.relay,
-        )
-        if outcome.bound > self.bound:
-            self.bound, self.proof = outcome.bound, outcome.proof or Proof.PACKING_SEARCH
-        if outcome.offsets is not None:
-            self.offer(outcome.offsets, "packing search")
-        self.stop_reason = outcome.stop_reason
-        if outcome.stop_reason is StopReason.INTERRUPTED:
-            raise KeyboardInterrupt
-
-    def run_cpsat(self) -> None:
-        """Ask CP-SAT, whose bound is a claim, where the engine ended early on a small problem."""
-        out_of_time = self.limits.seconds is not None and self.limits_left().seconds == 0
-        if out_of_time or len(self.problem) > CPSAT_BUFFERS:
-            return
-        from optsched.joint.cpsat import solve_packing
-
-        outcome = solve_packing(
-            self.problem,
-            capacity=self.capacity,
-            limits=self.limits_left(),
-            warm_start=None if self.offsets is None else self.offsets.tolist(),
-            slab_bound=self.bound,
-            on_event=self.relay,
-        )
-        if outcome.offsets is not None:
-            self.offer(np.array(outcome.offsets, np.int64), "cpsat")
-        self.claimed = outcome.bound
-        if outcome.stop_reason is StopReason.INTERRUPTED:
-            raise KeyboardInterrupt
-        if outcome.stop_reason is StopReason.TIME_LIMIT:
-            self.stop_reason = StopReason.TIME_LIMIT
+    def try_packer(self, name: str) -> None:
+        """Offer what a heuristic packer makes; one that fails is logged and left out."""
+        self.clock.spend(len(self.problem))
+        try:
+            self.offer(OWN_PACKINGS[name](self.problem), name)
+        except Exception:
+            _LOG.exception("packing %s failed on %s", name, self.problem.name)
 
     def relay(self, event: Event) -> None:
         """Pass an engine's progress on, on our own clock and with our best packing."""
-        if self.on_event is not None:
-            value = event.incumbent
-            if self.offsets is not None:
-                value = self.slab if value is None else min(value, self.slab)
-            elapsed = time.perf_counter() - self.started
-            self.on_event(Event(elapsed, value, max(self.bound, event.bound), event.source))
+        self.report(event.source, event.bound, event.incumbent)
 
-    def limits_left(self, share: float = 1.0) -> Limits:
-        """The limits of a stage that starts now, or of one that may take a share of them."""
-        if self.limits.seconds is None:
-            return self.limits
-        left = self.limits.seconds - (time.perf_counter() - self.started)
-        return replace(self.limits, seconds=share * max(0.0, left))
+    def stop_reason(self) -> StopReason:
+        """Return why it ended."""
+        reason = super().stop_reason()
+        return StopReason.EXHAUSTED if self.is_searched and not self.done() else reason
 
     def result(self) -> PackingResult:
         """Put together what is known."""
         proof = None
-        if self.offsets is not None and self.slab <= self.bound:
+        if self.offsets is not None and self.slab <= self.slab_bound:
             proof = self.proof
         elif self.offsets is not None and self.slab <= self.claimed:
             proof = Proof.CLAIMED
         return PackingResult(
             offsets=self.offsets,
-            slab=None if self.offsets is None else self.slab,
-            slab_bound=self.bound,
+            slab=self.value(),
+            slab_bound=self.slab_bound,
             slab_proof=proof,
-            stop_reason=self._reason(),
+            stop_reason=self.stop_reason(),
             capacity=self.capacity,
-            runtime=time.perf_counter() - self.started,
+            runtime=self.clock.seconds(),
             left_out={} if self.done() else packings_left_out(len(self.problem)),
         )
 
-    def _reason(self) -> StopReason:
-        if self.done():
-            return StopReason.PROVED if self.capacity is None else StopReason.DECIDED
-        return StopReason.INTERRUPTED if self.interrupted else self.stop_reason
+
+def try_heuristics(best: PackingIncumbent, clock: Clock) -> bool:
+    """Try the heuristic packers, the best one first; that one whatever the time."""
+    for name in packing_turn(len(best.problem)):
+        if best.done() or (best.offsets is not None and clock.expired()):
+            break
+        if name != LAST:
+            best.try_packer(name)
+    return False
+
+
+def try_core_first(best: PackingIncumbent, clock: Clock) -> bool:
+    """Pack the large ones of many buffers exactly, and the others around them."""
+    for name, offsets in core_packings(
+        best.problem, best.enough, lambda share: limits_of(clock.share(share))
+    ):
+        best.offer(offsets, name)
+        if best.done():
+            break
+    return False
+
+
+def search_packings(best: PackingIncumbent, clock: Clock) -> bool:
+    """Search all packings."""
+    from optsched.packing import solve_packing
+
+    outcome = solve_packing(
+        best.problem,
+        limits=limits_of(clock),
+        capacity=best.capacity,
+        warm_start=best.offsets,
+        on_event=best.relay,
+    )
+    if outcome.bound > best.slab_bound:
+        best.slab_bound, best.proof = outcome.bound, outcome.proof or Proof.PACKING_SEARCH
+    if outcome.offsets is not None:
+        best.offer(outcome.offsets, "packing search")
+    best.is_searched = outcome.stop_reason is not StopReason.TIME_LIMIT
+    raise_if_interrupted(outcome.stop_reason)
+    return False
+
+
+def climb_hills(best: PackingIncumbent, clock: Clock) -> bool:
+    """Try the one packer that is slower than a search which succeeds."""
+    if LAST in packing_turn(len(best.problem)):
+        best.try_packer(LAST)
+    return False
+
+
+def ask_cpsat(best: PackingIncumbent, clock: Clock) -> bool:
+    """Ask CP-SAT, whose bound is a claim, where the engine ended early on a small problem."""
+    from optsched.joint.cpsat import solve_packing
+
+    outcome = solve_packing(
+        best.problem,
+        capacity=best.capacity,
+        limits=clock,
+        warm_start=None if best.offsets is None else best.offsets.tolist(),
+        slab_bound=best.slab_bound,
+        on_event=best.relay,
+    )
+    if outcome.offsets is not None:
+        best.offer(np.array(outcome.offsets, np.int64), "cpsat")
+    best.claimed = outcome.bound
+    best.is_searched = outcome.stop_reason is not StopReason.TIME_LIMIT
+    raise_if_interrupted(outcome.stop_reason)
+    return False
+
+
+CONTINUED: tuple[Stage[PackingIncumbent], ...] = (Stage(try_core_first), Stage(search_packings))
+"""For an order that the quick heuristics have packed already."""
+WHOLE: tuple[Stage[PackingIncumbent], ...] = (
+    Stage(try_heuristics),
+    *CONTINUED,
+    Stage(climb_hills),
+    Stage(ask_cpsat, most=EFFORT.cpsat_buffers),
+)
+"""All that is known of packing."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedRows:
+    """Offsets of several pools of one order.
+
+    Parameters
+    ----------
+    offsets
+        Shape `(k,)`; None if a pool has none.
+    source
+        What found the last of them.
+    is_settled
+        Whether no time would bring more.
+    interrupted
+        Whether the caller's interrupt ended it.
+    """
+
+    offsets: IntArray | None
+    source: str
+    is_settled: bool
+    interrupted: bool
+
+
+def pack_rows(
+    problem: PackingProblem,
+    rows: Sequence[IntArray],
+    clock: Clock,
+    capacity: int | None,
+    stages: Sequence[Stage[PackingIncumbent]],
+    on_event: Callable[[Event], None],
+) -> PackedRows:
+    """Pack each pool of an order by itself; they share the time.
+
+    Parameters
+    ----------
+    problem
+        All buffers of the order.
+    rows
+        The positions of each pool's buffers.
+    clock, capacity, on_event
+        As for an incumbent.
+    stages
+        :data:`CONTINUED` or :data:`WHOLE`.
+    """
+    offsets, source = np.zeros(len(problem), np.int64), ""
+    is_settled = True
+    for number, row in enumerate(rows):
+        part = select(problem, row) if len(rows) > 1 else problem
+        best = PackingIncumbent(part, clock.share(1 / (len(rows) - number)), capacity, on_event)
+        run_stages(best, stages)
+        late = best.stop_reason() is StopReason.TIME_LIMIT
+        is_settled &= best.done() or (stages is WHOLE and not late)
+        if best.offsets is None or best.interrupted:
+            return PackedRows(best.offsets, best.source, is_settled, best.interrupted)
+        offsets[row], source = best.offsets, best.source
+    return PackedRows(offsets, source, is_settled, False)

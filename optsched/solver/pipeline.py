@@ -1,13 +1,12 @@
 """solve(): heuristics, bounds, exact search of orders, packing, the joint model; one checked plan.
 
-The composition root: it chooses engines and keeps the best plan and bounds, and holds no
-algorithm of its own. Each stage runs only while something is left to prove, so an easy graph
-never imports a solver.
+The composition root: it says which stages an engine has, and holds no algorithm of its own. Each
+stage runs only while something is left to prove, so an easy graph never imports a solver.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from heuristics.orderings.program import program
@@ -15,16 +14,13 @@ from optsched.errors import UsageError
 from optsched.model.graph import Graph
 from optsched.model.memory_model import refuse_inplace
 from optsched.model.plan import Plan
-from optsched.runtime.interrupt import held_interrupts, take_interrupt
+from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, Objective, OnEvent
 from optsched.solver import stages
-from optsched.solver.incumbent import Run
-from optsched.solver.result import Result
-
-DEFAULT_LIMITS = Limits(seconds=60.0)
-"""Where a caller sets no limits: some questions have no answer in useful time."""
-POOL_SHARE = 0.3
-"""Part of the time left that the pools of a graph may take, each by itself."""
+from optsched.solver.driver import Feature, Stage, run_stages
+from optsched.solver.effort import EFFORT
+from optsched.solver.incumbent import PlanIncumbent
+from optsched.solver.result import DEFAULT_LIMITS, Result
 
 
 class Engine(StrEnum):
@@ -46,11 +42,11 @@ def solve(
     objective: Objective | str = Objective.SLAB,
     capacity: int | None = None,
     engine: Engine | str = Engine.AUTO,
-    limits: Limits | None = None,
+    limits: Limits | Clock | None = None,
     warm_start: Plan | None = None,
     on_event: OnEvent | None = None,
 ) -> Result:
-    """Choose an order and offsets of least slab or peak, with proof or an honest gap.
+    """Choose an order and offsets of minimum slab or peak, with proof or an honest gap.
 
     Parameters
     ----------
@@ -58,7 +54,7 @@ def solve(
         What to plan. Where its buffers name several pools each of these has a slab, the slab is
         the sum of them all, and the peak is over all pools together.
     objective
-        `slab` (least slab, then least peak) or `peak` (least peak, then least slab).
+        `slab` (minimum slab, then minimum peak) or `peak` (minimum peak, then minimum slab).
     capacity
         Ask only whether a slab of this many bytes is enough.
     engine
@@ -82,76 +78,70 @@ def solve(
     PlanError
         If the warm start breaks a rule of the graph.
     """
-    run = Run(
-        graph,
-        Objective(objective),
-        capacity,
-        limits or DEFAULT_LIMITS,
-        on_event or (lambda event: None),
-    )
-    turn = _STAGES[Engine(engine)]
-    if MODELS & set(turn):
+    best = PlanIncumbent(graph, Objective(objective), limits or DEFAULT_LIMITS, capacity, on_event)
+    plan = _SCHEDULES[Engine(engine)]
+    if any(stage.named and stage.lacks & best.features for stage in plan.first):
         refuse_inplace(graph, f"engine {engine}")
-    if warm_start is not None and warm_start.placed(graph) != graph:
-        raise UsageError("the warm start has buffers in other pools than their own")
-    try:
-        with held_interrupts():
-            _run_stages(run, turn, warm_start)
-    except KeyboardInterrupt:
-        run.interrupted = True
-        if run.plan is None:
-            run.offer_order(program(graph), "program order")
-    return run.result()
-
-
-def _run_stages(run: Run, turn: Sequence[Stage], warm_start: Plan | None) -> None:
-    """Start from the warm start; run each stage while something is left to prove."""
     if warm_start is not None:
-        run.offer(warm_start, "warm start")
-        run.offer_order(warm_start.order, "warm start")
-    for stage in turn:
-        take_interrupt()
-        if run.plan is not None and run.seconds_left() == 0:
-            break
-        # A model asked for by name has its say even where the question is answered.
-        if not run.done() or stage in MODELS:
-            stage(run)
+        if warm_start.placed(graph) != graph:
+            raise UsageError("the warm start has buffers in other pools than their own")
+        best.offer(warm_start, "warm start")
+        best.offer_order(warm_start.order, "warm start")
+    run_stages(best, plan.first, plan.repeated)
+    if best.plan is None and best.interrupted:
+        best.offer_order(program(graph), "program order")
+    return best.result()
 
 
-def _pools_apart(run: Run) -> None:
-    """What each pool needs by itself, whatever order the others would like: a bound, and orders."""
-    if not run.pool_graphs or run.objective is Objective.PEAK:
-        return
-    peaks = slabs = 0
-    for number, graph in enumerate(run.pool_graphs):
-        share = POOL_SHARE / (len(run.pool_graphs) - number * POOL_SHARE)
-        found = solve(graph, limits=run.limits_left(share))
-        peaks, slabs = peaks + found.peak_bound, slabs + found.slab_bound
-        if found.plan is not None:
-            run.offer_order(found.plan.order, f"order of pool {number}")
-        run.stop_if(found.stop_reason)
-    run.raise_pool_bounds(peaks, slabs, "pools apart")
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Stages that run once in turn, and those repeated after them while they may bring more."""
+
+    first: tuple[Stage[PlanIncumbent], ...]
+    repeated: tuple[Stage[PlanIncumbent], ...] = ()
 
 
-Stage = Callable[[Run], None]
-MODELS: frozenset[Stage] = frozenset({stages.joint_model, stages.milp_order})
-"""Stages that know nothing of in-place."""
-_BOUND_STAGES: tuple[Stage, ...] = (stages.heuristic_orders, stages.closure_bounds)
-_HEURISTIC_STAGES: tuple[Stage, ...] = (*_BOUND_STAGES, stages.pack_heuristically)
-_STAGES: dict[Engine, Sequence[Stage]] = {
-    Engine.AUTO: (
-        *_BOUND_STAGES,
-        stages.pack_before_search,
-        _pools_apart,
-        stages.order_search,
-        stages.first_packing,
-        stages.pooled_walk,
-        stages.all_orders,
-        stages.other_orders,
-        stages.joint_model_if_small,
-        stages.packing_search,
-    ),
-    Engine.CPSAT: (*_HEURISTIC_STAGES, stages.joint_model),
-    Engine.MILP: (*_HEURISTIC_STAGES, stages.milp_order),
-    Engine.HEURISTICS: _HEURISTIC_STAGES,
-}
+def _schedules() -> dict[Engine, Schedule]:
+    effort, small = EFFORT, EFFORT.small_ops
+    bounds = (
+        Stage(stages.heuristic_orders),
+        Stage(stages.closure_bounds, share=effort.closure_share),
+    )
+    heuristics = (*bounds, Stage(stages.pack_heuristically))
+    others = Stage(stages.other_orders, share=0.5, lacks=stages.OTHER_ORDERS_LACK)
+    searches = (
+        *bounds,
+        Stage(stages.pack_before_search),
+        Stage(
+            stages.pools_apart,
+            share=effort.pool_share,
+            needs=Feature.POOLS,
+            lacks=Feature.PEAK,
+        ),
+        Stage(stages.order_search),
+        Stage(stages.first_packing, share=effort.first_packing_share),
+        Stage(
+            stages.pooled_walk,
+            share=effort.walk_share,
+            needs=Feature.POOLS,
+            lacks=Feature.PEAK,
+        ),
+        Stage(stages.all_orders, share=effort.all_orders_share, lacks=Feature.PEAK, most=small),
+        Stage(
+            stages.joint_model_if_exact,
+            share=effort.joint_share,
+            lacks=Feature.INPLACE,
+            most=small,
+        ),
+    )
+    cpsat = Stage(stages.joint_model, lacks=Feature.INPLACE, named=True)
+    milp = Stage(stages.milp_order, lacks=Feature.INPLACE, named=True)
+    return {
+        Engine.AUTO: Schedule(searches, (others, Stage(stages.last_packing))),
+        Engine.CPSAT: Schedule((*heuristics, cpsat)),
+        Engine.MILP: Schedule((*heuristics, milp)),
+        Engine.HEURISTICS: Schedule(heuristics),
+    }
+
+
+_SCHEDULES = _schedules()

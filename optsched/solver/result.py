@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
-from optsched.runtime.limits import Event, Objective, Proof, StopReason, optimality_gap
+from optsched.runtime.limits import Event, Limits, Objective, Proof, StopReason, optimality_gap
 
 
 class Status(StrEnum):
@@ -19,6 +20,47 @@ class Status(StrEnum):
     FEASIBLE = "feasible"
     INFEASIBLE = "infeasible"
     UNKNOWN = "unknown"
+
+
+DEFAULT_LIMITS = Limits(seconds=60.0)
+"""Where a caller sets no limits: some questions have no answer in useful time."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackingResult:
+    """A checked packing and what is proved about it.
+
+    Parameters
+    ----------
+    offsets
+        Shape `(k,)`, or None if nothing was found that fits.
+    slab, slab_bound
+        Bytes; no packing of these live ranges has less than the bound.
+    slab_proof
+        What stands behind the slab when it meets the bound, `claimed`, or None.
+    stop_reason, capacity, runtime
+        As in :class:`Result`.
+    left_out
+        Heuristic packers that were not tried since there are many buffers, and why not.
+    """
+
+    offsets: IntArray | None
+    slab: int | None
+    slab_bound: int
+    slab_proof: Proof | None
+    stop_reason: StopReason
+    capacity: int | None = None
+    runtime: float = 0.0
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def status(self) -> Status:
+        """Optimal only if proved; infeasible only if the bound exceeds the capacity."""
+        if self.capacity is not None and self.slab_bound > self.capacity:
+            return Status.INFEASIBLE
+        if self.slab is None or (self.capacity is not None and self.slab > self.capacity):
+            return Status.UNKNOWN
+        return Status.OPTIMAL if self.slab == self.slab_bound else Status.FEASIBLE
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,12 @@
 """The stages of solve(): each calls one engine, for its share of the time, and keeps what it has.
 
-A stage takes a :class:`optsched.solver.incumbent.Run`. It looks whether it can still bring
-anything, and ends when the question is answered.
+A stage takes a :class:`optsched.solver.incumbent.PlanIncumbent` and the clock of its share, and
+returns whether more time might bring more.
 """
 
 from __future__ import annotations
 
-import time
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import numpy as np
@@ -14,274 +14,295 @@ import numpy as np
 from heuristics.portfolio import candidate_orders
 from optsched.check.pins import pins_clash
 from optsched.errors import GraphError, UsageError
-from optsched.model.arrays import IntArray
 from optsched.model.inplace_choice import Pairs, pair_choices
-from optsched.model.liveness import peak_memory
-from optsched.model.packing_problem import PackingProblem, packing_problem, select
+from optsched.model.liveness import Order
+from optsched.model.packing_problem import packing_problem, select
 from optsched.model.plan import make_plan
-from optsched.model.pools import pinned_bytes, pool_rows, roof
+from optsched.model.pools import pool_rows, roof
 from optsched.ordering.bound.single_ops import peak_lower_bound
+from optsched.runtime.clock import Clock
+from optsched.runtime.interrupt import take_interrupt
 from optsched.runtime.limits import Objective, Proof, StopReason
-from optsched.solver.core_first import core_packings
-from optsched.solver.incumbent import Run
+from optsched.solver.driver import Feature, Stage, limits_of, raise_if_interrupted
+from optsched.solver.incumbent import PlanIncumbent
+from optsched.solver.pack import CONTINUED, WHOLE, PackingIncumbent, pack_rows
 
-JOINT_OPS = 60
-"""Up to this many ops the joint model is worth starting by itself."""
-PACKED_ORDERS = 3
-"""Heuristic orders that are packed: those of least peak."""
-MANY_BUFFERS = 20_000
-"""Beyond this many only the best order is packed."""
-CLOSURE_ORDERS = 8
-"""Orders that spare the closure bound its flows; more of them hardly spare more."""
-HEURISTICS_SHARE = 0.3
-"""Part of the whole time after which no further heuristic order begins."""
-SIMPLE_SHARE, CLOSURE_SHARE, ORDER_SHARE = 0.1, 0.3, 0.85
-"""Parts of the time left that the simple bound, the closure bound and the search for an order may
-take: the order that is best then is still to be packed."""
-FIRST_PACK_SHARE, OTHER_SHARE = 0.3, 0.5
-"""Parts of the time left that packing the first order of least peak, and other orders (and before
-that all orders of a small graph) may take."""
+PackingStages = Sequence[Stage[PackingIncumbent]]
+OTHER_ORDERS_LACK = Feature.INPLACE | Feature.POOLS | Feature.PEAK
+"""What packing other orders knows nothing of."""
 MILP_OPS = 60
 """Above this many ops the MILP would not be built in useful time."""
 
 
-def heuristic_orders(run: Run) -> None:
-    """Orders, promising ones first, until one meets a simple bound."""
-    for name, order in candidate_orders(run.graph, seed=run.limits.seed):
-        run.offer_order(order, name)
-        if len(run.candidates) == 1:
-            deadline = run.deadline(SIMPLE_SHARE)
-            bound = peak_lower_bound(run.graph, [order], deadline=deadline)
-            run.raise_bound(bound.value, Proof.BOUND, "simple bound")
+def heuristic_orders(best: PlanIncumbent, clock: Clock) -> bool:
+    """Try orders, promising ones first, until one meets a simple bound."""
+    for name, order in candidate_orders(best.graph, seed=best.clock.limits.seed):
+        best.clock.spend(len(order))
+        best.offer_order(order, name)
+        if len(best.candidates) == 1:
+            part = best.clock.share(best.effort.simple_bound_share)
+            bound = peak_lower_bound(best.graph, [order], deadline=deadline_of(part))
+            best.raise_bound(bound.value, Proof.BOUND, "simple bound")
         # The second order is the program's own, which takes no time to make.
-        if run.order_done() or (len(run.candidates) > 1 and run.share_spent(HEURISTICS_SHARE)):
-            return
+        take_interrupt()
+        late = len(best.candidates) > 1 and best.clock.spent(best.effort.heuristics_share)
+        if late or best.order_done():
+            return False
+    return False
 
 
-def closure_bounds(run: Run) -> None:
-    """A bound by flows, where the simple one leaves a gap."""
-    if run.order_done():
-        return
+def closure_bounds(best: PlanIncumbent, clock: Clock) -> bool:
+    """Raise the bound by flows, where the simple one leaves a gap."""
+    if best.order_done():
+        return False
     from optsched.ordering import closure_bound
 
-    orders = [order for _, order in run.best_orders(CLOSURE_ORDERS)]
-    found = closure_bound(run.graph, orders, deadline=run.deadline(CLOSURE_SHARE))
-    run.raise_bound(found.value, Proof.BOUND, "closure bound")
+    orders = [order for _, order in best.best_orders(best.effort.closure_orders)]
+    found = closure_bound(best.graph, orders, deadline=deadline_of(clock))
+    best.raise_bound(found.value, Proof.BOUND, "closure bound")
+    return False
 
 
-def pack_heuristically(run: Run) -> None:
-    """The best orders so far, by all promising packers."""
-    few = PACKED_ORDERS if len(run.graph.buffers) <= MANY_BUFFERS else 1
-    for _, order in run.best_orders(few):
-        run.pack(order, "heuristic order")
-        if run.done() or run.seconds_left() == 0:
-            return
+def pack_heuristically(best: PlanIncumbent, clock: Clock) -> bool:
+    """Pack the best orders so far by all promising packers."""
+    many = len(best.graph.buffers) > best.effort.many_buffers
+    for _, order in best.best_orders(1 if many else best.effort.packed_orders):
+        best.pack(order, "heuristic order")
+        if best.done() or best.clock.expired():
+            break
+    return False
 
 
-def pack_before_search(run: Run) -> None:
-    """The same, but of many buffers not while a better order may be found: that takes longer."""
-    if run.order_done() or len(run.graph.buffers) <= MANY_BUFFERS:
-        pack_heuristically(run)
+def pack_before_search(best: PlanIncumbent, clock: Clock) -> bool:
+    """Do the same, but of many buffers not while a better order may be found: it takes longer."""
+    if best.order_done() or len(best.graph.buffers) <= best.effort.many_buffers:
+        pack_heuristically(best, clock)
+    return False
 
 
-def order_search(run: Run) -> None:
-    """The least peak over all orders, by our exact search; then its order, packed."""
-    if run.order_done() or not run.has_time():
-        return
+def order_search(best: PlanIncumbent, clock: Clock) -> bool:
+    """Find the minimum peak over all orders by our exact search; then pack that order."""
+    if best.order_done() or not best.has_time() or not best.candidates:
+        return False
     from optsched.ordering import solve_order
 
+    # Where other orders can be packed afterwards, these take time too.
+    others = not best.features & OTHER_ORDERS_LACK
+    share = best.effort.order_share if others else best.effort.peak_share
     outcome = solve_order(
-        run.graph,
-        limits=run.limits_left(ORDER_SHARE),
-        warm_start=run.best_orders(1)[0][1].tolist(),
-        bound=run.bound,
-        on_event=run.relay_orders("order search"),
+        best.graph,
+        limits=limits_of(best.part(share)),
+        warm_start=best.best_orders(1)[0][1].tolist(),
+        bound=best.peak_bound,
+        on_event=best.relay_orders("order search"),
     )
-    run.order_search = asdict(outcome.statistics)
-    run.raise_bound(outcome.bound, outcome.proof or Proof.SEARCH, "order search")
-    run.offer_order(outcome.order, "order search")
-    run.pack(run.best_orders(1)[0][1], "order search")
-    run.stop_if(outcome.stop_reason)
+    best.order_search = asdict(outcome.statistics)
+    best.raise_bound(outcome.bound, outcome.proof or Proof.SEARCH, "order search")
+    best.offer_order(outcome.order, "order search")
+    best.pack(best.best_orders(1)[0][1], "order search")
+    best.cut_short = outcome.stop_reason is StopReason.TIME_LIMIT
+    raise_if_interrupted(outcome.stop_reason)
+    return False
 
 
-def first_packing(run: Run) -> None:
-    """The packing search, for a part of the time only: other orders may pack more easily."""
-    packing_search(run, FIRST_PACK_SHARE)
+def first_packing(best: PlanIncumbent, clock: Clock) -> bool:
+    """Search the packings of the order of smallest peak, for a part of the time only."""
+    _pack_best_orders(best, clock, CONTINUED)
+    return False
 
 
-def packing_search(run: Run, share: float = 1.0) -> None:
-    """The least slab of the least-peak order, by our exact packing search."""
-    if (run.objective is Objective.PEAK and not run.order_done()) or not run.has_time():
-        return
-    # Where there are several pools the best of these orders is not known beforehand.
-    orders = run.best_orders(PACKED_ORDERS if run.pool_graphs else 1)
-    choices = [
-        (order, taken) for _, order in orders for taken in pair_choices(run.graph, order, run.bound)
-    ]
-    for number, (order, taken) in enumerate(choices):
-        # The choices of in-place pairs share the time; without in-place there is one an order.
-        _pack_choice(run, order, taken, share / (len(choices) - number))
-        if run.done() or run.seconds_left() == 0:
-            return
+def last_packing(best: PlanIncumbent, clock: Clock) -> bool:
+    """Pack the order of the best plan as :func:`optsched.solver.pack.pack` does, then others."""
+    settled = best.plan is None or _pack_order(best, best.plan.order, clock, WHOLE)
+    if not best.done() and best.has_time():
+        settled &= _pack_best_orders(best, best.part(), WHOLE)
+    return not settled
 
 
-def _pack_choice(run: Run, order: IntArray, taken: Pairs, share: float) -> None:
-    from optsched.packing import solve_packing
+def _pack_best_orders(best: PlanIncumbent, clock: Clock, stages: PackingStages) -> bool:
+    """Pack the best orders in turn: one, but a few where it is not known which is best."""
+    if best.objective is Objective.PEAK and not best.order_done():
+        return True
+    orders = best.best_orders(best.effort.packed_orders if best.pool_graphs else 1)
+    settled = True
+    for number, (_, order) in enumerate(orders):
+        settled &= _pack_order(best, order, clock.share(1 / (len(orders) - number)), stages)
+    return settled
 
-    key = order.tobytes() + np.array(taken, np.int64).tobytes()
-    if key in run.packed:
-        return
-    problem, ids = packing_problem(run.graph, order, taken)
-    if pins_clash(run.graph, problem, ids):
-        return
-    rows = pool_rows(run.graph, ids)
-    least = sum(select(problem, row).max_load for row in rows)
-    if run.plan is not None and least >= run.slab and (run.graph.in_place or len(rows) > 1):
-        return
-    if len(rows) == 1:
-        _fill_around_core(run, order, taken, problem, share)
-        if run.done():
-            return
-    offsets, reasons = np.zeros(len(problem), np.int64), set()
-    for number, row in enumerate(rows):
-        outcome = solve_packing(
-            select(problem, row) if len(rows) > 1 else problem,
-            limits=run.limits_left(share / (len(rows) - number * share)),
-            capacity=run.capacity if len(rows) == 1 else None,
-            # Its bound is that of one order.
-            on_event=lambda event: run.report("packing search"),
-        )
-        reasons.add(outcome.stop_reason)
-        if outcome.offsets is None:
-            break
-        offsets[row] = outcome.offsets
-    else:
-        run.offer(make_plan(run.graph, order, offsets, taken), "packing search")
-    if StopReason.TIME_LIMIT not in reasons:
-        run.packed.add(key)
-    if StopReason.INTERRUPTED in reasons:
+
+def _pack_order(best: PlanIncumbent, order: Order, clock: Clock, stages: PackingStages) -> bool:
+    """Pack an order with each choice of in-place pairs; whether more time would bring no more."""
+    choices = list(pair_choices(best.graph, order, best.peak_bound))
+    settled = True
+    for number, taken in enumerate(choices):
+        if best.done() or not best.has_time():
+            return best.done()
+        part = clock.share(1 / (len(choices) - number))
+        settled &= _pack_choice(best, order, taken, part, stages)
+    return settled
+
+
+def _pack_choice(
+    best: PlanIncumbent, order: Order, taken: Pairs, clock: Clock, stages: PackingStages
+) -> bool:
+    key = (tuple(order), taken)
+    if key in best.packed:
+        return True
+    problem, ids = packing_problem(best.graph, order, taken)
+    if pins_clash(best.graph, problem, ids):
+        return True
+    rows = pool_rows(best.graph, ids)
+    load = sum(select(problem, row).max_load for row in rows)
+    if best.plan is not None and load >= best.slab and best.objective is Objective.SLAB:
+        return True
+    capacity = best.capacity if len(rows) < 2 else None
+    packed = pack_rows(
+        problem, rows, clock, capacity, stages, lambda event: best.report("packing search")
+    )
+    if packed.offsets is not None:
+        best.offer(make_plan(best.graph, order, packed.offsets, taken), packed.source)
+    if packed.is_settled:
+        best.packed.add(key)
+    if packed.interrupted:
         raise KeyboardInterrupt
+    return packed.is_settled
 
 
-def _fill_around_core(
-    run: Run, order: IntArray, taken: Pairs, problem: PackingProblem, share: float
-) -> None:
-    enough = max(problem.max_load, pinned_bytes(run.graph), run.capacity or 0)
-    if run.plan is not None and run.slab <= enough:
-        return
-    peak = peak_memory(run.graph, order)
-    for name, offsets in core_packings(problem, enough, lambda part: run.limits_left(share * part)):
-        if run.is_better(peak, problem.slab_size(offsets)):
-            run.offer(make_plan(run.graph, order, offsets, taken), name)
-        if run.done() or run.slab <= enough:
-            return
-
-
-def all_orders(run: Run) -> None:
-    """Each order of a small graph, packed or refuted: a proof where the slab exceeds the peak."""
-    if len(run.graph.ops) > JOINT_OPS:
-        return
-    if run.plan is not None and run.objective is Objective.PEAK and run.capacity is None:
-        return
+def all_orders(best: PlanIncumbent, clock: Clock) -> bool:
+    """Pack or refute each order of a small graph: a proof where the slab exceeds the peak."""
     from optsched.joint import enumerate_orders
 
     # Pins may have refused all orders so far; with this much room they alone can.
-    below = roof(run.graph) if run.plan is None else run.slab - 1
+    below = roof(best.graph) if best.plan is None else best.slab - 1
     found = enumerate_orders(
-        run.graph,
-        below if run.capacity is None else run.capacity,
-        floor=run.slab_bound,
-        offer=lambda plan: run.offer(plan, "all orders"),
-        limits=run.limits_left(OTHER_SHARE),
+        best.graph,
+        below if best.capacity is None else best.capacity,
+        floor=best.slab_bound,
+        offer=lambda plan: best.offer(plan, "all orders"),
+        limits=clock,
     )
-    if found.complete and run.plan is None and run.capacity is None:
-        raise GraphError(f"{run.graph.name}: buffers are pinned onto each other in every order")
+    if found.complete and best.plan is None and best.capacity is None:
+        raise GraphError(f"{best.graph.name}: buffers are pinned onto each other in every order")
     if found.complete:
-        run.refute_slab(found.refuted, "all orders")
+        best.refute_slab(found.refuted, "all orders")
+    return False
 
 
-def other_orders(run: Run) -> None:
-    """Other orders of least peak, each packed for a short while."""
-    if not run.asks_for_slab() or run.pool_graphs:
-        return
+def other_orders(best: PlanIncumbent, clock: Clock) -> bool:
+    """Pack other orders of minimum peak, each for a short while, and then orders above it.
+
+    The end of the time is kept for packing the best plan's own order, unless that is done.
+    """
     from optsched.joint import other_plans
 
-    best = run.best_orders(PACKED_ORDERS)
-    budget = max(run.bound, best[0][0]) if run.capacity is None else run.capacity
-    # Orders of least peak first; some above it may pack into less than all of these.
-    above = budget if run.capacity is not None else max(budget, run.slab - 1)
-    for room in dict.fromkeys((budget, above)):
-        orders = [order for peak, order in best if peak <= room]
-        limits = run.limits_left(OTHER_SHARE)
-        if orders and not run.done():
-            for plan in other_plans(
-                run.graph,
-                orders,
-                budget,
-                bound=run.bound,
-                limits=limits,
-                room=room,
-            ):
-                run.offer(plan, "other order")
+    if best.plan is None:
+        return False
+    if (best.plan.order, ()) not in best.packed:
+        clock = best.clock.share(1.0, best.effort.last_packing * (best.whole or 0.0))
+    known = [(best.peak, np.array(best.plan.order, np.int64))]
+    known += best.best_orders(best.effort.packed_orders)
+    budget = max(best.peak_bound, min(peak for peak, _ in known))
+    above = max(budget, best.slab - 1)
+    if best.capacity is not None:
+        budget = above = best.capacity
+    before = len(best.seen_orders)
+    rooms = dict.fromkeys((budget, above))
+    for number, room in enumerate(rooms):
+        orders = [order for peak, order in known if peak <= room]
+        if not orders or best.done() or clock.expired():
+            continue
+        part = clock.share(1 / (len(rooms) - number))
+        for plan in other_plans(
+            best.graph,
+            orders,
+            budget,
+            bound=best.peak_bound,
+            limits=part,
+            room=room,
+            seen=best.seen_orders,
+        ):
+            best.offer(plan, "other order")
+    return len(best.seen_orders) > before
 
 
-def pooled_walk(run: Run) -> None:
-    """Orders by the sum of the pools' peaks, of which the search for the least knows nothing."""
-    if not run.pool_graphs or not run.asks_for_slab() or not run.candidates:
-        return
+def pools_apart(best: PlanIncumbent, clock: Clock) -> bool:
+    """Plan each pool by itself, whatever order the others would like: a bound, and orders."""
+    from optsched.solver.pipeline import solve
+
+    peaks = slabs = 0
+    for number, graph in enumerate(best.pool_graphs):
+        part = clock.share(1 / (len(best.pool_graphs) - number))
+        found = solve(graph, limits=limits_of(part))
+        peaks, slabs = peaks + found.peak_bound, slabs + found.slab_bound
+        if found.plan is not None:
+            best.offer_order(found.plan.order, f"order of pool {number}")
+        raise_if_interrupted(found.stop_reason)
+    best.refute_slab(slabs - 1, "pools apart", pool_peaks=peaks)
+    return False
+
+
+def pooled_walk(best: PlanIncumbent, clock: Clock) -> bool:
+    """Lower the sum of the pools' peaks, of which the search for the minimum peak knows nothing."""
     from heuristics.orderings.pooled import pooled_orders
 
-    started, left = time.perf_counter(), run.seconds_left()
-    for order in pooled_orders(run.graph, run.best_orders(1)[0][1], seed=run.limits.seed):
-        run.offer_order(order, "pooled order")
-        run.pack(order, "pooled order")
-        late = left is not None and time.perf_counter() - started > OTHER_SHARE * left
-        if run.done() or late:
-            return
+    if best.candidates:
+        start = best.best_orders(1)[0][1]
+        for order in pooled_orders(best.graph, start, seed=best.clock.limits.seed):
+            best.offer_order(order, "pooled order")
+            best.pack(order, "pooled order")
+            if best.done() or clock.expired():
+                break
+    return False
 
 
-def joint_model(run: Run) -> None:
-    """Order and offsets together, by CP-SAT; its bound is a claim."""
+def joint_model(best: PlanIncumbent, clock: Clock) -> bool:
+    """Choose order and offsets together, by CP-SAT; its bound is a claim."""
     from optsched.joint.cpsat import solve_joint
 
     outcome = solve_joint(
-        run.graph,
-        objective=run.objective,
-        capacity=run.capacity,
-        limits=run.limits_left(),
-        warm_start=run.plan,
-        peak_bound=run.bound,
-        slab_bound=run.slab_bound,
-        on_event=run.relay("cpsat"),
+        best.graph,
+        objective=best.objective,
+        capacity=best.capacity,
+        limits=clock,
+        warm_start=best.plan,
+        peak_bound=best.peak_bound,
+        slab_bound=best.slab_bound,
+        on_event=best.relay("cpsat"),
     )
     if outcome.plan is not None:
-        run.offer(outcome.plan, "cpsat")
-    run.claim(run.objective, outcome.bound)
-    if outcome.stop_reason is StopReason.INTERRUPTED:
-        raise KeyboardInterrupt
+        best.offer(outcome.plan, "cpsat")
+    best.claim(best.objective, outcome.bound)
+    raise_if_interrupted(outcome.stop_reason)
+    return False
 
 
-def joint_model_if_small(run: Run) -> None:
-    """The joint model where it is worth starting and knows all that the graph has."""
-    if len(run.graph.ops) > JOINT_OPS or run.graph.in_place:
-        return
+def joint_model_if_exact(best: PlanIncumbent, clock: Clock) -> bool:
+    """Ask the joint model where nobody asked for it by name, and sizes are in its exact range."""
     try:
-        joint_model(run)
+        return joint_model(best, clock)
     except UsageError:
-        # Sizes outside CP-SAT's exact range: nobody asked for it by name, so do without.
-        return
+        return False
 
 
-def milp_order(run: Run) -> None:
-    """The order by MILP, then the heuristic packers; its bound is a claim."""
+def milp_order(best: PlanIncumbent, clock: Clock) -> bool:
+    """Choose the order by MILP, then pack it by heuristics; the bound is a claim."""
     from optsched.joint.milp import solve_order_milp
 
-    if len(run.graph.ops) > MILP_OPS:
+    if best.size > MILP_OPS:
         raise UsageError(
-            f"engine milp takes up to {MILP_OPS} ops, {run.graph.name} has {len(run.graph.ops)}"
+            f"engine milp takes up to {MILP_OPS} ops, {best.graph.name} has {best.size}"
         )
-    outcome = solve_order_milp(run.graph, limits=run.limits_left(), peak_bound=run.bound)
+    outcome = solve_order_milp(best.graph, limits=limits_of(clock), peak_bound=best.peak_bound)
     if outcome.order is not None:
-        run.offer_order(outcome.order, "milp")
-        run.pack(np.asarray(outcome.order, np.int64), "milp")
-    run.claim(Objective.PEAK, outcome.bound)
+        best.offer_order(outcome.order, "milp")
+        best.pack(np.asarray(outcome.order, np.int64), "milp")
+    best.claim(Objective.PEAK, outcome.bound)
+    return False
+
+
+def deadline_of(clock: Clock) -> float | None:
+    """Return the `time.monotonic()` at which a clock ends."""
+    import time
+
+    left = clock.left()
+    return None if left is None else time.monotonic() + left

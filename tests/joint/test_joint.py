@@ -161,7 +161,7 @@ def test_a_search_under_other_names_keeps_the_least_peak() -> None:
     rng = np.random.default_rng(6)
     graph = random_graph(rng, ops=10)
     least = brute.least_peak(graph)
-    search = _OtherOrders(graph, [], Clock(Limits(5.0)), OtherOrdersEffort())
+    search = _OtherOrders(graph, [], Clock(Limits(5.0)), set(), OtherOrdersEffort())
     orders = {tuple(search.search_again(least, least) or ()) for _ in range(6)}
     assert () not in orders
     assert {peak_memory(graph, order) for order in orders} == {least}
@@ -178,12 +178,15 @@ def test_other_orders_pack_where_the_first_refuses() -> None:
 
 
 def test_interrupts_keep_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(run: object) -> None:
+    def interrupted(*arguments: object) -> bool:
         raise KeyboardInterrupt
 
-    turn = list(pipeline._STAGES[Engine.AUTO])
-    turn[turn.index(stages.all_orders)] = interrupted
-    monkeypatch.setitem(pipeline._STAGES, Engine.AUTO, tuple(turn))
+    schedule = pipeline._SCHEDULES[Engine.AUTO]
+    first = tuple(
+        replace(stage, run=interrupted) if stage.run is stages.all_orders else stage
+        for stage in schedule.first
+    )
+    monkeypatch.setitem(pipeline._SCHEDULES, Engine.AUTO, pipeline.Schedule(first))
     result = solve(GAP)
     assert result.stop_reason is StopReason.INTERRUPTED
     assert result.status is Status.FEASIBLE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -14,13 +14,16 @@ from heuristics import ORDERINGS
 from optsched.check.plan import Checked, check_plan
 from optsched.counterexamples.exhaust import least_peak
 from optsched.errors import PlanError
+from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 from optsched.model.plan import Plan
+from optsched.runtime import clock as clock_module
 from optsched.runtime.limits import Event, Limits, Objective, Proof, StopReason
-from optsched.solver import incumbent as run_module
-from optsched.solver import pipeline, stages
-from optsched.solver.incumbent import Run
+from optsched.solver import incumbent, pipeline, stages
+from optsched.solver.driver import Stage
+from optsched.solver.effort import EFFORT
+from optsched.solver.incumbent import PlanIncumbent
 from optsched.solver.pipeline import Engine, solve
 from optsched.solver.result import Status
 from tests.support.families.small import SMALL_GRAPHS, diamond
@@ -120,11 +123,12 @@ def test_capacity_is_decided_with_a_plan_or_a_proof() -> None:
 
 
 def test_interrupt_keeps_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(run: object) -> None:
+    def interrupted(*arguments: object) -> bool:
         raise KeyboardInterrupt
 
-    stages = (pipeline._STAGES[Engine.HEURISTICS][0], interrupted)
-    monkeypatch.setitem(pipeline._STAGES, Engine.AUTO, stages)
+    first = pipeline._SCHEDULES[Engine.HEURISTICS].first[0]
+    schedule = pipeline.Schedule((first, Stage(interrupted)))
+    monkeypatch.setitem(pipeline._SCHEDULES, Engine.AUTO, schedule)
     graph = random_graph(np.random.default_rng(4), ops=40)
     result = solve(graph)
     if result.status is not Status.OPTIMAL:
@@ -182,32 +186,45 @@ def test_a_search_for_orders_that_runs_out_leaves_time_to_pack(
     assert result.peak is not None
     assert result.peak <= best
     assert [what for what, _ in given[:2]] == ["orders", "packing"]
-    assert given[0][1] <= 20 * stages.ORDER_SHARE
+    assert given[0][1] <= 20 * EFFORT.order_share
     assert given[1][1] > 0
+
+
+def test_an_interrupt_before_the_first_plan_leaves_the_programs_own_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*arguments: object, **options: object) -> Iterator[tuple[str, IntArray]]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stages, "candidate_orders", interrupted)
+    graph = random_graph(np.random.default_rng(4), ops=40)
+    result = solve(graph)
+    assert result.stop_reason is StopReason.INTERRUPTED
+    assert result.plan is not None
+    assert list(result.plan.order) == ORDERINGS["program"](graph, 0).tolist()
 
 
 def test_time_is_kept_for_the_check_of_another_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(run_module, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(clock_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
 
     def check_slowly(graph: Graph, plan: Plan) -> Checked:
         now[0] += 2.0
         return check_plan(graph, plan)
 
-    monkeypatch.setattr(run_module, "check_plan", check_slowly)
-    run = Run(diamond(), Objective.SLAB, None, Limits(seconds=10.0), lambda event: None)
-    run.started = now[0]
-    run.offer_order([0, 1, 2], "program")
+    monkeypatch.setattr(incumbent, "check_plan", check_slowly)
+    best = PlanIncumbent(diamond(), Objective.SLAB, Limits(seconds=10.0))
+    best.offer_order([0, 1, 2], "program")
     # Eight seconds are left, and four of these are for a plan.
-    assert run.limits_left(0.25).seconds == 2.0
-    assert run.limits_left().seconds == 4.0
-    assert run.has_time()
+    assert best.part(0.25).left() == 2.0
+    assert best.part().left() == 4.0
+    assert best.has_time()
     now[0] += 4.5
-    assert run.limits_left().seconds == 0.0
-    assert not run.has_time()
+    assert best.part().left() == 0.0
+    assert not best.has_time()
     before = now[0]
-    stages.order_search(run)
-    stages.packing_search(run)
+    stages.order_search(best, best.part())
+    stages.first_packing(best, best.part())
     assert now[0] == before
-    run.slab += 1
-    assert run.result().stop_reason is StopReason.TIME_LIMIT
+    best.slab += 1
+    assert best.stop_reason() is StopReason.TIME_LIMIT

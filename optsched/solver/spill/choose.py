@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem, select
-from optsched.solver.pack import PackingResult
-from optsched.solver.result import Status
+from optsched.solver.result import PackingResult, Status
 from optsched.solver.spill.search import BoolArray, least_leaving, steps_of_pool
 
 EXCHANGES = 60

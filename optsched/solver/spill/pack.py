@@ -19,8 +19,8 @@ from optsched.errors import UsageError
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem, select
 from optsched.runtime.limits import Limits, OnEvent, StopReason
-from optsched.solver.pack import DEFAULT_LIMITS, PackingResult, pack, packing_bound
-from optsched.solver.result import Status
+from optsched.solver.pack import pack, packing_bound
+from optsched.solver.result import DEFAULT_LIMITS, PackingResult, Status
 from optsched.solver.spill.choose import TRY_SHARE, choose_spill, least_spill
 
 TRY_SECONDS = 5.0

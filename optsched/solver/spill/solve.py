@@ -27,9 +27,9 @@ from optsched.model.packing_problem import PackingProblem, packing_problem, sele
 from optsched.model.plan import Plan, make_plan
 from optsched.model.pools import pool_graph
 from optsched.runtime.limits import Limits, Objective, OnEvent, Proof, StopReason
-from optsched.solver.pack import PackingResult, packing_bound
-from optsched.solver.pipeline import DEFAULT_LIMITS, Engine, solve
-from optsched.solver.result import Result, Status
+from optsched.solver.pack import packing_bound
+from optsched.solver.pipeline import Engine, solve
+from optsched.solver.result import DEFAULT_LIMITS, PackingResult, Result, Status
 from optsched.solver.spill.bounds import find_homes, find_shortage, spilled_bound
 from optsched.solver.spill.pack import PackedPool, Pool, PoolsResult, Shortage, pack_pools
 

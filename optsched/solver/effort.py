@@ -1,0 +1,57 @@
+"""How the driver divides its time: every number that steers it, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class DriverEffort:
+    """Shares of time, and sizes up to which something is worth trying.
+
+    A share is a part of the time left, unless it says otherwise. None of them decides what is
+    proved, only how soon.
+    """
+
+    heuristics_share: float = 0.3
+    """Part of the whole time after which no further heuristic order begins."""
+    simple_bound_share: float = 0.1
+    """For the bound by single ops."""
+    closure_share: float = 0.3
+    """For the bound by flows."""
+    closure_orders: int = 8
+    """Orders that spare the closure bound its flows; more of them hardly spare more."""
+    pool_share: float = 0.3
+    """For the pools of a graph, each planned by itself."""
+    peak_share: float = 0.85
+    """For the search of an order where the peak is what counts: the best one is still packed."""
+    order_share: float = 0.6
+    """For the search of an order where the slab counts: packing takes time too."""
+    first_packing_share: float = 0.3
+    """For packing the first order of minimum peak; other orders may pack more easily."""
+    small_ops: int = 60
+    """Up to this many ops all orders are gone through, and CP-SAT's joint model is asked."""
+    all_orders_share: float = 0.5
+    """For going through all orders of a small graph."""
+    joint_share: float = 0.4
+    """For CP-SAT's joint model of a small graph."""
+    walk_share: float = 0.5
+    """For the walk that lowers the sum of the pools' peaks."""
+    last_packing: float = 0.3
+    """Part of the whole time that packing the best plan's own order may count on at the end."""
+    packed_orders: int = 3
+    """Heuristic orders that are packed: those of smallest peak."""
+    many_buffers: int = 20_000
+    """Beyond this many buffers only the best order is packed, and not before the search ends."""
+    slower: int = 4
+    """A packing, with the check of its plan, may take this many times as long as the last one."""
+    checks_a_plan: float = 2.0
+    """Packing an order and checking its plan takes this many times as long as the check alone."""
+    core_share: float = 0.4
+    """For the exact packing of a core of large buffers, where there are many small ones."""
+    cpsat_buffers: int = 400
+    """Up to this many buffers CP-SAT packs what is beyond the exact search."""
+
+
+EFFORT = DriverEffort()
+"""What is used where nothing else is given."""
