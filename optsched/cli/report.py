@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from optsched.model.plan import Plan
     from optsched.reports.report import Report
     from optsched.runtime.limits import Event
-    from optsched.solver.pack import PackingResult
-    from optsched.solver.result import Result
+    from optsched.solver.result import PackingResult, Result
 
 HELP = "show plans: packed slab, live bytes, who is live at the peak, proof"
 

@@ -14,8 +14,7 @@ from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
 from optsched.reports.view import View, packing_view, plan_views
 from optsched.runtime.limits import Event, Objective
-from optsched.solver.pack import PackingResult
-from optsched.solver.result import Result
+from optsched.solver.result import PackingResult, Result
 
 if TYPE_CHECKING:
     from optsched.compare import Comparison
