@@ -11,10 +11,10 @@ import pytest
 import heuristics
 from heuristics import ORDERINGS
 from optsched.check.plan import check_plan
-from optsched.compare import Comparison, Failed, Kind, Trouble, compare_methods
+from optsched.compare import Comparison, Kind, Trouble, compare_methods
 from optsched.compare.measure import Bench
 from optsched.compare.methods import parse_methods, with_reference
-from optsched.compare.rows import was_interrupted
+from optsched.compare.rows import Measured, was_interrupted
 from optsched.compare.task import Started, measure_all
 from optsched.errors import UsageError
 from optsched.formats import read_graph, write_plan
@@ -80,8 +80,8 @@ def test_a_method_interrupted_before_its_first_plan_has_not_failed(
     measure_all(Bench(chain(), Limits(seconds=2)), methods, reference, told.append)
     # Nor is the next method begun with.
     (outcome,) = (x for x in told if not isinstance(x, Started))
-    assert isinstance(outcome, Failed)
-    assert outcome.trouble is Trouble.INTERRUPTED
+    # The program's own order is its plan.
+    assert isinstance(outcome, Measured)
     assert was_interrupted(outcome)
 
 
