@@ -52,7 +52,7 @@ def plan_document(
         are `capacities` where the plan says in which pool each buffer lies.
     """
     known = {**(claims or {}), "peak": plan.peak(graph), "slab": plan.slab(graph)}
-    known.setdefault("memory_model", graph.memory_model)
+    known["memory_model"] = graph.memory_model
     document: dict[str, Any] = {"format": PLAN_FORMAT, "graph": graph.name}
     if graph.in_place:
         document["inplace"] = True
