@@ -1,9 +1,9 @@
-"""Exact packing: offsets of least slab for given live ranges, with proof."""
+"""Exact packing: offsets of minimum slab for given live ranges, with proof."""
 
 from __future__ import annotations
 
 from optsched.packing.outcome import PackingOutcome
-from optsched.packing.rules import Rules
+from optsched.packing.rules import PackingEffort, Rules
 from optsched.packing.solve import solve_packing
 
-__all__ = ["PackingOutcome", "Rules", "solve_packing"]
+__all__ = ["PackingEffort", "PackingOutcome", "Rules", "solve_packing"]

@@ -1,13 +1,17 @@
-"""Beam search: for capacities with much slack in most sections and hardly any in some."""
+"""Beam search: for capacities with much slack in most sections and hardly any in some.
+
+Branch and bound meets such capacities late, because slack makes the skip a possible choice almost
+everywhere. A beam keeps the best partial packings of each size: every layer places exactly one more
+buffer in each of them, rates the children by the slack left in all sections, and keeps the best.
+It refutes nothing.
+"""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 
 from optsched.model.arrays import IntArray
-from optsched.packing.engine import Engine
+from optsched.packing.engine import PackingEngine
 from optsched.packing.kernels.beam import expand
 from optsched.packing.kernels.beam_heap import (
     BIRTH_COLUMNS,
@@ -19,12 +23,13 @@ from optsched.packing.kernels.beam_heap import (
     SLOTS,
     Beam,
 )
-from optsched.packing.kernels.beam_state import start_state
+from optsched.packing.kernels.beam_node import start_node
 from optsched.packing.kernels.search import LIMIT, SOLVED
 from optsched.packing.kernels.state import CAP
+from optsched.runtime.clock import Clock
 
 WEIGHT_BITS = 13
-"""Slack is measured to so many binary digits."""
+"""Binary digits that slack is measured to."""
 
 FACTOR_BITS = 22
 """Of the random numbers in codes: times any offset they fit 64 bits."""
@@ -32,65 +37,60 @@ FACTOR_BITS = 22
 NOISE_FACTORS = 1024
 
 CHUNK = 64
-"""States that are expanded between two looks at the clock."""
+"""Nodes that are expanded between two looks at the clock."""
 
 
 def search_beam(
-    engine: Engine,
+    engine: PackingEngine,
     capacity: int,
     *,
     width: int,
-    rule: int,
     softness: float,
-    noise: float,
-    skips: int,
+    rule: int,
     random: np.random.Generator,
-    in_time: Callable[[], bool],
+    clock: Clock,
 ) -> int:
     """Search for a packing within a capacity; SOLVED, or LIMIT: a beam refutes nothing.
 
     Parameters
     ----------
     engine
-        The piece; its `offsets` returns the packing.
+        Of the component; its `offsets` returns the packing.
     capacity
         Bytes.
     width
-        States that live on in each layer.
-    rule
-        How to choose sections.
+        Nodes that live on in each layer.
     softness
         Share of the capacity at which slack weighs 1/e of none.
-    noise
-        By how much, as a share, ratings are raised at most.
-    skips
-        Sections that may be skipped in a row.
+    rule
+        How to choose sections.
     random
-        Of the noise.
-    in_time
-        Whether there is time left.
+        Of the noise in the ratings.
+    clock
+        When to stop.
     """
-    board = engine.prepare(capacity)
-    if board is None:
+    state = engine.prepare(capacity)
+    if state is None:
         return LIMIT
-    n, m = len(engine.piece), engine.piece.sections.count
-    board = board._replace(cover=short_first(engine))
-    units = int(board.sections[CAP].max())
+    n, m = len(engine.component), engine.component.sections.count
+    state = state._replace(cover=short_first(engine))
+    units = int(state.sections[CAP].max())
     shift = max(0, units.bit_length() - WEIGHT_BITS)
+    scale = (units >> shift) * softness + 1e-9
     beam = Beam(
         heap=np.zeros(SLOTS + width, np.int64),
         ratings=np.zeros(width + 1),
         births=np.zeros((width + 1, BIRTH_COLUMNS), np.int64),
         seen=np.full(1 << (8 * width).bit_length(), -1),
         factors=random.integers(1, 1 << FACTOR_BITS, n + m),
-        weights=np.exp(-np.arange((units >> shift) + 1) / ((units >> shift) * softness + 1e-9)),
-        noise=1 + noise * random.random(NOISE_FACTORS),
+        weights=np.exp(-np.arange((units >> shift) + 1) / scale),
+        noise=1 + engine.effort.beam_noise * random.random(NOISE_FACTORS),
         scratch=np.zeros(3 * m + 2 * n + 1, np.int64),
-        knobs=np.array([rule, skips, shift], np.int64),
+        knobs=np.array([rule, engine.effort.beam_skips, shift], np.int64),
     )
-    states = np.zeros((width + 1, len(beam.scratch)), np.int64)
-    following = np.zeros_like(states)
-    if not start_state.compiled(board, states[0]):
+    nodes = np.zeros((width + 1, len(beam.scratch)), np.int64)
+    following = np.zeros_like(nodes)
+    if not start_node.compiled(state, nodes[0]):
         return LIMIT
     parents = np.zeros(1, np.int64)
     layers: list[IntArray] = []
@@ -98,32 +98,33 @@ def search_beam(
         beam.heap[KEPT] = beam.heap[FREE] = 0
         for begin in range(0, len(parents), CHUNK):
             chunk = parents[begin : begin + CHUNK]
-            made = expand.compiled(board, beam, states, chunk, n - placed, following)
+            made = expand.compiled(state, beam, nodes, chunk, n - placed, following)
             engine.nodes += made
-            if not in_time():
+            clock.spend(made)
+            if clock.expired():
                 return LIMIT
         if not beam.heap[KEPT]:
             return LIMIT
         parents = beam.heap[SLOTS : SLOTS + beam.heap[KEPT]][::-1].copy()
         layers.append(beam.births.copy())
-        states, following = following, states
+        nodes, following = following, nodes
     engine.set_offsets(trace_back(layers, int(parents[0])))
     return SOLVED
 
 
-def short_first(engine: Engine) -> IntArray:
+def short_first(engine: PackingEngine) -> IntArray:
     """Return the buffers of each section, one section after another, short ones first.
 
     When a floor loses its supporter, a buffer of few sections is most likely not affected.
     """
-    starts, cover = engine.piece.cover
+    starts, cover = engine.component.cover
     section = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    length = engine.piece.sections.last - engine.piece.sections.first
+    length = engine.component.sections.last - engine.component.sections.first
     return cover[np.lexsort((length[cover], section))]
 
 
 def trace_back(layers: list[IntArray], slot: int) -> IntArray:
-    """Return the offsets of a state of the last layer."""
+    """Return the offsets of a node of the last layer."""
     offsets = np.zeros(len(layers), np.int64)
     for births in reversed(layers):
         offsets[births[slot, BUFFER]] = births[slot, LEVEL]

@@ -1,4 +1,11 @@
-"""Time cut into sections: the maximal sets of buffers that are live together."""
+"""Time cut into sections: the maximal cliques of the live ranges.
+
+A packing has to keep apart what is live together at some step. The set of buffers live at a step
+matters only if no other step's set contains it: those are the maximal cliques of the interval
+graph, at most one for each buffer and mostly far fewer than there are steps. They lie in time as
+the steps do, so each live range covers a run of them. Where four buffers start one by one and end
+in the same order, `a b c d` live together is the one section, whatever came before and after.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +52,8 @@ def cut_sections(
     ----------
     owner, start, end
         Shape `(parts,)`: which buffer is live in `[start, end)`; parts of a buffer are apart.
-        A window that changes ends one part and starts the next, so that sections are maximal
-        among those of the same windows.
+        Where the occupied bytes change one part ends and the next starts, so that sections are
+        maximal among those of the same bytes.
     buffers
         How many there are; each has a part.
     maximal

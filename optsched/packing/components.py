@@ -1,4 +1,10 @@
-"""A packing problem brought into the form the search works on: units, sections, pieces."""
+"""A packing problem brought into the form the search works on: units, sections, components.
+
+Three reductions, none of which loses a packing of minimum slab: time is cut into the maximal
+cliques of the live ranges (:mod:`optsched.packing.cliques`); offsets are counted in the greatest
+common divisor of what they can be; buffers in groups that are never live together are components,
+which are packed one by one.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +18,7 @@ import numpy as np
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem, Parts
 from optsched.packing.cliques import Sections, cut_sections
-from optsched.packing.occupancy import Windows, sorted_windows
+from optsched.packing.occupancy import Occupancy, make_occupancy
 from optsched.packing.rules import Rules
 
 MAX_UNITS = 1 << 40
@@ -23,7 +29,7 @@ MAX_COVER = 20_000_000
 
 
 @dataclass(frozen=True)
-class Piece:
+class Component:
     """Buffers that can be packed apart from all others; offsets are counted in units.
 
     A buffer of `bytes` fills `size` units, the last perhaps in part: as all starts are whole
@@ -31,6 +37,8 @@ class Piece:
 
     Parameters
     ----------
+    problem
+        Whose buffers they are.
     ids
         Shape `(n,)`: the buffers' ids in the problem, sorted by first section.
     bytes, size
@@ -41,10 +49,11 @@ class Piece:
         What is live together.
     unit
         Bytes per unit.
-    windows
-        What is there in which section; None if a buffer is there as a whole or not at all.
+    occupancy
+        Which bytes are there in which section; None if a buffer is there as a whole or not at all.
     """
 
+    problem: PackingProblem
     ids: IntArray
     bytes: IntArray
     size: IntArray
@@ -52,7 +61,7 @@ class Piece:
     pin: IntArray
     sections: Sections
     unit: int
-    windows: Windows | None = None
+    occupancy: Occupancy | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -80,25 +89,25 @@ class Piece:
         return starts, rows
 
     @cached_property
-    def spans(self) -> IntArray:
+    def occupied(self) -> IntArray:
         """Low and high unit of each buffer in each section of its hull; shape `(2, covered)`."""
-        if self.windows is None:
-            raise RuntimeError("no windows")
+        if self.occupancy is None:
+            raise RuntimeError("all buffers are there as a whole")
         first, last = self.sections.first, self.sections.last
-        bounds = self.windows.in_units(self.unit)
-        return np.array([self.windows.spread(x, first, last - first) for x in bounds])
+        bounds = self.occupancy.in_units(self.unit)[2:]
+        return np.array([self.occupancy.spread(x, first, last - first) for x in bounds])
 
     def tops(self, ends: IntArray) -> IntArray:
         """Return, per section, the highest end of what is there if the buffers end at `ends`."""
         starts, rows, pairs = self._cover
         top = ends[rows]
-        if self.windows is not None:
-            top += self.spans[1, pairs] - self.size[rows]
+        if self.occupancy is not None:
+            top += self.occupied[1, pairs] - self.size[rows]
         return np.maximum.reduceat(top, starts[:-1])
 
     @cached_property
     def _cover(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Buffers of each section: row starts, rows, and where the pair is in the spans."""
+        """Buffers of each section: row starts, rows, and where the pair is in the occupied."""
         first, last = self.sections.first, self.sections.last
         length = last - first
         buffer = np.repeat(np.arange(len(self)), length)
@@ -117,8 +126,8 @@ class Piece:
     @cached_property
     def load(self) -> IntArray:
         """Units live in each section."""
-        if self.windows is not None:
-            return -(-self.windows.load(self.sections.count) // self.unit)
+        if self.occupancy is not None:
+            return -(-self.occupancy.load(self.sections.count) // self.unit)
         if not self.sections.masks.shape[1]:
             change = np.zeros(self.sections.count + 1, np.int64)
             np.add.at(change, self.sections.first, self.size)
@@ -139,17 +148,17 @@ class Piece:
             return 0
         waste = self.size * self.unit - self.bytes
         ends = np.where(self.pin >= 0, self.pin * self.unit, 0) + self.bytes
-        least = int(ends.max())
-        if self.windows is not None:
-            return max(least, self._bound_of_windows(self.windows))
+        lowest = int(ends.max())
+        if self.occupancy is not None:
+            return max(lowest, self._bound_of_parts(self.occupancy))
         if self.covered > MAX_COVER or (self.is_plain and not waste.any()):
-            return max(least, int(self.load.max()) * self.unit - int(waste.max()))
+            return max(lowest, int(self.load.max()) * self.unit - int(waste.max()))
         starts, rows = self.cover
         common = np.gcd.reduceat(self._multiple[rows], starts[:-1])
         step = np.repeat(common, np.diff(starts))
         room = -(-self.bytes[rows] // step) * step
         most = np.maximum.reduceat(room - self.bytes[rows], starts[:-1])
-        return max(least, int((np.add.reduceat(room, starts[:-1]) - most).max()))
+        return max(lowest, int((np.add.reduceat(room, starts[:-1]) - most).max()))
 
     @property
     def _multiple(self) -> IntArray:
@@ -157,18 +166,18 @@ class Piece:
         multiple = np.where(self.pin >= 0, np.gcd(self.alignment, self.pin), self.alignment)
         return multiple * self.unit
 
-    def _bound_of_windows(self, windows: Windows) -> int:
+    def _bound_of_parts(self, occupancy: Occupancy) -> int:
         """Bytes that no packing goes below, by one section.
 
-        The windows' bottoms are multiples of a common step, the lowest at no less than its `low`;
-        above the highest window there is the rest of its buffer.
+        The bottoms of what is there are multiples of a common step, the lowest at its `low` or
+        above; above the highest one there is the rest of its buffer.
         """
         if self.covered > MAX_COVER:
-            return int(windows.load(self.sections.count).max())
+            return int(occupancy.load(self.sections.count).max())
         starts, rows, pairs = self._cover
         first, length = self.sections.first, self.sections.last - self.sections.first
-        low = windows.spread(windows.low, first, length)[pairs]
-        high = windows.spread(windows.high, first, length)[pairs]
+        low = occupancy.spread(occupancy.low, first, length)[pairs]
+        high = occupancy.spread(occupancy.high, first, length)[pairs]
         begin = starts[:-1]
         common = np.gcd.reduceat(np.gcd(self._multiple[rows], low), begin)
         step = np.repeat(common, np.diff(starts))
@@ -182,12 +191,8 @@ class Piece:
         """Bytes of a packing given in units."""
         return int((offsets * self.unit + self.bytes).max(initial=0))
 
-    def latest(self, capacity: int) -> IntArray:
-        """Greatest start of each buffer, in units, within a capacity in bytes; may be negative."""
-        return np.where(self.pin >= 0, self.pin, (capacity - self.bytes) // self.unit)
-
-    def height_after(self, capacity: int) -> int:
-        """Least slab above a capacity that a packing of whole units can have."""
+    def slab_after(self, capacity: int) -> int:
+        """Return the minimum slab above a capacity that a packing of whole units can have."""
         if not len(self):
             return capacity + 1
         residue = np.unique(self.bytes % self.unit)
@@ -210,8 +215,8 @@ def live_rows(problem: PackingProblem) -> Parts:
 def unit_of(problem: PackingProblem, parts: Parts) -> int:
     """Return the bytes that all starts of buffers pushed down are multiples of.
 
-    Sizes and windows need not be where all alignments are: their ends are rounded up. That loses
-    nothing as long as windows begin at whole units.
+    Sizes and occupancy need not be where all alignments are: their ends are rounded up. That loses
+    nothing as long as occupancy begin at whole units.
     """
     ids = np.unique(parts.owner)
     alignment = problem.alignment[ids]
@@ -225,8 +230,8 @@ def unit_of(problem: PackingProblem, parts: Parts) -> int:
     return math.gcd(common, int(np.gcd.reduce(strict)))
 
 
-def make_pieces(problem: PackingProblem, rules: Rules) -> Iterator[Piece]:
-    """Yield the pieces of a problem; buffers without a row in any of them may lie at 0."""
+def make_components(problem: PackingProblem, rules: Rules) -> Iterator[Component]:
+    """Yield the components of a problem; buffers without a row in any of them may lie at 0."""
     live = live_rows(problem)
     owner, start, end = live.owner, live.start, live.end
     ids = np.unique(owner)
@@ -239,7 +244,7 @@ def make_pieces(problem: PackingProblem, rules: Rules) -> Iterator[Piece]:
     np.maximum.at(until, owner, end)
     ids = ids[np.lexsort((until[ids], begin[ids]))]
     reach = np.maximum.accumulate(until[ids])
-    breaks = np.flatnonzero((begin[ids][1:] >= reach[:-1]) & rules.pieces) + 1
+    breaks = np.flatnonzero((begin[ids][1:] >= reach[:-1]) & rules.components) + 1
     group = np.zeros(len(problem), np.int64)
     for number, members in enumerate(np.split(ids, breaks)):
         group[members] = number
@@ -248,28 +253,29 @@ def make_pieces(problem: PackingProblem, rules: Rules) -> Iterator[Piece]:
     borders = np.searchsorted(row_group[order], np.arange(1, len(breaks) + 1))
     for members, rows in zip(np.split(ids, breaks), np.split(order, borders), strict=True):
         mine = Parts(owner[rows], start[rows], end[rows], live.low[rows], live.high[rows])
-        yield _make_piece(problem, members, mine, unit, rules)
+        yield _make_component(problem, members, mine, unit, rules)
 
 
-def _make_piece(
+def _make_component(
     problem: PackingProblem, ids: IntArray, parts: Parts, unit: int, rules: Rules
-) -> Piece:
+) -> Component:
     slot = np.zeros(int(ids.max()) + 1, np.int64)
     slot[ids] = np.arange(len(ids))
     owner = slot[parts.owner]
     sections = cut_sections(owner, parts.start, parts.end, len(ids), maximal=rules.cliques)
-    windows = None
+    occupancy = None
     keys = [problem.pin[ids], problem.alignment[ids], problem.size[ids]]
     keys += list(sections.masks.T)
     if (parts.high - parts.low < problem.size[parts.owner]).any():
-        windows = sorted_windows(owner, sections, parts)
-        keys.append(windows.kinds(len(ids)))
+        occupancy = make_occupancy(owner, sections, parts)
+        keys.append(occupancy.kinds(len(ids)))
     order = np.lexsort((*keys, sections.last, sections.first))
-    if windows is not None:
-        windows = sorted_windows(np.argsort(order)[owner], sections, parts)
+    if occupancy is not None:
+        occupancy = make_occupancy(np.argsort(order)[owner], sections, parts)
     ids = ids[order]
     alignment, pin = problem.alignment[ids], problem.pin[ids]
-    return Piece(
+    return Component(
+        problem=problem,
         ids=ids,
         bytes=problem.size[ids],
         size=-(-problem.size[ids] // unit),
@@ -282,5 +288,5 @@ def _make_piece(
             masks=sections.masks[order],
         ),
         unit=unit,
-        windows=windows,
+        occupancy=occupancy,
     )

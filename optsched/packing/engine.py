@@ -1,159 +1,144 @@
-"""A piece on a board: arrays made once, decided as often as one likes."""
+"""The engine of one component: its arrays are made once, and decided as often as one likes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import isqrt
+from typing import NamedTuple
 
 import numpy as np
 
 from optsched.model.arrays import IntArray
-from optsched.packing.components import Piece
+from optsched.packing.components import Component
 from optsched.packing.kernels import state as rows
 from optsched.packing.kernels.failures import WAYS, Failures
-from optsched.packing.kernels.first_fit import first_fit, first_fit_windows
+from optsched.packing.kernels.first_fit import first_fit
 from optsched.packing.kernels.search import EXHAUSTED, FRAME_COLUMNS, LIMIT, Frames, search
-from optsched.packing.kernels.state import BUFFER_ROWS, SECTION_ROWS, Board
-from optsched.packing.orders import Keys
-from optsched.packing.rules import Rules
+from optsched.packing.kernels.state import BUFFER_ROWS, SECTION_ROWS, PackingState
+from optsched.packing.orders import SortKeys
+from optsched.packing.rules import PackingEffort, Rules
+from optsched.runtime.clock import Clock
 from optsched.runtime.kernel import is_warm
 
-TWIN_BUFFERS = 48
-"""Up to this many buffers the first nodes are run as Python: quicker than loading numba."""
 
-TWIN_NODES = 400
+class SearchArrays(NamedTuple):
+    """What :func:`optsched.packing.kernels.search.search` works on."""
 
-SLICE_WORK = 16_000_000
-"""Nodes times buffers and sections between two looks at the clock: some ten milliseconds."""
-
-FIT_WORK = 32_000_000
-"""Pairs of buffers that first fit compares between two looks at the clock."""
-
-FAILURE_BUFFERS = 128
-"""Up to this many buffers failed states are kept; in larger searches they hardly recur."""
-
-FAILURE_BYTES = 1 << 25
+    state: PackingState
+    occupied: IntArray | None
+    frames: Frames
+    failures: Failures
+    switches: IntArray
 
 
-class Engine:
-    """Searches one piece.
+class PackingEngine:
+    """Searches one component.
 
     Parameters
     ----------
-    piece
+    component
         What to pack.
     rules
         Which prunings are on.
-    pins
-        Shape `(n,)`: offsets in units to hold besides the piece's own pins, or -1.
+    effort
+        How often to look at the clock, and how many failed states to keep.
     """
 
-    def __init__(self, piece: Piece, rules: Rules, pins: IntArray | None = None) -> None:
-        self.piece, self.rules = piece, rules
-        self.pin = piece.pin if pins is None else np.where(piece.pin >= 0, piece.pin, pins)
-        self.keys = Keys(piece)
+    def __init__(self, component: Component, rules: Rules, effort: PackingEffort) -> None:
+        n = len(component)
+        self.component, self.rules, self.effort = component, rules, effort
+        self.keys = SortKeys(component)
         self.nodes = self.runs = self.refuted = 0
         self.capacity = -1
-        self.slice = max(64, SLICE_WORK // (len(piece) + piece.sections.count + 1))
-        self.line = np.zeros(len(piece), np.int64)
+        self.slice = max(64, effort.slice_work // (n + component.sections.count + 1))
+        self.line = np.zeros(n, np.int64)
         self.buffers = self._make_buffers()
-        self.windows = (
-            None if piece.windows is None else piece.windows.table(piece.unit, len(piece))
-        )
-        self.loop = search
-        if piece.windows is not None:
-            from optsched.packing.kernels.partial_search import search_windows
-
-            self.loop = search_windows
-        self._search: tuple[Board, Frames, Failures, IntArray] | None = None
+        occupancy = component.occupancy
+        self.parts = None if occupancy is None else occupancy.in_units(component.unit)
+        self.ranges = np.zeros((0, 2), np.int64) if occupancy is None else occupancy.ranges(n)
+        self.arrays: SearchArrays | None = None
 
     def _make_buffers(self) -> IntArray:
-        piece, pin = self.piece, self.pin
-        n = len(piece)
+        component = self.component
+        n, pin = len(component), component.pin
+        length = component.sections.last - component.sections.first
         buffers = np.zeros((BUFFER_ROWS, n), np.int64)
-        buffers[rows.FIRST] = piece.sections.first
-        buffers[rows.LAST] = piece.sections.last
-        buffers[rows.SIZE] = piece.size
-        buffers[rows.ALIGNMENT] = piece.alignment
-        buffers[rows.TWIN] = -1
-        buffers[rows.RELEASE] = np.where(pin >= 0, pin, 0)
-        buffers[rows.WATCHES] = -1
-        if self.rules.twins and n > 1:
-            columns = [*buffers[: rows.TWIN], pin, piece.bytes, *piece.sections.masks.T]
-            if piece.windows is not None:
-                columns.append(piece.windows.kinds(n))
+        buffers[rows.FIRST] = component.sections.first
+        buffers[rows.LAST] = component.sections.last
+        buffers[rows.SIZE] = component.size
+        buffers[rows.ALIGNMENT] = component.alignment
+        buffers[rows.BEFORE_ME] = -1
+        buffers[rows.RELEASE] = np.maximum(pin, 0)
+        buffers[rows.PARTS] = np.cumsum(length) - length - component.sections.first
+        if self.rules.identical and n > 1:
+            columns = [*buffers[: rows.BEFORE_ME], pin, component.bytes]
+            columns += [*component.sections.masks.T]
+            if component.occupancy is not None:
+                columns.append(component.occupancy.kinds(n))
             same = np.ones(n - 1, bool)
             for column in columns:
                 same &= column[1:] == column[:-1]
-            buffers[rows.TWIN, 1:][same] = np.flatnonzero(same)
+            buffers[rows.BEFORE_ME, 1:][same] = np.flatnonzero(same)
         return buffers
 
-    def _make_search(self) -> tuple[Board, Frames, Failures, IntArray]:
-        piece, rules = self.piece, self.rules
-        n, m = len(piece), piece.sections.count
-        cover_start, cover = piece.cover
+    def _make_arrays(self) -> SearchArrays:
+        component = self.component
+        n, m = len(component), component.sections.count
+        cover_start, cover = component.cover
         sections = np.zeros((SECTION_ROWS, m + 2), np.int64)
         sections[rows.WEIGHT] = 1
-        sections[rows.ENTRY, : m + 1] = np.searchsorted(piece.sections.first, np.arange(m + 1))
+        sections[rows.ENTRY, : m + 1] = np.searchsorted(component.sections.first, np.arange(m + 1))
         sections[rows.ENTRY, m + 1] = n
         sections[rows.COVER, : m + 1] = cover_start
-        zones = self._make_zones() if piece.windows is None else self._make_spans()
         counters = np.zeros(rows.COUNTERS, np.int64)
-        plain = piece.is_plain and not (self.pin >= 0).any()
-        counters[rows.PLAIN] = plain
-        counters[rows.GAPPED] = piece.sections.masks.shape[1] > 0
-        counters[rows.FAR] = rules.far_skip
-        trail = np.zeros((2, 6 * piece.covered + 60 * (n + m) + 65536), np.int64)
-        board = Board(
-            self.buffers,
-            sections,
-            cover,
-            zones,
-            np.ascontiguousarray(piece.sections.masks),
-            trail,
-            counters,
+        counters[rows.PLAIN] = component.is_plain
+        counters[rows.GAPPED] = component.sections.masks.shape[1] > 0
+        counters[rows.FAR] = self.rules.far_skip
+        trail = np.zeros((2, 6 * component.covered + 60 * (n + m) + 65536), np.int64)
+        masks = np.ascontiguousarray(component.sections.masks)
+        zones = self._make_zones()
+        frames = np.zeros((2 * n + 8, FRAME_COLUMNS), np.int64)
+        remember = self.rules.failures and n <= self.effort.failure_buffers
+        return SearchArrays(
+            PackingState(self.buffers, sections, cover, zones, masks, trail, counters),
+            None if component.occupancy is None else component.occupied,
+            Frames(frames, np.zeros((2, 8 * n + 64), np.int64)),
+            self._make_failures(remember),
+            np.array([self.rules.decompose, remember], np.int64),
         )
-        frames = Frames(
-            np.zeros((2 * n + 8, FRAME_COLUMNS), np.int64), np.zeros((2, 8 * n + 64), np.int64)
-        )
-        remember = rules.failures and n <= FAILURE_BUFFERS
+
+    def _make_failures(self, remember: bool) -> Failures:
+        n, m = len(self.component), self.component.sections.count
         words = n // 60 + 1
         width = words + m + 1
+        most = min(n << 10, self.effort.failure_bytes // (WAYS * width * 8))
         places = 1
-        while remember and 2 * places * WAYS * width * 8 <= FAILURE_BYTES and places < n << 9:
+        while remember and 2 * places <= most:
             places *= 2
-        failures = Failures(
+        return Failures(
             np.zeros((WAYS * places, width), np.int64),
             np.zeros(words, np.int64),
             np.zeros(1, np.int64),
         )
-        switches = np.array([rules.decompose, rules.forced, remember], np.int64)
-        return board, frames, failures, switches
-
-    def _make_spans(self) -> IntArray:
-        """What is there of each buffer in each of its sections, and where that begins."""
-        from optsched.packing.kernels.partial_moves import SPAN
-
-        first = self.piece.sections.first
-        length = self.piece.sections.last - first
-        self.buffers[SPAN] = np.cumsum(length) - length - first
-        return self.piece.spans
 
     def _make_zones(self) -> IntArray:
-        """Starts that would meet a pinned buffer, merged, and where each buffer's begin."""
-        sections, size = self.piece.sections, self.piece.size
-        pinned = np.flatnonzero(self.pin >= 0)
+        """Return the starts that would meet a pinned buffer, merged, one buffer after another.
+
+        Where buffers are there in part the pinned ones are placed before the search instead.
+        """
+        component = self.component
+        sections, size, pin = component.sections, component.size, component.pin
+        pinned = np.flatnonzero((pin >= 0) & (component.occupancy is None))
         starts = [0]
         found: list[tuple[int, int]] = []
-        for i in range(len(self.piece)):
+        for i in range(len(component)):
             begin = len(found)
-            if self.pin[i] < 0 and len(pinned):
+            if pin[i] < 0 and len(pinned):
                 together = sections.first[pinned] < sections.last[i]
                 together &= sections.last[pinned] > sections.first[i]
                 if sections.masks.shape[1]:
                     together &= (sections.masks[pinned] & sections.masks[i]).any(axis=1)
                 here = pinned[together]
-                low, high = self.pin[here] - size[i], self.pin[here] + size[here]
+                low, high = pin[here] - size[i], pin[here] + size[here]
                 for a, b in sorted(zip(low.tolist(), high.tolist(), strict=True)):
                     if len(found) > begin and a < found[-1][1]:
                         found[-1] = (found[-1][0], max(found[-1][1], b))
@@ -164,22 +149,29 @@ class Engine:
         return np.ascontiguousarray(np.array(found or [(0, 0)], np.int64).T)
 
     def _set_capacity(self, capacity: int) -> bool:
-        """Set latest starts; False if some buffer has none."""
-        pin, piece = self.pin, self.piece
-        latest = (capacity - piece.bytes) // piece.unit
-        held = pin >= 0
-        fits = bool((latest >= np.where(held, pin, 0)).all())
-        self.buffers[rows.LATEST] = np.where(held, pin, latest)
+        """Set maximum offsets; False if some buffer has none."""
+        component, pin = self.component, self.component.pin
+        highest = (capacity - component.bytes) // component.unit
+        fits = bool((highest >= np.maximum(pin, 0)).all())
+        self.buffers[rows.MAX_OFFSET] = np.where(pin >= 0, pin, highest)
         return fits
 
-    def decide(
-        self,
-        capacity: int,
-        rank: IntArray,
-        rule: int,
-        limit: int,
-        in_time: Callable[[], bool],
-    ) -> int:
+    def prepare(self, capacity: int) -> PackingState | None:
+        """Return the state set to a capacity; None if some buffer has no place within it."""
+        if not self._set_capacity(capacity):
+            return None
+        if self.arrays is None:
+            self.arrays = self._make_arrays()
+        state, failures = self.arrays.state, self.arrays.failures
+        if capacity != self.capacity:
+            ends = self.buffers[rows.MAX_OFFSET] + self.component.size
+            state.sections[rows.CAP, :-2] = self.component.tops(ends)
+            if capacity > self.capacity:
+                failures.rows[:] = 0
+            self.capacity = capacity
+        return state
+
+    def decide(self, capacity: int, rank: IntArray, rule: int, limit: int, clock: Clock) -> int:
         """Search for a packing within a capacity; `offsets` returns it.
 
         Parameters
@@ -192,54 +184,36 @@ class Engine:
             How to choose sections.
         limit
             Nodes.
-        in_time
-            Asked now and then; if it says no the answer is LIMIT.
+        clock
+            Asked now and then; once it has expired the answer is LIMIT.
         """
         self.runs += 1
-        if self.prepare(capacity) is None or self._search is None:
+        state = self.prepare(capacity)
+        if state is None or self.arrays is None:
             return EXHAUSTED
-        board, frames, failures, switches = self._search
         self.buffers[rows.RANK] = rank
-        counters = board.counters
-        twin = len(self.piece) <= TWIN_BUFFERS and not is_warm()
+        counters = state.counters
+        as_python = len(self.component) <= self.effort.reference_buffers and not is_warm()
         counters[rows.DEPTH] = 0
         answer, before, nodes = LIMIT, -1, 0
         while answer == LIMIT and before < nodes < limit:
             before = nodes
-            until = min(limit, nodes + (TWIN_NODES if twin else self.slice))
-            run = self.loop if twin else self.loop.compiled
-            answer = run(board, frames, failures, switches, rule, until)
+            more = self.effort.reference_nodes if as_python else self.slice
+            run = search if as_python else search.compiled
+            answer = run(*self.arrays, rule, min(limit, nodes + more))
             nodes = int(counters[rows.NODES])
-            twin = False
-            if answer == LIMIT and not in_time():
+            clock.spend(nodes - max(0, before))
+            as_python = False
+            if answer == LIMIT and clock.expired():
                 break
         self.nodes += nodes
         self.refuted += int(counters[rows.REFUTED])
         return answer
 
-    def prepare(self, capacity: int) -> Board | None:
-        """Return the board set to a capacity; None if some buffer has no place within it."""
-        if not self._set_capacity(capacity):
-            return None
-        if self._search is None:
-            self._search = self._make_search()
-        board, _, failures, _ = self._search
-        self._set_caps(board, failures, capacity)
-        return board
-
-    def _set_caps(self, board: Board, failures: Failures, capacity: int) -> None:
-        """Bring what depends on the capacity up to date."""
-        if capacity == self.capacity:
-            return
-        board.sections[rows.CAP, :-2] = self.piece.tops(self.buffers[rows.LATEST] + self.piece.size)
-        if capacity > self.capacity:
-            failures.rows[:] = 0
-        self.capacity = capacity
-
     def reset_weights(self) -> None:
         """Forget which sections failed."""
-        if self._search is not None:
-            self._search[0].sections[rows.WEIGHT] = 1
+        if self.arrays is not None:
+            self.arrays.state.sections[rows.WEIGHT] = 1
 
     def offsets(self) -> IntArray:
         """Return the packing that was found, in units."""
@@ -251,49 +225,44 @@ class Engine:
         self.buffers[rows.OFFSET] = offsets
 
     def first_fit(
-        self,
-        order: IntArray,
-        capacity: int,
-        fixed: IntArray | None = None,
-        in_time: Callable[[], bool] = lambda: True,
+        self, order: IntArray, capacity: int, clock: Clock, held: IntArray | None = None
     ) -> bool:
         """Place buffers in turn within a capacity; `offsets` returns the packing.
 
         Parameters
         ----------
         order
-            All buffers, or all but the `fixed` ones.
-        fixed
-            Buffers whose offsets in the OFFSET row hold.
-        in_time
-            Asked now and then where buffers are many; if it says no the packing is given up.
+            All buffers.
+        capacity
+            Bytes.
+        clock
+            Asked now and then where buffers are many; once expired the packing is given up.
+        held
+            Buffers that stay at the offsets that were set, beside the pinned ones.
         """
         if not self._set_capacity(capacity):
             return False
-        held = np.flatnonzero(self.pin >= 0) if fixed is None else fixed
-        if len(held):
-            self.buffers[rows.OFFSET, held] = np.where(
-                self.pin[held] >= 0, self.pin[held], self.buffers[rows.OFFSET, held]
-            )
-            apart = np.ones(len(self.piece), bool)
-            apart[held] = False
-            order = np.concatenate([held, order[apart[order]]])
-        count = len(held)
+        pin, offsets = self.component.pin, self.buffers[rows.OFFSET]
+        stays = pin >= 0
+        offsets[stays] = pin[stays]
+        if held is not None:
+            stays[held] = True
+        order = np.concatenate([order[stays[order]], order[~stays[order]]])
+        count = int(stays.sum())
         while True:
-            until = min(len(order), isqrt(count * count + 2 * FIT_WORK))
+            until = min(len(order), isqrt(count * count + 2 * self.effort.fit_work))
             if self._fit(order[:until], count) < until:
                 return False
-            if until == len(order) or not in_time():
+            clock.spend(until - count)
+            if until == len(order) or clock.expired():
                 return until == len(order)
             # As the kernel keeps them: then it need not move any of them.
-            line = np.argsort(self.buffers[rows.OFFSET, order[:until]], kind="stable")
+            line = np.argsort(offsets[order[:until]], kind="stable")
             order, count = np.concatenate([order[line], order[until:]]), until
 
     def _fit(self, order: IntArray, placed: int) -> int:
         """Place all but the first buffers of an order; return how many then have a place."""
-        small = len(order) <= TWIN_BUFFERS and not is_warm()
-        if self.windows is not None:
-            fit = first_fit_windows if small else first_fit_windows.compiled
-            return fit(self.buffers, *self.windows, order, placed, self.line)
-        run = first_fit if small else first_fit.compiled
-        return run(self.buffers, self.piece.sections.masks, order, placed, self.line)
+        few = len(order) <= self.effort.reference_buffers and not is_warm()
+        run = first_fit if few else first_fit.compiled
+        masks = self.component.sections.masks
+        return run(self.buffers, masks, self.parts, self.ranges, order, placed, self.line)

@@ -1,4 +1,8 @@
-"""Windows of a piece's buffers: which of their bytes are there in which sections."""
+"""Partial occupancy: which bytes of a component's buffers are there in which sections.
+
+An output that is written in place into a larger buffer leaves only a part of it occupied, and a
+packing problem may say so of any stretch of a live range (:class:`model.packing_problem.Gap`).
+"""
 
 from __future__ import annotations
 
@@ -12,20 +16,20 @@ from optsched.packing.cliques import Sections
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class Occupancy:
     """Bytes `[low, high)` of a buffer are there in the sections `[first, last)`.
 
     All arrays have shape `(r,)` and ascend by owner, then by section; where a buffer has no
-    window none of it is there.
+    row none of it is there.
 
     Parameters
     ----------
     owner
-        Position of the buffer in its piece.
+        Position of the buffer in its component.
     first, last
         Sections.
     low, high
-        Bytes. All `low` are multiples of the piece's unit.
+        Bytes. All `low` are multiples of the component's unit.
     """
 
     owner: IntArray
@@ -34,18 +38,14 @@ class Windows:
     low: IntArray
     high: IntArray
 
-    def in_units(self, unit: int) -> tuple[IntArray, IntArray]:
-        """Return `low` and `high` in units, the last one perhaps in part."""
-        return self.low // unit, -(-self.high // unit)
+    def in_units(self, unit: int) -> IntArray:
+        """Return `first`, `last`, `low` and `high`, shape `(4, r)`; bytes as units rounded up."""
+        return np.array([self.first, self.last, self.low // unit, -(-self.high // unit)])
 
     def ranges(self, buffers: int) -> IntArray:
         """Return each buffer's rows, shape `(n, 2)`."""
         borders = np.searchsorted(self.owner, np.arange(buffers + 1))
         return np.column_stack([borders[:-1], borders[1:]])
-
-    def table(self, unit: int, buffers: int) -> tuple[IntArray, IntArray]:
-        """Return the rows as first fit wants them, and each buffer's range of them."""
-        return np.array([self.first, self.last, *self.in_units(unit)]), self.ranges(buffers)
 
     def spread(self, values: IntArray, first: IntArray, length: IntArray) -> IntArray:
         """Return a value for each pair of a buffer and a section of its hull; 0 where it is not.
@@ -72,7 +72,7 @@ class Windows:
         return np.cumsum(change)[:-1]
 
     def kinds(self, buffers: int) -> IntArray:
-        """Return a number for each buffer, the same for those whose windows are all the same."""
+        """Return a number for each buffer, the same for those with the same rows."""
         rows = list(
             zip(*(x.tolist() for x in (self.first, self.last, self.low, self.high)), strict=True)
         )
@@ -83,10 +83,10 @@ class Windows:
         return np.array(found, np.int64)
 
 
-def sorted_windows(owner: IntArray, sections: Sections, parts: Parts) -> Windows:
-    """Return the windows of parts that the sections were cut from; `owner` is in the piece."""
+def make_occupancy(owner: IntArray, sections: Sections, parts: Parts) -> Occupancy:
+    """Return the occupancy by parts that sections were cut from; `owner` is in the component."""
     order = np.lexsort((sections.part_first, owner))
-    return Windows(
+    return Occupancy(
         owner[order],
         sections.part_first[order],
         sections.part_last[order],

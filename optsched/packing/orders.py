@@ -1,4 +1,8 @@
-"""Orders in which buffers are tried, by the search and by first fit."""
+"""Orders in which buffers are tried, by the search and by first fit.
+
+An order is named by its sort keys, the first decides: "ZW" takes the largest first, and among
+equals the longest-lived; see :class:`SortKeys`.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from optsched.model.arrays import IntArray
-from optsched.packing.components import Piece
-
-VALUE_ORDERS = ("TWA", "WAT", "ZAT", "CAT", "AWT", "ZWT", "TAW")
-"""Orders of the search, each a list of keys, the first decides; see :class:`Keys`."""
+from optsched.packing.components import Component
 
 FIRST_FIT_ORDERS = (
     "TZ", "TW", "TA", "TL", "TR", "ZW", "ZL", "A", "WZ", "CW",
@@ -18,19 +19,19 @@ FIRST_FIT_ORDERS = (
 """Orders of first fit; the breadth orders, which start with T or K, win most often."""
 
 
-class Keys:
-    """Sort keys of the buffers of a piece; the least comes first.
+class SortKeys:
+    """Sort keys of the buffers of a component; the lowest comes first.
 
     T densest section covered first; W longest lifetime in sections; Z largest size; A largest
     area; C largest sum over the covered sections of their load; L earliest start; R latest end;
     K those live in the densest section; B longest before that section; D nearest to it.
     """
 
-    def __init__(self, piece: Piece) -> None:
-        first, last = piece.sections.first, piece.sections.last
-        self.n = len(piece)
+    def __init__(self, component: Component) -> None:
+        first, last = component.sections.first, component.sections.last
+        self.n = len(component)
         length = last - first
-        load = piece.load
+        load = component.load
         peak = int(np.argmax(load)) if len(load) else 0
         before = np.maximum(0, peak - first)
         away = np.maximum(0, np.maximum(first - peak, peak - last + 1))
@@ -38,8 +39,8 @@ class Keys:
         self.table: dict[str, npt.NDArray[np.float64] | IntArray] = {
             "T": -range_max(load, first, last),
             "W": -length,
-            "Z": -piece.size,
-            "A": -(piece.size.astype(np.float64) * length),
+            "Z": -component.size,
+            "A": -(component.size.astype(np.float64) * length),
             "C": -(total[last] - total[first]),
             "L": first,
             "R": -last,

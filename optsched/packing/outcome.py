@@ -1,12 +1,10 @@
-"""What the engine returns, and the clock it works against."""
+"""What the engine returns."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 
 from optsched.model.arrays import IntArray
-from optsched.runtime.interrupt import take_interrupt
 from optsched.runtime.limits import Proof, StopReason
 
 
@@ -29,7 +27,7 @@ class PackingOutcome:
         PROVED: slab and bound meet. DECIDED: the capacity is answered. EXHAUSTED: nothing is left
         that the engine could do (sizes beyond the search).
     statistics
-        Counters: nodes, searches, states refuted by the table, first fits, pieces, units, ...
+        Counters: nodes, searches, states refuted by the table, first fits, components, units, ...
     """
 
     offsets: IntArray | None
@@ -38,23 +36,3 @@ class PackingOutcome:
     proof: Proof | None
     stop_reason: StopReason
     statistics: dict[str, int] = field(default_factory=dict)
-
-
-class Clock:
-    """Time since the start, and whether the limit is reached."""
-
-    def __init__(self, seconds: float | None) -> None:
-        self.started = time.perf_counter()
-        self.seconds = seconds
-        self.expired = False
-
-    def elapsed(self) -> float:
-        """Return seconds since the start."""
-        return time.perf_counter() - self.started
-
-    def in_time(self) -> bool:
-        """Whether there is time left; raise an interrupt that waits."""
-        take_interrupt()
-        if self.seconds is not None and self.elapsed() >= self.seconds:
-            self.expired = True
-        return not self.expired

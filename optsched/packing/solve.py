@@ -1,47 +1,72 @@
-"""The entry point: pieces in turn, each on its ladder."""
+"""The entry point: the components of a problem in turn, each by its capacity search.
+
+>>> from optsched.model.packing_problem import PackingProblem
+>>> from optsched.runtime.limits import Limits
+>>> three = PackingProblem([4, 3, 2], [0, 0, 2], [2, 3, 3])
+>>> solve_packing(three, limits=Limits()).slab
+7
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
 
 import numpy as np
 
 from optsched.errors import GraphError
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem
-from optsched.packing.capacity_search import Ladder
-from optsched.packing.components import live_rows, make_pieces
+from optsched.packing.capacity_search import CapacitySearch
+from optsched.packing.components import live_rows, make_components
 from optsched.packing.enumeration import enumerate_packings, is_for_enumeration
-from optsched.packing.outcome import Clock, PackingOutcome
-from optsched.packing.rules import Rules
+from optsched.packing.outcome import PackingOutcome
+from optsched.packing.rules import PackingEffort, Rules
+from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import held_interrupts
 from optsched.runtime.limits import Event, Limits, OnEvent, Proof, StopReason
+
+OnOffsets = Callable[[IntArray], None]
 
 
 def solve_packing(
     problem: PackingProblem,
     *,
-    limits: Limits,
+    limits: Limits | Clock,
     capacity: int | None = None,
     warm_start: IntArray | None = None,
     rules: Rules | None = None,
+    effort: PackingEffort | None = None,
     on_event: OnEvent | None = None,
+    on_offsets: OnOffsets | None = None,
 ) -> PackingOutcome:
-    """Find the packing of least slab, or decide whether one fits a capacity.
+    """Find the packing of minimum slab, or decide whether one fits a capacity.
 
     Parameters
     ----------
     problem
-        Buffers with live ranges; in gaps they are not there, or only a window of them is.
+        Buffers with live ranges; in gaps they are not there, or only some of their bytes are.
     limits
-        `seconds` is honoured between searches of some ten milliseconds; without it, the answer
-        depends on the seed alone.
+        Time is looked at between searches of some ten milliseconds, work is counted in nodes;
+        without either, the answer depends on the seed alone.
     capacity
         Bytes; stop at the first packing that fits, or when none can.
     warm_start
         Shape `(k,)`: offsets to start from. They are trusted: check them before.
     rules
         Prunings; all if None.
+    effort
+        What the search tries, and how long; the usual if None.
     on_event
         Called whenever the best packing or the bound moves.
+    on_offsets
+        Called with the offsets of each packing that is better than those before, the warm start's
+        included: an improver that is stopped from outside has them already.
+
+    Returns
+    -------
+    PackingOutcome
+        The best packing, the bound and its proof.
 
     Raises
     ------
@@ -52,11 +77,11 @@ def solve_packing(
         found = enumerate_packings(problem, capacity)
         if found.is_complete:
             return _enumerated(problem, found.offsets, capacity)
-    solver = _Solver(problem, limits, capacity, rules or Rules(), on_event)
+    solver = _PackingSolver(problem, Clock.of(limits), capacity, on_event, on_offsets)
     interrupted = False
     try:
         with held_interrupts():
-            solver.run(warm_start)
+            solver.run(warm_start, rules or Rules(), effort or PackingEffort())
     except KeyboardInterrupt:
         interrupted = True
     return solver.outcome(interrupted)
@@ -85,28 +110,27 @@ def _enumerated(
     return PackingOutcome(places, slab, bound, proof, reason, counters)
 
 
-class _Solver:
+class _PackingSolver:
     def __init__(
         self,
         problem: PackingProblem,
-        limits: Limits,
+        clock: Clock,
         capacity: int | None,
-        rules: Rules,
         on_event: OnEvent | None,
+        on_offsets: OnOffsets | None,
     ) -> None:
-        self.problem, self.limits, self.rules, self.on_event = problem, limits, rules, on_event
-        self.capacity = capacity
-        self.clock = Clock(limits.seconds)
+        self.problem, self.clock, self.capacity = problem, clock, capacity
+        self.on_event, self.on_offsets = on_event, on_offsets
         live = problem.end > problem.start
         ends = np.maximum(problem.pin, 0) + problem.size
         self.bound = max(problem.max_load, int(ends[live].max(initial=0)))
         self.offsets: IntArray | None = None
         self.slab = 0
-        self.ladders: list[Ladder] = []
-        self.statistics = {"windows": 0, "pieces": 0}
+        self.searches: list[CapacitySearch] = []
+        self.statistics = {"partial": 0, "components": 0}
 
-    def run(self, warm_start: IntArray | None) -> None:
-        """First fit for all pieces, then climb, the piece of greatest bound first."""
+    def run(self, warm_start: IntArray | None, rules: Rules, effort: PackingEffort) -> None:
+        """First fit for all components, then search, the component of greatest bound first."""
         if warm_start is not None:
             self.offsets = np.array(warm_start, np.int64)
             self.slab = self.problem.slab_size(self.offsets)
@@ -114,33 +138,31 @@ class _Solver:
         if clash is not None:
             a, b = (self.problem.names[i] for i in clash)
             raise GraphError(f"buffers {a!r} and {b!r} are pinned onto each other")
-        pieces = sorted(make_pieces(self.problem, self.rules), key=lambda piece: -piece.bound)
-        self.statistics["pieces"] = len(pieces)
-        self.statistics["windows"] = sum(piece.windows is not None for piece in pieces)
-        for piece in pieces:
-            self._note_bound(piece.bound)
+        components = sorted(make_components(self.problem, rules), key=lambda each: -each.bound)
+        self.statistics["components"] = len(components)
+        self.statistics["partial"] = sum(each.occupancy is not None for each in components)
+        self.bound = max([self.bound, *(each.bound for each in components)])
         if self._is_settled():
             return
-        for number, piece in enumerate(pieces):
-            seed = self.limits.seed + 1009 * number
-            ladder = Ladder(piece, self.rules, seed, self.clock, self._moved)
-            ladder.enough = self._enough()
-            ladder.deciding = self.capacity is not None
+        for component, seed in zip(components, count(self.clock.limits.seed, 1009)):
+            search = CapacitySearch(component, rules, effort, seed, self.clock, self._moved)
+            search.enough = self._enough()
+            search.is_decision = self.capacity is not None
             if self.offsets is not None:
-                ladder.offer_bytes(self.offsets[piece.ids])
-            ladder.run_first_fit()
-            if ladder.offsets is None:
+                search.offer_bytes(self.offsets[component.ids])
+            search.run_first_fit()
+            if search.offsets is None:
                 return
-            self.ladders.append(ladder)
+            self.searches.append(search)
         self._moved("first fit")
-        for ladder in self.ladders:
-            ladder.enough = self._enough()
-            ladder.climb()
-            if self._is_settled() or not self.clock.in_time():
+        for search in self.searches:
+            search.enough = self._enough()
+            search.run()
+            if self._is_settled() or self.clock.expired():
                 return
 
     def _enough(self) -> int:
-        """Bytes that no piece needs to go below."""
+        """Bytes that no component needs to go below."""
         return max(self.bound, self.capacity or 0)
 
     def _is_settled(self) -> bool:
@@ -148,27 +170,25 @@ class _Solver:
             return True
         return self.offsets is not None and self.slab <= self._enough()
 
-    def _note_bound(self, bound: int) -> None:
-        self.bound = max(self.bound, bound)
-
     def _moved(self, source: str) -> None:
-        """Put the pieces together and pass on what is new."""
-        if len(self.ladders) < self.statistics["pieces"]:
+        """Put the components' packings together and pass on what is new."""
+        if len(self.searches) < self.statistics["components"]:
             return
         before = (self.slab if self.offsets is not None else -1, self.bound)
         offsets = np.where(self.problem.pin > 0, self.problem.pin, 0)
-        for ladder in self.ladders:
-            self._note_bound(ladder.bound)
-            offsets[ladder.piece.ids] = ladder.best * ladder.piece.unit
+        for search in self.searches:
+            self.bound = max(self.bound, search.bound)
+            offsets[search.component.ids] = search.best * search.component.unit
         slab = self.problem.slab_size(offsets)
         if self.offsets is None or slab < self.slab:
             self.offsets, self.slab = offsets, slab
+            if self.on_offsets is not None:
+                self.on_offsets(offsets.copy())
         if self.on_event is not None and before != (self.slab, self.bound):
-            self.on_event(Event(self.clock.elapsed(), self.slab, self.bound, source))
+            self.on_event(Event(self.clock.seconds(), self.slab, self.bound, source))
 
     def outcome(self, interrupted: bool) -> PackingOutcome:
         """Put the result together."""
-        engines = [ladder.engine for ladder in self.ladders]
         slab = None if self.offsets is None else self.slab
         proof = None
         if slab == self.bound:
@@ -181,12 +201,14 @@ class _Solver:
         elif self._is_settled():
             reason = StopReason.DECIDED
         else:
-            reason = StopReason.TIME_LIMIT if self.clock.expired else StopReason.EXHAUSTED
+            reason = StopReason.TIME_LIMIT if self.clock.expired() else StopReason.EXHAUSTED
+        engines = [search.engine for search in self.searches]
         self.statistics |= {
-            "buffers": sum(len(ladder.piece) for ladder in self.ladders),
-            "sections": sum(ladder.piece.sections.count for ladder in self.ladders),
-            "first fits": sum(ladder.fits for ladder in self.ladders),
-            "beams": sum(ladder.beams for ladder in self.ladders),
+            "buffers": sum(len(search.component) for search in self.searches),
+            "sections": sum(search.component.sections.count for search in self.searches),
+            "first fits": sum(search.fits for search in self.searches),
+            "beams": sum(search.beams for search in self.searches),
+            "cores": sum(search.cores for search in self.searches),
             "searches": sum(engine.runs for engine in engines),
             "nodes": sum(engine.nodes for engine in engines),
             "states refuted before": sum(engine.refuted for engine in engines),

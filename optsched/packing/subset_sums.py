@@ -1,36 +1,41 @@
-"""Heights that a packing pushed down can have: sums of sizes."""
+"""Slabs that a packing pushed down can have: sums of sizes.
+
+Pushed down, each buffer lies at 0 or on the top of another, so the slab is the sum of the sizes of
+a chain of different buffers. Once a capacity is refuted the bound goes to the next such sum: of
+three buffers with 3, 5 and 9 bytes a slab above 9 has 12, 14 or 17.
+"""
 
 from __future__ import annotations
 
-from optsched.packing.components import Piece
-from optsched.packing.occupancy import Windows
+from optsched.packing.components import Component
+from optsched.packing.occupancy import Occupancy
 
-MAX_BITS = 1 << 23
+MAX_WORDS = 1 << 23
+"""Work of making the sums, in words of 64 bits; with more all slabs are taken to be possible."""
 
 
-class Heights:
-    """Sums of sizes of a piece, as a bit set; every height if it is not plain or too tall.
+class SubsetSums:
+    """The sums as a bit set; every slab, if the component is not plain or the sums are too large.
 
-    Pushed down, a buffer lies at 0 or on the top of another, so that the height is the sum of a
-    chain of different buffers. Where they have windows each adds the top of one of them, or its
-    size, less the bottom of one, or 0. Alignment, pins and half-filled units break this.
+    Where buffers are there in part, each adds the top of one of its parts, or its size, less the
+    bottom of one, or 0. Alignment, pins and half-filled units break the argument.
     """
 
-    def __init__(self, piece: Piece, upper: int) -> None:
-        self.piece = piece
+    def __init__(self, component: Component, upper: int) -> None:
+        self.component = component
         self.sums: int | None = None
         self.zero = 0
-        waste = (piece.size * piece.unit != piece.bytes).any()
-        if not piece.is_plain or waste:
+        waste = (component.size * component.unit != component.bytes).any()
+        if not component.is_plain or waste:
             return
-        steps = [[size] for size in piece.size.tolist()]
-        if piece.windows is not None:
-            steps = window_steps(piece, piece.windows)
+        steps = [[size] for size in component.size.tolist()]
+        if component.occupancy is not None:
+            steps = part_steps(component, component.occupancy)
         # In whatever order a chain is added up, no sum is further out than what others take away.
         self.zero = -sum(min(0, *each) for each in steps)
-        top = upper // piece.unit + 1 + self.zero
+        top = upper // component.unit + 1 + self.zero
         bits = top + self.zero
-        if bits * sum(map(len, steps)) > MAX_BITS * 64:
+        if bits * sum(map(len, steps)) > MAX_WORDS * 64:
             return
         sums, mask = 1 << self.zero, (1 << bits) - 1
         for each in steps:
@@ -42,23 +47,22 @@ class Heights:
         self.sums = sums & ((1 << top) - 1)
 
     def after(self, capacity: int) -> int:
-        """Return the least height above a capacity in bytes."""
+        """Return the minimum slab above a capacity in bytes."""
         if self.sums is None:
-            return self.piece.height_after(capacity)
-        units = capacity // self.piece.unit + 1
+            return self.component.slab_after(capacity)
+        units = capacity // self.component.unit + 1
         above = self.sums >> (units + self.zero)
         if not above:
-            return self.piece.height_after(capacity)
-        return (units + (above & -above).bit_length() - 1) * self.piece.unit
+            return self.component.slab_after(capacity)
+        return (units + (above & -above).bit_length() - 1) * self.component.unit
 
 
-def window_steps(piece: Piece, windows: Windows) -> list[list[int]]:
+def part_steps(component: Component, occupancy: Occupancy) -> list[list[int]]:
     """Return what each buffer may add to a chain, in units."""
-    lows: list[set[int]] = [{0} for _ in range(len(piece))]
-    highs = [{size} for size in piece.size.tolist()]
-    for owner, low, high in zip(
-        windows.owner.tolist(), *(x.tolist() for x in windows.in_units(piece.unit)), strict=True
-    ):
+    lows: list[set[int]] = [{0} for _ in range(len(component))]
+    highs = [{size} for size in component.size.tolist()]
+    low_high = occupancy.in_units(component.unit)[2:].tolist()
+    for owner, low, high in zip(occupancy.owner.tolist(), *low_high, strict=True):
         lows[owner].add(low)
         highs[owner].add(high)
     return [

@@ -31,9 +31,11 @@ from optsched.ordering.tree.search import Splitter
 from optsched.packing import Rules as PackingRules
 from optsched.packing import solve_packing
 from optsched.packing.beam import search_beam
-from optsched.packing.components import make_pieces
-from optsched.packing.engine import Engine
-from optsched.packing.kernels.branch import LOWEST
+from optsched.packing.components import make_components
+from optsched.packing.engine import PackingEngine
+from optsched.packing.kernels.branch import TIGHTEST
+from optsched.packing.rules import PackingEffort
+from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 
 WALK = 100_000
@@ -108,11 +110,17 @@ def warm_trees(graph: Graph) -> None:
 
 def warm_beam(problem: PackingProblem) -> None:
     """Search a problem with a beam of some states."""
-    piece = next(make_pieces(problem, PackingRules(pieces=False)))
+    rules = PackingRules(components=False)
+    component = next(make_components(problem, rules))
     search_beam(
-        Engine(piece, PackingRules()), piece.bound, width=4, rule=LOWEST, softness=1.0, noise=0.0,
-        skips=1, random=np.random.default_rng(0), in_time=lambda: True,
-    )  # fmt: skip
+        PackingEngine(component, rules, PackingEffort()),
+        component.bound,
+        width=4,
+        softness=1.0,
+        rule=TIGHTEST,
+        random=np.random.default_rng(0),
+        clock=Clock.of(Limits()),
+    )
 
 
 def training_graph(layers: int, seed: int = 0) -> Graph:

@@ -6,29 +6,31 @@ import numpy as np
 import pytest
 
 from optsched.check.plan import check_packing
-from optsched.packing import Rules
+from optsched.packing import PackingEffort, Rules
 from optsched.packing import beam as module
 from optsched.packing.beam import search_beam
-from optsched.packing.components import make_pieces
-from optsched.packing.engine import Engine
+from optsched.packing.components import make_components
+from optsched.packing.engine import PackingEngine
 from optsched.packing.kernels import branch
 from optsched.packing.kernels.beam_heap import BIRTH_COLUMNS, FREE, KEPT, SLOTS, Beam, keep
 from optsched.packing.kernels.search import LIMIT, SOLVED
+from optsched.runtime.clock import Clock
 from optsched.runtime.kernel import Kernel
+from optsched.runtime.limits import Limits
 from tests.support.packing_instances import cut, random_problem
 
+QUIET = PackingEffort(beam_noise=0.0, beam_skips=6)
 
-def run(engine: Engine, capacity: int, rule: int, width: int = 30) -> int:
+
+def run(engine: PackingEngine, capacity: int, rule: int, width: int = 30) -> int:
     return search_beam(
         engine,
         capacity,
         width=width,
-        rule=rule,
         softness=0.02,
-        noise=0.0,
-        skips=6,
+        rule=rule,
         random=np.random.default_rng(0),
-        in_time=lambda: True,
+        clock=Clock.of(Limits()),
     )
 
 
@@ -37,36 +39,36 @@ def test_packings_are_valid(kind: str) -> None:
     solved = 0
     for seed in range(8):
         problem = random_problem(np.random.default_rng([23, seed]), kind, buffers=12)
-        for piece in make_pieces(problem, Rules(pieces=False)):
-            engine = Engine(piece, Rules())
-            for capacity in (piece.bound, piece.bound + 2 * int(piece.bytes.max())):
+        for component in make_components(problem, Rules(components=False)):
+            engine = PackingEngine(component, Rules(), QUIET)
+            for capacity in (component.bound, component.bound + 2 * int(component.bytes.max())):
                 if run(engine, capacity, branch.FEWEST_THEN_LOWEST) == SOLVED:
                     solved += 1
                     offsets = np.zeros(len(problem), np.int64)
-                    offsets[piece.ids] = engine.offsets() * piece.unit
+                    offsets[component.ids] = engine.offsets() * component.unit
                     check_packing(problem, offsets.tolist(), capacity=capacity)
     assert solved >= 4
 
 
 def test_a_beam_refutes_nothing() -> None:
     problem = cut(np.random.default_rng(1), 30, 500, 40)
-    (piece,) = make_pieces(problem, Rules(pieces=False))
-    engine = Engine(piece, Rules())
-    assert run(engine, 499, branch.LOWEST) == LIMIT
-    assert run(engine, 500, branch.LOWEST, width=1) in (LIMIT, SOLVED)
+    (component,) = make_components(problem, Rules(components=False))
+    engine = PackingEngine(component, Rules(), QUIET)
+    assert run(engine, 499, branch.TIGHTEST) == LIMIT
+    assert run(engine, 500, branch.TIGHTEST, width=1) in (LIMIT, SOLVED)
 
 
 def test_plain_form_answers_as_the_compiled_one(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = cut(np.random.default_rng(6), 12, 90, 14)
-    (piece,) = make_pieces(problem, Rules(pieces=False))
+    (component,) = make_components(problem, Rules(components=False))
     seen = []
     for plain in (False, True):
         if plain:
-            for name in ("expand", "start_state"):
+            for name in ("expand", "start_node"):
                 function = getattr(module, name)
                 assert isinstance(function, Kernel)
                 monkeypatch.setitem(function.__dict__, "compiled", function.function)
-        engine = Engine(piece, Rules())
+        engine = PackingEngine(component, Rules(), QUIET)
         answer = run(engine, 90, branch.FEWEST_THEN_LOWEST, width=8)
         seen.append((answer, engine.nodes, engine.offsets().tolist()))
     assert seen[0] == seen[1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -12,11 +11,12 @@ from optsched.check.plan import check_packing
 from optsched.errors import GraphError
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem
-from optsched.packing import PackingOutcome, Rules, engine, solve_packing
-from optsched.packing.components import make_pieces
-from optsched.packing.engine import Engine
+from optsched.packing import PackingEffort, PackingOutcome, Rules, solve_packing
+from optsched.packing.components import make_components
+from optsched.packing.engine import PackingEngine
 from optsched.packing.kernels.branch import FEWEST_THEN_TIGHT
 from optsched.packing.kernels.search import EXHAUSTED, LIMIT, SOLVED
+from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Event, Limits, Proof, StopReason
 from tests.support.packing_instances import cut, problem_of, random_problem
 from tests.support.packing_oracle import least_slab
@@ -46,42 +46,46 @@ def test_capacity_is_decided_both_ways() -> None:
             assert outcome.stop_reason in (StopReason.DECIDED, StopReason.PROVED)
 
 
-@pytest.mark.parametrize("kind", ["", "ap", "g", "w"])
-def test_first_fit_with_looks_at_the_clock_is_the_same(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    problem = random_problem(np.random.default_rng(8), kind, buffers=60)
-    (piece,) = make_pieces(problem, Rules(pieces=False))
+class CountingClock(Clock):
+    """Never expires; counts how often it is asked."""
+
     looks = 0
 
-    def in_time() -> bool:
-        nonlocal looks
-        looks += 1
-        return True
+    def expired(self) -> bool:
+        self.looks += 1
+        return False
 
-    def place(work: int, asked: Callable[[], bool]) -> IntArray | None:
-        monkeypatch.setattr(engine, "FIT_WORK", work)
-        bench = Engine(piece, Rules())
-        done = bench.first_fit(bench.keys.order("A"), 2**40, in_time=asked)
-        return bench.offsets() if done else None
 
-    whole, parts = place(10**9, in_time), place(100, in_time)
+@pytest.mark.parametrize("kind", ["", "ap", "g", "w"])
+def test_first_fit_with_looks_at_the_clock_is_the_same(kind: str) -> None:
+    problem = random_problem(np.random.default_rng(8), kind, buffers=60)
+    (component,) = make_components(problem, Rules(components=False))
+
+    def place(work: int, clock: Clock) -> IntArray | None:
+        engine = PackingEngine(component, Rules(), PackingEffort(fit_work=work))
+        done = engine.first_fit(engine.keys.order("A"), 2**40, clock)
+        return engine.offsets() if done else None
+
+    counting = CountingClock(Limits())
+    whole, parts = place(10**9, Clock.of(Limits())), place(100, counting)
     assert whole is not None
     assert parts is not None
     assert np.array_equal(whole, parts)
     # Each look after 100 pairs, of 60 * 60 / 2.
-    assert 5 < looks <= 1 + len(piece) ** 2 // 200
-    assert place(100, lambda: False) is None
+    assert 4 < counting.looks <= 1 + len(component) ** 2 // 200
+    assert place(100, Clock.of(Limits(seconds=0.0))) is None
 
 
-def test_without_time_for_first_fit_the_warm_start_is_left(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_time_for_first_fit_the_warm_start_is_left() -> None:
     problem, least = above_load()
-    monkeypatch.setattr(engine, "FIT_WORK", 2)
     start = np.cumsum(problem.size) - problem.size
     for warm in (None, start):
-        outcome = solve_packing(problem, limits=Limits(seconds=0.0), warm_start=warm)
+        outcome = solve_packing(
+            problem,
+            limits=Limits(seconds=0.0),
+            warm_start=warm,
+            effort=PackingEffort(fit_work=2),
+        )
         assert outcome.stop_reason is StopReason.TIME_LIMIT
         assert outcome.bound <= least
         if warm is None:
@@ -92,13 +96,13 @@ def test_without_time_for_first_fit_the_warm_start_is_left(
 
 def test_node_limit_is_not_an_answer() -> None:
     problem, least = above_load()
-    (piece,) = make_pieces(problem, Rules(pieces=False))
-    engine = Engine(piece, Rules())
+    (component,) = make_components(problem, Rules(components=False))
+    engine = PackingEngine(component, Rules(), PackingEffort())
     rank = engine.keys.rank("TWA")
     seen = []
     for limit in (1, 2, 3, 5, 8, 10**6):
         answers = [
-            engine.decide(capacity, rank, FEWEST_THEN_TIGHT, limit, lambda: True)
+            engine.decide(capacity, rank, FEWEST_THEN_TIGHT, limit, Clock.of(Limits()))
             for capacity in (least - 1, least)
         ]
         assert answers[0] in (EXHAUSTED, LIMIT)
@@ -110,13 +114,13 @@ def test_node_limit_is_not_an_answer() -> None:
 
 def test_slices_give_the_same_answer_as_one_run() -> None:
     problem = cut(np.random.default_rng(8), 60, 600, 30)
-    (piece,) = make_pieces(problem, Rules(pieces=False))
+    (component,) = make_components(problem, Rules(components=False))
     counts = []
     for nodes in (3, 10**6):
-        engine = Engine(piece, Rules())
+        engine = PackingEngine(component, Rules(), PackingEffort())
         engine.slice = nodes
         rank = engine.keys.rank("WAT")
-        answer = engine.decide(600, rank, FEWEST_THEN_TIGHT, 5_000, lambda: True)
+        answer = engine.decide(600, rank, FEWEST_THEN_TIGHT, 5_000, Clock.of(Limits()))
         counts.append((answer, engine.nodes, engine.offsets().tolist()))
     assert counts[0] == counts[1]
 
@@ -150,6 +154,41 @@ def test_same_seed_same_bytes() -> None:
     assert two.offsets is not None
     assert one.offsets.tolist() == two.offsets.tolist()
     assert one.statistics == two.statistics
+
+
+def test_work_limit_is_repeatable() -> None:
+    problem = cut(np.random.default_rng(1), 400, 100_000, 250)
+    one, two = (solve_packing(problem, limits=Limits(work=5_000)) for _ in range(2))
+    assert one.stop_reason is StopReason.TIME_LIMIT
+    assert one.statistics == two.statistics
+    assert one.offsets is not None
+    assert two.offsets is not None
+    assert one.offsets.tolist() == two.offsets.tolist()
+
+
+def test_each_better_packing_is_handed_out_with_its_offsets() -> None:
+    problem = cut(np.random.default_rng(3), 90, 2400, 40)
+    start = np.cumsum(problem.size) - problem.size
+    slabs: list[int] = []
+    outcome = solve_packing(
+        problem,
+        limits=Limits(),
+        warm_start=start,
+        on_offsets=lambda found: slabs.append(check_packing(problem, found.tolist())),
+    )
+    assert slabs == sorted(set(slabs), reverse=True)
+    assert slabs[-1] == outcome.slab == outcome.bound
+    assert problem.slab_size(start) > slabs[0]
+
+
+def test_warm_start_off_the_units_is_pushed_down() -> None:
+    """Sizes of 6 and 9 are counted in units of 3; the start leaves gaps of a byte or two."""
+    problem = problem_of([(0, 2, 6), (0, 2, 9), (1, 3, 6)])
+    outcome = solve_packing(
+        problem, limits=Limits(seconds=0.0), warm_start=np.array([1, 8, 19]), capacity=24
+    )
+    assert outcome.slab is not None
+    assert outcome.slab <= 24
 
 
 def test_warm_start_is_never_made_worse() -> None:

@@ -8,10 +8,12 @@ import pytest
 from optsched.check.plan import check_packing
 from optsched.errors import GraphError
 from optsched.model.packing_problem import Gap, PackingProblem
-from optsched.packing import Rules, solve_packing
-from optsched.packing.components import make_pieces
-from optsched.packing.engine import Engine
+from optsched.packing import PackingEffort, Rules, solve_packing
+from optsched.packing.components import make_components
+from optsched.packing.engine import PackingEngine
+from optsched.packing.kernels.branch import SECTION_RULES
 from optsched.packing.kernels.search import EXHAUSTED, LIMIT, SOLVED
+from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, Proof, StopReason
 from tests.support.packing_instances import problem_of, random_problem
 from tests.support.packing_oracle import least_slab
@@ -23,7 +25,7 @@ def packed(problem: PackingProblem, slab: int) -> list[int]:
     assert outcome.offsets is not None
     check_packing(problem, outcome.offsets.tolist(), slab=slab)
     assert outcome.stop_reason is StopReason.PROVED
-    assert (outcome.slab, outcome.bound, outcome.statistics["windows"]) == (slab, slab, 1)
+    assert (outcome.slab, outcome.bound, outcome.statistics["partial"]) == (slab, slab, 1)
     offsets: list[int] = outcome.offsets.tolist()
     return offsets
 
@@ -68,12 +70,12 @@ def test_pins_may_overlap_where_their_windows_do_not() -> None:
 def test_sections_are_cut_where_a_window_changes() -> None:
     gaps = {0: (Gap(2, 4, (4, 6)),)}
     problem = problem_of([(0, 6, 8), (0, 6, 2), (2, 6, 2)], gaps=gaps)
-    (piece,) = make_pieces(problem, Rules())
-    assert piece.windows is not None
-    assert (piece.unit, piece.sections.count) == (2, 3)
-    assert piece.load.tolist() == [5, 3, 6]
-    by_id = dict(zip(piece.ids.tolist(), piece.windows.ranges(3).tolist(), strict=True))
-    low, high = piece.windows.in_units(piece.unit)
+    (component,) = make_components(problem, Rules())
+    assert component.occupancy is not None
+    assert (component.unit, component.sections.count) == (2, 3)
+    assert component.load.tolist() == [5, 3, 6]
+    by_id = dict(zip(component.ids.tolist(), component.occupancy.ranges(3).tolist(), strict=True))
+    _, _, low, high = component.occupancy.in_units(component.unit)
     rows = slice(*by_id[0])
     assert list(zip(low[rows].tolist(), high[rows].tolist(), strict=True)) == [
         (0, 4),
@@ -84,25 +86,25 @@ def test_sections_are_cut_where_a_window_changes() -> None:
 
 def test_unit_of_aligned_buffers_divides_where_windows_begin() -> None:
     rows, gaps = [(0, 2, 30), (1, 2, 9)], {0: (Gap(1, 2, (12, 17)),)}
-    (piece,) = make_pieces(problem_of(rows, [8, 8], gaps=gaps), Rules())
-    assert piece.unit == 4
+    (component,) = make_components(problem_of(rows, [8, 8], gaps=gaps), Rules())
+    assert component.unit == 4
     assert packed(problem_of(rows, [8, 8], gaps=gaps), 30) == [0, 0]
 
 
 def test_bound_counts_what_is_below_and_above_the_windows() -> None:
     gaps = {i: (Gap(0, 1, (2, 5)),) for i in range(2)}
     problem = problem_of([(0, 1, 9), (0, 1, 9)], gaps=gaps)
-    (piece,) = make_pieces(problem, Rules())
-    assert (problem.max_load, piece.bound) == (6, 12)
+    (component,) = make_components(problem, Rules())
+    assert (problem.max_load, component.bound) == (6, 12)
     packed(problem, 12)
 
 
 def test_proof_above_the_load_is_one_of_search() -> None:
     for seed in range(100):
         problem = random_problem(np.random.default_rng([31, seed]), "w", buffers=9)
-        pieces = list(make_pieces(problem, Rules()))
+        components = list(make_components(problem, Rules()))
         outcome = solve_packing(problem, limits=Limits())
-        if outcome.bound > max(piece.bound for piece in pieces):
+        if outcome.bound > max(component.bound for component in components):
             assert outcome.bound == least_slab(problem)
             assert outcome.proof is Proof.PACKING_SEARCH
             return
@@ -116,12 +118,12 @@ def test_node_limit_is_not_an_answer() -> None:
         random = np.random.default_rng([37, seed])
         problem = random_problem(random, ["w", "pw"][seed % 2], buffers=7)
         least = solve_packing(problem, limits=Limits()).bound
-        for piece in make_pieces(problem, Rules(pieces=False)):
-            engine = Engine(piece, Rules())
+        for component in make_components(problem, Rules(components=False)):
+            engine = PackingEngine(component, Rules(), PackingEffort())
             for capacity in (least - 1, least):
-                rank, limit = random.permutation(len(piece)), int(random.integers(1, 60))
-                rule = int(random.integers(8))
-                answer = engine.decide(capacity, rank, rule, limit, lambda: True)
+                rank, limit = random.permutation(len(component)), int(random.integers(1, 60))
+                rule = int(random.integers(SECTION_RULES))
+                answer = engine.decide(capacity, rank, rule, limit, Clock.of(Limits()))
                 assert answer in (LIMIT, EXHAUSTED if capacity < least else SOLVED)
                 seen.append(answer)
     assert set(seen) == {LIMIT, EXHAUSTED, SOLVED}

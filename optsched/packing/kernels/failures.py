@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from optsched.model.arrays import IntArray
-from optsched.packing.kernels.state import FLOOR, PLACED, REST, Board
+from optsched.packing.kernels.state import FLOOR, PLACED, REMAINING, PackingState
 from optsched.runtime.kernel import inner
 
 WAYS = 4
@@ -40,9 +40,9 @@ class Failures(NamedTuple):
 
 
 @inner
-def find_place(board: Board, failures: Failures, begin: int, end: int) -> int:
+def find_place(state: PackingState, failures: Failures, begin: int, end: int) -> int:
     """Write the bits of the scope's unplaced buffers to the key; return its first entry."""
-    placed, key = board.buffers[PLACED], failures.key
+    placed, key = state.buffers[PLACED], failures.key
     for word in range(len(key)):
         key[word] = 0
     for i in range(begin, end):
@@ -67,11 +67,13 @@ def same_scope(failures: Failures, row: int, high: int) -> bool:
 
 
 @inner
-def is_refuted(board: Board, failures: Failures, low: int, high: int, begin: int, end: int) -> bool:
+def is_refuted(
+    state: PackingState, failures: Failures, low: int, high: int, begin: int, end: int
+) -> bool:
     """Whether a scope with these buffers failed on floors nowhere higher."""
-    floors, rest = board.sections[FLOOR], board.sections[REST]
+    floors, rest = state.sections[FLOOR], state.sections[REMAINING]
     rows = failures.rows
-    place = find_place(board, failures, begin, end)
+    place = find_place(state, failures, begin, end)
     at = 1 + len(failures.key)
     for row in range(place, place + WAYS):
         if same_scope(failures, row, high):
@@ -85,12 +87,12 @@ def is_refuted(board: Board, failures: Failures, low: int, high: int, begin: int
 
 @inner
 def remember_failure(
-    board: Board, failures: Failures, low: int, high: int, begin: int, end: int
+    state: PackingState, failures: Failures, low: int, high: int, begin: int, end: int
 ) -> None:
-    """Store a scope whose search was exhausted; the board must be as it was on entry."""
-    floors, rest = board.sections[FLOOR], board.sections[REST]
+    """Store a scope whose search was exhausted; the state must be as it was on entry."""
+    floors, rest = state.sections[FLOOR], state.sections[REMAINING]
     rows = failures.rows
-    place = find_place(board, failures, begin, end)
+    place = find_place(state, failures, begin, end)
     at = 1 + len(failures.key)
     goal = -1
     for row in range(place, place + WAYS):

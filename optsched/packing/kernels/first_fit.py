@@ -3,109 +3,72 @@
 from __future__ import annotations
 
 from optsched.model.arrays import IntArray
-from optsched.packing.kernels.state import ALIGNMENT, FIRST, LAST, LATEST, OFFSET, RELEASE, SIZE
+from optsched.packing.kernels.state import ALIGNMENT, FIRST, LAST, MAX_OFFSET, OFFSET, RELEASE, SIZE
 from optsched.runtime.kernel import inner, kernel
 
-
-@kernel
-def first_fit(
-    buffers: IntArray, masks: IntArray, order: IntArray, placed: int, line: IntArray
-) -> int:
-    """Place buffers in turn; stop at the first whose place is above its latest start.
-
-    Parameters
-    ----------
-    buffers
-        Rows as on a board; OFFSET is written.
-    masks
-        Sections that each buffer covers, without words if there are no gaps.
-    order
-        Shape `(n,)`. The first `placed` of it have their offsets.
-    line
-        Shape `(n,)`: work space, placed buffers by offset.
-
-    Returns
-    -------
-    int
-        How many of the order have a place; all of them if it succeeded.
-    """
-    offsets = buffers[OFFSET]
-    for turn in range(len(order)):
-        i = order[turn]
-        first, last, size = buffers[FIRST, i], buffers[LAST, i], buffers[SIZE, i]
-        if turn >= placed:
-            step = buffers[ALIGNMENT, i]
-            lowest = buffers[RELEASE, i]
-            lowest += -lowest % step
-            for k in range(turn):
-                j = line[k]
-                if buffers[FIRST, j] >= last or buffers[LAST, j] <= first:
-                    continue
-                if offsets[j] - lowest >= size:
-                    break
-                apart = masks.shape[1] > 0
-                for word in range(masks.shape[1]):
-                    if masks[i, word] & masks[j, word] != 0:
-                        apart = False
-                        break
-                top = offsets[j] + buffers[SIZE, j]
-                if not apart and top > lowest:
-                    lowest = top + -top % step
-            if lowest > buffers[LATEST, i]:
-                return turn
-            offsets[i] = lowest
-        k = turn
-        while k > 0 and offsets[line[k - 1]] > offsets[i]:
-            line[k] = line[k - 1]
-            k -= 1
-        line[k] = i
-    return len(order)
-
-
-# Rows of what `first_fit_windows` takes as `windows`.
+# Rows of `parts`: bytes LOW to HIGH of the buffer are there in the sections FROM to UNTIL.
 FROM, UNTIL, LOW, HIGH = 0, 1, 2, 3
 
 
 @inner
-def least_above(windows: IntArray, mine: IntArray, other: IntArray, x: int, y: int) -> int:
+def may_meet(buffers: IntArray, masks: IntArray, i: int, j: int) -> bool:
+    """Whether two buffers are ever live together; with parts, whether their ranges overlap."""
+    if buffers[FIRST, j] >= buffers[LAST, i] or buffers[LAST, j] <= buffers[FIRST, i]:
+        return False
+    apart = masks.shape[1] > 0
+    for word in range(masks.shape[1]):
+        if masks[i, word] & masks[j, word] != 0:
+            apart = False
+    return not apart
+
+
+@inner
+def lowest_above(parts: IntArray, mine: IntArray, other: IntArray, x: int, y: int) -> int:
     """Return an offset above `x` if a buffer there meets another at `y`, else `x`.
 
-    `mine` and `other` are the ranges of their windows, which ascend and do not overlap.
+    `mine` and `other` are the columns of their parts, which ascend and do not overlap.
     """
     a, b = mine[0], other[0]
-    least = x
+    lowest = x
     while a < mine[1] and b < other[1]:
-        if windows[FROM, a] < windows[UNTIL, b] and windows[FROM, b] < windows[UNTIL, a]:
-            top = y + windows[HIGH, b]
-            meets = x + windows[LOW, a] < top and y + windows[LOW, b] < x + windows[HIGH, a]
-            if meets and top - windows[LOW, a] > least:
-                least = top - windows[LOW, a]
-        if windows[UNTIL, a] < windows[UNTIL, b]:
+        if parts[FROM, a] < parts[UNTIL, b] and parts[FROM, b] < parts[UNTIL, a]:
+            top = y + parts[HIGH, b]
+            meets = x + parts[LOW, a] < top and y + parts[LOW, b] < x + parts[HIGH, a]
+            if meets and top - parts[LOW, a] > lowest:
+                lowest = top - parts[LOW, a]
+        if parts[UNTIL, a] < parts[UNTIL, b]:
             a += 1
         else:
             b += 1
-    return int(least)
+    return int(lowest)
 
 
 @kernel
-def first_fit_windows(
+def first_fit(
     buffers: IntArray,
-    windows: IntArray,
+    masks: IntArray,
+    parts: IntArray | None,
     ranges: IntArray,
     order: IntArray,
     placed: int,
     line: IntArray,
 ) -> int:
-    """Place buffers in turn, as `first_fit`, where in some sections only a window is there.
+    """Place buffers in turn; stop at the first whose place is above its maximum offset.
 
     Parameters
     ----------
-    buffers, order, placed, line
-        As there.
-    windows
-        Shape `(4, r)`: FROM and UNTIL, sections; LOW and HIGH, what of the buffer is there.
+    buffers
+        Rows as of :class:`optsched.packing.kernels.state.PackingState`; OFFSET is written.
+    masks
+        Sections that each buffer covers, without words if each covers all of its range.
+    parts
+        Shape `(4, r)`: what is there of each buffer and when; None if always all of it.
     ranges
-        Shape `(n, 2)`: the windows of each buffer, by section.
+        Shape `(n, 2)`: the columns of `parts` of each buffer, by section.
+    order
+        Shape `(n,)`. The first `placed` of it have their offsets.
+    line
+        Shape `(n,)`: work space, placed buffers by offset.
 
     Returns
     -------
@@ -120,21 +83,23 @@ def first_fit_windows(
             lowest = buffers[RELEASE, i]
             lowest += -lowest % step
             before = -1
-            # Windows do not come by their tops: go through again until all are passed.
-            while before != lowest and lowest <= buffers[LATEST, i]:
+            while before != lowest and lowest <= buffers[MAX_OFFSET, i]:
                 before = lowest
                 for k in range(turn):
                     j = line[k]
-                    if (
-                        buffers[FIRST, j] >= buffers[LAST, i]
-                        or buffers[LAST, j] <= buffers[FIRST, i]
-                    ):
-                        continue
                     if offsets[j] - lowest >= buffers[SIZE, i]:
                         break
-                    lowest = least_above(windows, ranges[i], ranges[j], lowest, offsets[j])
-                    lowest += -lowest % step
-            if lowest > buffers[LATEST, i]:
+                    if not may_meet(buffers, masks, i, j):
+                        continue
+                    top = offsets[j] + buffers[SIZE, j]
+                    if parts is not None:
+                        top = lowest_above(parts, ranges[i], ranges[j], lowest, offsets[j])
+                    if top > lowest:
+                        lowest = top + -top % step
+                if parts is None:
+                    # They came by offset. Parts do not come by their tops: once more through them.
+                    break
+            if lowest > buffers[MAX_OFFSET, i]:
                 return turn
             offsets[i] = lowest
         k = turn

@@ -1,7 +1,14 @@
-"""Moves on the board: place, raise, settle, undo."""
+"""Moves on the packing state: place a buffer, raise minimum offsets and floors, undo.
+
+These are the moves for buffers that are there as a whole or not at all; where only some of a
+buffer's bytes are there, :mod:`optsched.packing.kernels.partial_moves` has other ones. What both
+have in common takes `occupied`, which is None for the first kind: numba compiles each kind by
+itself and leaves the other's branches out.
+"""
 
 from __future__ import annotations
 
+from optsched.model.arrays import IntArray
 from optsched.packing.kernels.state import (
     AFTER,
     BEFORE,
@@ -12,8 +19,8 @@ from optsched.packing.kernels.state import (
     FLOOR,
     GAPPED,
     LAST,
-    LATEST,
-    LEAST,
+    MAX_OFFSET,
+    MIN_OFFSET,
     NEVER,
     OFFSET,
     PLACED,
@@ -21,84 +28,83 @@ from optsched.packing.kernels.state import (
     QUEUE,
     QUEUED,
     RELEASE,
-    REST,
+    REMAINING,
     SIZE,
     STACK,
     STACKED,
+    SUPPORTER,
+    SUPPORTS,
     TRAILED,
     WAITING,
-    WATCHED,
-    WATCHES,
     WEIGHT,
-    Board,
+    PackingState,
     admissible,
     covers,
     share_section,
+    size_in,
 )
 from optsched.runtime.kernel import inner
 
 
 @inner
-def set_watch(board: Board, t: int, j: int) -> None:
+def set_supporter(state: PackingState, t: int, j: int) -> None:
     """Let buffer `j` (or none, -1) support the floor of section `t`."""
-    watched = board.sections[WATCHED]
-    after, before = board.sections[AFTER], board.sections[BEFORE]
-    watches = board.buffers[WATCHES]
-    old = watched[t]
+    supporter = state.sections[SUPPORTER]
+    after, before = state.sections[AFTER], state.sections[BEFORE]
+    heads = state.buffers[SUPPORTS]
+    old = supporter[t]
     if old >= 0:
         if before[t] >= 0:
             after[before[t]] = after[t]
         else:
-            watches[old] = after[t]
+            heads[old] = after[t]
         if after[t] >= 0:
             before[after[t]] = before[t]
-    watched[t] = j
+    supporter[t] = j
     if j >= 0:
-        head = watches[j]
+        head = heads[j]
         after[t] = head
         before[t] = -1
         if head >= 0:
             before[head] = t
-        watches[j] = t
+        heads[j] = t
 
 
 @inner
-def note(board: Board, what: int, value: int) -> None:
-    """Remember an old value: of floor `t`, of least start `m + i`, of watch `m + n + t`."""
-    top = board.counters[TRAILED]
-    board.trail[0, top] = what
-    board.trail[1, top] = value
-    board.counters[TRAILED] = top + 1
+def note(state: PackingState, what: int, value: int) -> None:
+    """Remember an old value: of floor `t`, minimum offset `m + i`, supporter `m + n + t`."""
+    top = state.counters[TRAILED]
+    state.trail[0, top] = what
+    state.trail[1, top] = value
+    state.counters[TRAILED] = top + 1
 
 
 @inner
-def undo(board: Board, trailed: int, stacked: int) -> None:
-    """Go back to a state with that much on trail and stack."""
-    buffers, sections, trail, counters = board.buffers, board.sections, board.trail, board.counters
+def undo(state: PackingState, occupied: IntArray | None, trailed: int, stacked: int) -> None:
+    """Go back to the state that had `trailed` entries on the trail, `stacked` buffers placed."""
+    buffers, sections, trail, counters = state.buffers, state.sections, state.trail, state.counters
     n, m = buffers.shape[1], sections.shape[1] - 2
     for k in range(counters[TRAILED] - 1, trailed - 1, -1):
         what = trail[0, k]
         if what < m:
             sections[FLOOR, what] = trail[1, k]
         elif what < m + n:
-            buffers[LEAST, what - m] = trail[1, k]
+            buffers[MIN_OFFSET, what - m] = trail[1, k]
         else:
-            set_watch(board, what - m - n, trail[1, k])
+            set_supporter(state, what - m - n, trail[1, k])
     counters[TRAILED] = trailed
-    gapped = counters[GAPPED] != 0
     for k in range(counters[STACKED] - 1, stacked - 1, -1):
         i = buffers[STACK, k]
         buffers[PLACED, i] = 0
         for t in range(buffers[FIRST, i], buffers[LAST, i]):
-            if not gapped or covers(board, i, t):
-                sections[REST, t] += buffers[SIZE, i]
+            sections[REMAINING, t] += size_in(state, occupied, i, t)
     counters[STACKED] = stacked
 
 
 @inner
-def enqueue(board: Board, t: int) -> None:
-    """Have a section's floor looked at."""
-    sections, counters = board.sections, board.counters
+def enqueue(state: PackingState, t: int) -> None:
+    """Mark a section whose floor must be updated."""
+    sections, counters = state.sections, state.counters
     if sections[QUEUED, t] == 0:
         sections[QUEUED, t] = 1
         sections[QUEUE, counters[WAITING]] = t
@@ -106,67 +112,67 @@ def enqueue(board: Board, t: int) -> None:
 
 
 @inner
-def forget_queue(board: Board) -> None:
+def forget_queue(state: PackingState) -> None:
     """Empty the queue after a failure."""
-    sections, counters = board.sections, board.counters
+    sections, counters = state.sections, state.counters
     for k in range(counters[WAITING]):
         sections[QUEUED, sections[QUEUE, k]] = 0
     counters[WAITING] = 0
 
 
 @inner
-def settle(board: Board) -> bool:
-    """Raise the floors of queued sections to the least start there; False if one overflows.
+def settle(state: PackingState) -> bool:
+    """Raise the floors of queued sections to the lowest start there; False if one overflows.
 
-    A floor raised to the least of some least starts raises none of these: one pass is enough.
+    A floor raised to the minimum of some minimum offsets raises none of these: one pass is enough.
     """
-    buffers, sections, counters = board.buffers, board.sections, board.counters
+    buffers, sections, counters = state.buffers, state.sections, state.counters
     n, m = buffers.shape[1], sections.shape[1] - 2
     fits = True
     while counters[WAITING] > 0:
         counters[WAITING] -= 1
         t = sections[QUEUE, counters[WAITING]]
         sections[QUEUED, t] = 0
-        if not fits or sections[REST, t] == 0:
+        if not fits or sections[REMAINING, t] == 0:
             continue
         floor = sections[FLOOR, t]
-        least = NEVER
+        lowest = NEVER
         supporter = -1
-        for k in range(board.sections[COVER, t], board.sections[COVER, t + 1]):
-            j = board.cover[k]
-            if buffers[PLACED, j] == 0 and buffers[LEAST, j] < least:
-                least = buffers[LEAST, j]
+        for k in range(state.sections[COVER, t], state.sections[COVER, t + 1]):
+            j = state.cover[k]
+            if buffers[PLACED, j] == 0 and buffers[MIN_OFFSET, j] < lowest:
+                lowest = buffers[MIN_OFFSET, j]
                 supporter = j
-                if least <= floor:
+                if lowest <= floor:
                     break
-        if least > floor:
-            note(board, t, floor)
-            sections[FLOOR, t] = least
-        if sections[WATCHED, t] != supporter:
-            note(board, m + n + t, sections[WATCHED, t])
-            set_watch(board, t, supporter)
-        if least + sections[REST, t] > sections[CAP, t]:
+        if lowest > floor:
+            note(state, t, floor)
+            sections[FLOOR, t] = lowest
+        if sections[SUPPORTER, t] != supporter:
+            note(state, m + n + t, sections[SUPPORTER, t])
+            set_supporter(state, t, supporter)
+        if lowest + sections[REMAINING, t] > sections[CAP, t]:
             sections[WEIGHT, t] += 1
             fits = False
     return fits
 
 
 @inner
-def raise_least(board: Board, j: int, offset: int) -> bool:
-    """Set a higher least start and queue the sections it supported; False if past the latest."""
-    buffers, sections = board.buffers, board.sections
-    note(board, sections.shape[1] - 2 + j, buffers[LEAST, j])
-    buffers[LEAST, j] = offset
-    t = buffers[WATCHES, j]
+def raise_offset(state: PackingState, j: int, offset: int) -> bool:
+    """Set a higher minimum offset, queue the sections it supported; False if above the maximum."""
+    buffers, sections = state.buffers, state.sections
+    note(state, sections.shape[1] - 2 + j, buffers[MIN_OFFSET, j])
+    buffers[MIN_OFFSET, j] = offset
+    t = buffers[SUPPORTS, j]
     while t >= 0:
         if sections[FLOOR, t] != offset:
-            enqueue(board, t)
+            enqueue(state, t)
         t = sections[AFTER, t]
-    return bool(offset <= buffers[LATEST, j])
+    return bool(offset <= buffers[MAX_OFFSET, j])
 
 
 @inner
-def place(board: Board, i: int, offset: int, begin: int, end: int) -> bool:
+def place(state: PackingState, i: int, offset: int, begin: int, end: int) -> bool:
     """Put a buffer where all floors of its sections are at `offset`; False if nothing can follow.
 
     Parameters
@@ -174,7 +180,7 @@ def place(board: Board, i: int, offset: int, begin: int, end: int) -> bool:
     begin, end
         The buffers of the scope: no other is raised.
     """
-    buffers, sections, counters = board.buffers, board.sections, board.counters
+    buffers, sections, counters = state.buffers, state.sections, state.counters
     n, m = buffers.shape[1], sections.shape[1] - 2
     first, last, size = buffers[FIRST, i], buffers[LAST, i], buffers[SIZE, i]
     top = offset + size
@@ -185,12 +191,12 @@ def place(board: Board, i: int, offset: int, begin: int, end: int) -> bool:
     counters[STACKED] += 1
     fits = True
     for t in range(first, last):
-        if gapped and not covers(board, i, t):
+        if gapped and not covers(state, i, t):
             continue
-        note(board, t, sections[FLOOR, t])
+        note(state, t, sections[FLOOR, t])
         sections[FLOOR, t] = top
-        sections[REST, t] -= size
-        if sections[REST, t] > 0 and top + sections[REST, t] > sections[CAP, t]:
+        sections[REMAINING, t] -= size
+        if sections[REMAINING, t] > 0 and top + sections[REMAINING, t] > sections[CAP, t]:
             sections[WEIGHT, t] += 1
             fits = False
     if not fits:
@@ -200,57 +206,53 @@ def place(board: Board, i: int, offset: int, begin: int, end: int) -> bool:
     for j in range(begin, beyond):
         if buffers[PLACED, j] or buffers[LAST, j] <= first:
             continue
-        if gapped and not share_section(board, i, j):
+        if gapped and not share_section(state, i, j):
             continue
-        least = buffers[LEAST, j]
-        if least < top:
-            least = top if plain else admissible(board, j, top)
-            if not raise_least(board, j, least):
-                forget_queue(board)
+        lowest = buffers[MIN_OFFSET, j]
+        if lowest < top:
+            lowest = top if plain else admissible(state, j, top)
+            if not raise_offset(state, j, lowest):
+                forget_queue(state)
                 return False
-        if least == top and not gapped and buffers[LAST, j] > ahead:
+        if lowest == top and not gapped and buffers[LAST, j] > ahead:
             # Buffers come by first section: what lies between `ahead` and this one has no
             # supporter at the new floor yet, what this one covers has.
             while ahead < buffers[FIRST, j]:
-                enqueue(board, ahead)
+                enqueue(state, ahead)
                 ahead += 1
             until = buffers[LAST, j] if buffers[LAST, j] < last else last
             while ahead < until:
-                if sections[WATCHED, ahead] != j:
-                    note(board, m + n + ahead, sections[WATCHED, ahead])
-                    set_watch(board, ahead, j)
+                if sections[SUPPORTER, ahead] != j:
+                    note(state, m + n + ahead, sections[SUPPORTER, ahead])
+                    set_supporter(state, ahead, j)
                 ahead += 1
     while ahead < last:
-        enqueue(board, ahead)
+        enqueue(state, ahead)
         ahead += 1
-    return settle(board)
+    return settle(state)
 
 
 @inner
-def start_board(board: Board) -> bool:
-    """Take every buffer off the board and settle the floors; False if nothing can follow."""
-    buffers, sections, counters = board.buffers, board.sections, board.counters
+def reset(state: PackingState, occupied: IntArray | None) -> bool:
+    """Take back all placements and queue all sections; False if some buffer has no place."""
+    buffers, sections, counters = state.buffers, state.sections, state.counters
     n, m = buffers.shape[1], sections.shape[1] - 2
-    gapped = counters[GAPPED] != 0
     for t in range(m + 1):
         sections[FLOOR, t] = 0
-        sections[REST, t] = 0
-        sections[WATCHED, t] = -1
+        sections[REMAINING, t] = 0
+        sections[SUPPORTER, t] = -1
         sections[QUEUED, t] = 0
     for k in range(PLAIN):
         counters[k] = 0
     fits = True
     for i in range(n):
-        buffers[LEAST, i] = admissible(board, i, buffers[RELEASE, i])
+        buffers[MIN_OFFSET, i] = admissible(state, i, buffers[RELEASE, i])
         buffers[PLACED, i] = 0
-        buffers[WATCHES, i] = -1
-        if buffers[LEAST, i] > buffers[LATEST, i]:
+        buffers[SUPPORTS, i] = -1
+        if buffers[MIN_OFFSET, i] > buffers[MAX_OFFSET, i]:
             fits = False
         for t in range(buffers[FIRST, i], buffers[LAST, i]):
-            if not gapped or covers(board, i, t):
-                sections[REST, t] += buffers[SIZE, i]
-    if not fits:
-        return False
+            sections[REMAINING, t] += size_in(state, occupied, i, t)
     for t in range(m):
-        enqueue(board, t)
-    return settle(board)
+        enqueue(state, t)
+    return fits

@@ -23,10 +23,12 @@ import numpy as np
 
 from optsched.check.plan import check_packing
 from optsched.model.packing_problem import PackingProblem, select
-from optsched.packing import Rules, solve_packing
-from optsched.packing.components import make_pieces
-from optsched.packing.engine import Engine
+from optsched.packing import PackingEffort, Rules, solve_packing
+from optsched.packing.components import make_components
+from optsched.packing.engine import PackingEngine
+from optsched.packing.kernels.branch import SECTION_RULES
 from optsched.packing.kernels.search import EXHAUSTED, SOLVED
+from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from tests.support import brute
 from tests.support.packing_instances import cut, cut_windows, random_problem
@@ -95,7 +97,7 @@ def run_kind(kind: str, number: int, arguments: argparse.Namespace) -> dict[str,
         if outcome.slab == problem.max_load:
             continue
         row["above"] += 1
-        bounds = [piece.bound for piece in make_pieces(problem, rules)]
+        bounds = [component.bound for component in make_components(problem, rules)]
         bounds.append(problem.slab_size(np.maximum(0, problem.pin)))
         row["searched"] += outcome.slab > max(bounds)
         row["open"] += outcome.slab != outcome.bound
@@ -117,16 +119,16 @@ def run_kind(kind: str, number: int, arguments: argparse.Namespace) -> dict[str,
 
 def limited_search_agrees(problem: PackingProblem, least: int, random: np.random.Generator) -> bool:
     """Whether searches with few nodes never contradict the least slab."""
-    for piece in make_pieces(problem, Rules(pieces=False)):
-        never_there = np.setdiff1d(np.arange(len(problem)), piece.ids)
+    for component in make_components(problem, Rules(components=False)):
+        never_there = np.setdiff1d(np.arange(len(problem)), component.ids)
         alone = select(problem, never_there)
         if alone.slab_size(np.maximum(0, alone.pin)) >= least:
             return True
-        engine = Engine(piece, Rules())
+        engine = PackingEngine(component, Rules(), PackingEffort())
         for capacity in (least - 1, least, least + 1):
-            rank = random.permutation(len(piece))
-            rule, limit = int(random.integers(8)), int(random.integers(1, 400))
-            answer = engine.decide(capacity, rank, rule, limit, lambda: True)
+            rank = random.permutation(len(component))
+            rule, limit = int(random.integers(SECTION_RULES)), int(random.integers(1, 400))
+            answer = engine.decide(capacity, rank, rule, limit, Clock.of(Limits()))
             if answer == (SOLVED if capacity < least else EXHAUSTED):
                 return False
     return True
