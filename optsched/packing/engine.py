@@ -251,9 +251,10 @@ class PackingEngine:
         count = int(stays.sum())
         while True:
             until = min(len(order), isqrt(count * count + 2 * self.effort.fit_work))
-            if self._fit(order[:until], count) < until:
+            found = self._fit(order[:until], count)
+            clock.spend(max(0, found - count))
+            if found < until:
                 return False
-            clock.spend(until - count)
             if until == len(order) or clock.expired():
                 return until == len(order)
             # As the kernel keeps them: then it need not move any of them.
