@@ -8,7 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from optsched.compare import Setup, Study, compare_files, parse_methods
+from optsched.compare import Study, StudySettings, compare_files, parse_methods
 from optsched.reports.study_files import study_markdown
 from optsched.reports.study_tables import graph_table
 from optsched.reports.svg import slab_picture
@@ -43,8 +43,8 @@ def main() -> None:
     argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
     os.chdir(ROOT)
     paths = [str(path) for path in sorted(Path("instances/inductor").glob("*.json.gz"))]
-    setup = Setup(parse_methods(["all", "recorded"]), Limits(seconds=60.0))
-    study = compare_files(paths, setup)
+    settings = StudySettings(parse_methods(["all", "recorded"]), Limits(seconds=60.0))
+    study = compare_files(paths, settings)
     by_name = {c.graph.name: c for c in study.comparisons}
     write_picture(study)
     shown = replace(study, comparisons=tuple(by_name[name] for name in SHOWN))

@@ -1,4 +1,4 @@
-"""Compare methods with the proven bound, on one graph or many."""
+"""Compare methods with the optimum, on one graph or many."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from optsched.errors import UsageError
 if TYPE_CHECKING:
     from optsched.compare import Journal, Method, Study
 
-HELP = "gap of each method to the proven bound"
+HELP = "how far each method is from the optimum"
 
 _METHODS = """\
 comma-separated; all orderings, packings and our own plan by default. An ordering (lpmf), a packing
@@ -65,9 +65,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=natural,
         default=10,
         metavar="N",
-        help="print the N graphs of largest loss, 10 by default; 0 prints all in their order",
+        help="print the N graphs of largest excess, 10 by default; 0 prints all in their order",
     )
-    parser.add_argument("--columns", metavar="LIST", help="methods of the printed gap table")
+    parser.add_argument("--columns", metavar="LIST", help="methods of the printed table of graphs")
     for name, what in (
         ("csv", "every figure of every row"),
         ("markdown", "methods, performance profile, graphs"),
@@ -80,7 +80,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what the arguments ask for; return the exit code."""
-    from optsched.compare import Journal, Setup, compare_files, parse_methods
+    from optsched.compare import Journal, StudySettings, compare_files, parse_methods
     from optsched.reports.progress import StudyProgress
     from optsched.solver.pipeline import Engine
 
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     names = [name for text in lists for name in text.split(",")] + args.plan
     if args.retry_failed and not args.resume:
         raise UsageError("--retry-failed goes with --resume")
-    setup = Setup(
+    settings = StudySettings(
         parse_methods(names),
         limits(args),
         Engine(args.engine),
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
         args.inplace,
         args.jobs,
     )
-    shown = _columns(args, setup.methods)
+    shown = _columns(args, settings.methods)
     with (
         tempfile.TemporaryDirectory() as folder,
         Journal(args.resume, retry=args.retry_failed) if args.resume else nullcontext() as journal,
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
     ):
         study = compare_files(
             [_stdin_copy(folder) if path == "-" else path for path, _ in files],
-            setup,
+            settings,
             named=[named for _, named in files],
             journal=journal,
             on_progress=progress,

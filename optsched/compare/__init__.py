@@ -1,4 +1,4 @@
-"""The comparator: how far each method is from the proven bound, on one graph or many."""
+"""The comparator: how far each method is from the optimum, on one graph or many."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from optsched.compare.methods import (
     parse_methods,
     with_reference,
 )
-from optsched.compare.rows import Comparison, Failed, Row, Trouble
-from optsched.compare.run import compare_methods
-from optsched.compare.study import Setup, Skipped, Standing, Study, compare_files
+from optsched.compare.rows import Comparison, Failed, MethodRow, Trouble
+from optsched.compare.study import Skipped, Standing, Study, StudySettings, compare_files
 from optsched.compare.summary import TAUS, Summary, profile, rows_against_optimum, summarise
+from optsched.compare.task import compare_methods
 
 __all__ = [
     "OUR_METHOD",
@@ -24,11 +24,11 @@ __all__ = [
     "Journal",
     "Kind",
     "Method",
-    "Row",
-    "Setup",
+    "MethodRow",
     "Skipped",
     "Standing",
     "Study",
+    "StudySettings",
     "Summary",
     "Trouble",
     "compare_files",

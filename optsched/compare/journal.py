@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
@@ -20,9 +21,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from optsched.compare.methods import Heuristic, Kind, PlanFile
+from heuristics import ORDERINGS, PACKINGS
+from optsched.compare.methods import Heuristic, Kind, Method, PlanFile
 from optsched.compare.rows import Failed, Measured, Outcome, Trouble, was_interrupted
-from optsched.compare.task import Task
+from optsched.compare.task import GraphTask, digest_of
 from optsched.errors import OptschedError, UsageError
 from optsched.formats.source import is_compressed, parse_json, read_bytes
 from optsched.model.plan import Plan
@@ -140,16 +142,17 @@ class Journal:
             self._found[record["key"]] = outcome
 
 
-def keys_of(task: Task) -> dict[str, str]:
+def keys_of(task: GraphTask) -> dict[str, str]:
     """Return the key of each method of a task, by its name.
 
     A plan from a file has none: to check it again takes no time, and its file may have changed.
     """
     shared = {
-        "graph": hashlib.sha256(read_bytes(task.path)).hexdigest(),
+        "graph": digest_of(task.path),
         "input_bytes": task.input_bytes,
         "in_place": task.in_place,
         "seconds": task.limits.seconds,
+        "work": task.limits.work,
         "workers": task.limits.workers,
         "seed": task.limits.seed,
         "engine": task.engine,
@@ -159,13 +162,23 @@ def keys_of(task: Task) -> dict[str, str]:
     for method in task.methods:
         if isinstance(method, PlanFile):
             continue
-        own = {"method": method.name}
+        own = {"method": method.name, "plugin": _plugin_digest(method)}
         if isinstance(method, Heuristic) and method.kind is Kind.PACKING:
             # It packs the order of the reference, which may be another where that is another.
             own["reference"] = task.reference.name
         text = json.dumps({**shared, **own}, sort_keys=True)
         found[method.name] = hashlib.sha256(text.encode()).hexdigest()
     return found
+
+
+def _plugin_digest(method: Method) -> str:
+    """Return a digest of the modules that a registered method's functions stand in."""
+    if not isinstance(method, Heuristic):
+        return ""
+    makers = (ORDERINGS.get(method.ordering or ""), PACKINGS.get(method.packing or ""))
+    modules = [sys.modules.get(getattr(make, "__module__", "")) for make in makers]
+    paths = [path for module in modules if (path := getattr(module, "__file__", None))]
+    return hashlib.sha256(b"".join(Path(path).read_bytes() for path in paths)).hexdigest()
 
 
 @cache

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import operator
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
-from heuristics import ORDERINGS, PACKINGS
+from heuristics import ORDERINGS, OWN_ORDERINGS, OWN_PACKINGS, PACKINGS
 from heuristics.portfolio import pack_apart
 from optsched.check.plan import Checked, check_order, check_plan
 from optsched.compare.methods import RECORDED, Exact, Heuristic, Kind, Method, PlanFile
@@ -26,14 +30,20 @@ from optsched.solver.pipeline import Engine, solve
 DEFAULT_PACKING = "greedy_by_size"
 """How an order is packed where only orders are compared."""
 
+_Found = TypeVar("_Found")
+
 
 class AbsentError(OptschedError):
     """There is nothing to measure: no recorded order, no plan, no order to pack."""
 
 
+class OverdueError(OptschedError):
+    """A method that is not our own was given up."""
+
+
 @dataclass
-class Bench:
-    """A graph on which methods are measured, and what they share.
+class MethodRunner:
+    """Measures methods on one graph, and keeps what they share.
 
     Parameters
     ----------
@@ -47,6 +57,9 @@ class Bench:
         What packings are given; set by our own method.
     on_event
         Told how solvers get on.
+    patience
+        Seconds after which a method that is not our own is given up; None where its process can
+        be ended instead.
     """
 
     graph: Graph
@@ -55,6 +68,7 @@ class Bench:
     path: str = ""
     best_order: Order | None = None
     on_event: OnEvent | None = None
+    patience: float | None = None
     orders: dict[str, tuple[Order, float]] = field(default_factory=dict)
     recorded: dict[str, tuple[int, ...]] | None = None
 
@@ -69,28 +83,23 @@ class Bench:
                     return self._plan_file(method)
                 case Exact():
                     return self._exact(method)
-        except AbsentError as error:
-            trouble, reason = Trouble.ABSENT, str(error)
-        except PlanError as error:
-            trouble, reason = Trouble.REFUSED, str(error)
-        except OptschedError as error:
-            trouble, reason = Trouble.FAILED, str(error)
         except Exception as error:
             # A method that crashes is a row; the others have their turn.
-            trouble, reason = Trouble.FAILED, f"{type(error).__name__}: {error}"
-        reason = " ".join(reason.split())
-        return Failed(method.name, method.kind, trouble, reason, time.perf_counter() - started)
+            text = str(error) if isinstance(error, OptschedError) else _crash(error)
+            seconds = time.perf_counter() - started
+            return Failed(
+                method.name, method.kind, _trouble(error), " ".join(text.split()), seconds
+            )
 
-    def limits_of(self, method: Exact) -> Limits:
-        """Return the limits of a solver."""
-        if method.seconds is None:
+    def limits_of(self, method: Method) -> Limits:
+        """Return the limits of a method: a solver's own, or those set on the whole."""
+        if not isinstance(method, Exact) or method.seconds is None:
             return self.limits
-        seconds = None if method.seconds == float("inf") else method.seconds
-        return replace(self.limits, seconds=seconds)
+        return replace(self.limits, seconds=method.seconds, work=None)
 
     def _heuristic(self, method: Heuristic) -> Measured:
-        order, seconds = self._order(method.ordering)
-        checked, packed = _pack(self.graph, order, method.packing or DEFAULT_PACKING)
+        order, seconds = self._order(method)
+        checked, packed = self._pack(order, method.packing or DEFAULT_PACKING)
         runtime = {
             Kind.ORDER: seconds,
             Kind.PACKING: packed,
@@ -98,22 +107,28 @@ class Bench:
         }[method.kind]
         return Measured(method.name, method.kind, checked.peak, checked.slab, runtime)
 
-    def _order(self, ordering: str | None) -> tuple[Order, float]:
-        if ordering is None:
+    def _order(self, method: Heuristic) -> tuple[Order, float]:
+        name = method.ordering
+        if name is None:
             if self.best_order is None:
                 raise AbsentError("no order to pack: our own method found no plan")
             return self.best_order, 0.0
-        if ordering not in self.orders:
-            self.orders[ordering] = self._make_order(ordering)
-        return self.orders[ordering]
+        if name not in self.orders:
+            if name.startswith(RECORDED):
+                # To read it takes time, but it is not known how long it took to make.
+                self.orders[name] = self._recorded_order(name), 0.0
+            else:
+                make = method.function or ORDERINGS[name]
+                self.orders[name] = self._make_order(make, ours=make is OWN_ORDERINGS.get(name))
+        return self.orders[name]
 
-    def _make_order(self, ordering: str) -> tuple[Order, float]:
-        if ordering.startswith(RECORDED):
-            # To read it takes time, but it is not known how long it took to make.
-            return self._recorded_order(ordering), 0.0
+    def _make_order(self, make: Callable[..., Any], *, ours: bool) -> tuple[Order, float]:
         started = time.perf_counter()
-        order = ORDERINGS[ordering](self.graph, self.limits.seed)
-        return order, time.perf_counter() - started
+        found = self._call(make, self.graph, self.limits.seed, ours=ours)
+        seconds = time.perf_counter() - started
+        order = tuple(map(operator.index, found))
+        check_order(self.graph, order)
+        return order, seconds
 
     def _recorded_order(self, method: str) -> tuple[int, ...]:
         if self.recorded is None:
@@ -123,6 +138,26 @@ class Bench:
             raise AbsentError(f"the file records no order {name!r}")
         check_order(self.graph, self.recorded[name])
         return self.recorded[name]
+
+    def _pack(self, order: Order, packing: str) -> tuple[Checked, float]:
+        """Pack an order, in-place with the best of a few choices of pairs; return seconds too."""
+        graph, peak, runtime = self.graph, peak_memory(self.graph, order), 0.0
+        make = PACKINGS[packing]
+        found = []
+        for taken in pair_choices(graph, order, tries=0):
+            problem, ids = packing_problem(graph, order, taken)
+            started = time.perf_counter()
+            ours = make is OWN_PACKINGS.get(packing)
+            offsets = self._call(pack_apart, problem, pool_rows(graph, ids), make, ours=ours)
+            runtime += time.perf_counter() - started
+            found.append(check_plan(graph, make_plan(graph, order, offsets, taken), peak=peak))
+        return min(found, key=lambda checked: checked.slab), runtime
+
+    def _call(self, function: Callable[..., _Found], *args: Any, ours: bool) -> _Found:
+        """Call a method; one that is not our own may be given up while it still runs."""
+        if ours or self.patience is None:
+            return function(*args)
+        return call_within(self.patience, function, *args)
 
     def _plan_file(self, method: PlanFile) -> Measured:
         plan = read_plan(_plan_path(method.path, self.graph), self.graph)
@@ -136,21 +171,56 @@ class Bench:
             limits=self.limits_of(method),
             on_event=self.on_event,
         )
+        name, kind = method.name, method.kind
         if result.plan is None:
             reason = f"{result.stop_reason} before any plan was found"
             cut = result.stop_reason is StopReason.INTERRUPTED
             trouble = Trouble.INTERRUPTED if cut else Trouble.FAILED
-            return Failed(method.name, method.kind, trouble, reason, result.runtime)
+            return Failed(name, kind, trouble, reason, result.runtime)
         checked = check_plan(self.graph, result.plan, peak=result.peak, slab=result.slab)
-        return Measured(
-            method.name,
-            method.kind,
-            checked.peak,
-            checked.slab,
-            result.runtime,
-            # Results travel between processes: the graph is known on both sides.
-            replace(result, graph=None),
-        )
+        # Results travel between processes: the graph is known on both sides.
+        own = replace(result, graph=None)
+        return Measured(name, kind, checked.peak, checked.slab, result.runtime, own)
+
+
+def call_within(seconds: float, function: Callable[..., _Found], *args: Any) -> _Found:
+    """Call a function in a thread of its own, and give up waiting for it after some seconds.
+
+    Raises
+    ------
+    OverdueError
+        If it is not done by then. It still runs, but nobody listens any more.
+    """
+    found: list[_Found] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            found.append(function(*args))
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if errors:
+        raise errors[0]
+    if not found:
+        raise OverdueError(f"not done after {seconds:g} s")
+    return found[0]
+
+
+def _trouble(error: Exception) -> Trouble:
+    kinds: dict[type[Exception], Trouble] = {
+        AbsentError: Trouble.ABSENT,
+        OverdueError: Trouble.TIMED_OUT,
+        PlanError: Trouble.REFUSED,
+    }
+    return kinds.get(type(error), Trouble.FAILED)
+
+
+def _crash(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _plan_path(path: str, graph: Graph) -> Path:
@@ -163,16 +233,3 @@ def _plan_path(path: str, graph: Graph) -> Path:
         if (given / name).is_file():
             return given / name
     raise AbsentError(f"{path} holds no {names[0]}")
-
-
-def _pack(graph: Graph, order: Order, packing: str) -> tuple[Checked, float]:
-    """Pack an order, in-place with the best of a few choices of pairs; return the seconds too."""
-    peak, runtime = peak_memory(graph, order), 0.0
-    found = []
-    for taken in pair_choices(graph, order, tries=0):
-        problem, ids = packing_problem(graph, order, taken)
-        started = time.perf_counter()
-        offsets = pack_apart(problem, pool_rows(graph, ids), PACKINGS[packing])
-        runtime += time.perf_counter() - started
-        found.append(check_plan(graph, make_plan(graph, order, offsets, taken), peak=peak))
-    return min(found, key=lambda checked: checked.slab), runtime

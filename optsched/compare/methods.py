@@ -6,7 +6,7 @@ recorded in the file, a plan from a file, or a solver with its own time limit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
@@ -15,12 +15,16 @@ from pathlib import Path
 
 from heuristics import ORDERINGS, PACKINGS, load_plugins
 from optsched.errors import UsageError
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
 from optsched.solver.pipeline import Engine
 
 OUR_METHOD = "optsched"
 RECORDED = "recorded"
 RECORDED_NAMES = (RECORDED, *(f"{RECORDED}:{x}" for x in ("baseline", "lpmf", "bfs", "dfs")))
 """The order that the framework took, and those that TorchInductor weighed before."""
+OwnMethod = Callable[[Graph, int], Sequence[int] | IntArray]
+"""A caller's own ordering: `(graph, seed) -> op ids`, first to run first."""
 SOLVERS = (OUR_METHOD, *(engine.value for engine in Engine if engine is not Engine.AUTO))
 GROUPS = ("all", "all-orderings", "all-packings", "all-pairs", "all-recorded", "all-solvers")
 
@@ -48,11 +52,14 @@ class Heuristic:
         Key of `ORDERINGS`, or one of :data:`RECORDED_NAMES`, or None for the best order known.
     packing
         Key of `PACKINGS`, or None where only the order is judged.
+    function
+        What makes the order, where that is a caller's own function.
     """
 
     name: str
     ordering: str | None = None
     packing: str | None = None
+    function: OwnMethod | None = None
 
     @property
     def kind(self) -> Kind:
@@ -104,14 +111,14 @@ def method_names() -> list[str]:
     return [*ORDERINGS, *PACKINGS, OUR_METHOD]
 
 
-def parse_methods(names: Sequence[str] | None) -> tuple[Method, ...]:
+def parse_methods(names: Sequence[str | OwnMethod] | None) -> tuple[Method, ...]:
     """Return the methods of these names, each once, in this order.
 
     Parameters
     ----------
     names
         Names, groups (:data:`GROUPS`), patterns with `*` and `?`, `SOLVER:SECONDS`, `plan:PATH`
-        or `NAME=PATH` for a plan from a file; all by default.
+        or `NAME=PATH` for a plan from a file; functions that make an order; all by default.
 
     Raises
     ------
@@ -121,7 +128,9 @@ def parse_methods(names: Sequence[str] | None) -> tuple[Method, ...]:
     load_plugins()
     found: dict[str, Method] = {}
     for name in names or ("all",):
-        for method in _expand(name.strip()):
+        for method in [_own(name)] if callable(name) else _expand(name.strip()):
+            if callable(name) and method.name in found:
+                raise UsageError(f"two functions are named {method.name!r}")
             found.setdefault(method.name, method)
     return tuple(found.values())
 
@@ -138,6 +147,17 @@ def with_reference(methods: Sequence[Method]) -> tuple[tuple[Method, ...], Exact
     plain = [m for m in ours if m.seconds is None]
     best = plain[0] if plain else max(ours, key=lambda m: m.seconds or 0.0)
     return tuple(methods), best
+
+
+def _own(function: OwnMethod) -> Heuristic:
+    name = getattr(function, "__name__", type(function).__name__)
+    if ORDERINGS.get(name) is function:
+        return Heuristic(name, ordering=name)
+    if name in _universe(pairs=False):
+        raise UsageError(
+            f"a method named {name!r} is there already: give the function another name"
+        )
+    return Heuristic(name, ordering=name, function=function)
 
 
 def _expand(name: str) -> Iterator[Method]:

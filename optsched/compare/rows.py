@@ -1,14 +1,18 @@
-"""What is known of a graph once its methods ran: rows of figures, and reasons where none."""
+"""What is known of a graph once its methods ran: rows of figures, and reasons where none.
+
+The one percentage by which methods are judged is the *excess*, `value / best known - 1`; where the
+best known is proved to be the minimum, it is the excess over the optimum.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from optsched.compare.methods import Kind, Method
 from optsched.model.graph import Graph
-from optsched.runtime.limits import Objective, Proof, StopReason, optimality_gap
+from optsched.runtime.limits import Objective, Proof, StopReason
 from optsched.solver.result import Result, Status
 
 
@@ -74,7 +78,7 @@ def was_interrupted(outcome: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MethodRow:
     """One method on one graph.
 
     Parameters
@@ -86,16 +90,14 @@ class Row:
         `plan` (both chosen); the last two are judged by their slab.
     peak, slab
         Bytes.
-    peak_gap, slab_gap
-        `(value - bound) / value` against the proven bound over all plans.
     peak_excess, slab_excess
         `value / best known - 1`.
     runtime
         Seconds.
     status
-        `optimal` if what it is judged by meets the proven bound.
+        `optimal` if what it is judged by meets the proved lower bound.
     against_optimum
-        Whether the best known of what it is judged by is proved least.
+        Whether the best known of what it is judged by is proved to be the minimum.
     proof
         Of a solver: what stands behind its own value.
     stop_reason
@@ -107,8 +109,6 @@ class Row:
     kind: Kind
     peak: int
     slab: int
-    peak_gap: float
-    slab_gap: float
     peak_excess: float
     slab_excess: float
     runtime: float
@@ -123,9 +123,9 @@ class Row:
         return self.slab - self.peak
 
     @property
-    def gap(self) -> float:
-        """The gap of what it is judged by."""
-        return self.peak_gap if self.kind is Kind.ORDER else self.slab_gap
+    def value(self) -> int:
+        """Bytes of what it is judged by."""
+        return self.peak if self.kind is Kind.ORDER else self.slab
 
     @property
     def excess(self) -> float:
@@ -144,28 +144,29 @@ class Comparison:
     result
         Of our own method; without a plan if it failed.
     best_peak, best_slab
-        The least that any method found.
+        The minimum over all methods.
     rows
         Methods with figures, in the order asked for.
     failed
         Methods without.
     peak_bound, slab_bound
-        The best proved bounds of all solvers that ran.
-    path
-        The file, if it came from one.
+        The best proved lower bounds of all solvers that ran.
+    path, digest
+        The file, if it came from one, and the SHA-256 of its content.
     """
 
     graph: Graph
     result: Result
     best_peak: int
     best_slab: int
-    rows: tuple[Row, ...]
+    rows: tuple[MethodRow, ...]
     failed: tuple[Failed, ...] = ()
     peak_bound: int = 0
     slab_bound: int = 0
     path: str = ""
+    digest: str = ""
 
-    def row(self, method: str) -> Row | None:
+    def row(self, method: str) -> MethodRow | None:
         """Return the row of a method, if it has one."""
         return next((row for row in self.rows if row.method == method), None)
 
@@ -182,6 +183,7 @@ def judge(
     *,
     floor: int = 0,
     path: str = "",
+    digest: str = "",
 ) -> Comparison | None:
     """Measure outcomes against the best known and the best proved bounds; None without figures.
 
@@ -197,52 +199,46 @@ def judge(
         The method whose result stands for our own.
     floor
         A bound on the peak of every order, for want of a better one.
-    path
+    path, digest
         Of the graph's file.
     """
-    measured = [x for m in methods if isinstance(x := outcomes.get(m.name), Measured)]
+    found = [outcomes.get(m.name) or _without_a_turn(m) for m in methods]
+    measured = [x for x in found if isinstance(x, Measured)]
     if not measured:
         return None
     results = [x.result for x in measured if x.result is not None]
     peak_bound = max([floor, *(result.peak_bound for result in results)])
     slab_bound = max([floor, *(result.slab_bound for result in results)])
-    best_peak = min(x.peak for x in measured)
-    best_slab = min(x.slab for x in measured)
+    peak, slab = min(x.peak for x in measured), min(x.slab for x in measured)
     ours = outcomes.get(reference)
     own = ours.result if isinstance(ours, Measured) else None
-    draft = Comparison(
-        graph,
-        own or _nothing(peak_bound, slab_bound),
-        best_peak,
-        best_slab,
-        (),
-        tuple(_failure(m, outcomes.get(m.name)) for m in methods if _is_missing(m, outcomes)),
-        peak_bound,
-        slab_bound,
-        path,
+    return Comparison(
+        graph=graph,
+        result=own or _nothing(peak_bound, slab_bound),
+        best_peak=peak,
+        best_slab=slab,
+        rows=tuple(_row(graph.name, x, peak, slab, peak_bound, slab_bound) for x in measured),
+        failed=tuple(x for x in found if isinstance(x, Failed)),
+        peak_bound=peak_bound,
+        slab_bound=slab_bound,
+        path=path,
+        digest=digest,
     )
-    return _with_rows(draft, measured)
 
 
-def _with_rows(draft: Comparison, measured: Sequence[Measured]) -> Comparison:
-    return replace(draft, rows=tuple(_row(draft, x) for x in measured))
-
-
-def _row(c: Comparison, x: Measured) -> Row:
+def _row(
+    instance: str, x: Measured, peak: int, slab: int, peak_bound: int, slab_bound: int
+) -> MethodRow:
     by_peak = x.kind is Kind.ORDER
-    value, best, bound = (
-        (x.peak, c.best_peak, c.peak_bound) if by_peak else (x.slab, c.best_slab, c.slab_bound)
-    )
-    return Row(
-        instance=c.graph.name,
+    value, best, bound = (x.peak, peak, peak_bound) if by_peak else (x.slab, slab, slab_bound)
+    return MethodRow(
+        instance=instance,
         method=x.method,
         kind=x.kind,
         peak=x.peak,
         slab=x.slab,
-        peak_gap=optimality_gap(x.peak, c.peak_bound),
-        slab_gap=optimality_gap(x.slab, c.slab_bound),
-        peak_excess=_excess(x.peak, c.best_peak),
-        slab_excess=_excess(x.slab, c.best_slab),
+        peak_excess=x.peak / peak - 1 if peak else 0.0,
+        slab_excess=x.slab / slab - 1 if slab else 0.0,
         runtime=x.runtime,
         status=Status.OPTIMAL if value == bound else Status.FEASIBLE,
         against_optimum=best == bound,
@@ -251,17 +247,7 @@ def _row(c: Comparison, x: Measured) -> Row:
     )
 
 
-def _excess(value: int, best: int) -> float:
-    return value / best - 1 if best else 0.0
-
-
-def _is_missing(method: Method, outcomes: Mapping[str, Outcome]) -> bool:
-    return not isinstance(outcomes.get(method.name), Measured)
-
-
-def _failure(method: Method, outcome: Outcome | None) -> Failed:
-    if isinstance(outcome, Failed):
-        return outcome
+def _without_a_turn(method: Method) -> Failed:
     return Failed(method.name, method.kind, Trouble.INTERRUPTED, "interrupted before its turn")
 
 

@@ -4,20 +4,67 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from heuristics import ORDERINGS
 from optsched.compare.journal import Journal, keys_of
 from optsched.compare.methods import Kind, Method, with_reference
-from optsched.compare.rows import Comparison, Failed, Measured, Outcome, Trouble, judge
-from optsched.compare.task import Message, Opened, Started, Task, Unreadable
-from optsched.compare.workers import GRACE, run_tasks
+from optsched.compare.rows import (
+    Comparison,
+    Failed,
+    Measured,
+    Outcome,
+    Trouble,
+    judge,
+    was_interrupted,
+)
+from optsched.compare.task import GraphTask, Message, Opened, Started, Unreadable, work_on
 from optsched.errors import OptschedError
 from optsched.model.graph import Graph
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.runtime.limits import Event, Limits
+from optsched.runtime.worker_pool import GRACE, WorkerLoss, run_tasks
 from optsched.solver.pipeline import Engine
 from optsched.solver.result import DEFAULT_LIMITS
+
+
+@dataclass(frozen=True, slots=True)
+class StudySettings:
+    """How graphs are read and methods run: what a run depends on beside files and code.
+
+    Parameters
+    ----------
+    methods
+        What to compare.
+    limits, engine
+        Of solvers without their own.
+    input_bytes, in_place
+        The memory model.
+    jobs
+        Processes at a time; 0 works in this one.
+    grace
+        Seconds beyond its limit after which a method's process is ended.
+    """
+
+    methods: tuple[Method, ...]
+    limits: Limits = DEFAULT_LIMITS
+    engine: Engine = Engine.AUTO
+    input_bytes: str = "recorded"
+    in_place: bool = False
+    jobs: int = 1
+    grace: float = GRACE
+
+    def record(self) -> dict[str, str | int | float | bool | None]:
+        """Return the settings as JSON and tables show them, without the methods."""
+        return {
+            "time_limit": self.limits.seconds,
+            "work": self.limits.work,
+            "workers": self.limits.workers,
+            "seed": self.limits.seed,
+            "jobs": self.jobs,
+            "engine": str(self.engine),
+            "input_bytes": self.input_bytes,
+            "inplace": self.in_place,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +88,8 @@ class Study:
     ----------
     methods
         All that were asked for, our own included.
+    settings
+        As they were given.
     comparisons
         One per graph with figures, in the order of the files.
     skipped
@@ -52,6 +101,7 @@ class Study:
     """
 
     methods: tuple[Method, ...]
+    settings: StudySettings
     comparisons: tuple[Comparison, ...]
     skipped: tuple[Skipped, ...]
     interrupted: bool = False
@@ -81,33 +131,6 @@ class Standing:
     event: Event | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """How graphs are read and methods run.
-
-    Parameters
-    ----------
-    methods
-        What to compare.
-    limits, engine
-        Of solvers without their own.
-    input_bytes, in_place
-        The memory model.
-    jobs
-        Processes at a time; 0 works in this one.
-    grace
-        Seconds beyond its limit after which a method's process is ended.
-    """
-
-    methods: tuple[Method, ...]
-    limits: Limits = DEFAULT_LIMITS
-    engine: Engine = Engine.AUTO
-    input_bytes: str = "recorded"
-    in_place: bool = False
-    jobs: int = 1
-    grace: float = GRACE
-
-
 @dataclass
 class _Slot:
     """One file: what is known of it so far."""
@@ -118,12 +141,13 @@ class _Slot:
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     graph: Graph | None = None
     problem: Unreadable | None = None
-    running: str = ""
+    running: Method | None = None
+    digest: str = ""
 
 
 def compare_files(
     paths: Sequence[str],
-    setup: Setup,
+    settings: StudySettings,
     *,
     named: Sequence[bool] | None = None,
     journal: Journal | None = None,
@@ -135,7 +159,7 @@ def compare_files(
     ----------
     paths
         The files.
-    setup
+    settings
         Methods and limits.
     named
         Whether each file was asked for by name, all by default: one that was not, and holds
@@ -145,49 +169,56 @@ def compare_files(
     on_progress
         Told where the run is.
     """
-    return _Run(paths, setup, named, journal, on_progress).study()
+    return _StudyRun(paths, settings, named, journal, on_progress).study()
 
 
-class _Run:
+class _StudyRun:
+    """A run over many graphs: what is known of each file, from the journal and from workers."""
+
     def __init__(
         self,
         paths: Sequence[str],
-        setup: Setup,
+        settings: StudySettings,
         named: Sequence[bool] | None,
         journal: Journal | None,
         on_progress: Callable[[Standing], None] | None,
     ) -> None:
-        self.setup, self.journal, self.on_progress = setup, journal, on_progress
-        self.methods, self.reference = with_reference(setup.methods)
+        self.settings, self.journal, self.on_progress = settings, journal, on_progress
+        self.methods, self.reference = with_reference(settings.methods)
         by_name = named or [True] * len(paths)
         self.slots = [_Slot(p, n) for p, n in zip(paths, by_name, strict=True)]
         self.done: set[int] = set()
         self.reused = 0
 
     def study(self) -> Study:
+        """Do what is not done, and judge it all."""
+        settings = self.settings
         tasks = [task for i in range(len(self.slots)) if (task := self._task(i)) is not None]
-        complete = run_tasks(tasks, self._handle, jobs=self.setup.jobs, grace=self.setup.grace)
-        comparisons, skipped = [], []
-        for slot in self.slots:
-            found = self._judge(slot)
-            if isinstance(found, Comparison):
-                comparisons.append(found)
-            else:
-                skipped.append(found)
-        return Study(self.methods, tuple(comparisons), tuple(skipped), not complete, self.reused)
+        complete = run_tasks(
+            tasks, work_on, self._handle, self._lose, jobs=settings.jobs, grace=settings.grace
+        )
+        found = [self._judge(slot) for slot in self.slots]
+        return Study(
+            self.methods,
+            settings,
+            tuple(x for x in found if isinstance(x, Comparison)),
+            tuple(x for x in found if isinstance(x, Skipped)),
+            not complete,
+            self.reused,
+        )
 
-    def _task(self, number: int) -> Task | None:
+    def _task(self, number: int) -> GraphTask | None:
         """Return what is to be done for a file, less what the journal has."""
-        slot, setup = self.slots[number], self.setup
-        task = Task(
+        slot, settings = self.slots[number], self.settings
+        task = GraphTask(
             number,
             slot.path,
             self.methods,
             self.reference,
-            setup.limits,
-            setup.engine,
-            setup.input_bytes,
-            setup.in_place,
+            settings.limits,
+            settings.engine,
+            settings.input_bytes,
+            settings.in_place,
         )
         if not slot.named and not os.path.isfile(slot.path):
             slot.problem = Unreadable(f"{slot.path}: this is no regular file", bad=False)
@@ -204,26 +235,46 @@ class _Run:
             # Its order is found anew, so packings of the order of then are of no use.
             packings = {m.name for m in self.methods if m.kind is Kind.PACKING}
             known = {name: None if name in packings else x for name, x in known.items()}
-        for outcome in known.values():
-            if outcome is not None:
-                slot.outcomes[outcome.method] = outcome
-                task = task.after(outcome)
+        slot.outcomes = {name: x for name, x in known.items() if x is not None}
         self.reused += len(slot.outcomes)
-        return task
+        return self._left(task, slot)
 
-    def _handle(self, task: Task, message: Message) -> None:
+    def _left(self, task: GraphTask, slot: _Slot) -> GraphTask:
+        """Return the task with the methods that have no outcome yet."""
+        ours = slot.outcomes.get(self.reference.name)
+        return replace(
+            task,
+            methods=tuple(m for m in self.methods if m.name not in slot.outcomes),
+            known=ours.result if isinstance(ours, Measured) else None,
+        )
+
+    def _lose(self, task: GraphTask, loss: WorkerLoss) -> GraphTask | None:
+        """Say what became of the method that was running; return what is left of the graph."""
+        slot = self.slots[task.number]
+        method = slot.running
+        if method is None:
+            # It died before any method had its turn: the file itself is too much for it.
+            reason = f"{task.path}: {loss.reason} while it read the graph"
+            self._handle(task, Unreadable(reason, bad=True))
+            return None
+        trouble = Trouble.TIMED_OUT if loss.timed_out else Trouble.DIED
+        self._handle(task, Failed(method.name, method.kind, trouble, loss.reason, loss.seconds))
+        left = self._left(task, slot)
+        return left if left.methods else None
+
+    def _handle(self, task: GraphTask, message: Message) -> None:
         slot = self.slots[task.number]
         event = None
         match message:
             case Opened():
-                slot.graph = message.graph
+                slot.graph, slot.digest = message.graph, message.digest
             case Unreadable():
                 slot.problem = message
             case Started():
-                slot.running = message.method.name
+                slot.running = message.method
             case Measured() | Failed():
                 slot.outcomes[message.method] = message
-                slot.running = ""
+                slot.running = None
                 if self.journal is not None:
                     self.journal.put(slot.keys.get(message.method), slot.path, message)
             case Event():
@@ -231,9 +282,10 @@ class _Run:
         if self.on_progress is not None:
             if self._is_done(slot):
                 self.done.add(task.number)
-            self.on_progress(
-                Standing(len(self.done), len(self.slots), slot.path, slot.running, event)
-            )
+            running = "" if slot.running is None else slot.running.name
+            self.on_progress(Standing(len(self.done), len(self.slots), slot.path, running, event))
+        if self.settings.jobs == 0 and was_interrupted(message):
+            raise KeyboardInterrupt
 
     def _is_done(self, slot: _Slot) -> bool:
         return slot.problem is not None or (
@@ -261,6 +313,7 @@ class _Run:
             self.reference.name,
             floor=floor,
             path=slot.path,
+            digest=slot.digest,
         )
         if found is None:
             reasons = dict.fromkeys(
@@ -272,4 +325,4 @@ class _Run:
 
 def _quick_bound(graph: Graph) -> int:
     """Return a bound on the peak of every order, where our own method gave none."""
-    return peak_lower_bound(graph, [ORDERINGS["program"](graph, 0)]).value
+    return peak_lower_bound(graph, [range(len(graph.ops))]).value

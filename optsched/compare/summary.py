@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from optsched.compare.methods import Kind, Method
-from optsched.compare.rows import Comparison, Row, Trouble
+from optsched.compare.rows import Comparison, MethodRow, Trouble
 from optsched.runtime.limits import Proof
 from optsched.solver.result import Status
 
@@ -17,7 +17,7 @@ TAUS = (1.0, 1.01, 1.05, 1.1, 1.25, 1.5, 2.0, 4.0)
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One method over all graphs; a ratio is `value / best known` of what it is judged by.
+    """One method over all graphs, by the excess of what it is judged by.
 
     Parameters
     ----------
@@ -26,18 +26,16 @@ class Summary:
     measured, asked
         Graphs with figures, and those that should have some: a file that records no such order is
         none of either.
-    mean
-        Geometric mean of the ratios.
-    worst, worst_instance
-        The largest ratio, and the first graph that has it.
-    mean_gap, worst_gap
-        Mean and largest gap to the proven bound.
+    mean_excess
+        Geometric mean of `value / best known`, less 1.
+    worst_excess, worst_instance
+        The largest, and the first graph that has it.
     at_optimum
-        Graphs on which its value is proved least, whoever proved it.
+        Graphs on which its value is proved to be the minimum, whoever proved it.
     proved
         Graphs on which the method proved that itself: solvers only.
     against_optimum
-        Graphs on which the best known is proved least.
+        Graphs on which the best known is proved to be the minimum.
     wins
         Graphs on which no other method of its kind is better.
     seconds
@@ -48,11 +46,9 @@ class Summary:
     kind: Kind
     measured: int
     asked: int
-    mean: float
-    worst: float
+    mean_excess: float
+    worst_excess: float
     worst_instance: str
-    mean_gap: float
-    worst_gap: float
     at_optimum: int
     proved: int
     against_optimum: int
@@ -70,17 +66,25 @@ def summarise(comparisons: Sequence[Comparison], methods: Sequence[Method]) -> l
         if own:
             found.append(_summary(method, own, len(_asked(comparisons, method))))
     kinds = list(Kind)
-    return sorted(found, key=lambda s: (kinds.index(s.kind), s.asked - s.measured, s.mean, s.worst))
+    return sorted(
+        found,
+        key=lambda s: (
+            kinds.index(s.kind),
+            s.asked - s.measured,
+            s.mean_excess,
+            s.worst_excess,
+        ),
+    )
 
 
 def profile(
     comparisons: Sequence[Comparison], methods: Sequence[Method], taus: Sequence[float] = TAUS
 ) -> dict[str, tuple[float, ...]]:
-    """Return for each method the share of graphs on which its ratio is at most each factor.
+    """Return for each method the share of graphs on which it is within each factor of the best.
 
-    A graph on which the method failed counts as one on which it is out of reach. The least value
-    is the best known, not the best of the methods shown, so a curve does not move when a method is
-    left out that never was best.
+    A graph on which the method failed counts as one on which it is out of reach. What it is
+    measured against is the best known, not the best of the methods shown, so a curve does not move
+    when a method is left out that never was best.
 
     Parameters
     ----------
@@ -129,16 +133,12 @@ def _asked(comparisons: Sequence[Comparison], method: Method) -> list[Comparison
 def _least_by_kind(comparison: Comparison) -> dict[Kind, int]:
     least: dict[Kind, int] = {}
     for row in comparison.rows:
-        value = _value(row)
+        value = row.value
         least[row.kind] = min(least.get(row.kind, value), value)
     return least
 
 
-def _value(row: Row) -> int:
-    return row.peak if row.kind is Kind.ORDER else row.slab
-
-
-def _summary(method: Method, own: Sequence[tuple[Row, int]], asked: int) -> Summary:
+def _summary(method: Method, own: Sequence[tuple[MethodRow, int]], asked: int) -> Summary:
     rows = [row for row, _ in own]
     worst = max(rows, key=lambda row: row.excess)
     return Summary(
@@ -146,14 +146,12 @@ def _summary(method: Method, own: Sequence[tuple[Row, int]], asked: int) -> Summ
         kind=rows[0].kind,
         measured=len(rows),
         asked=asked,
-        mean=math.exp(math.fsum(math.log1p(row.excess) for row in rows) / len(rows)),
-        worst=1 + worst.excess,
+        mean_excess=math.expm1(math.fsum(math.log1p(row.excess) for row in rows) / len(rows)),
+        worst_excess=worst.excess,
         worst_instance=worst.instance if worst.excess else "",
-        mean_gap=math.fsum(row.gap for row in rows) / len(rows),
-        worst_gap=max(row.gap for row in rows),
         at_optimum=sum(row.status is Status.OPTIMAL for row in rows),
         proved=sum(row.proof not in (None, Proof.CLAIMED) for row in rows),
         against_optimum=sum(row.against_optimum for row in rows),
-        wins=sum(_value(row) == least for row, least in own),
+        wins=sum(row.value == least for row, least in own),
         seconds=math.fsum(row.runtime for row in rows),
     )

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from heuristics import load_plugins
 from optsched.check.plan import check_plan
-from optsched.compare.measure import Bench
-from optsched.compare.methods import Exact, Method
-from optsched.compare.rows import Failed, Measured, Outcome, was_interrupted
-from optsched.errors import OptschedError, PlanError
+from optsched.compare.measure import MethodRunner
+from optsched.compare.methods import Exact, Method, OwnMethod, parse_methods, with_reference
+from optsched.compare.rows import Comparison, Failed, Measured, Outcome, judge, was_interrupted
+from optsched.errors import OptschedError, PlanError, UsageError
 from optsched.formats import Content, read_graph, sniff_file
+from optsched.formats.source import read_bytes
 from optsched.model.graph import Graph
-from optsched.runtime.limits import Event, Limits
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Event, Limits, OnEvent
+from optsched.runtime.worker_pool import GRACE, Deadline
 from optsched.solver.pipeline import Engine
-from optsched.solver.result import Result
+from optsched.solver.result import DEFAULT_LIMITS, Result
+
+EVENT_PAUSE = 0.1
+"""Seconds between two events that are passed on."""
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class GraphTask:
     """A graph's file and what is to be measured on it.
 
     Parameters
@@ -36,7 +44,7 @@ class Task:
     input_bytes, in_place
         The memory model.
     known
-        The reference's result, if it is there from a run before.
+        The reference's result, if it is there already.
     """
 
     number: int
@@ -49,86 +57,154 @@ class Task:
     in_place: bool = False
     known: Result | None = None
 
-    def after(self, outcome: Outcome) -> Task:
-        """Return what is left once a method has its outcome."""
-        left = tuple(m for m in self.methods if m.name != outcome.method)
-        if outcome.method == self.reference.name and isinstance(outcome, Measured):
-            return replace(self, methods=left, known=outcome.result)
-        return replace(self, methods=left)
-
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The graph was read."""
+    """A message: the graph was read; `digest` is the SHA-256 of its file's content."""
 
     graph: Graph
+    digest: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """The file holds no graph; `bad` is False for a plan or the like that lies beside graphs."""
+    """A message: the file holds no graph.
+
+    `bad` is False for a plan or the like that lies beside graphs.
+    """
 
     reason: str
     bad: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """A method has its turn and may take so many seconds, or as long as it likes."""
+class Started(Deadline):
+    """A message: a method has its turn."""
 
     method: Method
-    seconds: float | None
 
 
 Message = Opened | Unreadable | Started | Event | Measured | Failed
 
 
-def work_on(task: Task, tell: Callable[[Message], None]) -> None:
-    """Read the graph of a task and measure its methods.
-
-    Parameters
-    ----------
-    task
-        What to do.
-    tell
-        Told each step as it happens.
-    """
+def work_on(task: GraphTask, tell: Callable[[Message], None]) -> None:
+    """Read the graph of a task and measure its methods, telling each step as it happens."""
+    load_plugins()
     try:
         graph = read_graph(task.path, input_bytes=task.input_bytes)
+        digest = digest_of(task.path)
     except OptschedError as error:
         tell(Unreadable(str(error), bad=_is_bad(task.path)))
         return
     if task.in_place:
         graph = graph.with_inplace()
     task, order = _settle(task, graph)
-    tell(Opened(graph))
-    bench = Bench(graph, task.limits, task.engine, task.path, order, tell)
-    measure_all(bench, task.methods, task.reference, tell)
+    tell(Opened(graph, digest))
+    runner = MethodRunner(graph, task.limits, task.engine, task.path, order, _sparsely(tell))
+    measure_all(runner, task.methods, task.reference, tell)
+
+
+def digest_of(path: str) -> str:
+    """Return the SHA-256 of what a file holds, decompressed."""
+    return hashlib.sha256(read_bytes(path)).hexdigest()
 
 
 def measure_all(
-    bench: Bench,
+    runner: MethodRunner,
     methods: Sequence[Method],
     reference: Exact,
     tell: Callable[[Started | Measured | Failed], None],
 ) -> None:
-    """Measure methods on a bench, the reference first: packings are given its order.
+    """Measure methods, the reference first: packings are given its order.
 
     Ends early where a solver was interrupted.
     """
     for method in sorted(methods, key=lambda m: m.name != reference.name):
-        limits = bench.limits_of(method) if isinstance(method, Exact) else bench.limits
-        tell(Started(method, limits.seconds))
-        outcome = bench.measure(method)
+        tell(Started(runner.limits_of(method).seconds, method))
+        outcome = runner.measure(method)
         tell(outcome)
         if was_interrupted(outcome):
             return
         result = outcome.result if isinstance(outcome, Measured) else None
         if method == reference and result is not None and result.plan is not None:
-            bench.best_order = result.plan.order
+            runner.best_order = result.plan.order
 
 
-def _settle(task: Task, graph: Graph) -> tuple[Task, tuple[int, ...] | None]:
+def compare_methods(
+    graph: Graph,
+    *,
+    methods: Sequence[str | OwnMethod] | None = None,
+    engine: Engine = Engine.AUTO,
+    limits: Limits | None = None,
+    on_event: OnEvent | None = None,
+    grace: float = GRACE,
+) -> Comparison:
+    """Run methods on a graph in this process and measure each against the best known.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    methods
+        Names as of :func:`optsched.compare.parse_methods`, and functions of your own
+        `(graph, seed) -> order` that return the op ids, first to run first; all orderings,
+        packings and our own plan if None. Our own plan is always made: it brings the bound.
+    engine, limits, on_event
+        For our own plan, and other solvers without a limit of their own.
+    grace
+        Seconds beyond the limit after which a method that is not our own is given up.
+
+    Raises
+    ------
+    UsageError
+        If a method is not known, or none of them made a plan.
+
+    Examples
+    --------
+    >>> from optsched import GraphBuilder
+    >>> build = GraphBuilder("pair")
+    >>> build.op("a", writes={"x": 4})
+    >>> build.op("b", reads=["x"], writes={"y": 8})
+    >>> def backwards(graph, seed):
+    ...     return range(len(graph.ops))[::-1]
+    >>> found = compare_methods(build.build(), methods=["lpmf", backwards])
+    >>> found.row("lpmf").excess, str(found.failure("backwards").trouble)
+    (0.0, 'refused')
+    """
+    chosen, reference = with_reference(parse_methods(methods))
+    limits = limits or DEFAULT_LIMITS
+    patience = None if limits.seconds is None else limits.seconds + grace
+    runner = MethodRunner(graph, limits, engine, on_event=on_event, patience=patience)
+    outcomes: dict[str, Outcome] = {}
+
+    def keep(message: Started | Outcome) -> None:
+        if not isinstance(message, Started):
+            outcomes[message.method] = message
+
+    measure_all(runner, chosen, reference, keep)
+    found = judge(graph, chosen, outcomes, reference.name)
+    if found is None:
+        reasons = "; ".join(
+            f"{x.method}: {x.reason}" for x in outcomes.values() if isinstance(x, Failed)
+        )
+        raise UsageError(f"no method made a plan of {graph.name}: {reasons}")
+    return found
+
+
+def _sparsely(tell: Callable[[Message], None]) -> OnEvent:
+    """Pass on events, but not more of them than anybody can see."""
+    pause = Clock.of(Limits(0.0))
+
+    def told(event: Event) -> None:
+        nonlocal pause
+        if pause.expired():
+            pause = Clock.of(Limits(EVENT_PAUSE))
+            tell(event)
+
+    return told
+
+
+def _settle(task: GraphTask, graph: Graph) -> tuple[GraphTask, tuple[int, ...] | None]:
     """Return the task and the order that is known to be best, if the known plan is valid.
 
     A plan that comes from a file is checked before its order is built on; if it breaks a rule, our

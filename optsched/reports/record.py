@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -114,6 +115,11 @@ def trace_events(rows: Sequence[Mapping[str, Any]]) -> tuple[Event, ...]:
         Event(row["microseconds"] / 1e6, row["incumbent"], row["bound"], row["source"])
         for row in rows
     )
+
+
+def machine() -> str:
+    """Return what a run was made on, for whoever compares its seconds."""
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
 
 
 def versions() -> dict[str, str]:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, fields
 from typing import Any
 
-from optsched.compare import TAUS, Comparison, Failed, Row, Study, profile, summarise
-from optsched.reports.record import versions
+from optsched.compare import TAUS, Comparison, Failed, MethodRow, Study, profile, summarise
+from optsched.reports.record import machine, versions
 from optsched.reports.study_tables import (
     METHODS_SAY,
     PROFILE_SAYS,
@@ -39,10 +39,7 @@ COLUMNS = (
     "peak",
     "slab",
     "fragmentation",
-    "gap",
     "excess",
-    "peak_gap",
-    "slab_gap",
     "peak_excess",
     "slab_excess",
     "peak_bound",
@@ -54,6 +51,17 @@ COLUMNS = (
     "stop_reason",
     "seconds",
     "memory_model",
+    "digest",
+    "optsched",
+    "time_limit",
+    "work",
+    "workers",
+    "seed",
+    "jobs",
+    "engine",
+    "input_bytes",
+    "inplace",
+    "machine",
 )
 
 
@@ -76,6 +84,8 @@ def _shielded(line: dict[str, object]) -> dict[str, object]:
 
 
 def _lines(study: Study) -> Iterator[dict[str, object]]:
+    own = {key: _word(value) for key, value in study.settings.record().items()}
+    settings = {**own, "machine": machine(), "optsched": versions()["optsched"]}
     for c in study.comparisons:
         shared = {
             "file": c.path,
@@ -87,6 +97,8 @@ def _lines(study: Study) -> Iterator[dict[str, object]]:
             "best_peak": c.best_peak,
             "best_slab": c.best_slab,
             "memory_model": c.graph.model_name,
+            "digest": c.digest,
+            **settings,
         }
         for outcome in outcomes(study, c):
             yield {**shared, **(_failed(outcome) if isinstance(outcome, Failed) else _row(outcome))}
@@ -94,7 +106,7 @@ def _lines(study: Study) -> Iterator[dict[str, object]]:
         yield {"file": skipped.path, "status": "skipped", "reason": skipped.reason}
 
 
-def _row(row: Row) -> dict[str, object]:
+def _row(row: MethodRow) -> dict[str, object]:
     return {
         "method": row.method,
         "kind": row.kind,
@@ -102,13 +114,10 @@ def _row(row: Row) -> dict[str, object]:
         "peak": row.peak,
         "slab": row.slab,
         "fragmentation": row.fragmentation,
-        "gap": _ratio(row.gap),
         "excess": _ratio(row.excess),
-        "peak_gap": _ratio(row.peak_gap),
-        "slab_gap": _ratio(row.slab_gap),
         "peak_excess": _ratio(row.peak_excess),
         "slab_excess": _ratio(row.slab_excess),
-        "against_optimum": "yes" if row.against_optimum else "no",
+        "against_optimum": _word(row.against_optimum),
         "proof": row.proof or "",
         "stop_reason": row.stop_reason or "",
         "seconds": f"{row.runtime:.6f}",
@@ -123,6 +132,11 @@ def _failed(failed: Failed) -> dict[str, object]:
         "reason": failed.reason,
         "seconds": f"{failed.runtime:.6f}",
     }
+
+
+def _word(value: object) -> object:
+    """Return `yes` or `no` for what is true or false, any other value as it is."""
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
 
 
 def _ratio(value: float) -> str:
@@ -145,6 +159,7 @@ def comparison_record(comparison: Comparison) -> dict[str, Any]:
         "status": result.status,
         "memory_model": graph.model_name,
         "path": comparison.path,
+        "digest": comparison.digest,
         "rows": [
             *(row_record(row) for row in comparison.rows),
             *(failed_record(comparison, failed) for failed in comparison.failed),
@@ -152,12 +167,11 @@ def comparison_record(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def row_record(row: Row) -> dict[str, Any]:
+def row_record(row: MethodRow) -> dict[str, Any]:
     """Return one method on one graph; ratios are plain numbers, 0.01 for one percent."""
     return {
         **asdict(row),
         "fragmentation": row.fragmentation,
-        "gap": row.gap,
         "excess": row.excess,
         "trouble": None,
         "reason": None,
@@ -174,7 +188,7 @@ def failed_record(comparison: Comparison, failed: Failed) -> dict[str, Any]:
         "trouble": failed.trouble,
         "reason": failed.reason,
     }
-    keys = [*(field.name for field in fields(Row)), "fragmentation", "gap", "excess"]
+    keys = [*(field.name for field in fields(MethodRow)), "fragmentation", "excess"]
     return dict.fromkeys(keys) | known
 
 
@@ -189,6 +203,7 @@ def study_record(study: Study) -> dict[str, Any]:
         "profile": {"taus": TAUS, "methods": curves},
         "skipped": [asdict(s) for s in study.skipped],
         "interrupted": study.interrupted,
+        "settings": {**study.settings.record(), "machine": machine()},
         "versions": versions(),
     }
 

@@ -14,7 +14,7 @@ from optsched.compare import (
     Comparison,
     Failed,
     Kind,
-    Row,
+    MethodRow,
     Study,
     Summary,
     Trouble,
@@ -83,8 +83,8 @@ def method_table(study: Study, *, grouped: bool = False) -> Table:
                 (
                     f"{'  ' if grouped else ''}{line.method}{missing}",
                     *(() if grouped else (title, str(line.measured))),
-                    heat(line.mean - 1),
-                    heat(line.worst - 1),
+                    heat(line.mean_excess),
+                    heat(line.worst_excess),
                     line.worst_instance,
                     *_counts(line, near[line.method], as_shares=grouped),
                     f"{line.seconds:.{1 if grouped else 2}f}",
@@ -236,9 +236,9 @@ def heat(excess: float) -> Cell:
     return Cell(words, f'<span class=heat style="{style}">{safe(words)}</span>')
 
 
-def outcomes(study: Study, comparison: Comparison) -> list[Row | Failed]:
+def outcomes(study: Study, comparison: Comparison) -> list[MethodRow | Failed]:
     """Return the rows of a graph, with and without figures, in the order of the methods."""
-    found: dict[str, Row | Failed] = {row.method: row for row in comparison.rows}
+    found: dict[str, MethodRow | Failed] = {row.method: row for row in comparison.rows}
     found |= {failed.method: failed for failed in comparison.failed}
     return [found[m.name] for m in study.methods if m.name in found]
 

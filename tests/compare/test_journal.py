@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from optsched.compare import Journal, Setup, Study, compare_files, parse_methods
+from optsched.compare import Journal, Study, StudySettings, compare_files, parse_methods
 from optsched.compare.journal import keys_of
 from optsched.compare.methods import Kind, with_reference
 from optsched.compare.rows import Failed, Measured, Trouble
-from optsched.compare.task import Task
+from optsched.compare.task import GraphTask
 from optsched.errors import UsageError
 from optsched.formats import write_graph
 from optsched.runtime.limits import Limits
@@ -21,7 +21,7 @@ from optsched.solver.pipeline import solve
 from tests.compare.rows import rows_without_times
 from tests.support.families.small import aligned, chain, diamond
 
-SETUP = Setup(parse_methods(["bfs", "naive", "skyline"]), Limits(seconds=10.0), jobs=0)
+SETTINGS = StudySettings(parse_methods(["bfs", "naive", "skyline"]), Limits(seconds=10.0), jobs=0)
 METHODS = 4
 
 
@@ -32,9 +32,11 @@ def paths(tmp_path: Path) -> list[str]:
     return sorted(str(path) for path in tmp_path.glob("*.json"))
 
 
-def study(paths: list[str], journal: Path, setup: Setup = SETUP) -> tuple[Study, Journal]:
+def study(
+    paths: list[str], journal: Path, settings: StudySettings = SETTINGS
+) -> tuple[Study, Journal]:
     with Journal(journal) as kept:
-        return compare_files(paths, setup, journal=kept), kept
+        return compare_files(paths, settings, journal=kept), kept
 
 
 def test_a_rerun_measures_nothing_again(paths: list[str], tmp_path: Path) -> None:
@@ -100,19 +102,19 @@ def test_packings_go_with_the_order_they_were_given(paths: list[str], tmp_path: 
 
 
 def test_keys_tell_apart_what_may_differ(paths: list[str]) -> None:
-    methods, reference = with_reference(SETUP.methods)
-    base = Task(0, paths[0], methods, reference, Limits(seconds=1.0))
+    methods, reference = with_reference(SETTINGS.methods)
+    base = GraphTask(0, paths[0], methods, reference, Limits(seconds=1.0))
     tasks = [
         base,
-        Task(0, paths[1], methods, reference, Limits(seconds=1.0)),
-        Task(0, paths[0], methods, reference, Limits(seconds=2.0)),
-        Task(0, paths[0], methods, reference, Limits(seconds=1.0, seed=1)),
-        Task(0, paths[0], methods, reference, Limits(seconds=1.0), in_place=True),
-        Task(0, paths[0], methods, reference, Limits(seconds=1.0), input_bytes="true"),
+        GraphTask(0, paths[1], methods, reference, Limits(seconds=1.0)),
+        GraphTask(0, paths[0], methods, reference, Limits(seconds=2.0)),
+        GraphTask(0, paths[0], methods, reference, Limits(seconds=1.0, seed=1)),
+        GraphTask(0, paths[0], methods, reference, Limits(seconds=1.0), in_place=True),
+        GraphTask(0, paths[0], methods, reference, Limits(seconds=1.0), input_bytes="true"),
     ]
     keys = [key for task in tasks for key in keys_of(task).values()]
     assert len(set(keys)) == len(tasks) * METHODS
-    assert keys_of(base) == keys_of(Task(9, paths[0], methods, reference, Limits(seconds=1.0)))
+    assert keys_of(base) == keys_of(GraphTask(9, paths[0], methods, reference, Limits(seconds=1.0)))
 
 
 def test_a_compressed_journal_is_not_appended_to_as_text(paths: list[str], tmp_path: Path) -> None:
@@ -163,7 +165,7 @@ def test_another_file_is_left_as_it_is(paths: list[str]) -> None:
 
 
 def test_failures_are_kept_unless_they_are_to_be_tried_again(tmp_path: Path) -> None:
-    path, kind = tmp_path / "journal", SETUP.methods[0].kind
+    path, kind = tmp_path / "journal", SETTINGS.methods[0].kind
     lost = Failed("bfs", kind, Trouble.DIED, "gone", 1.5)
     cut = Failed("dfs", kind, Trouble.INTERRUPTED, "cut")
     fine = Measured("lpmf", kind, 3, 4, 0.5)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import heuristics
 from heuristics import ORDERINGS
 from optsched.check.plan import check_plan
 from optsched.compare import Comparison, Kind, Trouble, compare_methods
-from optsched.compare.measure import Bench
+from optsched.compare.measure import MethodRunner
 from optsched.compare.methods import parse_methods, with_reference
 from optsched.compare.rows import Measured, was_interrupted
 from optsched.compare.task import Started, measure_all
@@ -31,13 +35,13 @@ FAST = Limits(seconds=10.0)
 def figures(comparison: Comparison, method: str) -> tuple[int, int, float, float]:
     row = comparison.row(method)
     assert row is not None
-    return row.peak, row.slab, row.gap, row.excess
+    return row.peak, row.slab, row.peak_excess, row.excess
 
 
 def test_figures_of_a_graph_solved_by_hand() -> None:
     # Orders of the diamond: left first has 20 live bytes, right first 18, the least.
     found = compare_methods(diamond(), methods=["program", "naive", "program+naive"], limits=FAST)
-    assert figures(found, "program") == (20, 20, 2 / 20, 20 / 18 - 1)
+    assert figures(found, "program") == (20, 20, 20 / 18 - 1, 20 / 18 - 1)
     assert figures(found, "naive")[0] == 18
     row = found.row("program+naive")
     assert row is not None
@@ -45,7 +49,7 @@ def test_figures_of_a_graph_solved_by_hand() -> None:
     assert row.excess == row.slab / 18 - 1
     ours = found.row("optsched")
     assert ours is not None
-    assert (ours.status, ours.proof, ours.gap) == (Status.OPTIMAL, Proof.JOINT, 0)
+    assert (ours.status, ours.proof, ours.excess) == (Status.OPTIMAL, Proof.JOINT, 0)
     assert all(row.against_optimum for row in found.rows)
     assert (found.peak_bound, found.slab_bound, found.best_peak, found.best_slab) == (18,) * 4
 
@@ -68,6 +72,52 @@ def test_a_crash_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.failed[0].reason == "ZeroDivisionError: three lines long"
 
 
+def test_a_function_is_a_method() -> None:
+    def backwards(graph: Graph, seed: int) -> list[int]:
+        return list(ORDERINGS["program"](graph, seed))[::-1]
+
+    def as_written(graph: Graph, seed: int) -> Iterator[np.int32]:
+        return iter(np.arange(len(graph.ops), dtype=np.int32))
+
+    def crashing(graph: Graph, seed: int) -> list[int]:
+        raise MemoryError("all of it")
+
+    def of_names(graph: Graph, seed: int) -> list[str]:
+        return [op.name for op in graph.ops]
+
+    def endless(graph: Graph, seed: int) -> list[int]:
+        time.sleep(600)
+        return []
+
+    own: list[Any] = [as_written, backwards, crashing, of_names, endless]
+    limits = Limits(seconds=0.5)
+    found = compare_methods(chain(), methods=[*own, "lpmf"], limits=limits, grace=0.1)
+    assert [row.method for row in found.rows] == ["as_written", "lpmf", "optsched"]
+    assert figures(found, "as_written") == figures(
+        compare_methods(chain(), methods=["program"]), "program"
+    )
+    troubles = [(f.method, f.trouble, f.reason) for f in found.failed]
+    assert troubles == [
+        ("backwards", Trouble.REFUSED, troubles[0][2]),
+        ("crashing", Trouble.FAILED, "MemoryError: all of it"),
+        ("of_names", Trouble.FAILED, troubles[2][2]),
+        ("endless", Trouble.TIMED_OUT, "not done after 0.6 s"),
+    ]
+    for twice in ([backwards, backwards], [named("lpmf", backwards)]):
+        with pytest.raises(UsageError, match=r"two functions are named|is there already"):
+            compare_methods(chain(), methods=twice)
+
+
+def named(name: str, function: Any) -> Any:
+    """Return a function under another name."""
+
+    def same(graph: Graph, seed: int) -> Any:
+        return function(graph, seed)
+
+    same.__name__ = name
+    return same
+
+
 def test_a_method_interrupted_before_its_first_plan_has_not_failed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -77,7 +127,7 @@ def test_a_method_interrupted_before_its_first_plan_has_not_failed(
     monkeypatch.setattr("optsched.solver.stages.candidate_orders", interrupted)
     told: list[object] = []
     methods, reference = with_reference(parse_methods(["optsched", "cpsat:5"]))
-    measure_all(Bench(chain(), Limits(seconds=2)), methods, reference, told.append)
+    measure_all(MethodRunner(chain(), Limits(seconds=2)), methods, reference, told.append)
     # Nor is the next method begun with.
     (outcome,) = (x for x in told if not isinstance(x, Started))
     # The program's own order is its plan.
@@ -111,13 +161,13 @@ def test_plans_from_files_and_folders(tmp_path: Path) -> None:
     plan = solve(graph, limits=FAST).plan
     assert plan is not None
     write_plan(plan, tmp_path / "diamond.json", graph)
-    bench = Bench(graph, FAST)
+    runner = MethodRunner(graph, FAST)
     for path in (tmp_path / "diamond.json", tmp_path):
         (method,) = parse_methods([f"mine={path}"])
-        found = bench.measure(method)
+        found = runner.measure(method)
         checked = check_plan(graph, plan)
         assert (found.peak, found.slab) == (checked.peak, checked.slab)  # type: ignore[union-attr]
-    lost = Bench(other, FAST).measure(method)
+    lost = MethodRunner(other, FAST).measure(method)
     assert lost.trouble is Trouble.ABSENT  # type: ignore[union-attr]
 
 
@@ -137,10 +187,10 @@ def test_a_tampered_plan_is_refused(tmp_path: Path) -> None:
 def test_recorded_orders_have_the_peaks_that_inductor_wrote_down() -> None:
     path = ROOT / "instances" / "inductor" / "alexnet_bs128.bwd.json.gz"
     recorded = json.loads(gzip.decompress(path.read_bytes()))["extra"]
-    bench = Bench(read_graph(path), FAST, path=str(path))
+    runner = MethodRunner(read_graph(path), FAST, path=str(path))
     for method in parse_methods(["all-recorded"]):
         name = method.name.partition(":")[2] or recorded["chosen"]
-        found = bench.measure(method)
+        found = runner.measure(method)
         assert found.peak == recorded["peaks"][name], method.name  # type: ignore[union-attr]
 
 
@@ -162,5 +212,5 @@ def test_orders_by_name_are_read_and_wrong_ones_refused(tmp_path: Path) -> None:
     for order, wanted in ((["a", "b"], None), (["b", "a"], "refused"), (["a", "c"], "failed")):
         document = {"nodes": nodes, "buffers": buffers, "extra": {"reference_order": order}}
         path.write_text(json.dumps(document))
-        found = Bench(read_graph(path), FAST, path=str(path)).measure(method)
+        found = MethodRunner(read_graph(path), FAST, path=str(path)).measure(method)
         assert getattr(found, "trouble", None) == wanted

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from optsched.compare import Failed, Kind, Setup, Study, Trouble, compare_files, parse_methods
+from optsched.compare import (
+    Failed,
+    Kind,
+    Study,
+    StudySettings,
+    Trouble,
+    compare_files,
+    parse_methods,
+)
 from optsched.compare.study import Skipped
 from optsched.formats import write_graph
 from optsched.reports import study_files
@@ -42,7 +50,8 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
 
 
 def frozen(methods: list[str], paths: list[str]) -> Study:
-    found = compare_files(paths, Setup(parse_methods(methods), Limits(seconds=10.0), jobs=0))
+    settings = StudySettings(parse_methods(methods), Limits(seconds=10.0), jobs=0)
+    found = compare_files(paths, settings)
     comparisons = [
         replace(
             c,
@@ -58,7 +67,9 @@ def frozen(methods: list[str], paths: list[str]) -> Study:
     return replace(found, comparisons=tuple(comparisons), skipped=skipped)
 
 
-def test_csv_is_as_written_here(study: Study) -> None:
+def test_csv_is_as_written_here(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(study_files, "versions", lambda: {"optsched": "1"})
+    monkeypatch.setattr(study_files, "machine", lambda: "here")
     assert study_csv(study) == (HERE / "golden_study.csv").read_text()
     rows = list(csv.DictReader(io.StringIO(study_csv(study))))
     assert len(rows) == 3 * 4 + 1

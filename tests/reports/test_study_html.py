@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from optsched.compare import Failed, Kind, Skipped, Study, Trouble, compare_methods, parse_methods
+from optsched.compare import (
+    Failed,
+    Kind,
+    Skipped,
+    Study,
+    StudySettings,
+    Trouble,
+    compare_methods,
+    parse_methods,
+)
 from optsched.model.graph import Graph
 from optsched.reports.study_html import study_html, write_report
 from tests.reports.hostile import NAMES, hostile_graph
@@ -17,7 +26,9 @@ METHODS = ("bfs", "greedy_by_size", "optsched")
 
 def study(*graphs: Graph) -> Study:
     found = tuple(compare_methods(graph, methods=METHODS) for graph in graphs)
-    return Study(parse_methods(METHODS), found, (Skipped("odd.json", "no graph", bad=True),))
+    methods = parse_methods(METHODS)
+    skipped = (Skipped("odd.json", "no graph", bad=True),)
+    return Study(methods, StudySettings(methods), found, skipped)
 
 
 def test_every_part_is_there(tmp_path: Path) -> None:

@@ -1,8 +1,14 @@
-"""Tasks in processes of their own, so that a method that hangs or dies takes nothing with it.
+"""Tasks in processes of their own, so that what hangs or dies takes nothing else with it.
 
-Each worker has its own pipe: what it told before it died is kept, the method that was running gets
-a row that says so, and a new worker goes on with the rest of that graph. (The executors of the
-standard library give up all tasks when one process dies, and do not know which one killed it.)
+Each worker has its own pipe: what it told before it died is kept, the caller says what is left of
+its task, and a new worker goes on with that. (The executors of the standard library give up all
+tasks when one process dies, and do not know which task killed it.)
+
+>>> def work(task, tell):
+...     tell(Deadline(10.0))
+...     tell(task * 2)
+>>> run_tasks([1, 2], work, lambda task, message: None, lambda task, loss: None, jobs=0)
+True
 """
 
 from __future__ import annotations
@@ -11,7 +17,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,37 +25,62 @@ from multiprocessing import connection, get_context, parent_process, resource_tr
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from types import FrameType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from optsched.compare.rows import Failed, Measured, Trouble, was_interrupted
-from optsched.compare.task import Message, Started, Task, Unreadable, work_on
+from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import on_interrupt, take_interrupt
-from optsched.runtime.limits import Event
+from optsched.runtime.limits import Limits
 
 GRACE = 30.0
-"""Seconds a method may take beyond its limit before its process is ended: solvers look at the clock
-between pieces of work, and kernels may have to be compiled first."""
-LAST_WORDS = 3.0
-"""Seconds that solvers have to hand over their best plan after an interrupt."""
-EVENT_PAUSE = 0.1
-"""Seconds between two events that a worker passes on."""
+"""Seconds that work may take beyond its deadline before its process is ended: solvers look at the
+clock between pieces of work, and kernels may have to be compiled first."""
+GRACE_AFTER_INTERRUPT = 3.0
+"""Seconds that workers have to hand over what they found after an interrupt."""
 
-Handle = Callable[[Task, Message], None]
-Work = Callable[[Task, Callable[[Message], None]], None]
+_Task = TypeVar("_Task")
+Tell = Callable[[Any], None]
+Work = Callable[[_Task, Tell], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Idle:
+class Deadline:
+    """A message of a worker: what it does now may take `seconds`, or as long as it likes."""
+
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLoss:
+    """What became of a worker's process.
+
+    Parameters
+    ----------
+    timed_out
+        Whether it was ended since its deadline was over; else it died by itself.
+    reason
+        In words.
+    seconds
+        Since its last deadline began.
+    """
+
+    timed_out: bool
+    reason: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _TaskDone:
     """A worker's task is done."""
 
 
 def run_tasks(
-    tasks: Sequence[Task],
-    handle: Handle,
+    tasks: Sequence[_Task],
+    work: Work[_Task],
+    handle: Callable[[_Task, Any], None],
+    on_loss: Callable[[_Task, WorkerLoss], _Task | None],
     *,
     jobs: int = 1,
     grace: float = GRACE,
-    work: Work = work_on,
 ) -> bool:
     """Do tasks and hand over every message; return whether all was done, and not interrupted.
 
@@ -58,51 +88,45 @@ def run_tasks(
     ----------
     tasks
         What to do, in this order.
+    work
+        Does a task and tells messages; importable by its name where processes are used.
     handle
         Called in this process with each message of each task.
+    on_loss
+        Called when a task's process is lost; returns what is left to do of the task, if anything.
     jobs
         Processes at a time; 0 does it all in this one, where nothing can be ended from outside.
     grace
-        Seconds beyond its limit after which a method's process is ended.
-    work
-        What does a task; importable by its name.
+        Seconds beyond its deadline after which a process is ended.
     """
     if jobs == 0:
-        return _run_here(tasks, handle, work)
-    crew = _Crew(tasks, handle, min(jobs, len(tasks)), grace, work)
+        return _run_here(tasks, work, handle)
+    pool = _WorkerPool(tasks, work, handle, on_loss, min(jobs, len(tasks)), grace)
     try:
-        crew.run()
+        pool.run()
     except KeyboardInterrupt:
-        crew.interrupt()
+        pool.interrupt()
         return False
     finally:
-        crew.dismiss()
+        pool.dismiss()
     return True
 
 
-def _run_here(tasks: Sequence[Task], handle: Handle, work: Work) -> bool:
-    interrupted = False
-
-    for task in tasks:
-
-        def tell(message: Message, task: Task = task) -> None:
-            nonlocal interrupted
-            interrupted |= was_interrupted(message)
-            handle(task, message)
-
-        try:
-            work(task, tell)
-        except KeyboardInterrupt:
-            interrupted = True
-        if interrupted:
-            return False
+def _run_here(
+    tasks: Sequence[_Task], work: Work[_Task], handle: Callable[[_Task, Any], None]
+) -> bool:
+    try:
+        for task in tasks:
+            work(task, lambda message, task=task: handle(task, message))  # type: ignore[misc]
+    except KeyboardInterrupt:
+        return False
     return True
 
 
-class _Worker:
+class _Worker(Generic[_Task]):
     """One process, its pipe, and what it is doing."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work[_Task]) -> None:
         context = get_context("spawn")
         self.pipe, far_end = context.Pipe()
         self.process: BaseProcess = context.Process(
@@ -111,31 +135,21 @@ class _Worker:
         with _no_interrupts():
             self.process.start()
         far_end.close()
-        self.task: Task | None = None
-        self.running: Started | None = None
-        self.since = 0.0
+        self.task: _Task | None = None
+        self.deadline = Deadline(None)
+        self.clock = Clock.of(Limits())
 
-    def give(self, task: Task) -> None:
+    def give(self, task: _Task) -> None:
         """Hand over a task; a worker that just died is found out about when it is listened to."""
-        self.task, self.running = task, None
+        self.task = task
+        self.set_deadline(Deadline(None), 0.0)
         with suppress(OSError):
             self.pipe.send(task)
 
-    def overdue(self, grace: float) -> bool:
-        """Whether the method that is running has had its time."""
-        if self.running is None or self.running.seconds is None:
-            return False
-        return time.monotonic() - self.since > self.running.seconds + grace
-
-    def note(self, message: Message) -> None:
-        """Keep track of what is done and what is running."""
-        if self.task is None:
-            return
-        if isinstance(message, Started):
-            self.running, self.since = message, time.monotonic()
-        elif isinstance(message, Measured | Failed):
-            self.running = None
-            self.task = self.task.after(message)
+    def set_deadline(self, deadline: Deadline, grace: float) -> None:
+        """Begin to count the time of what the worker does now."""
+        seconds = None if deadline.seconds is None else deadline.seconds + grace
+        self.deadline, self.clock = deadline, Clock.of(Limits(seconds))
 
     def end(self, patience: float = 0.0) -> int | None:
         """End the process for good, unless it ends by itself, and return its exit code."""
@@ -146,15 +160,22 @@ class _Worker:
         return self.process.exitcode
 
 
-class _Crew:
+class _WorkerPool(Generic[_Task]):
     """Workers and the tasks that are left."""
 
     def __init__(
-        self, tasks: Sequence[Task], handle: Handle, count: int, grace: float, work: Work
+        self,
+        tasks: Sequence[_Task],
+        work: Work[_Task],
+        handle: Callable[[_Task, Any], None],
+        on_loss: Callable[[_Task, WorkerLoss], _Task | None],
+        count: int,
+        grace: float,
     ) -> None:
         self.queue = deque(tasks)
-        self.handle, self.count, self.grace, self.work = handle, count, grace, work
-        self.workers: list[_Worker] = []
+        self.work, self.handle, self.on_loss = work, handle, on_loss
+        self.count, self.grace = count, grace
+        self.workers: list[_Worker[_Task]] = []
         self.stopping = False
 
     def run(self) -> None:
@@ -164,22 +185,22 @@ class _Crew:
             self._listen(0.25)
             take_interrupt()
             for worker in self.busy():
-                if worker.overdue(self.grace):
-                    self._bury(worker, Trouble.TIMED_OUT)
+                if worker.clock.expired():
+                    self._reap(worker, timed_out=True)
 
-    def busy(self) -> list[_Worker]:
+    def busy(self) -> list[_Worker[_Task]]:
         """Workers that have a task."""
         return [worker for worker in self.workers if worker.task is not None]
 
     def interrupt(self) -> None:
-        """Ask for last words, listen for a short while, drop what is left."""
+        """Ask for what was found, listen for a short while, drop what is left."""
         self.stopping = True
         self.queue.clear()
         with suppress(KeyboardInterrupt):
             for worker in self.busy():
                 worker.process.terminate()
-            until = time.monotonic() + LAST_WORDS
-            while self.busy() and time.monotonic() < until:
+            clock = Clock.of(Limits(GRACE_AFTER_INTERRUPT))
+            while self.busy() and not clock.expired():
                 self._listen(0.1)
 
     def dismiss(self) -> None:
@@ -198,50 +219,40 @@ class _Crew:
             free.pop().give(self.queue.popleft())
 
     def _listen(self, seconds: float) -> None:
-        """Handle what workers say within so many seconds, or at once if they say something."""
-        pipes: dict[Any, _Worker] = {worker.pipe: worker for worker in self.busy()}
+        """Handle what workers say within this time, or at once if they say something."""
+        pipes: dict[Any, _Worker[_Task]] = {worker.pipe: worker for worker in self.busy()}
         for pipe in connection.wait(list(pipes), timeout=seconds):
-            self._hear(pipes[pipe])
+            self._receive(pipes[pipe])
 
-    def _hear(self, worker: _Worker) -> None:
+    def _receive(self, worker: _Worker[_Task]) -> None:
         try:
             while worker.task is not None and worker.pipe.poll():
                 message = worker.pipe.recv()
-                if isinstance(message, Idle):
+                if isinstance(message, _TaskDone):
                     worker.task = None
-                else:
-                    task = worker.task
-                    worker.note(message)
-                    self.handle(task, message)
+                    return
+                if isinstance(message, Deadline):
+                    worker.set_deadline(message, self.grace)
+                self.handle(worker.task, message)
         except (EOFError, OSError):
-            self._bury(worker, Trouble.DIED)
+            self._reap(worker, timed_out=False)
 
-    def _bury(self, worker: _Worker, trouble: Trouble) -> None:
-        """Say what became of the method that was running, and queue what is left of the graph."""
+    def _reap(self, worker: _Worker[_Task], *, timed_out: bool) -> None:
+        """Take a lost worker out, say what became of it, and queue what is left of its task."""
         self.workers.remove(worker)
-        task, running = worker.task, worker.running
-        code = worker.end(patience=1.0 if trouble is Trouble.DIED else 0.0)
-        if task is None or self.stopping:
-            # What ends because it was told to has not failed.
+        code = worker.end(patience=0.0 if timed_out else 1.0)
+        if worker.task is None or self.stopping:
+            # What ends because it was told to is no loss.
             return
-        reason = _reason(trouble, running, code)
-        if running is None and task.methods:
-            # It died before any method had its turn: the file itself is too much for it.
-            self.handle(
-                task, Unreadable(f"{task.path}: {reason} while it read the graph", bad=True)
-            )
-        elif running is not None:
-            method, spent = running.method, time.monotonic() - worker.since
-            failed = Failed(method.name, method.kind, trouble, reason, spent)
-            self.handle(task, failed)
-            task = task.after(failed)
-            if task.methods:
-                self.queue.appendleft(task)
+        reason = _reason(code)
+        if timed_out:
+            reason = f"not done long after its limit of {worker.deadline.seconds:g} s"
+        left = self.on_loss(worker.task, WorkerLoss(timed_out, reason, worker.clock.seconds()))
+        if left is not None:
+            self.queue.appendleft(left)
 
 
-def _reason(trouble: Trouble, running: Started | None, code: int | None) -> str:
-    if trouble is Trouble.TIMED_OUT and running is not None:
-        return f"not done long after its limit of {running.seconds:g} s"
+def _reason(code: int | None) -> str:
     if code is not None and code < 0:
         with suppress(ValueError):
             name = signal.Signals(-code).name
@@ -265,35 +276,29 @@ def _no_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 
-class _Voice:
+class _WorkerChannel:
     """A worker's end of the pipe; an interrupt waits until a message is out."""
 
     def __init__(self, pipe: Connection) -> None:
         self.pipe = pipe
-        self.speaking = self.stopped = False
-        self.last_event = 0.0
+        self.sending = self.stopped = False
 
-    def __call__(self, message: Message | Idle) -> None:
-        now = time.monotonic()
-        if isinstance(message, Event):
-            if now - self.last_event < EVENT_PAUSE:
-                return
-            self.last_event = now
-        self.speaking = True
+    def __call__(self, message: object) -> None:
+        self.sending = True
         try:
             self.pipe.send(message)
         except OSError:
             # Nobody listens any more.
             sys.exit(1)
         finally:
-            self.speaking = False
+            self.sending = False
         if self.stopped:
             self.stopped = False
             raise KeyboardInterrupt
 
     def stop(self, number: int, frame: FrameType | None) -> None:
         """Signal handler: end what is running as Ctrl-C does."""
-        if self.speaking:
+        if self.sending:
             self.stopped = True
         else:
             on_interrupt(number, frame)
@@ -307,18 +312,18 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _serve(pipe: Connection, work: Work) -> None:
+def _serve(pipe: Connection, work: Work[Any]) -> None:
     """Body of a worker: tasks in, messages out, until the pipe is closed."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    voice = _Voice(pipe)
+    channel = _WorkerChannel(pipe)
     # A Ctrl-C is for the parent, which then says so.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "SIGTERM"):
-        signal.signal(signal.SIGTERM, voice.stop)
+        signal.signal(signal.SIGTERM, channel.stop)
     with suppress(KeyboardInterrupt, EOFError, OSError):
         while True:
-            work(pipe.recv(), voice)
-            voice(Idle())
+            work(pipe.recv(), channel)
+            channel(_TaskDone())
     if hasattr(signal, "SIGTERM"):
         # Nothing is left to be said, and nobody would catch it.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

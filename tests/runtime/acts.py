@@ -1,0 +1,38 @@
+"""Work that goes wrong on purpose; worker processes import it by name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from optsched.runtime.worker_pool import Deadline, Tell, run_tasks
+
+Steps = list[str]
+"""A task of these tests: what is to be done, one after the other."""
+
+
+def follow(task: Steps, tell: Tell) -> None:
+    """Do each step and tell it, after a deadline of half a second."""
+    for step in task:
+        tell(Deadline(0.5))
+        match step.partition(" "):
+            case ["die", _, _]:
+                os.kill(os.getpid(), signal.SIGKILL)
+            case ["exit", _, code]:
+                os._exit(int(code))
+            case ["sleep", _, seconds]:
+                time.sleep(float(seconds))
+            case ["note", _, path]:
+                Path(path).write_text(f"{os.getpid()} ")
+        tell(step)
+
+
+def forget(task: Steps, message: object) -> None:
+    """Handle a message by doing nothing."""
+
+
+def sleep_in_worker(path: str) -> None:
+    """Have a worker write its process's id into a file, and hang."""
+    run_tasks([[f"note {path}", "sleep 600"]], follow, forget, lambda task, loss: None, grace=600)
