@@ -18,11 +18,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from optsched.api import certify, explain, hunt, pack, solve
+    from heuristics import register_ordering, register_packing
+    from optsched.api import certify, explain, hunt, pack, report, solve
     from optsched.check.plan import check_packing, check_plan
     from optsched.compare import compare_methods
     from optsched.errors import OptschedError
-    from optsched.formats import read_graph, read_packing, read_plan, write_graph, write_plan
+    from optsched.formats import (
+        read_graph,
+        read_packing,
+        read_plan,
+        register_format,
+        write_graph,
+        write_plan,
+    )
     from optsched.formats.networkx import from_networkx, to_networkx
     from optsched.model.builder import GraphBuilder
     from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
@@ -40,11 +48,12 @@ if TYPE_CHECKING:
 # Loaded on first use: `import optsched` pays for no solver, and the command is soon where it can
 # bear an interrupt; so `typing` is not imported either.
 _HOME = {
-    "optsched.api": "certify explain hunt pack solve",
+    "heuristics": "register_ordering register_packing",
+    "optsched.api": "certify explain hunt pack report solve",
     "optsched.check.plan": "check_packing check_plan",
     "optsched.compare": "compare_methods",
     "optsched.errors": "OptschedError",
-    "optsched.formats": "read_graph read_packing read_plan write_graph write_plan",
+    "optsched.formats": "register_format read_graph read_packing read_plan write_graph write_plan",
     "optsched.formats.networkx": "from_networkx to_networkx",
     "optsched.model.builder": "GraphBuilder",
     "optsched.model.elements": "Buffer InputPolicy Op OutputPolicy",
@@ -97,6 +106,10 @@ __all__ = [
     "read_graph",
     "read_packing",
     "read_plan",
+    "register_format",
+    "register_ordering",
+    "register_packing",
+    "report",
     "solve",
     "solve_in_pools",
     "timeline",

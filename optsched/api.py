@@ -6,7 +6,7 @@ unit (`"64KiB"`), the in-place memory model an argument. The engines behind take
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from fractions import Fraction
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 from optsched.errors import UsageError
 from optsched.model.graph import Graph
+from optsched.model.memory_model import MemoryModel
 from optsched.model.packing_problem import PackingProblem
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.limits import Limits, Objective, OnEvent
@@ -134,14 +135,8 @@ def pack(
     """
     from optsched.solver import pack as engine
 
-    if not isinstance(problem, PackingProblem):
-        if any(getattr(problem, "pools", None) or ()):
-            raise UsageError("the buffers of this packing name pools: use pack_pools")
-        problem = getattr(problem, "problem", problem)
-    if not isinstance(problem, PackingProblem):
-        raise UsageError(f"pack wants a PackingProblem, got {type(problem).__name__}")
     return engine.pack(
-        problem,
+        _problem(problem),
         capacity=None if capacity is None else parse_bytes(capacity),
         reserved=reserved,
         limits=_limits(limits, time_limit, work, workers, seed),
@@ -281,6 +276,78 @@ def hunt(
     return room.hunt(target, on_progress=on_progress)
 
 
+def report(
+    what: Graph | Result | PackingProblem | PackingTable,
+    path: str | Path,
+    *,
+    plans: Plan | Mapping[str, Plan] | None = None,
+    inplace: bool = False,
+    time_limit: float | None = None,
+    work: int | None = None,
+    workers: int | None = None,
+    seed: int | None = None,
+    limits: Limits | None = None,
+) -> None:
+    """Show plans to people: `report(solve(graph), "plan.html")`.
+
+    Parameters
+    ----------
+    what
+        What :func:`solve` returned; or a graph, which is solved first; or live ranges, which are
+        packed.
+    path
+        The file, and by its ending what it is: `.html`, `.png`, `.svg`, or `.json` for a trace that
+        Perfetto opens.
+    plans
+        Plans to show, by name, the first one as what the others are compared with; the best plan
+        found if None.
+    inplace, time_limit, work, workers, seed, limits
+        As for :func:`solve`, where there is something to solve.
+
+    Raises
+    ------
+    PlanError
+        If a plan breaks a rule of the graph.
+    MissingDependencyError
+        If the packages of the extra `report` are not installed.
+    """
+    from optsched.reports import report as room
+    from optsched.solver.result import Result
+
+    kinds = {".html": "html", ".png": "png", ".svg": "svg", ".json": "trace"}
+    kind = kinds.get(Path(path).suffix.lower())
+    if kind is None:
+        raise UsageError(f"{path}: a report ends in {', '.join(kinds)}")
+    room.require([kind])
+    chosen = _limits(limits, time_limit, work, workers, seed)
+    if isinstance(what, Result | Graph):
+        result = what if isinstance(what, Result) else solve(what, inplace=inplace, limits=chosen)
+        graph = what if isinstance(what, Graph) else result.graph
+        if graph is None or (plans is None and result.plan is None):
+            raise UsageError("there is no plan to show")
+        named = plans if isinstance(plans, Mapping) else {"plan": plans or result.plan}
+        shown = [(name, plan, ()) for name, plan in named.items() if plan is not None]
+        made = room.make_report(_graph(graph, inplace), result, shown)
+    else:
+        problem = _problem(what)
+        packed = pack(problem, limits=chosen)
+        if packed.offsets is None:
+            raise UsageError("no packing was found in time: there is nothing to show")
+        made = room.make_packing_report(problem, [packed], [("optsched", packed.offsets, ())])
+    room.write_report(made, {kind: str(path)})
+
+
+def _problem(problem: PackingProblem | PackingTable) -> PackingProblem:
+    """Return the packing problem that is meant."""
+    if not isinstance(problem, PackingProblem):
+        if any(getattr(problem, "pools", None) or ()):
+            raise UsageError("the buffers of this packing name pools: use pack_pools")
+        problem = getattr(problem, "problem", problem)
+    if not isinstance(problem, PackingProblem):
+        raise UsageError(f"pack wants a PackingProblem, got {type(problem).__name__}")
+    return problem
+
+
 def _graph(graph: Graph, inplace: bool) -> Graph:
     """Return the graph in the memory model asked for; say what to do with what is no graph."""
     if isinstance(graph, str | Path):
@@ -289,7 +356,7 @@ def _graph(graph: Graph, inplace: bool) -> Graph:
         kind = type(graph).__name__
         hint = ": from_networkx makes one of it" if "DiGraph" in kind else ""
         raise UsageError(f"a Graph is wanted, got {kind}{hint}")
-    return graph.with_inplace() if inplace else graph
+    return MemoryModel(inplace=True).apply(graph) if inplace else graph
 
 
 def _limits(

@@ -24,6 +24,17 @@ def test_solve_takes_keywords_units_and_numpy_numbers() -> None:
     assert optsched.solve(aligned(), inplace=True).plan is not None
 
 
+def test_ones_own_ordering_is_a_decorated_function() -> None:
+    @optsched.register_ordering("mine_backwards_then_repaired")
+    def mine(graph: optsched.Graph, seed: int) -> list[int]:
+        return list(range(len(graph.ops)))
+
+    compared = optsched.compare_methods(diamond(), methods=["mine_backwards_then_repaired"])
+    row = compared.row("mine_backwards_then_repaired")
+    assert row is not None
+    assert row.peak == 20
+
+
 def test_a_packing_problem_needs_only_sizes_and_live_ranges(tmp_path: Path) -> None:
     problem = PackingProblem(**PROBLEM)  # type: ignore[arg-type]
     assert problem.names == ("b0", "b1")
@@ -45,6 +56,29 @@ def test_explain_certify_and_hunt_are_functions(tmp_path: Path) -> None:
     assert found.tried <= 50
     shrunk = optsched.hunt("program", source=diamond(), objective="difference")
     assert shrunk.find is not None
+
+
+def test_explanations_are_printed_and_become_json() -> None:
+    found = optsched.explain(diamond())
+    assert "no order has a peak below 18 bytes" in str(found)
+    assert found.to_dict()["bound"] == 18
+    assert repr(found) == "Explanation('diamond', bound 18 bytes, precedences)"
+
+
+@pytest.mark.parametrize("ending", ["html", "png", "svg", "json"])
+def test_a_report_is_one_call(ending: str, tmp_path: Path) -> None:
+    pytest.importorskip("bokeh", reason="needs the extra `report`")
+    path, result = tmp_path / f"report.{ending}", optsched.solve(diamond())
+    assert result.plan is not None
+    for what, more in (
+        (result, {}),
+        (diamond(), {"time_limit": 5}),
+        (diamond(), {"plans": {"one": result.plan, "two": result.plan}}),
+        (PackingProblem(**PROBLEM), {}),  # type: ignore[arg-type]
+    ):
+        path.unlink(missing_ok=True)
+        optsched.report(what, path, **more)  # type: ignore[arg-type]
+        assert path.stat().st_size > 500
 
 
 def test_objects_are_shown_on_one_short_line() -> None:
@@ -91,6 +125,10 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         "integers of at most 64 bits are needed, not float64",
     ),
     "names": (lambda: PackingProblem(names=("a", "b"), size=[1]), "2 names for 1 sizes"),  # type: ignore[arg-type]
+    "a report of what": (
+        lambda: optsched.report(diamond(), "plan.pdf"),
+        "plan.pdf: a report ends in .html, .png, .svg, .json",
+    ),
     "a packing of what": (lambda: optsched.pack(diamond()), "wants a PackingProblem, got Graph"),  # type: ignore[arg-type]
 }
 

@@ -23,10 +23,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do what the arguments ask for; return the exit code."""
     from optsched.explanation import explain
-    from optsched.reports.explain import explain_record, explain_text
 
     graph = read_graph(args, args.graph)
     found = explain(graph, limits=limits(args))
-    record = explain_record(graph, found)
-    print_result(args, record, explain_text(record))
+    print_result(args, found.to_dict(), str(found))
     return exits.INTERRUPTED if found.interrupted else exits.OK

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
+from optsched.model.graph import Graph
 from optsched.model.inplace import Pair
 
 
@@ -139,10 +141,12 @@ class Searched:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why no order has a smaller peak than the bound.
+    """Why no order has a smaller peak than the bound; printed, it is a text of several lines.
 
     Parameters
     ----------
+    graph
+        What is explained, as it was given.
     bound
         Bytes.
     peak
@@ -175,6 +179,7 @@ class Explanation:
         Whether an interrupt ended the work: more might have been proved, or tried.
     """
 
+    graph: Graph
     bound: int
     peak: int
     op: int | None
@@ -201,3 +206,17 @@ class Explanation:
         if self.group is not None:
             return Reason.SET
         return Reason.ENDS if self.op is None else Reason.OP
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain numbers and names, ready for JSON."""
+        from optsched.explanation.words import explain_record
+
+        return explain_record(self)
+
+    def __str__(self) -> str:
+        from optsched.explanation.words import explain_text
+
+        return explain_text(self.to_dict())
+
+    def __repr__(self) -> str:
+        return f"Explanation({self.graph.name!r}, bound {self.bound:,} bytes, {self.reason})"

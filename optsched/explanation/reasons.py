@@ -150,6 +150,7 @@ class _Explainer:
         start = graph.arrays.initial == found.value
         done = set[int]() if start else set(range(len(graph.ops)))
         explanation = Explanation(
+            graph=self.graph,
             bound=found.value,
             peak=known.peak,
             op=None,
@@ -170,6 +171,7 @@ class _Explainer:
         before, after = found.before, found.after
         witness = closure_witness(graph, found.op, before=before, after=after)
         explanation = Explanation(
+            graph=self.graph,
             bound=known.bound,
             peak=known.peak,
             op=found.op,
@@ -258,6 +260,7 @@ class _Explainer:
         assert known.outcome is not None
         statistics = known.outcome.statistics
         return Explanation(
+            graph=graph,
             bound=known.bound,
             peak=known.peak,
             op=op,

@@ -38,7 +38,7 @@ class Report:
     comparison
         Heuristics against the optimum, if asked for.
     explained
-        What :func:`optsched.reports.explain.explain_record` says of the graph, if it is known.
+        Which op forces how much, as :meth:`Explanation.to_dict` has it, if it is known.
     traces
         How incumbent and bound moved, by the name of the search.
     """
@@ -75,9 +75,8 @@ def make_report(
     explained = None
     if len(graph.ops) <= MANY_OPS:
         from optsched.explanation import explain_op
-        from optsched.reports.explain import explain_record
 
-        explained = explain_record(graph, explain_op(graph))
+        explained = explain_op(graph).to_dict()
     views = plan_views(graph, [(name, plan) for name, plan, _ in plans])
     traces = {f"the search for {name}": trace for name, _, trace in plans}
     return Report(result, views, comparison, explained, {**traces, "the proof": result.trace})

@@ -22,7 +22,6 @@ from optsched.ordering.bound.precedences import related
 from optsched.ordering.bound.sets import best_set
 from optsched.ordering.context import SearchContext
 from optsched.ordering.problem import build_problem
-from optsched.reports.explain import explain_record, explain_text
 from optsched.runtime.limits import Limits, StopReason
 from tests.ordering.test_inplace import some_graph
 from tests.support.brute import least_peak
@@ -77,7 +76,7 @@ def test_random_graphs_are_explained_to_the_byte() -> None:
                 assert larger == least + 1
             else:
                 assert least == found.bound
-        text = explain_text(explain_record(graph, found))
+        text = str(found)
         assert f"{found.bound:,} bytes" in text
 
 
@@ -99,7 +98,7 @@ def test_in_place_explanations_add_up_and_changes_are_the_smallest() -> None:
             assert size - change.smaller_by == largest
             helped += change.smaller_by > 0
         written += len(found.shared)
-        text = explain_text(explain_record(graph, found))
+        text = str(found)
         assert text.count("in place:") == len(found.shared)
     assert written >= 5
     assert helped >= 10
@@ -217,8 +216,8 @@ def test_what_only_search_proves_is_told_from_the_best_order() -> None:
         assert of_one.op == found.op_bound_at
         assert found.searched.states > 0
         check_live(graph, found)
-        record = explain_record(graph, found)
-        text = explain_text(record)
+        record = found.to_dict()
+        text = str(found)
         assert f"{found.bound - found.op_bound:,} bytes" in text
         assert f"examining {found.searched.states:,} states" in text
         assert f"at step {found.searched.step:,}, while op {record['op']} runs" in text
@@ -260,7 +259,7 @@ def test_an_interrupt_after_the_search_leaves_what_was_known(
     assert found.interrupted
     assert (found.bound, found.peak, found.op) == (complete.bound, complete.peak, complete.op)
     assert found.untried == (len(complete.changes) if stage == "shrink" else 0)
-    text = explain_text(explain_record(graph, found))
+    text = str(found)
     assert "interrupted" in text
     assert "time is up" not in text
 
@@ -270,12 +269,12 @@ def test_without_time_the_bound_of_one_op_is_explained() -> None:
     found = explain(graph, limits=Limits(seconds=0.0))
     assert found.bound <= complete.bound <= found.peak
     assert found.untried == min(8, len(found.buffers)) - len(found.changes)
-    text = explain_text(explain_record(graph, found))
+    text = str(found)
     assert ("is not known" in text) == (found.bound < found.peak)
 
 
 def test_a_bottleneck_names_op_buffers_and_holders() -> None:
-    record = explain_record(diamond(), explain(diamond()))
+    record = explain(diamond()).to_dict()
     assert json.loads(json.dumps(record)) == record
     at = {row["name"]: row for row in record["buffers"]}
     assert sum(row["size"] for row in record["buffers"]) == record["forced"] >= record["bound"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from optsched.explanation import Explanation, Reason
-from optsched.model.graph import Graph
+from optsched.explanation.data import Explanation, Reason
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.text import readable
 
@@ -17,8 +16,9 @@ NAMES = 3
 """Ops named in a row."""
 
 
-def explain_record(graph: Graph, found: Explanation) -> dict[str, Any]:
+def explain_record(found: Explanation) -> dict[str, Any]:
     """Return what `optsched explain --json` prints."""
+    graph = found.graph
 
     def op_name(v: int | None) -> str | None:
         return None if v is None else graph.ops[v].name
