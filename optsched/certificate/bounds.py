@@ -18,7 +18,7 @@ from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import timeline
 from optsched.ordering import closure_bound
-from optsched.ordering.bound.precedences import Relations, related
+from optsched.ordering.bound.precedences import BudgetPrecedences
 from optsched.ordering.context import OutOfTimeError, SearchContext
 from optsched.ordering.problem import build_problem
 from optsched.runtime.clock import Clock
@@ -99,12 +99,11 @@ def refute(
 
 def implied(graph: Graph, order: IntArray, budget: int, clock: Clock) -> Trail:
     """Return the precedences that a budget implies, and why."""
-    context = context_of(graph, clock)
-    relations = Relations(context, related(context.problem))
+    precedences = BudgetPrecedences(context_of(graph, clock))
     with suppress(OutOfTimeError):
-        relations.refute(budget, running_in(graph, order))
+        precedences.refute(budget, running_in(graph, order))
     trail = Trail(FlowNetwork(graph), budget)
-    for first, second in relations.added:
+    for first, second in precedences.added:
         trail.imply(first, second)
     return trail
 

@@ -13,10 +13,13 @@ import numpy as np
 from optsched.model.graph import Graph
 from optsched.model.liveness import Order
 from optsched.ordering import closure_bound, closure_witness
-from optsched.ordering.bound.precedences import TOO_MANY, related
+from optsched.ordering.bound.precedences import related
 from optsched.ordering.bound.sets import best_set, extremes
 from optsched.ordering.context import OutOfTimeError, SearchContext
 from optsched.ordering.problem import build_problem
+
+TOO_MANY = 12_000
+"""Of more ops no sets are looked at: a byte for each pair would be too many."""
 
 
 @dataclass(frozen=True, slots=True)

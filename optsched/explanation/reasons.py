@@ -18,7 +18,7 @@ from optsched.explanation.smaller import shrink
 from optsched.model.graph import Graph
 from optsched.model.liveness import Order, peak_memory, timeline
 from optsched.ordering import OrderOutcome, closure_bound, closure_witness, solve_order
-from optsched.ordering.bound.precedences import Relations, related
+from optsched.ordering.bound.precedences import BudgetPrecedences
 from optsched.ordering.bound.witness import written_over
 from optsched.ordering.context import OutOfTimeError, SearchContext
 from optsched.ordering.problem import build_problem
@@ -246,7 +246,7 @@ class _Explainer:
         """Whether few precedences that a budget implies refute it; found without any witness."""
         net = build_problem(self.graph.arrays)
         problem = SearchContext(net, self.graph.arrays.initial, deadline=self.deadline)
-        relations = Relations(problem, related(net))
+        relations = BudgetPrecedences(problem)
         during = np.empty(len(self.graph.ops), np.int64)
         during[np.asarray(order, np.int64)] = timeline(self.graph, order).running
         return relations.refute(budget, during) and len(relations.added) <= MOST_PRECEDENCES

@@ -13,8 +13,7 @@ import numpy as np
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.ordering.bound.closure import closure_bound, raise_closure
-from optsched.ordering.bound.nearby import Nearby
-from optsched.ordering.bound.precedences import TOO_MANY, related
+from optsched.ordering.bound.precedences import BudgetPrecedences
 from optsched.ordering.context import SearchContext
 from optsched.ordering.improve.anneal import Annealer
 from optsched.ordering.improve.neighbourhood import Windows
@@ -26,6 +25,9 @@ from optsched.ordering.rules import Rules, Statistics
 from optsched.ordering.search.feasibility import Answer, Decider, search_all
 from optsched.ordering.search.worker import Sibling
 from optsched.runtime.limits import Limits, OnEvent, Proof, StopReason
+
+TOO_MANY = 12_000
+"""Above this many ops no budgets are decided: strengthening the problem takes too long."""
 
 FIRST_EFFORT, EFFORT_GROWTH = 2_048, 4
 """States that each direction may store in the first round; how much more in each later one."""
@@ -199,7 +201,7 @@ class Run(Known):
         if self.decider is not None:
             count, ended = other.context.statistics, other.context.ended
             context = replace(self.decider.context, statistics=count, ended=ended)
-            other.decider = Decider(context, self.decider.above, self.decider.during)
+            other.decider = Decider(context, self.decider.during)
         self.annealer = self.windows = None
         self.other = other
         self.sibling = Sibling(other.seek, other.context.ended)
@@ -247,7 +249,8 @@ class Run(Known):
         self.improve(FIRST_EFFORT // 8)
         if not self.rules.nearby or self.bound >= self.peak:
             return
-        if Nearby(self.line_up()).refute(self.peak - 1, self.during()):
+        precedences = BudgetPrecedences(self.line_up())
+        if precedences.refute(self.peak - 1, self.during(), near=True):
             self.force(self.peak, "precedences near the peak")
 
     def prepare(self) -> None:
@@ -258,9 +261,8 @@ class Run(Known):
         context = self.line_up()
         if context.ops > TOO_MANY:
             return
-        above = related(context.problem)
         if self.rules.implied:
-            self.decider = Decider(context, above, self.during())
+            self.decider = Decider(context, self.during())
             self.refute()
 
     def line_up(self) -> SearchContext:

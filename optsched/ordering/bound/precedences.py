@@ -1,35 +1,139 @@
-"""Precedences that a budget implies, to a fixpoint.
+"""Precedences that a budget implies.
 
-If op `v` with `u` run before it costs more than the budget, then `v` runs before `u` in every
-order within it; and the other way round. Each precedence found raises the bounds of other ops and
-may imply more. A cycle, or an op whose own bound passes the budget, refutes the budget.
+If op `v` with `u` run before it forces more bytes than the budget, then `v` runs before `u` in
+every order within the budget; and the other way round. Each precedence found becomes an edge,
+raises the bytes that other ops force, and may imply more. A cycle, or an op that forces more than
+the budget, refutes it.
+
+Example: `u` and `v` both rise by 6 bytes, and `u` leaves 5 of them live until the end. Within a
+budget of 10 op `v` runs first: after `u` it would need 11.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
-
 import numpy as np
 
-from optsched.model.arrays import IntArray, Rows, build_rows
+from optsched.model.arrays import IntArray, row_counts
 from optsched.ordering.context import SearchContext
-from optsched.ordering.kernels.precedences import AFTER, BEFORE, Matrix, imply_at
-from optsched.ordering.problem import OrderingProblem, make_problem
+from optsched.ordering.kernels.cut import Flags, around
+from optsched.ordering.kernels.precedences import AFTER, BEFORE, imply_at
+from optsched.ordering.problem import OrderingProblem
 from optsched.ordering.reduce.cuts import topological
-
-TOO_MANY = 12_000
-"""Above this many ops the matrix of relations is too large to work with: a byte for each pair."""
 
 TEST_WORK = 1_000_000
 """Ops, over all flows for one op from which nothing follows, after which no more are made."""
 
 PATIENCE, PATIENT_WORK = 48, 30_000
-"""Ops without a new relation after which a sweep ends: `PATIENT_WORK` over the number of ops, but
+"""Ops without a new precedence after which a sweep ends: `PATIENT_WORK` over the number of ops, but
 at least `PATIENCE`."""
 
+NEAR_FIRST, NEAR_PATIENCE, NEAR_LOOKS = 4, 24, 128
+"""The same for local precedences: before there is any, and after that; and looks at ops after which
+they end in any case. Where they refute a budget one of the first ops says so, and in large graphs
+each takes long."""
 
-def related(problem: OrderingProblem) -> Matrix:
+
+class BudgetPrecedences:
+    """Precedences that every order within a budget keeps.
+
+    Parameters
+    ----------
+    context
+        The problem.
+
+    Attributes
+    ----------
+    problem
+        The problem with the precedences as edges.
+    added
+        `(first, second)` as they were found: each follows from the budget and those before it.
+    """
+
+    def __init__(self, context: SearchContext) -> None:
+        self.context = context
+        self.problem = context.problem
+        self.added: list[tuple[int, int]] = []
+
+    def refute(self, budget: int, expected: IntArray, *, near: bool = False) -> bool:
+        """Add what a budget implies, op by op, to a fixpoint; whether no order is within it.
+
+        Parameters
+        ----------
+        budget
+            Bytes.
+        expected
+            Shape `(n,)`: a guess of the bytes that each op forces. Large ones are looked at first.
+        near
+            Whether to look only at a few ops that force most: local precedences. They often
+            contradict each other, however large the rest of the graph is.
+        """
+        guess = np.array(expected, np.int64)
+        first = patience = max(PATIENCE, PATIENT_WORK // max(1, self.context.ops))
+        looks = 2**62
+        if near:
+            first, patience, looks = NEAR_FIRST, NEAR_PATIENCE, NEAR_LOOKS
+        idle: set[int] = set()
+        while True:
+            found, misses = len(self.added), 0
+            for v in np.argsort(-guess, kind="stable").tolist():
+                if misses > (patience if self.added else first) or not looks:
+                    break
+                if v in idle:
+                    continue
+                looks -= 1
+                known = len(self.added)
+                guess[v], possible = self.look_at(v, budget)
+                if not possible:
+                    return True
+                if len(self.added) > known:
+                    misses = 0
+                    idle.clear()
+                else:
+                    misses += 1
+                    idle.add(v)
+            if len(self.added) == found or not looks:
+                return False
+
+    def look_at(self, v: int, budget: int) -> tuple[int, bool]:
+        """Add what a budget implies at an op; the bytes that it forces, and whether that may be."""
+        context = self.context
+        context.check_time()
+        context.statistics.flows += 1
+        tests = min(2 * context.ops, max(2, TEST_WORK // max(1, context.ops)))
+        forced, sides = context.pick(imply_at)(self.problem, context.base, v, budget, tests)
+        if forced > budget:
+            return int(forced), False
+        # Of ops that run before `v` only the last ones: the others follow. And the mirror image.
+        before, after = sides == BEFORE, sides == AFTER
+        before &= row_counts(self.problem.succ_ptr, before[self.problem.succ]) == 0
+        after &= row_counts(self.problem.pred_ptr, after[self.problem.pred]) == 0
+        pairs = [(u, v) for u in np.flatnonzero(before).tolist()]
+        pairs += [(v, u) for u in np.flatnonzero(after).tolist()]
+        if not pairs:
+            return int(forced), True
+        self.added += pairs
+        context.statistics.relations += len(pairs)
+        self.problem = with_edges(self.problem, *np.array(pairs, np.int64).T)
+        return int(forced), not context.pick(around)(self.problem, v)[0][v]
+
+
+def with_edges(problem: OrderingProblem, first: IntArray, second: IntArray) -> OrderingProblem:
+    """The problem with more edges, from `first[i]` to `second[i]`; none may be there already."""
+    pred_ptr, pred = _with_entries(problem.pred_ptr, problem.pred, second, first)
+    succ_ptr, succ = _with_entries(problem.succ_ptr, problem.succ, first, second)
+    return problem._replace(pred_ptr=pred_ptr, pred=pred, succ_ptr=succ_ptr, succ=succ)
+
+
+def _with_entries(
+    ptr: IntArray, idx: IntArray, row: IntArray, entry: IntArray
+) -> tuple[IntArray, IntArray]:
+    """Rows with `entry[i]` added at the end of row `row[i]`."""
+    more = np.append(0, np.cumsum(np.bincount(row, minlength=len(ptr) - 1)))
+    order = np.argsort(row, kind="stable")
+    return ptr + more, np.insert(idx, ptr[row[order] + 1], entry[order])
+
+
+def related(problem: OrderingProblem) -> Flags:
     """Return the transitive closure: `above[v, u]` if `u` runs before `v` in every order."""
     n = len(problem.delta)
     above = np.zeros((n, n), np.bool_)
@@ -38,94 +142,3 @@ def related(problem: OrderingProblem) -> Matrix:
         above[v, before] = True
         above[v] |= above[before].any(axis=0)
     return above
-
-
-class Relations:
-    """Precedences of a problem that every order within a budget keeps.
-
-    Parameters
-    ----------
-    context
-        The problem.
-    above
-        What is known already; changed in place.
-    """
-
-    def __init__(self, context: SearchContext, above: Matrix) -> None:
-        self.context = context
-        self.above = above
-        self.added: list[tuple[int, int]] = []
-        self.problem = context.problem
-
-    def add(self, first: int, second: int) -> bool:
-        """Add that `first` runs before `second`, and what follows; False if that is a cycle."""
-        above = self.above
-        if above[first, second]:
-            return False
-        if not above[second, first]:
-            ends = above[:, second].copy()
-            ends[second] = True
-            starts = above[first].copy()
-            starts[first] = True
-            above[np.ix_(ends, starts)] = True
-            self.added.append((first, second))
-        return True
-
-    def strengthened(self) -> OrderingProblem:
-        """The problem with the relations as edges."""
-        problem = self.context.problem
-        if not self.added:
-            return problem
-        pred = [set(problem.pred[a:b].tolist()) for a, b in _spans(problem.pred_ptr)]
-        for first, second in self.added:
-            pred[second].add(first)
-        user = Rows(problem.user_ptr, problem.user)
-        return make_problem(
-            build_rows(pred), user, problem.rise, problem.delta, problem.size, problem.savings
-        )
-
-    def refute(self, budget: int, expected: Sequence[int] | IntArray) -> bool:
-        """Add all that a budget implies; whether no order is within it.
-
-        `expected[v]` is a guess of the bytes that op `v` forces: large ones are looked at first.
-        """
-        guess = np.asarray(expected, np.int64).copy()
-        imply = self.context.pick(imply_at)
-        tests = min(2 * self.context.ops, TEST_WORK // max(1, self.context.ops))
-        patience = max(PATIENCE, PATIENT_WORK // max(1, self.context.ops))
-        idle: set[int] = set()
-        while True:
-            self.problem = self.strengthened()
-            found = len(self.added)
-            misses = 0
-            for v in np.argsort(-guess, kind="stable").tolist():
-                if misses > patience:
-                    break
-                if v in idle:
-                    continue
-                self.context.check_time()
-                self.context.statistics.flows += 1
-                least, forced = imply(self.problem, self.context.base, self.above, v, budget, tests)
-                guess[v] = least
-                count = len(self.added)
-                if least > budget or not self.add_forced(v, forced):
-                    return True
-                misses = 0 if len(self.added) > count else misses + 1
-                if len(self.added) == count:
-                    idle.add(v)
-                else:
-                    idle.clear()
-            self.context.statistics.relations += len(self.added) - found
-            if len(self.added) == found:
-                return False
-
-    def add_forced(self, v: int, forced: np.ndarray) -> bool:
-        """Add the relations found at an op; False on a cycle."""
-        return all(self.add(u, v) for u in np.flatnonzero(forced == BEFORE).tolist()) and all(
-            self.add(v, u) for u in np.flatnonzero(forced == AFTER).tolist()
-        )
-
-
-def _spans(ptr: IntArray) -> list[tuple[int, int]]:
-    bounds = ptr.tolist()
-    return list(pairwise(bounds))

@@ -15,8 +15,7 @@ import numpy as np
 
 from optsched.model.arrays import IntArray
 from optsched.ordering.context import SearchContext
-from optsched.ordering.kernels.cut import least_given
-from optsched.ordering.kernels.precedences import Matrix
+from optsched.ordering.kernels.cut import Flags, least_given
 
 THRESHOLDS = 48
 """Sets that are looked at."""
@@ -47,7 +46,7 @@ class ForcedSet:
     last: bool
 
 
-def best_set(context: SearchContext, above: Matrix, bound: int) -> ForcedSet | None:
+def best_set(context: SearchContext, above: Flags, bound: int) -> ForcedSet | None:
     """Return the set that forces most bytes; None if none forces more than `bound`."""
     heights = np.unique(context.problem.rise[context.problem.rise > 0])[::-1]
     if len(heights) > THRESHOLDS:
@@ -66,7 +65,7 @@ def best_set(context: SearchContext, above: Matrix, bound: int) -> ForcedSet | N
 
 
 def least_extreme(
-    context: SearchContext, above: Matrix, members: IntArray, bound: int, *, last: bool
+    context: SearchContext, above: Flags, members: IntArray, bound: int, *, last: bool
 ) -> tuple[int, int]:
     """Least bytes that the last (or first) op of a set forces, and that op.
 
@@ -82,7 +81,7 @@ def least_extreme(
 
 
 def extremes(
-    context: SearchContext, above: Matrix, members: IntArray, *, last: bool
+    context: SearchContext, above: Flags, members: IntArray, *, last: bool
 ) -> Iterator[tuple[int, int]]:
     """Yield each op that may be the last (or first) of a set, and the bytes that it then forces."""
     n = context.ops

@@ -10,6 +10,7 @@ from optsched.ordering.kernels.cut import (
     MOST_CASES,
     Cut,
     Flags,
+    around,
     build_cut,
     live_after,
     mark_reach,
@@ -27,8 +28,6 @@ from optsched.ordering.kernels.max_flow import (
 )
 from optsched.ordering.problem import OrderingProblem
 from optsched.runtime.kernel import inner, kernel
-
-Matrix = npt.NDArray[np.bool_]
 
 Sides = npt.NDArray[np.int8]
 
@@ -53,25 +52,6 @@ def note_sides(arcs: Arcs, sink: Int, other: Int, flip: Int, late: Flags, early:
 
 
 @inner
-def require_above(
-    problem: OrderingProblem, above: Matrix, way: Int, op: Int, before: Flags
-) -> bool:
-    """Add to `before` what must have ended for a way; False if that can not be."""
-    for k in range(problem.need_ptr[way], problem.need_ptr[way + 1]):
-        b = problem.need[k]
-        for j in range(problem.user_ptr[b], problem.user_ptr[b + 1]):
-            w = problem.user[j]
-            if w != op and not before[w]:
-                for u in range(len(before)):
-                    if u == w or above[w, u]:
-                        before[u] = True
-    clash = before[op]
-    for u in range(len(before)):
-        clash = clash or (before[u] and above[u, op])
-    return not clash
-
-
-@inner
 def turn(arcs: Arcs) -> Arcs:
     """Return the residual network with all arcs the other way round."""
     room = np.empty_like(arcs.room)
@@ -83,7 +63,6 @@ def turn(arcs: Arcs) -> Arcs:
 @inner
 def try_side(
     problem: OrderingProblem,
-    above: Matrix,
     cut: Cut,
     free: IntArray,
     loose: Flags,
@@ -130,15 +109,10 @@ def try_side(
             tests = tests - 1
             continue
         reached[u] = True
-        if len(above) == 0 and wants_early:
+        if wants_early:
             mark_reach(problem.succ_ptr, problem.succ, u, reached)
-        elif len(above) == 0:
-            mark_reach(problem.pred_ptr, problem.pred, u, reached)
         else:
-            for j in range(count):
-                w = free[j]
-                if above[w, u] if wants_early else above[u, w]:
-                    reached[w] = True
+            mark_reach(problem.pred_ptr, problem.pred, u, reached)
     for k in range(count):
         u = free[k]
         if reached[u]:
@@ -149,7 +123,6 @@ def try_side(
 def imply_case(
     problem: OrderingProblem,
     base: Int,
-    above: Matrix,
     before: Flags,
     after: Flags,
     op: Int,
@@ -188,14 +161,14 @@ def imply_case(
         loose[free[i]] = True
     loose[op] = not before[op] and not after[op]
     most, tests = budget - least, (tests + 1) // 2
-    try_side(problem, above, cut, free, loose, False, most, tests, late, early, forced)
-    try_side(problem, above, cut, free, loose, True, most, tests, late, early, forced)
+    try_side(problem, cut, free, loose, False, most, tests, late, early, forced)
+    try_side(problem, cut, free, loose, True, most, tests, late, early, forced)
     return least, forced
 
 
 @kernel
 def imply_at(
-    problem: OrderingProblem, base: Int, above: Matrix, op: Int, budget: Int, tests: Int
+    problem: OrderingProblem, base: Int, op: Int, budget: Int, tests: Int
 ) -> tuple[Int, Sides]:
     """Bytes that `op` forces, and where the budget forces the other ops to be.
 
@@ -203,9 +176,6 @@ def imply_at(
     ----------
     problem, base
         The problem, and the live bytes of the empty downset.
-    above
-        Shape `(n, n)`: `above[v, u]` if `u` is known to run before `v`; transitive, and at least
-        what the problem says. Shape `(0, 0)`: just that.
     op
         The op looked at.
     budget
@@ -222,30 +192,19 @@ def imply_at(
         cases.
     """
     n = len(problem.delta)
-    if len(above):
-        before, after = above[op].copy(), above[:, op].copy()
-    else:
-        before, after = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-        mark_reach(problem.pred_ptr, problem.pred, op, before)
-        mark_reach(problem.succ_ptr, problem.succ, op, after)
+    before, after = around(problem, op)
     first, end = problem.saving_ptr[op], problem.saving_ptr[op + 1]
     spare = np.int64(0)
     if end - first > MOST_CASES:
         for i in range(first, end):
             spare = max(spare, problem.saving[i])
         end = first
-    least, forced = imply_case(problem, base, above, before, after, op, spare, budget, tests)
+    least, forced = imply_case(problem, base, before, after, op, spare, budget, tests)
     for i in range(first, end):
         more = before.copy()
-        if len(above):
-            possible = require_above(problem, above, np.int64(i), op, more)
-        else:
-            possible = require(problem, np.int64(i), op, after, more)
-        if not possible:
+        if not require(problem, np.int64(i), op, after, more):
             continue
-        value, held = imply_case(
-            problem, base, above, more, after, op, problem.saving[i], budget, tests
-        )
+        value, held = imply_case(problem, base, more, after, op, problem.saving[i], budget, tests)
         if value > budget:
             continue
         for u in range(n):

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from optsched.model.arrays import IntArray
-from optsched.ordering.bound.nearby import with_edges
+from optsched.ordering.bound.precedences import with_edges
 from optsched.ordering.context import Family, SearchContext
 from optsched.ordering.kernels.cut import around
 from optsched.ordering.kernels.orbit import HASH, Keys

@@ -10,10 +10,9 @@ from itertools import pairwise
 import numpy as np
 
 from optsched.model.arrays import IntArray
-from optsched.ordering.bound.precedences import Relations
+from optsched.ordering.bound.precedences import BudgetPrecedences, related
 from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels import explore
-from optsched.ordering.kernels.precedences import Matrix
 from optsched.ordering.reduce.contraction import Contracted, contract
 from optsched.ordering.reduce.cuts import forced_cuts
 from optsched.ordering.search.segment import Interval
@@ -99,15 +98,12 @@ class Decider:
     ----------
     context
         The problem.
-    above
-        Which ops run before which in every order.
     during
         Live bytes while each op runs in some good order: where to look first.
     """
 
-    def __init__(self, context: SearchContext, above: Matrix, during: IntArray) -> None:
+    def __init__(self, context: SearchContext, during: IntArray) -> None:
         self.context = context
-        self.above = above
         self.during = during
         self.known: dict[int, tuple[SearchContext, Contracted] | None] = {}
         self.trees: dict[int, Splitter] = {}
@@ -123,26 +119,24 @@ class Decider:
 
     def strengthen(self, budget: int) -> tuple[SearchContext, Contracted] | None:
         """The problem with the precedences that a budget implies; None if they refute it."""
-        above, split = self.above, self.context.rules.split and self.context.ops <= MOST_OPS
-        problem, ways = self.context.problem, len(self.context.problem.saving) > 0
-        if ways or not split:
-            # A tree asks less of an op with ways to save bytes.
-            relations = Relations(self.context, above.copy())
-            if relations.refute(budget, self.during):
+        context = self.context
+        problem, rules = context.problem, context.rules
+        split = rules.split and context.ops <= MOST_OPS
+        if len(problem.saving) or not split:
+            # A tree asks less of an op with in-place savings.
+            precedences = BudgetPrecedences(context)
+            if precedences.refute(budget, self.during):
                 return None
-            problem = relations.strengthened()
-            above = relations.above
+            problem = precedences.problem
         if split:
-            tree = Splitter(self.context, above, budget, self.during, self.blame)
+            tree = Splitter(context, related(problem), budget, self.during, self.blame)
             if tree.settled:
                 return None
             self.trees[budget] = tree
             problem = tree.known()
-        strong = replace(self.context, problem=problem, priority=self.during)
-        problem, merge = strong.problem, self.context.rules.contract
-        small = contract(problem, merge=merge, check_time=self.context.check_time)
+        small = contract(problem, merge=rules.contract, check_time=context.check_time)
         priority = small.gather(self.during)
-        return replace(strong, problem=small.problem, priority=priority), small
+        return replace(context, problem=small.problem, priority=priority), small
 
     def decide(self, budget: int, bound: int, states: int, on_bound: OnBound) -> Answer:
         """Look for an order of least peak within a budget."""

@@ -16,7 +16,7 @@ import numpy as np
 from optsched.model.arrays import IntArray, Rows
 from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels.bits import has_bit, pack, words
-from optsched.ordering.kernels.precedences import Matrix
+from optsched.ordering.kernels.cut import Flags
 from optsched.ordering.problem import OrderingProblem, make_problem
 from optsched.ordering.reduce.cuts import topological
 from optsched.ordering.tree.kernels.downsets import (
@@ -108,7 +108,7 @@ class Splitter:
     def __init__(
         self,
         problem: SearchContext,
-        above: Matrix,
+        above: Flags,
         budget: int,
         expected: IntArray,
         blame: IntArray,

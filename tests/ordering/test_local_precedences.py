@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from optsched.check.plan import check_order
-from optsched.model.arrays import Rows, transpose
+from optsched.model.arrays import Rows
 from optsched.model.graph import Graph
 from optsched.ordering import Rules, solve_order
 from optsched.ordering import context as problem_module
 from optsched.ordering import rounds as engine
-from optsched.ordering.bound.nearby import Nearby, with_edges
+from optsched.ordering.bound.precedences import BudgetPrecedences, with_edges
 from optsched.ordering.context import SearchContext
 from optsched.ordering.problem import OrderingProblem, build_problem
 from optsched.ordering.reduce.cuts import topological
@@ -45,8 +45,8 @@ def test_every_order_within_the_budget_keeps_the_edges() -> None:
         optimum = min(peaks.values())
         for budget in range(max(0, optimum - 1), optimum + 3):
             within = [order for order, peak in peaks.items() if peak <= budget]
-            near = Nearby(context)
-            if near.refute(budget, np.zeros(context.ops, np.int64)):
+            near = BudgetPrecedences(context)
+            if near.refute(budget, np.zeros(context.ops, np.int64), near=True):
                 assert not within
                 refuted += 1
                 continue
@@ -62,9 +62,9 @@ def test_every_order_within_the_budget_keeps_the_edges() -> None:
 def test_compiled_kernels_do_what_the_twins_do(monkeypatch: pytest.MonkeyPatch) -> None:
     def look(graph: Graph) -> tuple[bool, set[tuple[int, int]]]:
         context = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
-        near = Nearby(context)
+        near = BudgetPrecedences(context)
         during = context.follow(topological(context.problem))[1]
-        return near.refute(int(during.max()) - 1, during), edges(near.problem)
+        return near.refute(int(during.max()) - 1, during, near=True), edges(near.problem)
 
     graphs = list(some_graphs(60, seed=2, most=10))
     twins = [look(graph) for graph in graphs]
@@ -102,6 +102,7 @@ def test_edges_are_added_both_ways() -> None:
         first, second = np.array(new, np.int64).reshape(-1, 2).T
         more = with_edges(problem, first, second)
         assert edges(more) == edges(problem) | set(new)
-        turned = transpose(Rows(more.pred_ptr, more.pred), len(problem.delta))
-        assert turned.ptr.tolist() == more.succ_ptr.tolist()
-        assert turned.idx.tolist() == more.succ.tolist()
+        back = Rows(more.succ_ptr, more.succ)
+        behind = {(u, v) for u in range(len(problem.delta)) for v in back.row(u).tolist()}
+        assert behind == edges(more)
+        assert len(more.succ) == len(behind)
