@@ -256,10 +256,10 @@ def hunt(
     """
     from optsched import counterexamples as room
 
-    target = room.Quarry(
+    target = room.HuntTarget(
         method=method,
         versus=versus,
-        objective=_member(room.Objective, objective, "objective"),
+        objective=_member(room.LossObjective, objective, "objective"),
         max_ops=max_ops,
         max_bytes=max_bytes,
         seconds=Limits(seconds=time_limit).seconds,

@@ -33,10 +33,10 @@ from experiments.counterexamples.search import (
 from experiments.counterexamples.versus import versus_table
 from experiments.tables import read_rows, write_rows
 from heuristics import ORDERINGS, PACKINGS
-from optsched.counterexamples.exhaust import least_peak
 from optsched.formats import packing_of, write_graph, write_packing
 from optsched.model.graph import Graph
 from optsched.model.liveness import Order, peak_memory
+from tests.support.brute import least_peak
 
 SEQUENCES = {
     "comment's list schedule": "ADEFBCG",
@@ -99,7 +99,7 @@ def _all_orders(graph: Graph) -> dict[str, Order]:
 
 def _judge(folder: Path, graph: Graph, orders: dict[str, Order]) -> Iterable[Entry]:
     write_graph(graph, folder / f"{graph.name}.json")
-    optimum, _ = least_peak(graph)
+    optimum = least_peak(graph)
     for method, order in orders.items():
         value = peak_memory(graph, order)
         yield Entry(graph.name, method, value, optimum, "exhaustion", _names(graph, order))

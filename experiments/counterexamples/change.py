@@ -8,9 +8,9 @@ from itertools import combinations
 
 from experiments.counterexamples.graphs import XLA_EDGES, XLA_SIZES, one_buffer_per_op
 from heuristics import ORDERINGS
-from optsched.counterexamples.exhaust import least_peak
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
+from tests.support.brute import least_peak
 
 Sizes = dict[str, int]
 Edges = tuple[tuple[str, str], ...]
@@ -72,5 +72,5 @@ def losing_changes(most_bytes: int = 3) -> list[Change]:
 def _judge(words: str, cost: int, sizes: Sizes, edges: Edges) -> Change | None:
     graph = one_buffer_per_op("xla_comment_changed", sizes, edges)
     listed = peak_memory(graph, ORDERINGS["xla_list"](graph, 0))
-    least, _ = least_peak(graph)
+    least = least_peak(graph)
     return Change(words, cost, graph, listed, least) if listed > least else None

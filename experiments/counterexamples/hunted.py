@@ -10,9 +10,9 @@ from pathlib import Path
 
 from experiments.tables import markdown, read_rows, replace_table, write_rows
 from heuristics import ORDERINGS, PACKINGS
-from optsched.counterexamples import AnyFind, GraphFind, Objective, Quarry, hunt
+from optsched.counterexamples import AnyFind, GraphFind, HuntTarget, LossObjective, hunt
 from optsched.counterexamples.search import Clock, Search
-from optsched.counterexamples.spaces import LiveRanges, Wirings
+from optsched.counterexamples.spaces import GraphSpace, PackingSpace
 from optsched.formats import packing_of, write_graph, write_packing
 from optsched.reports.hunt import paragraph
 from optsched.reports.record import order_names
@@ -68,7 +68,10 @@ def _hunt(folder: Path, method: str) -> Hunted:
     kind = "ordering" if method in ORDERINGS else "packing"
     tries = ORDERING_TRIES if kind == "ordering" else PACKING_TRIES
     done = [
-        hunt(Quarry(method, max_ops=MAX_OPS, max_bytes=most, seconds=None, tries=tries), name=name)
+        hunt(
+            HuntTarget(method, max_ops=MAX_OPS, max_bytes=most, seconds=None, tries=tries),
+            name=name,
+        )
         for most in BYTES[kind]
     ]
     find: AnyFind = max((d.find for d in done if d.find), key=lambda find: find.loss.score)
@@ -101,8 +104,8 @@ def _hunt(folder: Path, method: str) -> Hunted:
 
 def tiny_worst(method: str) -> tuple[int, int]:
     """Return the worst value and optimum of all that a hunt enumerates; 0, 0 without a loss."""
-    space = Wirings if method in ORDERINGS else LiveRanges
-    search = Search(space(method, None, Objective.RATIO, 5, 3), Clock(None, None))
+    space = GraphSpace if method in ORDERINGS else PackingSpace
+    search = Search(space(method, None, LossObjective.RATIO, 5, 3), Clock(None, None))
     search.enumerate()
     return (search.loss.value, search.loss.rival) if search.loss else (0, 0)
 

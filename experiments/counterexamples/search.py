@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 from experiments.counterexamples.graphs import one_buffer_per_op
-from optsched.counterexamples.exhaust import least_peak, least_slab
 from optsched.counterexamples.shrink import PackingWays, Shrinker
 from optsched.counterexamples.spaces import make_problem
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import PackingProblem
+from tests.support.brute import least_peak, least_slab
 
 Ordering = Callable[[Graph, int], IntArray]
 Packing = Callable[[PackingProblem], IntArray]
@@ -84,7 +84,7 @@ def smallest_graphs(
             optimum: int | None = None
             for name in [name for name in orderings if name not in found]:
                 value = peak_memory(graph, orderings[name](graph, 0))
-                optimum = least_peak(graph)[0] if optimum is None else optimum
+                optimum = least_peak(graph) if optimum is None else optimum
                 if value > optimum:
                     found[name] = (wiring, Loss(value, optimum, examined, True))
             if len(found) == len(orderings):
@@ -133,12 +133,12 @@ def _try_packings(
         value = problem.slab_size(packings[name](problem))
         if value == problem.max_load:
             continue
-        optimum = least_slab(problem)[0] if optimum is None else optimum
+        optimum = least_slab(problem) if optimum is None else optimum
         if value > optimum:
             kept = rows if exhaustive else shrink_rows(rows, _loser(packings[name]))
             small = make_problem(tuple(kept))
             loss = Loss(
-                small.slab_size(packings[name](small)), least_slab(small)[0], examined, exhaustive
+                small.slab_size(packings[name](small)), least_slab(small), examined, exhaustive
             )
             found[name] = (small, loss)
 
@@ -147,7 +147,7 @@ def _loser(packing: Packing) -> Callable[[PackingProblem], bool]:
     def loses(problem: PackingProblem) -> bool:
         if len(problem) == 0:
             return False
-        return problem.slab_size(packing(problem)) > least_slab(problem)[0]
+        return problem.slab_size(packing(problem)) > least_slab(problem)
 
     return loses
 

@@ -14,12 +14,10 @@ from experiments.counterexamples.growth import halving, strangers
 from experiments.counterexamples.joint import thin_out
 from experiments.counterexamples.search import is_connected, smallest_graphs
 from heuristics import ORDERINGS, PACKINGS
-from optsched.counterexamples.exhaust import least_peak, least_slab
-from optsched.counterexamples.judges import OrderJudge, PackingJudge
+from optsched.counterexamples.judges import OrderingJudge, PackingJudge
 from optsched.counterexamples.kernels.slabs import fits
-from optsched.counterexamples.loss import Loss, Objective
-from optsched.counterexamples.reduce import parts, without
-from optsched.counterexamples.reduce_packing import without_buffers
+from optsched.counterexamples.loss import Loss, LossObjective
+from optsched.counterexamples.removals import parts, without, without_buffers
 from optsched.formats import read_graph, read_packing
 from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import PackingProblem, packing_problem
@@ -43,7 +41,7 @@ def is_least_slab(problem: PackingProblem, slab: int) -> bool:
     if slab == problem.max_load:
         return True
     if len(problem) <= 7:
-        return bool(least_slab(problem)[0] == slab)
+        return bool(brute.least_slab(problem) == slab)
     return not fits.compiled(problem.start, problem.end, problem.size, slab - 1)
 
 
@@ -59,7 +57,7 @@ def test_recorded_values_are_true(row: dict[str, str]) -> None:
     graph = read_graph(FOLDER / f"{row['instance']}.json")
     order = [graph.op_ids[name] for name in row["order"].split()]
     assert peak_memory(graph, order) == value
-    assert least_peak(graph)[0] == optimum
+    assert brute.least_peak(graph) == optimum
     assert solve(graph).peak_bound == optimum
     if row["method"] in ORDERINGS:
         assert ORDERINGS[row["method"]](graph, 0).tolist() == order
@@ -70,7 +68,7 @@ def test_no_order_of_least_peak_packs_into_its_peak(row: dict[str, str]) -> None
     graph = read_graph(FOLDER / f"{row['instance']}.json")
     slab, peak = int(row["value"]), int(row["optimum"])
     assert all(buffer.alignment == 1 and buffer.pin is None for buffer in graph.buffers)
-    assert slab > peak == least_peak(graph)[0]
+    assert slab > peak == brute.least_peak(graph)
     # Another enumeration, in plain Python.
     found = brute.least_joint(graph)
     assert found is not None
@@ -91,7 +89,7 @@ def test_the_least_slab_may_need_an_order_above_the_least_peak() -> None:
         slab = brute.least_slab(packing_problem(graph, order)[0])
         assert slab is not None
         slabs.setdefault(peak_memory(graph, order), []).append(slab)
-    assert min(slabs) == least_peak(graph)[0] == 10
+    assert min(slabs) == brute.least_peak(graph) == 10
     assert min(slabs[10]) == 12
     assert min(slabs[11]) == 11
     assert solve(graph).slab == 11
@@ -157,14 +155,14 @@ def test_nothing_can_be_taken_from_what_was_hunted(row: dict[str, str]) -> None:
     if method in PACKINGS:
         problem = read_packing(FOLDER / f"{row['instance']}.csv").problem
         assert len(problem) <= 10
-        judge = PackingJudge(method, None, Objective.RATIO)
+        judge = PackingJudge(method, None, LossObjective.RATIO)
         smaller = [without_buffers(problem, {name}) for name in problem.names]
         assert not any(judge.reaches(p, target, 10.0) for p in smaller)
         return
     graph = read_graph(FOLDER / f"{row['instance']}.json")
     assert len(graph.ops) <= 10
     found = [without(graph, part) for part in parts(graph)]
-    orders = OrderJudge(method, None, Objective.RATIO)
+    orders = OrderingJudge(method, None, LossObjective.RATIO)
     assert not any(g is not None and orders.reaches(g, target, 10.0) for g in found)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from experiments.tables import markdown, replace_table
-from optsched.counterexamples import Quarry, hunt
+from optsched.counterexamples import HuntTarget, hunt
 
 METHODS = ("lpmf", "bfs", "dfs", "xla_list", "xla_dfs", "xla_post_order", "lpmf_backward")
 TRIES = 8_000
@@ -19,7 +19,7 @@ def versus_table() -> None:
         for rival in METHODS:
             find = None
             if rival != method:
-                find = hunt(Quarry(method, rival, seconds=None, tries=TRIES)).find
+                find = hunt(HuntTarget(method, rival, seconds=None, tries=TRIES)).find
             cells.append(f"{find.loss.score:.2f}" if find else "")
         lines.append((method, *cells))
     readme = Path(__file__).parent / "README.md"

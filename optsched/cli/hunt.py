@@ -15,7 +15,7 @@ from optsched.cli.output import print_result, progress
 from optsched.errors import UsageError
 
 if TYPE_CHECKING:
-    from optsched.counterexamples import Progress, Quarry
+    from optsched.counterexamples import HuntProgress, HuntTarget
     from optsched.model.graph import Graph
     from optsched.model.packing_problem import PackingProblem
     from optsched.reports.progress import ProgressLine
@@ -64,17 +64,17 @@ def run(args: argparse.Namespace) -> int:
     from optsched.counterexamples import hunt, hunt_from
     from optsched.reports.hunt import hunt_record, hunt_text, write_find
 
-    quarry = _quarry(args)
+    target = _target(args)
     protect([args.output], args.source)
     source = None if args.source is None else _read(args)
     with progress(f"{args.method}  ") as line:
         show = _shower(line)
         if source is None:
-            done = hunt(quarry, name=_stem(args.output), on_progress=show)
+            done = hunt(target, name=_stem(args.output), on_progress=show)
         else:
-            done = hunt_from(source, quarry, on_progress=show)
+            done = hunt_from(source, target, on_progress=show)
     files = {} if done.find is None else write_find(Path(args.output), done.find)
-    print_result(args, hunt_record(quarry, done, files), hunt_text(quarry, done, files))
+    print_result(args, hunt_record(target, done, files), hunt_text(target, done, files))
     if done.interrupted:
         return exits.INTERRUPTED
     if done.find is None:
@@ -82,18 +82,18 @@ def run(args: argparse.Namespace) -> int:
     return exits.OK if done.find.optimum.proved else exits.UNPROVED
 
 
-def _quarry(args: argparse.Namespace) -> Quarry:
-    from optsched.counterexamples import Objective, Quarry
+def _target(args: argparse.Namespace) -> HuntTarget:
+    from optsched.counterexamples import HuntTarget, LossObjective
 
     if args.at_least is not None and args.source is None:
         raise UsageError("--at-least goes with --from")
     limit = None if args.time_limit == float("inf") else args.time_limit
     if limit is None and args.max_tries is None and args.source is None:
         raise UsageError("a hunt without --time-limit needs --max-tries: it has no end of its own")
-    return Quarry(
+    return HuntTarget(
         method=args.method,
         versus=args.versus,
-        objective=Objective(args.objective),
+        objective=LossObjective(args.objective),
         max_ops=args.max_ops,
         max_bytes=args.max_bytes,
         seconds=limit,
@@ -122,8 +122,8 @@ def _stem(path: str) -> str:
     return Path(Path(path).name.removesuffix(".gz")).stem
 
 
-def _shower(line: ProgressLine) -> Callable[[Progress], None]:
-    def show(at: Progress) -> None:
+def _shower(line: ProgressLine) -> Callable[[HuntProgress], None]:
+    def show(at: HuntProgress) -> None:
         best = "nothing yet" if at.best is None else f"{at.best.objective} {at.best.score:.4g}"
         line.say(f"{at.seconds:6.1f} s  {best}  {at.tried:,} tried  {at.phase}")
 

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from optsched.counterexamples.loss import Loss, Objective
+from optsched.counterexamples.loss import Loss, LossObjective
 from optsched.counterexamples.run import (
     AnyFind,
     GraphFind,
     Hunt,
+    HuntTarget,
     PackingFind,
-    Quarry,
     hunt,
     hunt_from,
 )
-from optsched.counterexamples.search import Progress
+from optsched.counterexamples.search import HuntProgress
 
 __all__ = [
     "AnyFind",
     "GraphFind",
     "Hunt",
+    "HuntProgress",
+    "HuntTarget",
     "Loss",
-    "Objective",
+    "LossObjective",
     "PackingFind",
-    "Progress",
-    "Quarry",
     "hunt",
     "hunt_from",
 ]

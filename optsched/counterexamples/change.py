@@ -1,23 +1,25 @@
-"""Small random changes of a wiring or of live ranges."""
+"""Small random changes of a graph or of live ranges."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
 
-from optsched.counterexamples.enumerate import Rows
-from optsched.counterexamples.wiring import Wiring
+from optsched.counterexamples.small_graph import SmallGraph
 
-MOST_MOVES = 3
+LiveRows = tuple[tuple[int, int, int], ...]
+"""Start, end and bytes of each buffer."""
+
+MAX_MOVES = 3
 """Moves that one change makes at most."""
 
 
 class _Draft:
-    """A wiring that can be changed."""
+    """A graph that can be changed."""
 
-    def __init__(self, wiring: Wiring, most_ops: int, largest: int) -> None:
-        self.size, self.before = list(wiring.size), list(wiring.before)
-        self.kept = wiring.kept
+    def __init__(self, graph: SmallGraph, most_ops: int, largest: int) -> None:
+        self.size, self.before = list(graph.size), list(graph.before)
+        self.kept = graph.kept
         self.most_ops, self.largest = most_ops, largest
 
     def resize(self, rng: Random) -> None:
@@ -117,18 +119,18 @@ _MOVES = (
 """What a change is made of, as often as it is wanted."""
 
 
-def change_wiring(wiring: Wiring, rng: Random, most_ops: int, largest: int) -> Wiring:
-    """Return a wiring that differs by a few random moves."""
-    draft = _Draft(wiring, most_ops, largest)
-    for _ in range(rng.randint(1, MOST_MOVES)):
+def change_graph(graph: SmallGraph, rng: Random, most_ops: int, largest: int) -> SmallGraph:
+    """Return a graph that differs by a few random moves."""
+    draft = _Draft(graph, most_ops, largest)
+    for _ in range(rng.randint(1, MAX_MOVES)):
         rng.choice(_MOVES)(draft, rng)
-    return Wiring(tuple(draft.size), tuple(draft.before), draft.kept)
+    return SmallGraph(tuple(draft.size), tuple(draft.before), draft.kept)
 
 
-def change_packing(rows: Rows, rng: Random, most: int, steps: int, largest: int) -> Rows:
+def change_packing(rows: LiveRows, rng: Random, most: int, steps: int, largest: int) -> LiveRows:
     """Return live ranges that differ by a few random moves."""
     draft = list(rows)
-    for _ in range(rng.randint(1, MOST_MOVES)):
+    for _ in range(rng.randint(1, MAX_MOVES)):
         i = rng.randrange(len(draft))
         start, end, size = draft[i]
         how = rng.randrange(8)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Objective(StrEnum):
+class LossObjective(StrEnum):
     """What a hunt makes as large as it can."""
 
     RATIO = "ratio"
@@ -29,12 +29,12 @@ class Loss:
 
     value: int
     rival: int
-    objective: Objective = Objective.RATIO
+    objective: LossObjective = LossObjective.RATIO
 
     @property
     def score(self) -> float:
         """The objective, for people and for a search; 1 or 0 where nothing is lost."""
-        if self.objective is Objective.DIFFERENCE:
+        if self.objective is LossObjective.DIFFERENCE:
             return float(self.value - self.rival)
         return self.value / self.rival if self.rival else 1.0
 
@@ -49,6 +49,6 @@ class Loss:
 
     def most_rival(self, value: int) -> int:
         """Bytes that a rival of a method with `value` may need at most, for as bad a loss."""
-        if self.objective is Objective.DIFFERENCE:
+        if self.objective is LossObjective.DIFFERENCE:
             return value - (self.value - self.rival)
         return value * self.rival // self.value if self.value else value

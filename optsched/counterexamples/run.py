@@ -12,43 +12,37 @@ from heuristics import ORDERINGS, PACKINGS
 from heuristics.kernels.place import run_place
 from heuristics.kernels.skyline import run_skyline
 from heuristics.kernels.sweep import run_sweep
-from optsched.counterexamples.judges import (
-    Judge,
-    Optimum,
-    OrderJudge,
-    PackingJudge,
-    PairJudge,
-    split,
-)
-from optsched.counterexamples.loss import Loss, Objective
-from optsched.counterexamples.search import Clock, OnProgress, Progress, Search
+from optsched.counterexamples.judges import Judge, OrderingJudge, PackingJudge, PairJudge, split
+from optsched.counterexamples.loss import Loss, LossObjective
+from optsched.counterexamples.prove import Optimum
+from optsched.counterexamples.search import HuntEffort, HuntProgress, HuntSearch, OnProgress
 from optsched.counterexamples.shrink import Shrinker
-from optsched.counterexamples.spaces import LiveRanges, PairWirings, Space, Wirings, make_problem
-from optsched.counterexamples.wiring import MOST_OPS, Wiring
+from optsched.counterexamples.small_graph import MAX_OPS, SmallGraph
+from optsched.counterexamples.spaces import (
+    GraphSpace,
+    HuntSpace,
+    PackingSpace,
+    PairSpace,
+    make_problem,
+)
 from optsched.errors import UsageError
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.memory_model import refuse_inplace
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Limits
 
 T = TypeVar("T")
 P = TypeVar("P")
 
-SEARCH_SHARE = 0.85
-"""Of the time, for the search; the rest is for shrinking."""
-QUESTION_SECONDS = 10.0
-"""At most, for one question of a shrinking; what is open then counts as no."""
-PROOF_SECONDS = 30.0
-"""At least, for the proof of the find."""
-HURRIED_SECONDS = 5.0
-"""The same after an interrupt."""
 OPTIMUM = "optimum"
 """Names the plan that is best, among the plans of methods."""
 
 
 @dataclass(frozen=True, slots=True)
-class Quarry:
+class HuntTarget:
     """What is hunted, and for how long.
 
     Parameters
@@ -71,7 +65,7 @@ class Quarry:
 
     method: str
     versus: str | None = None
-    objective: Objective = Objective.RATIO
+    objective: LossObjective = LossObjective.RATIO
     max_ops: int = 10
     max_bytes: int = 100
     seconds: float | None = 60.0
@@ -85,8 +79,8 @@ class Quarry:
             raise UsageError(f"{self.method} and {self.versus} are methods of different kinds")
         if self.versus == self.method:
             raise UsageError(f"{self.method} can not lose to itself")
-        if not 2 <= self.max_ops <= MOST_OPS:
-            raise UsageError(f"a hunt takes 2 to {MOST_OPS} ops, got {self.max_ops}")
+        if not 2 <= self.max_ops <= MAX_OPS:
+            raise UsageError(f"a hunt takes 2 to {MAX_OPS} ops, got {self.max_ops}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +89,7 @@ class Find(Generic[T, P]):
 
     Parameters
     ----------
-    quarry
+    target
         What was wanted.
     item
         The instance.
@@ -109,7 +103,7 @@ class Find(Generic[T, P]):
         Whether no op, edge or buffer can go without making the loss smaller than the one kept.
     """
 
-    quarry: Quarry
+    target: HuntTarget
     item: T
     loss: Loss
     optimum: Optimum[P]
@@ -119,7 +113,7 @@ class Find(Generic[T, P]):
     @property
     def rival(self) -> str:
         """The name under which the better plan stands."""
-        return self.quarry.versus or OPTIMUM
+        return self.target.versus or OPTIMUM
 
 
 class GraphFind(Find[Graph, Plan]):
@@ -180,17 +174,24 @@ def kind_of(method: str) -> str:
     raise UsageError(f"unknown method {method!r}; known are ordering+packing, and {known}")
 
 
-def hunt(quarry: Quarry, *, name: str = "found", on_progress: OnProgress | None = None) -> Hunt:
+def hunt(
+    target: HuntTarget,
+    *,
+    name: str = "found",
+    on_progress: OnProgress | None = None,
+    effort: HuntEffort | None = None,
+) -> Hunt:
     """Find a small instance on which a method is as bad as possible.
 
     All instances of the smallest sizes are enumerated, then others are changed at random; the
     worst is shrunk, and its optimum proved in two ways. Ctrl-C keeps the worst so far.
     """
-    space, judge = _tools(quarry)
+    effort = effort or HuntEffort()
+    space, judge = _tools(target)
     _compile(space, on_progress)
-    clock = Clock(quarry.seconds, quarry.tries)
-    within = Clock(_share(quarry.seconds, SEARCH_SHARE), quarry.tries)
-    search = Search(space, within, quarry.seed, on_progress)
+    clock = Clock.of(Limits(seconds=target.seconds))
+    within = clock.share(effort.search_share)
+    search = HuntSearch(space, within, target.tries, target.seed, on_progress, effort)
     interrupted = False
     try:
         search.run()
@@ -198,16 +199,22 @@ def hunt(quarry: Quarry, *, name: str = "found", on_progress: OnProgress | None 
         interrupted = True
     find = None
     if search.best is not None and search.loss is not None:
-        item = _named(search.best, name)
-        find, again = _close_in(quarry, judge, item, search.loss, clock, interrupted, on_progress)
-        interrupted = interrupted or again
+        best = search.best
+        item = best.graph(name) if isinstance(best, SmallGraph) else make_problem(best, name)
+        closing = _Closing(target, judge, clock, on_progress, effort)
+        find = closing.run(item, search.loss, interrupted)
+        interrupted = closing.interrupted
     return Hunt(
-        find, tuple(search.exhausted), space.scope, search.tried, clock.elapsed(), interrupted
+        find, tuple(search.exhausted), space.scope, search.tried, clock.seconds(), interrupted
     )
 
 
 def hunt_from(
-    item: Graph | PackingProblem, quarry: Quarry, *, on_progress: OnProgress | None = None
+    item: Graph | PackingProblem,
+    target: HuntTarget,
+    *,
+    on_progress: OnProgress | None = None,
+    effort: HuntEffort | None = None,
 ) -> Hunt:
     """Shrink an instance to a minimal core on which the method still loses as much.
 
@@ -216,37 +223,37 @@ def hunt_from(
     UsageError
         If the instance is not of the method's kind, is in-place, or loses less than is wanted.
     """
-    if isinstance(item, PackingProblem) != (kind_of(quarry.method) == "packing"):
+    if isinstance(item, PackingProblem) != (kind_of(target.method) == "packing"):
         wanted = "live ranges (a MiniMalloc CSV)" if isinstance(item, Graph) else "a graph"
-        raise UsageError(f"{quarry.method} is judged on {wanted}")
+        raise UsageError(f"{target.method} is judged on {wanted}")
     if isinstance(item, Graph):
         refuse_inplace(item, "hunts")
-    _, judge = _tools(quarry)
-    clock = Clock(quarry.seconds, None)
+    _, judge = _tools(target)
+    clock = Clock.of(Limits(seconds=target.seconds))
+    closing = _Closing(target, judge, clock, on_progress, effort or HuntEffort())
     if on_progress is not None:
-        on_progress(Progress(0.0, 0, f"the loss of {item.name}", None))
-    loss = _loss_of(quarry, judge, item, _seconds(quarry, clock))
-    if quarry.at_least is not None:
-        wanted_loss = _at_least(quarry)
+        on_progress(HuntProgress(0.0, 0, f"the loss of {item.name}", None))
+    loss = judge.loss(item, closing.proof_seconds())
+    if target.at_least is not None:
+        wanted_loss = _at_least(target)
         if not loss.loses or not loss.reaches(wanted_loss):
             raise UsageError(
-                f"{quarry.method} has a {quarry.objective} of {loss.score:.4g} on {item.name}, "
-                f"less than {float(quarry.at_least):.4g}"
+                f"{target.method} has a {target.objective} of {loss.score:.4g} on {item.name}, "
+                f"less than {float(target.at_least):.4g}"
             )
         loss = wanted_loss
-    if not loss.loses:
-        return Hunt(None, (), "", 0, clock.elapsed(), False)
-    find, interrupted = _close_in(quarry, judge, item, loss, clock, False, on_progress, True)
-    return Hunt(find, (), "", 0, clock.elapsed(), interrupted)
+    find = closing.run(item, loss, False, keep_names=True) if loss.loses else None
+    return Hunt(find, (), "", 0, clock.seconds(), closing.interrupted)
 
 
-def _compile(space: Space[Any], on_progress: OnProgress | None) -> None:
+def _compile(space: HuntSpace[Any], on_progress: OnProgress | None) -> None:
     """Use every kernel once, so that compiling them takes no time of the hunt.
 
-    Once they are there, packers and orderings prefer compiled kernels to their twins.
+    Once they are there, packers and orderings prefer compiled kernels to their reference
+    implementations.
     """
     if on_progress is not None:
-        on_progress(Progress(0.0, 0, "compiling (once)", None))
+        on_progress(HuntProgress(0.0, 0, "compiling (once)", None))
     for kernel in (run_place, run_sweep, run_skyline):
         assert kernel.compiled
     rng = Random(0)
@@ -257,66 +264,72 @@ def _compile(space: Space[Any], on_progress: OnProgress | None) -> None:
             return
 
 
-def _tools(quarry: Quarry) -> tuple[Space[Any], Judge[Any, Any]]:
+def _tools(target: HuntTarget) -> tuple[HuntSpace[Any], Judge[Any, Any]]:
     makers: dict[str, tuple[Any, Any]] = {
-        "ordering": (Wirings, OrderJudge),
-        "packing": (LiveRanges, PackingJudge),
-        "pair": (PairWirings, PairJudge),
+        "ordering": (GraphSpace, OrderingJudge),
+        "packing": (PackingSpace, PackingJudge),
+        "pair": (PairSpace, PairJudge),
     }
-    space, judge = makers[kind_of(quarry.method)]
-    method = quarry.method, quarry.versus, quarry.objective
-    return space(*method, quarry.max_ops, quarry.max_bytes), judge(*method)
+    space, judge = makers[kind_of(target.method)]
+    method = target.method, target.versus, target.objective
+    return space(*method, target.max_ops, target.max_bytes), judge(*method)
 
 
-def _close_in(
-    quarry: Quarry,
-    judge: Judge[T, P],
-    item: T,
-    target: Loss,
-    clock: Clock,
-    interrupted: bool,
-    on_progress: OnProgress | None,
-    given: bool = False,
-) -> tuple[Any, bool]:
-    """Shrink what has a loss, and prove it; what was given by a user keeps its names."""
+@dataclass
+class _Closing:
+    """Shrinks what has a loss, and proves it."""
 
-    def keeps(smaller: T) -> bool:
-        if on_progress is not None:
-            parts = sum(1 for _ in judge.ways.parts(shrinker.item))
-            on_progress(Progress(clock.elapsed(), parts, "shrinking, parts left", target))
-        seconds = QUESTION_SECONDS if quarry.seconds is None else quarry.seconds - clock.elapsed()
-        return judge.reaches(smaller, target, min(QUESTION_SECONDS, max(0.0, seconds)))
+    target: HuntTarget
+    judge: Judge[Any, Any]
+    clock: Clock
+    on_progress: OnProgress | None
+    effort: HuntEffort
+    interrupted: bool = False
 
-    shrinker = Shrinker(item, judge.ways, keeps, lambda: clock.is_over(0))
-    if not interrupted:
-        try:
-            shrinker.run()
-        except KeyboardInterrupt:
-            interrupted = True
-    core: Any = shrinker.item if given else _relettered(shrinker.item)
-    optimum = judge.optimum(core, HURRIED_SECONDS if interrupted else _seconds(quarry, clock))
-    names = [quarry.method] if quarry.versus is None else [quarry.method, quarry.versus]
-    made = {name: judge.plan(core, name) for name in names}
-    rival = optimum.value if quarry.versus is None else made[quarry.versus][0]
-    plans = {name: plan for name, (_, plan) in made.items()} | {OPTIMUM: optimum.plan}
-    loss = Loss(made[quarry.method][0], rival, quarry.objective)
-    minimal = shrinker.minimal and not judge.undecided
-    kind: Any = PackingFind if isinstance(core, PackingProblem) else GraphFind
-    return kind(quarry, core, loss, optimum, plans, minimal), interrupted
+    def run(self, item: Any, wanted: Loss, interrupted: bool, *, keep_names: bool = False) -> Any:
+        """Return the find; what a user gave keeps its names, other parts get letters."""
+        self.interrupted = interrupted
+        shrinker: Shrinker[Any] = Shrinker(
+            item,
+            self.judge.moves,
+            lambda smaller: self._keeps(smaller, shrinker.item, wanted),
+            self.clock.expired,
+        )
+        if not interrupted:
+            try:
+                shrinker.run()
+            except KeyboardInterrupt:
+                self.interrupted = True
+        core = shrinker.item if keep_names else _relettered(shrinker.item)
+        seconds = self.effort.hurried_seconds if self.interrupted else self.proof_seconds()
+        optimum = self.judge.optimum(core, seconds)
+        method, versus = self.target.method, self.target.versus
+        made = {name: self.judge.plan(core, name) for name in (method, versus) if name is not None}
+        rival = optimum.value if versus is None else made[versus][0]
+        plans = {name: plan for name, (_, plan) in made.items()} | {OPTIMUM: optimum.plan}
+        loss = Loss(made[method][0], rival, self.target.objective)
+        minimal = shrinker.minimal and not self.judge.undecided
+        kind: Any = PackingFind if isinstance(core, PackingProblem) else GraphFind
+        return kind(self.target, core, loss, optimum, plans, minimal)
+
+    def proof_seconds(self) -> float:
+        """Seconds for a proof: what is left, but enough."""
+        return max(self.effort.proof_seconds, self.clock.left() or 0.0)
+
+    def _keeps(self, smaller: Any, item: Any, wanted: Loss) -> bool:
+        if self.on_progress is not None:
+            parts = sum(1 for _ in self.judge.moves.parts(item))
+            progress = HuntProgress(self.clock.seconds(), parts, "shrinking, parts left", wanted)
+            self.on_progress(progress)
+        left, most = self.clock.left(), self.effort.question_seconds
+        return self.judge.reaches(smaller, wanted, most if left is None else min(most, left))
 
 
-def _loss_of(quarry: Quarry, judge: Judge[T, P], item: T, seconds: float) -> Loss:
-    value, _ = judge.plan(item, quarry.method)
-    if quarry.versus is None:
-        return Loss(value, judge.best(item, seconds), quarry.objective)
-    return Loss(value, judge.plan(item, quarry.versus)[0], quarry.objective)
-
-
-def _at_least(quarry: Quarry) -> Loss:
-    wanted = quarry.at_least or Fraction(1)
-    if quarry.objective is Objective.DIFFERENCE:
-        return Loss(-(-wanted.numerator // wanted.denominator), 0, quarry.objective)
-    return Loss(wanted.numerator, wanted.denominator, quarry.objective)
+def _at_least(target: HuntTarget) -> Loss:
+    wanted = target.at_least or Fraction(1)
+    if target.objective is LossObjective.DIFFERENCE:
+        return Loss(-(-wanted.numerator // wanted.denominator), 0, target.objective)
+    return Loss(wanted.numerator, wanted.denominator, target.objective)
 
 
 def _relettered(item: Any) -> Any:
@@ -329,17 +342,3 @@ def _relettered(item: Any) -> Any:
         ops=tuple(replace(op, name=names[op.name]) for op in item.ops),
         buffers=tuple(replace(buffer, name=names[buffer.name]) for buffer in item.buffers),
     )
-
-
-def _named(item: Any, name: str) -> Graph | PackingProblem:
-    return item.graph(name) if isinstance(item, Wiring) else make_problem(item, name)
-
-
-def _share(seconds: float | None, share: float) -> float | None:
-    return None if seconds is None else share * seconds
-
-
-def _seconds(quarry: Quarry, clock: Clock) -> float:
-    """Seconds for a proof: what is left, but enough."""
-    left = PROOF_SECONDS if quarry.seconds is None else quarry.seconds - clock.elapsed()
-    return max(PROOF_SECONDS, left)

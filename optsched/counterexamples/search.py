@@ -2,28 +2,49 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Generic, TypeVar
 
 from optsched.counterexamples.loss import Loss
-from optsched.counterexamples.spaces import Space
-from optsched.runtime.interrupt import take_interrupt
+from optsched.counterexamples.spaces import HuntSpace
+from optsched.runtime.clock import Clock
 
 T = TypeVar("T")
 
-SHARE = 0.25
-"""Of time and tries that enumeration may take."""
-RUN = 6_000
-"""Tries of one run of changes."""
-HEAT = 0.08
-"""Share of its score that a run gives up at first for a change; none in its last third."""
+
+@dataclass(frozen=True, slots=True)
+class HuntEffort:
+    """How the time and tries of a hunt are spent.
+
+    Parameters
+    ----------
+    search_share
+        Of the time, for the search; the rest is for shrinking.
+    enumeration_share
+        Of the search's time and tries, for enumerating the smallest instances.
+    run_length
+        Tries of one run of random changes.
+    heat
+        Share of its score that a run gives up at first for a change; none in its last third.
+    question_seconds
+        At most, for one question of the shrinking; what is open then counts as no.
+    proof_seconds, hurried_seconds
+        At least, for the proof of the find; the second after an interrupt.
+    """
+
+    search_share: float = 0.85
+    enumeration_share: float = 0.25
+    run_length: int = 6_000
+    heat: float = 0.08
+    question_seconds: float = 10.0
+    proof_seconds: float = 30.0
+    hurried_seconds: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class HuntProgress:
     """Where a hunt is: seconds, instances tried, what it does, the worst loss so far."""
 
     seconds: float
@@ -32,44 +53,33 @@ class Progress:
     best: Loss | None
 
 
-OnProgress = Callable[[Progress], None]
-
-
-class Clock:
-    """Time and tries that are left.
-
-    Parameters
-    ----------
-    seconds
-        Wall clock, or None for no limit.
-    tries
-        Instances, or None for no limit.
-    """
-
-    def __init__(self, seconds: float | None, tries: int | None) -> None:
-        self.started = time.monotonic()
-        self.seconds, self.tries = seconds, tries
-
-    def elapsed(self) -> float:
-        """Seconds since the start."""
-        return time.monotonic() - self.started
-
-    def is_over(self, tried: int, share: float = 1.0) -> bool:
-        """Whether a share of either is used up; raise an interrupt that waits."""
-        take_interrupt()
-        if self.tries is not None and tried >= share * self.tries:
-            return True
-        return self.seconds is not None and self.elapsed() >= share * self.seconds
+OnProgress = Callable[[HuntProgress], None]
 
 
 @dataclass
-class Search(Generic[T]):
-    """One hunt through a space; what it has found survives an interrupt."""
+class HuntSearch(Generic[T]):
+    """The search of a hunt through a space; what it has found survives an interrupt.
 
-    space: Space[T]
+    Parameters
+    ----------
+    space
+        What is hunted through.
+    clock, tries
+        Time, and how many instances may be judged; None for no limit.
+    seed
+        Of the random changes.
+    on_progress
+        Called now and then.
+    effort
+        How time and tries are spent.
+    """
+
+    space: HuntSpace[T]
     clock: Clock
+    tries: int | None = None
     seed: int = 0
     on_progress: OnProgress | None = None
+    effort: HuntEffort = field(default_factory=HuntEffort)
     best: T | None = None
     loss: Loss | None = None
     tried: int = 0
@@ -85,29 +95,30 @@ class Search(Generic[T]):
         """Try all instances of the smallest sizes; keep which sizes were finished."""
         for words, items in self.space.stages(lambda: self.loss):
             for item in items:
-                if self.clock.is_over(self.tried, SHARE):
+                if self._is_over(self.effort.enumeration_share):
                     return
                 self.tried += 1
-                least = 0.0 if self.loss is None else self.loss.score
-                self.offer(item, self.space.loss(item, least), words)
+                lowest = 0.0 if self.loss is None else self.loss.score
+                self.offer(item, self.space.loss(item, lowest), words)
             self.exhausted.append(words)
 
     def climb(self) -> None:
         """Runs of changes from random instances and from the best, warm at first, then strict."""
-        rng = Random(self.seed)
+        rng, effort = Random(self.seed), self.effort
         run = 0
-        while not self.clock.is_over(self.tried):
+        while not self._is_over():
             at = self.best if run % 3 == 0 and self.best is not None else self.space.random(rng)
             run += 1
             phase = f"changes, run {run}"
             now = self.space.loss(at, 0.0)
             self.tried += 1
             self.offer(at, now, phase)
-            for step in range(RUN):
-                if self.clock.is_over(self.tried):
+            for step in range(effort.run_length):
+                if self._is_over():
                     return
                 score = 0.0 if now is None else now.score
-                floor = score * (1 - HEAT * max(0.0, 1 - 1.5 * step / RUN) * rng.random())
+                heat = effort.heat * max(0.0, 1 - 1.5 * step / effort.run_length)
+                floor = score * (1 - heat * rng.random())
                 item = self.space.change(at, rng)
                 self.tried += 1
                 loss = self.space.loss(item, floor)
@@ -117,9 +128,9 @@ class Search(Generic[T]):
 
     def offer(self, item: T, loss: Loss | None, phase: str) -> None:
         """Keep an instance that is worse than the worst so far, or as bad and lighter."""
-        if self.on_progress is not None and self.clock.elapsed() - self.said > 0.1:
-            self.said = self.clock.elapsed()
-            self.on_progress(Progress(self.said, self.tried, phase, self.loss))
+        if self.on_progress is not None and self.clock.seconds() - self.said > 0.1:
+            self.said = self.clock.seconds()
+            self.on_progress(HuntProgress(self.said, self.tried, phase, self.loss))
         if loss is None or not loss.loses:
             return
         if self.best is None or self.loss is None:
@@ -128,3 +139,9 @@ class Search(Generic[T]):
             same = self.loss.reaches(loss)
             if not same or self.space.weight(item) < self.space.weight(self.best):
                 self.best, self.loss = item, loss
+
+    def _is_over(self, share: float = 1.0) -> bool:
+        """Whether a share of time or tries is used up; raise an interrupt that waits."""
+        if self.tries is not None and self.tried >= share * self.tries:
+            return True
+        return self.clock.expired() or self.clock.spent(share)

@@ -1,9 +1,9 @@
 """Order and offsets together: exhaustion of small graphs, other orders of large ones, and models.
 
-`enumerate` goes through all orders of a small graph, in-place choices included, and proves; it asks
-`oracle`, the exact packing engine, which falls back on `tiny_packing` where sizes are beyond the
-engine. `other_orders` makes and packs further orders of minimum peak. `cpsat` and `milp` are the
-models of the literature as second opinions, whose bounds are claims.
+`enumerate` goes through all orders of a small graph, in-place choices included, and proves; what
+packs it asks of `oracle`, the exact packing engine. `other_orders` makes and packs further orders
+of minimum peak. `cpsat` and `milp` are models of the literature as second opinions, whose bounds
+are claims.
 """
 
 from __future__ import annotations

@@ -22,8 +22,7 @@ from itertools import combinations
 
 import numpy as np
 
-from optsched.joint.oracle import PackingOracle, split_capacity
-from optsched.joint.tiny_packing import GiveUpError
+from optsched.joint.oracle import GiveUpError, PackingOracle, split_capacity
 from optsched.model.arrays import IntArray
 from optsched.model.dependencies import topological_order
 from optsched.model.graph import Graph

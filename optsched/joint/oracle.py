@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from optsched.errors import GraphError
-from optsched.joint.tiny_packing import GiveUpError, pack_tiny
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import Gap, PackingProblem
 from optsched.packing import PackingOutcome, solve_packing
@@ -16,8 +15,12 @@ from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, StopReason
 
 
+class GiveUpError(Exception):
+    """A search has reached its limits without an answer."""
+
+
 class PackingOracle:
-    """Asks the exact packing engine, and the tiny search where sizes are beyond the engine.
+    """Asks the exact packing engine, each time for a short while, and counts how often.
 
     Parameters
     ----------
@@ -51,8 +54,7 @@ class PackingOracle:
             return outcome.offsets
         if outcome.bound > capacity:
             return None
-        offsets = pack_tiny(problem, capacity)
-        return None if offsets is None else np.array(offsets, np.int64)
+        raise GiveUpError
 
     def minimum(self, problem: PackingProblem) -> tuple[int, IntArray] | None:
         """Return the minimum slab and its offsets, or None if pins clash.
@@ -72,16 +74,9 @@ class PackingOracle:
             outcome = self._ask(problem, None)
         except GraphError:
             return None
-        if outcome.offsets is None or outcome.slab is None:
+        if outcome.offsets is None or outcome.slab is None or outcome.slab > outcome.bound:
             raise GiveUpError
-        slab, offsets = outcome.slab, outcome.offsets
-        while slab > outcome.bound:
-            lower = pack_tiny(problem, slab - 1)
-            if lower is None:
-                break
-            offsets = np.array(lower, np.int64)
-            slab = problem.slab_size(offsets)
-        return slab, offsets
+        return outcome.slab, outcome.offsets
 
     def stretch(self, problem: PackingProblem, capacity: int) -> tuple[int, int]:
         """Return steps `[low, high)` that alone refuse the capacity, as all steps together do.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from optsched.counterexamples import AnyFind, Hunt, Objective, PackingFind, Quarry
+from optsched.counterexamples import AnyFind, Hunt, HuntTarget, LossObjective, PackingFind
 from optsched.counterexamples.run import kind_of
 from optsched.formats import packing_of, write_bytes, write_graph, write_packing, write_plan
 from optsched.model.graph import Graph
@@ -17,7 +17,7 @@ from optsched.reports.svg import contrast_picture, order_panel, packing_panel, p
 
 def paragraph(find: AnyFind) -> str:
     """Say in one paragraph what goes wrong at which step."""
-    method, rival = find.quarry.method, find.rival
+    method, rival = find.target.method, find.rival
     if isinstance(find, PackingFind):
         return packing_diff(find.item, method, find.plans[method], rival, find.plans[rival])
     item, mine, better = find.item, find.plans[method], find.plans[rival]
@@ -33,25 +33,25 @@ def paragraph(find: AnyFind) -> str:
 def picture(find: AnyFind) -> str:
     """Return an SVG: the method's plan beside the better one."""
     panels = []
-    for name in (find.quarry.method, find.rival):
-        value = find.loss.value if name == find.quarry.method else find.loss.rival
+    for name in (find.target.method, find.rival):
+        value = find.loss.value if name == find.target.method else find.loss.rival
         title = f"{name}: {value:,} bytes"
         if isinstance(find, PackingFind):
             panels.append(packing_panel(title, find.item, find.plans[name]))
-        elif kind_of(find.quarry.method) == "pair":
+        elif kind_of(find.target.method) == "pair":
             panels.append(plan_panel(title, find.item, find.plans[name]))
         else:
             panels.append(order_panel(title, find.item, find.plans[name]))
     return contrast_picture(panels, find.loss.rival)
 
 
-def hunt_record(quarry: Quarry, hunt: Hunt, files: dict[str, str]) -> dict[str, Any]:
+def hunt_record(target: HuntTarget, hunt: Hunt, files: dict[str, str]) -> dict[str, Any]:
     """Return what `optsched hunt --json` prints."""
     record: dict[str, Any] = {
-        "method": quarry.method,
-        "versus": quarry.versus,
-        "objective": quarry.objective,
-        "seed": quarry.seed,
+        "method": target.method,
+        "versus": target.versus,
+        "objective": target.objective,
+        "seed": target.seed,
         "found": hunt.find is not None,
         "exhausted": list(hunt.exhausted),
         "exhausted_scope": hunt.scope,
@@ -91,20 +91,20 @@ def _plan(item: Graph | PackingProblem, plan: Any) -> Any:
     return order_names(item, plan.order)
 
 
-def hunt_text(quarry: Quarry, hunt: Hunt, files: dict[str, str]) -> str:
+def hunt_text(target: HuntTarget, hunt: Hunt, files: dict[str, str]) -> str:
     """Return what `optsched hunt` prints."""
     lines = []
     if hunt.find is None:
-        rival = f"worse than {quarry.versus}" if quarry.versus else "above the optimum"
-        lines.append(f"{quarry.method} was never found {rival}")
+        rival = f"worse than {target.versus}" if target.versus else "above the optimum"
+        lines.append(f"{target.method} was never found {rival}")
     else:
         find = hunt.find
-        is_ratio = quarry.objective is Objective.RATIO
+        is_ratio = target.objective is LossObjective.RATIO
         score = f"{find.loss.score:,.4g}" if is_ratio else f"{find.loss.score:,.0f}"
         counts = ", ".join(f"{n} {what}" for what, n in _counts(find.item).items())
         lines.append(
-            f"{quarry.method} {find.loss.value:,} bytes, {find.rival} {find.loss.rival:,}: "
-            f"{quarry.objective} {score} on {counts}"
+            f"{target.method} {find.loss.value:,} bytes, {find.rival} {find.loss.rival:,}: "
+            f"{target.objective} {score} on {counts}"
         )
         proved = "proved" if find.optimum.proved else "not proved"
         lines.append(f"  optimum {find.optimum.value:,} bytes, {proved}: {find.optimum.proof}")

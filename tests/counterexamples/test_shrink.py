@@ -9,18 +9,24 @@ from pathlib import Path
 import pytest
 
 from heuristics import ORDERINGS, PACKINGS
-from optsched.counterexamples import GraphFind, Objective, PackingFind, Quarry, hunt_from
-from optsched.counterexamples.enumerate import Rows
-from optsched.counterexamples.exhaust import least_peak, least_slab
+from optsched.counterexamples import GraphFind, HuntTarget, LossObjective, PackingFind, hunt_from
+from optsched.counterexamples.change import LiveRows
 from optsched.counterexamples.loss import Loss
-from optsched.counterexamples.reduce import parts, with_simpler_sizes, without, without_ops
-from optsched.counterexamples.reduce_packing import simpler_packings, without_buffers
-from optsched.counterexamples.sizes import simpler_sizes
+from optsched.counterexamples.removals import (
+    parts,
+    simpler_packings,
+    simpler_sizes,
+    with_simpler_sizes,
+    without,
+    without_buffers,
+    without_ops,
+)
 from optsched.counterexamples.spaces import make_problem
 from optsched.formats import read_graph
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
+from tests.support.brute import least_peak, least_slab
 
 INSTANCES = Path(__file__).parents[2] / "instances"
 
@@ -103,15 +109,15 @@ def all_removals(graph: Graph) -> Iterator[Graph]:
 
 def reaches(graph: Graph, method: str, target: Loss) -> bool:
     value = peak_memory(graph, ORDERINGS[method](graph, 0))
-    loss = Loss(value, least_peak(graph)[0], target.objective)
+    loss = Loss(value, least_peak(graph), target.objective)
     return loss.loses and loss.reaches(target)
 
 
 @pytest.mark.parametrize("method", ["lpmf", "bfs", "xla_post_order"])
 def test_a_real_graph_shrinks_to_a_core_that_nothing_can_be_taken_from(method: str) -> None:
     graph = read_graph(INSTANCES / "inductor" / "alexnet_bs128.bwd.json.gz")
-    quarry = Quarry(method, at_least=Fraction(6, 5), seconds=None)
-    find = hunt_from(graph, quarry).find
+    target = HuntTarget(method, at_least=Fraction(6, 5), seconds=None)
+    find = hunt_from(graph, target).find
     assert isinstance(find, GraphFind)
     target = Loss(6, 5)
     assert find.minimal
@@ -126,23 +132,33 @@ def test_the_bytes_lost_can_be_kept() -> None:
     graph = read_graph(INSTANCES / "inductor" / "llama_2l_bs1.bwd.json.gz")
     whole = peak_memory(graph, ORDERINGS["bfs"](graph, 0))
     lost = 600_000_000
-    quarry = Quarry("bfs", objective=Objective.DIFFERENCE, at_least=Fraction(lost), seconds=None)
-    find = hunt_from(graph, quarry).find
+    target = HuntTarget(
+        "bfs", objective=LossObjective.DIFFERENCE, at_least=Fraction(lost), seconds=None
+    )
+    find = hunt_from(graph, target).find
     assert isinstance(find, GraphFind)
     assert find.minimal
     assert find.loss.value - find.loss.rival >= lost
     assert find.loss.value < whole
-    assert find.loss.rival == least_peak(find.item)[0]
+    assert find.loss.rival == least_peak(find.item)
 
 
-ROWS: Rows = ((0, 4, 8), (2, 9, 20), (3, 5, 7), (4, 8, 13), (5, 10, 30), (8, 12, 11), (9, 12, 9))
+ROWS: LiveRows = (
+    (0, 4, 8),
+    (2, 9, 20),
+    (3, 5, 7),
+    (4, 8, 13),
+    (5, 10, 30),
+    (8, 12, 11),
+    (9, 12, 9),
+)
 
 
 def slab_loss(rows_problem: object, method: str) -> Loss:
     problem = rows_problem
     return Loss(
         problem.slab_size(PACKINGS[method](problem)),  # type: ignore[attr-defined]
-        least_slab(problem)[0],  # type: ignore[arg-type]
+        least_slab(problem),  # type: ignore[arg-type]
     )
 
 
@@ -151,7 +167,7 @@ def test_a_packing_shrinks_too(method: str) -> None:
     problem = make_problem(ROWS)
     before = slab_loss(problem, method)
     assert before.loses
-    find = hunt_from(problem, Quarry(method, seconds=None)).find
+    find = hunt_from(problem, HuntTarget(method, seconds=None)).find
     assert isinstance(find, PackingFind)
     assert find.minimal
     assert find.loss.reaches(before)

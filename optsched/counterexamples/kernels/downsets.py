@@ -84,26 +84,10 @@ def least_and_most(
 
 
 @kernel
-def peak_of(order: IntArray, alloc: IntArray, need: IntArray, size: IntArray, initial: int) -> int:
-    """Return the peak of one order."""
-    live = peak = initial
-    done = 0
-    for v in order:
-        bit = 1 << v
-        done |= bit
-        live += alloc[v]
-        peak = max(peak, live)
-        for b in range(len(need)):
-            if need[b] & bit and not need[b] & ~done:
-                live -= size[b]
-    return int(peak)
-
-
-@kernel
 def sized_above(
     before: IntArray, largest: int, value: int, rival: int, ratio: bool, found: IntArray
 ) -> int:
-    """List the sizes of a wiring with which some order may be worse than a loss known already.
+    """List the sizes of a graph with which some order may be worse than a loss known already.
 
     One buffer an op, read by the ops that follow it; what nobody reads is kept.
 
@@ -144,29 +128,3 @@ def sized_above(
         if v == n:
             return count
         size[v] += 1
-
-
-@kernel
-def spread(before: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Return predecessors and successors as compressed rows: `pred_ptr, pred, succ_ptr, succ`."""
-    n = len(before)
-    pred_ptr, succ_ptr = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
-    for v in range(n):
-        for u in range(n):
-            if before[v] >> u & 1:
-                pred_ptr[v + 1] += 1
-                succ_ptr[u + 1] += 1
-    for v in range(n):
-        pred_ptr[v + 1] += pred_ptr[v]
-        succ_ptr[v + 1] += succ_ptr[v]
-    pred, succ = np.empty(pred_ptr[n], np.int64), np.empty(pred_ptr[n], np.int64)
-    filled = succ_ptr.copy()
-    at = 0
-    for v in range(n):
-        for u in range(n):
-            if before[v] >> u & 1:
-                pred[at] = u
-                at += 1
-                succ[filled[u]] = v
-                filled[u] += 1
-    return pred_ptr, pred, succ_ptr, succ

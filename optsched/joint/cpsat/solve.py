@@ -119,7 +119,7 @@ def solve_order(
     value, start = None, None
     if warm_start is not None:
         order = tuple(int(v) for v in warm_start)
-        value, start = check_order(graph, order), point_of(instance, order, None)
+        value, start = check_order(graph, order), point_of(instance, order)
     search = _Minimisation(instance.unit, Objective.PEAK, capacity, peak_bound, clock, on_event)
     best = search.run(lambda: order_model(instance, peak_bound), start, value, settings)
     return search.outcome(order=None if best is None else best.order)
@@ -271,7 +271,9 @@ class _Minimisation:
             return start
         try:
             variables = make_model()
-            self._add_objective(variables, start)
+            self._add_objective(variables)
+            if start is not None:
+                add_hint(variables, start)
         except KeyboardInterrupt:
             self.stop_reason = StopReason.INTERRUPTED
             return start
@@ -291,17 +293,14 @@ class _Minimisation:
         """Return what came of it."""
         return CpSatOutcome(self.value, self.bound, self.stop_reason, **answer)
 
-    def _add_objective(self, variables: ModelVariables, start: ModelPoint | None) -> None:
+    def _add_objective(self, variables: ModelVariables) -> None:
         model, target = variables.model, variables.slab if self.is_slab else variables.peak
-        if self.capacity is not None:
+        if self.capacity is None:
+            model.minimize(target)
+        limit = self.value if self.capacity is None else self.capacity
+        if limit is not None:
             # More than all sizes together is no constraint, whatever the number.
-            capacity = min(variables.instance.down(self.capacity), MAX_CONSTANT)
-            model.add(target <= max(-1, capacity))
-            return
-        model.minimize(target)
-        if start is not None:
-            model.add(target <= self._units(start))
-            add_hint(variables, start)
+            model.add(target <= max(-1, min(variables.instance.down(limit), MAX_CONSTANT)))
 
     def _note(self, state: CpSatRun) -> None:
         """Take in what CP-SAT has found so far, and pass on what moved."""

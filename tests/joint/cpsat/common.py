@@ -11,8 +11,9 @@ from ortools.sat.python import cp_model
 from optsched.joint.cpsat.variables import ModelPoint, ModelVariables
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
-from optsched.model.packing_problem import Gap, PackingProblem, packing_problem
+from optsched.model.packing_problem import Gap, PackingProblem, packing_problem, select
 from optsched.model.plan import Plan, make_plan
+from optsched.model.pools import pool_rows
 from optsched.runtime.limits import Limits
 from tests.support.generators import random_order
 
@@ -57,11 +58,14 @@ def diamond() -> Graph:
 
 
 def stacked_plan(graph: Graph, order: tuple[int, ...]) -> Plan | None:
-    """The buffers on top of each other: valid unless pins get in the way."""
-    problem, _ = packing_problem(graph, order)
+    """The buffers of each pool on top of each other; None if pins get in the way."""
+    problem, ids = packing_problem(graph, order)
     if (problem.pin >= 0).any():
         return None
-    return make_plan(graph, order, stacked(problem))
+    offsets = np.zeros(len(problem), np.int64)
+    for row in pool_rows(graph, ids):
+        offsets[row] = stacked(select(problem, row))
+    return make_plan(graph, order, offsets)
 
 
 def stacked(problem: PackingProblem) -> np.ndarray[Any, Any]:

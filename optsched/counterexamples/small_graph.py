@@ -12,12 +12,12 @@ from optsched.model.arrays import IntArray
 from optsched.model.elements import Buffer, Op, OutputPolicy
 from optsched.model.graph import Graph
 
-MOST_OPS = 16
+MAX_OPS = 16
 """Sets of finished ops are tabled: beyond this there are too many."""
 
 
 @dataclass(frozen=True)
-class Wiring:
+class SmallGraph:
     """Each op writes one buffer, which all its followers read.
 
     Parameters
@@ -87,7 +87,7 @@ def ops_in(mask: int) -> list[int]:
 def masks_of(
     graph: Graph,
 ) -> tuple[IntArray, IntArray, IntArray, IntArray, int]:
-    """Return the same for any graph of up to :data:`MOST_OPS` ops, not in-place."""
+    """Return the same for any graph of up to :data:`MAX_OPS` ops, not in-place."""
     arrays = graph.arrays
     before = [sum(1 << int(u) for u in us) for us in graph.predecessors]
     need = []
@@ -105,8 +105,8 @@ def masks_of(
     )
 
 
-def least_order(masks: tuple[IntArray, IntArray, IntArray, IntArray, int]) -> list[int]:
-    """Return an order of least peak, from the table over all sets of finished ops."""
+def order_of_minimum_peak(masks: tuple[IntArray, IntArray, IntArray, IntArray, int]) -> list[int]:
+    """Return an order of minimum peak, from the table over all sets of finished ops."""
     before, alloc = masks[0].tolist(), masks[1].tolist()
     best = np.empty(1 << len(before), np.int64)
     live = np.empty(1 << len(before), np.int64)

@@ -1,47 +1,16 @@
-"""Packings of a few buffers in plain integers, against brute force, and sizes beyond the engine."""
+"""Tiny graphs with sizes beyond the packing engine's units: all orders, in Python's integers."""
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
-
-from optsched.check.plan import check_packing
 from optsched.joint import enumerate_orders
-from optsched.joint.tiny_packing import GiveUpError, pack_tiny
 from optsched.model.builder import GraphBuilder
-from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
 from optsched.model.pools import roof
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Status
-from tests.joint.cpsat.common import random_packing
-from tests.support import brute
 
 HUGE = 2**57
-
-
-def minimum(problem: PackingProblem) -> int | None:
-    """Ask for less and less until there is no packing."""
-    slab, capacity = None, 1000
-    while (offsets := pack_tiny(problem, capacity)) is not None:
-        slab = check_packing(problem, offsets)
-        capacity = slab - 1
-    return slab
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_minimum_slab_with_gaps_alignments_and_pins(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    gaps = seed % 2 == 0
-    problem = random_packing(rng, int(rng.integers(0, 5 if gaps else 7)), gaps=gaps, pins=True)
-    assert minimum(problem) == brute.least_slab(problem)
-
-
-def test_many_buffers_are_given_up() -> None:
-    columns = np.array([[0, 2, 5, 8, -1]] * 15, np.int64).T
-    with pytest.raises(GiveUpError):
-        pack_tiny(PackingProblem(tuple("abcdefghijklmno"), *columns), 10**6)
 
 
 def test_huge_unequal_sizes_and_a_pin_are_decided() -> None:

@@ -1,0 +1,217 @@
+"""What can be taken away from a graph, or from live ranges, one part at a time; simpler sizes.
+
+A buffer that loses its last reader goes too, unless it is a graph output: nobody needs it. An op
+stays, even if it writes nothing any more; taking it away is a step of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import gcd
+
+import numpy as np
+
+from optsched.errors import GraphError
+from optsched.model.graph import Graph
+from optsched.model.packing_problem import PackingProblem, select
+
+Part = tuple[str, ...]
+"""Kind and names: ("op", op), ("read", op, buffer), ("control", op, op), ("buffer", buffer)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Removal:
+    """Names of what goes, and new sizes of buffers that stay."""
+
+    ops: Collection[str] = ()
+    buffers: Collection[str] = ()
+    reads: Collection[tuple[str, str]] = ()
+    controls: Collection[tuple[str, str]] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+
+def parts(graph: Graph) -> Iterator[Part]:
+    """Yield every part of a graph that :func:`without` takes away: ops first, then edges."""
+    for op in graph.ops:
+        yield ("op", op.name)
+    for op in graph.ops:
+        for b in dict.fromkeys((*op.reads, *op.uses)):
+            yield ("read", op.name, graph.buffers[b].name)
+        for u in dict.fromkeys(op.control):
+            yield ("control", op.name, graph.ops[u].name)
+    for buffer in graph.buffers:
+        yield ("buffer", buffer.name)
+
+
+def without(graph: Graph, part: Part) -> Graph | None:
+    """Return the graph without a part; None if it has no such part or can not do without it."""
+    kind, name, *other = part
+    if kind == "buffer":
+        return _remove(graph, _Removal(buffers={name})) if name in graph.buffer_ids else None
+    if name not in graph.op_ids:
+        return None
+    if kind == "op":
+        return without_ops(graph, {name})
+    op = graph.ops[graph.op_ids[name]]
+    edge = {(name, other[0])}
+    if kind == "read":
+        found = graph.buffer_ids.get(other[0], -1) in (*op.reads, *op.uses)
+        return _remove(graph, _Removal(reads=edge)) if found else None
+    found = graph.op_ids.get(other[0], -1) in op.control
+    return _remove(graph, _Removal(controls=edge)) if found else None
+
+
+def without_ops(graph: Graph, names: Collection[str]) -> Graph | None:
+    """Return the graph without some ops and all that they write."""
+    return _remove(graph, _Removal(ops=names))
+
+
+def with_simpler_sizes(graph: Graph) -> Iterator[Graph]:
+    """Yield the graph with simpler sizes, see :func:`simpler_sizes`."""
+    names = [b.name for b in graph.buffers if b.alias_of is None and b.size > 0]
+    for sizes in simpler_sizes([graph.buffers[graph.buffer_ids[name]].size for name in names]):
+        changed = _remove(graph, _Removal(sizes=dict(zip(names, sizes, strict=True))))
+        if changed is not None:
+            yield changed
+
+
+def _remove(graph: Graph, removal: _Removal) -> Graph | None:
+    names = [buffer.name for buffer in graph.buffers]
+    op_at = _places(v for v, op in enumerate(graph.ops) if op.name not in removal.ops)
+    # What each op that stays still reads or uses.
+    used = {
+        v: {
+            b
+            for b in (*graph.ops[v].reads, *graph.ops[v].uses)
+            if (graph.ops[v].name, names[b]) not in removal.reads
+        }
+        for v in op_at
+    }
+    gone = {b for v, op in enumerate(graph.ops) if v not in op_at for b in op.writes}
+    gone |= {b for b, name in enumerate(names) if name in removal.buffers}
+    gone = _with_unread(graph, used, gone)
+    buffer_at = _places(b for b in range(len(names)) if b not in gone)
+
+    def moved(buffers: Iterable[int], among: Collection[int]) -> tuple[int, ...]:
+        return tuple(buffer_at[b] for b in buffers if b in buffer_at and b in among)
+
+    def moved_pairs(pairs: Iterable[tuple[int, int, int]]) -> tuple[tuple[int, int, int], ...]:
+        return tuple(
+            (op_at[v], buffer_at[output], buffer_at[source])
+            for v, output, source in pairs
+            if v in op_at and {output, source} <= buffer_at.keys() and source in used[v]
+        )
+
+    ops = tuple(
+        replace(
+            op,
+            reads=moved(op.reads, used[v]),
+            uses=moved(op.uses, used[v]),
+            writes=moved(op.writes, op.writes),
+            control=tuple(
+                op_at[u]
+                for u in op.control
+                if u in op_at and (op.name, graph.ops[u].name) not in removal.controls
+            ),
+            workspace=None if op.workspace is None else buffer_at.get(op.workspace),
+        )
+        for v, op in ((v, graph.ops[v]) for v in op_at)
+    )
+    buffers = tuple(
+        replace(
+            buffer,
+            size=removal.sizes.get(buffer.name, buffer.size),
+            alias_of=None if buffer.alias_of is None else buffer_at[buffer.alias_of],
+            birth=None if buffer.birth is None else op_at.get(buffer.birth),
+        )
+        for buffer in (graph.buffers[b] for b in buffer_at)
+    )
+    pairs = (moved_pairs(graph.inplace_candidates), moved_pairs(graph.inplace))
+    try:
+        return replace(
+            graph, ops=ops, buffers=buffers, inplace_candidates=pairs[0], inplace=pairs[1]
+        )
+    except GraphError:
+        return None
+
+
+def _with_unread(graph: Graph, used: Mapping[int, set[int]], gone: set[int]) -> set[int]:
+    """Add what lost its last reader, and views of what is gone, until nothing changes."""
+    shown = {b: buffer.alias_of for b, buffer in enumerate(graph.buffers)}
+    once = {b for op in graph.ops for b in (*op.reads, *op.uses)} | set(shown.values())
+    read = set().union(*used.values())
+    while True:
+        left = shown.keys() - gone
+        now = read | {shown[b] for b in left}
+        more = {
+            b
+            for b in left
+            if (b in once and b not in now and graph.buffers[b].output is None) or shown[b] in gone
+        }
+        if not more:
+            return gone
+        gone = gone | more
+
+
+def _places(ids: Iterable[int]) -> dict[int, int]:
+    return {old: new for new, old in enumerate(ids)}
+
+
+def without_buffers(problem: PackingProblem, names: Collection[str]) -> PackingProblem:
+    """Return the packing without some buffers."""
+    kept = [i for i, name in enumerate(problem.names) if name not in names]
+    return select(problem, np.array(kept, np.int64))
+
+
+def simpler_packings(problem: PackingProblem) -> Iterator[PackingProblem]:
+    """Yield the packing with a step left out, a live range shorter, or simpler sizes.
+
+    Where buffers have gaps only whole buffers go.
+    """
+    if problem.gaps:
+        return
+    live = problem.start < problem.end
+    for step in np.unique(np.append(problem.start, problem.end)).tolist():
+        start = problem.start - (problem.start >= step)
+        end = problem.end - (problem.end >= step)
+        if step > 0 and (start < end)[live].all():
+            yield replace(problem, start=start, end=end)
+    for i in np.flatnonzero(problem.end - problem.start > 1):
+        one = np.zeros(len(problem), np.int64)
+        one[i] = 1
+        yield replace(problem, start=problem.start + one)
+        yield replace(problem, end=problem.end - one)
+    for sizes in simpler_sizes(problem.size.tolist()):
+        yield replace(problem, size=np.array(sizes, np.int64))
+
+
+def simpler_sizes(sizes: Sequence[int]) -> Iterator[list[int]]:
+    """Yield sizes of which fewer are different, or as many with fewer bytes, by one change each.
+
+    All are divided by their common divisor; all of one size become smaller, down to 1 or by a
+    half, a quarter and so on; or one takes a size that another has. Each change lowers the number
+    of different sizes, or else the bytes, so that a chain of them ends.
+    """
+    divisor = gcd(*sizes) if sizes else 1
+    if divisor > 1:
+        yield [size // divisor for size in sizes]
+    count = Counter(sizes)
+    for old in sorted(count, reverse=True):
+        for new in _smaller(old):
+            yield [new if size == old else size for size in sizes]
+    for i, old in enumerate(sizes):
+        for new in sorted(count):
+            if new < old or (new > old and count[old] == 1):
+                yield [*sizes[:i], new, *sizes[i + 1 :]]
+
+
+def _smaller(size: int) -> list[int]:
+    """1, then less by a half, a quarter, ... , 1."""
+    found = {1: None} if size > 1 else {}
+    step = size
+    while step > 1:
+        step //= 2
+        found[size - step] = None
+    return list(found)
