@@ -25,7 +25,8 @@ def say(text: str, stream: TextIO | None = None) -> None:
 
 def print_json(args: argparse.Namespace, record: dict[str, Any]) -> None:
     """Print one JSON object, with the settings that it came about with."""
-    json.dump({**record, "settings": settings(args)}, sys.stdout, indent=2)
+    used = {**settings(args), **record.get("settings", {})}
+    json.dump({**record, "settings": used}, sys.stdout, indent=2)
     sys.stdout.write("\n")
 
 
@@ -35,9 +36,7 @@ INPUTS = ("graph", "plan", "certificate", "packing", "warm_start", "source")
 
 def settings(args: argparse.Namespace) -> dict[str, Any]:
     """Return what one needs to know to run a command again: options, files, machine, version."""
-    import os
-    import platform
-    from importlib.metadata import version
+    from optsched.reports.record import machine, versions
 
     given = vars(args).items()
     options = {name: value for name, value in given if name not in (*INPUTS, "command", "parser")}
@@ -46,10 +45,10 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     if options.get("work") is not None or options.get("time_limit") == float("inf"):
         options["time_limit"] = None
     return {
-        "version": version("optsched"),
+        "version": versions()["optsched"],
         "options": {name: value for name, value in options.items() if name != "json"},
         "files": {path: _digest(path) for path in paths},
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors",
+        "machine": machine(),
     }
 
 

@@ -22,40 +22,12 @@ def solve_record(graph: Graph, result: Result) -> dict[str, Any]:
         "instance": graph.name,
         "ops": len(graph.ops),
         "buffers": len(graph.buffers),
-        **outcome(result),
+        **{key: value for key, value in result.to_dict().items() if key != "graph"},
         **_refused(refusal(graph, result)),
         **_slabs(graph, result),
-        "order": None if result.plan is None else order_names(graph, result.plan.order),
-        "offsets": None
-        if result.plan is None
-        else {
-            buffer.name: offset
-            for b, (buffer, offset) in enumerate(
-                zip(graph.buffers, result.plan.offsets, strict=True)
-            )
-            if offset is not None and graph.roots[b] == b
-        },
         "order_search": dict(result.order_search),
         "memory_model": graph.model_name,
         "versions": versions(),
-    }
-
-
-def outcome(result: Result) -> dict[str, Any]:
-    """Return the fields that say how good a result is and what proves it."""
-    return {
-        "status": result.status,
-        "stop_reason": result.stop_reason,
-        "objective": result.objective,
-        "capacity": result.capacity,
-        "peak": result.peak,
-        "peak_bound": result.peak_bound,
-        "peak_proof": result.peak_proof,
-        "slab": result.slab,
-        "slab_bound": result.slab_bound,
-        "slab_proof": result.slab_proof,
-        "claimed_bound": result.claimed_bound,
-        "runtime": round(result.runtime, 6),
     }
 
 

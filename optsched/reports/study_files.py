@@ -28,41 +28,15 @@ from optsched.reports.tables import as_markdown, markdown_safe
 from optsched.runtime.text import shield
 
 COLUMNS = (
-    "file",
-    "graph",
-    "ops",
-    "buffers",
-    "method",
-    "kind",
-    "status",
-    "reason",
-    "peak",
-    "slab",
-    "fragmentation",
-    "excess",
-    "peak_excess",
-    "slab_excess",
-    "peak_bound",
-    "slab_bound",
-    "best_peak",
-    "best_slab",
-    "against_optimum",
-    "proof",
-    "stop_reason",
-    "seconds",
-    "memory_model",
-    "digest",
-    "optsched",
-    "time_limit",
-    "work",
-    "workers",
-    "seed",
-    "jobs",
-    "engine",
-    "input_bytes",
-    "inplace",
-    "machine",
+    *("file", "graph", "ops", "buffers", "method", "kind", "status", "reason", "peak", "slab"),
+    *("fragmentation", "excess", "peak_excess", "slab_excess", "peak_bound", "slab_bound"),
+    *("best_peak", "best_slab", "against_optimum", "proof", "stop_reason", "seconds"),
+    *("memory_model", "digest", "optsched", "time_limit", "work", "workers", "seed", "jobs"),
+    *("engine", "input_bytes", "inplace", "machine"),
 )
+"""Columns of the CSV, most of them keys of the JSON records as well."""
+_KEYS = {"file": "path", "graph": "instance", "seconds": "runtime"}
+"""Columns that the records have under another name."""
 
 
 def study_csv(study: Study) -> str:
@@ -72,78 +46,38 @@ def study_csv(study: Study) -> str:
     without any.
     """
     text = io.StringIO()
-    table = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n")
-    table.writeheader()
-    table.writerows(map(_shielded, _lines(study)))
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(COLUMNS)
+    for line in _lines(study):
+        table.writerow([_field(line.get(_KEYS.get(name, name))) for name in COLUMNS])
     return text.getvalue()
 
 
-def _shielded(line: dict[str, object]) -> dict[str, object]:
-    """Keep a spreadsheet from running what a file or a method calls itself."""
-    return {key: shield(x, "") if isinstance(x, str) else x for key, x in line.items()}
-
-
-def _lines(study: Study) -> Iterator[dict[str, object]]:
-    own = {key: _word(value) for key, value in study.settings.record().items()}
-    settings = {**own, "machine": machine(), "optsched": versions()["optsched"]}
+def _lines(study: Study) -> Iterator[dict[str, Any]]:
+    used = {"machine": machine(), "optsched": versions()["optsched"]}
     for c in study.comparisons:
-        shared = {
-            "file": c.path,
-            "graph": c.graph.name,
-            "ops": len(c.graph.ops),
-            "buffers": len(c.graph.buffers),
-            "peak_bound": c.peak_bound,
-            "slab_bound": c.slab_bound,
-            "best_peak": c.best_peak,
-            "best_slab": c.best_slab,
-            "memory_model": c.graph.model_name,
-            "digest": c.digest,
-            **settings,
-        }
-        for outcome in outcomes(study, c):
-            yield {**shared, **(_failed(outcome) if isinstance(outcome, Failed) else _row(outcome))}
+        shared = {**study.settings.record(), **used, **instance_record(c)}
+        for row in (outcome_record(c, outcome) for outcome in outcomes(study, c)):
+            row |= {
+                "instance": c.graph.name,
+                "status": row["trouble"] or row["status"],
+                "runtime": f"{row['runtime']:.6f}",
+            }
+            yield {**shared, **row}
     for skipped in study.skipped:
-        yield {"file": skipped.path, "status": "skipped", "reason": skipped.reason}
+        yield {"path": skipped.path, "status": "skipped", "reason": skipped.reason}
 
 
-def _row(row: MethodRow) -> dict[str, object]:
-    return {
-        "method": row.method,
-        "kind": row.kind,
-        "status": row.status,
-        "peak": row.peak,
-        "slab": row.slab,
-        "fragmentation": row.fragmentation,
-        "excess": _ratio(row.excess),
-        "peak_excess": _ratio(row.peak_excess),
-        "slab_excess": _ratio(row.slab_excess),
-        "against_optimum": _word(row.against_optimum),
-        "proof": row.proof or "",
-        "stop_reason": row.stop_reason or "",
-        "seconds": f"{row.runtime:.6f}",
-    }
+def _field(value: object) -> object:
+    """Return a value as CSV has it; no spreadsheet runs what a file or a method calls itself."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    return shield(value, "") if isinstance(value, str) else value
 
 
-def _failed(failed: Failed) -> dict[str, object]:
-    return {
-        "method": failed.method,
-        "kind": failed.kind,
-        "status": failed.trouble,
-        "reason": failed.reason,
-        "seconds": f"{failed.runtime:.6f}",
-    }
-
-
-def _word(value: object) -> object:
-    """Return `yes` or `no` for what is true or false, any other value as it is."""
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
-
-
-def _ratio(value: float) -> str:
-    return f"{value:.9g}"
-
-
-def comparison_record(comparison: Comparison) -> dict[str, Any]:
+def instance_record(comparison: Comparison) -> dict[str, Any]:
     """Return one instance of what `optsched compare --json` prints."""
     graph, result = comparison.graph, comparison.result
     return {
@@ -160,45 +94,33 @@ def comparison_record(comparison: Comparison) -> dict[str, Any]:
         "memory_model": graph.model_name,
         "path": comparison.path,
         "digest": comparison.digest,
-        "rows": [
-            *(row_record(row) for row in comparison.rows),
-            *(failed_record(comparison, failed) for failed in comparison.failed),
-        ],
     }
 
 
-def row_record(row: MethodRow) -> dict[str, Any]:
-    """Return one method on one graph; ratios are plain numbers, 0.01 for one percent."""
-    return {
-        **asdict(row),
-        "fragmentation": row.fragmentation,
-        "excess": row.excess,
-        "trouble": None,
-        "reason": None,
-    }
+def outcome_record(comparison: Comparison, outcome: MethodRow | Failed) -> dict[str, Any]:
+    """Return one method on one graph; ratios are plain numbers, 0.01 for one percent.
 
-
-def failed_record(comparison: Comparison, failed: Failed) -> dict[str, Any]:
-    """Return a method without figures on one graph: a row's keys, nulls for what is unknown."""
-    known = {
-        "instance": comparison.graph.name,
-        "method": failed.method,
-        "kind": failed.kind,
-        "runtime": failed.runtime,
-        "trouble": failed.trouble,
-        "reason": failed.reason,
-    }
+    Without figures the keys are the same, and null is what is not known.
+    """
+    if isinstance(outcome, MethodRow):
+        more = {"fragmentation": outcome.fragmentation, "excess": outcome.excess}
+        return {**asdict(outcome), **more, "trouble": None, "reason": None}
     keys = [*(field.name for field in fields(MethodRow)), "fragmentation", "excess"]
-    return dict.fromkeys(keys) | known
+    return {**dict.fromkeys(keys), "instance": comparison.graph.name, **asdict(outcome)}
 
 
 def study_record(study: Study) -> dict[str, Any]:
     """Return what `optsched compare --json` prints."""
-    instances = [comparison_record(c) for c in study.comparisons]
+    rows = [
+        outcome_record(c, outcome)
+        for c in study.comparisons
+        for found in (c.rows, c.failed)
+        for outcome in found
+    ]
     curves = profile(study.comparisons, study.methods)
     return {
-        "rows": [row for instance in instances for row in instance.pop("rows")],
-        "instances": instances,
+        "rows": rows,
+        "instances": [instance_record(c) for c in study.comparisons],
         "summary": [asdict(s) for s in summarise(study.comparisons, study.methods)],
         "profile": {"taus": TAUS, "methods": curves},
         "skipped": [asdict(s) for s in study.skipped],
