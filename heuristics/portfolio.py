@@ -68,8 +68,8 @@ def candidate_orders(
         try:
             order = OWN_ORDERINGS[name](graph, seed)
             peak = peak_memory(graph, order)
-        except Exception:
-            _LOG.exception("ordering %s failed on %s", name, graph.name)
+        except Exception as error:
+            _LOG.warning("ordering %s failed on %s: %r", name, graph.name, error)
             continue
         best = peak if best is None else min(best, peak)
         yield name, order
@@ -82,7 +82,7 @@ def candidate_orders(
 
 
 def packing_turn(buffers: int) -> list[str]:
-    """Return the names of all packings that are worth their time for so many buffers.
+    """Return the names of all packings that are worth their time for this many buffers.
 
     Promising ones come first, the baseline and the slowest last; see :data:`DOMINATED` for what is
     left out.
@@ -92,6 +92,15 @@ def packing_turn(buffers: int) -> list[str]:
     turn = (*PROMISING_PACKINGS, *rest, *last)
     left_out = packings_left_out(buffers)
     return [name for name in turn if name not in left_out]
+
+
+def is_in_range(problem: PackingProblem) -> bool:
+    """Whether buffers placed one above another, in any sequence, end within 64-bit integers.
+
+    Heuristic packers count in these and do not look whether they overflow.
+    """
+    total = sum(problem.size.tolist()) + sum(problem.alignment.tolist())
+    return bool(total + max(problem.pin.tolist(), default=0) < 2**63)
 
 
 def packings_left_out(buffers: int) -> dict[str, str]:
@@ -113,11 +122,11 @@ def candidate_offsets(
         best packing so far, whatever is tried next.
     """
     best: list[IntArray | None] = [None] * len(rows)
-    for name in PROMISING_PACKINGS:
+    for name in PROMISING_PACKINGS if is_in_range(problem) else ():
         try:
             offsets = pack_apart(problem, rows, OWN_PACKINGS[name])
-        except Exception:
-            _LOG.exception("packing %s failed on %s", name, problem.name)
+        except Exception as error:
+            _LOG.warning("packing %s failed on %s: %r", name, problem.name, error)
             continue
         for number, row in enumerate(rows if len(rows) > 1 else ()):
             part, known = select(problem, row), best[number]

@@ -70,6 +70,10 @@ class Clock:
         take_interrupt()
         return self._end is not None and self.now() >= self._end
 
+    def stop(self) -> None:
+        """Let nothing be left: an interrupt has come, and what is known is put together."""
+        self._end = self.now()
+
     def spend(self, work: int) -> None:
         """Count work: states, nodes, placements, whatever a loop goes round by."""
         self._meter.work += work

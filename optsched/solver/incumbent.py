@@ -30,6 +30,11 @@ from optsched.solver.result import Result
 _LOG = logging.getLogger(__name__)
 
 
+def written_plan(graph: Graph, plan: Plan) -> Plan:
+    """Return a plan as it is read back from the file that is written of it."""
+    return read_plan_document(graph, plan_document(graph, plan))[0]
+
+
 class Candidate(NamedTuple):
     """An order; `rank` is what it is preferred by, its peak or the sum of its pools' peaks."""
 
@@ -154,7 +159,7 @@ class PlanIncumbent(Incumbent):
                         plan = make_plan(self.graph, order, offsets, taken)
                         self.offer(plan, f"{source} + {name}")
                     except PlanError as error:
-                        _LOG.error("packing %s is wrong on %s: %s", name, self.graph.name, error)
+                        _LOG.warning("packing %s is wrong on %s: %s", name, self.graph.name, error)
                 begun, took = self.clock.now(), self.clock.now() - begun
                 left = self.clock.left()
                 take_interrupt()
@@ -215,7 +220,7 @@ class PlanIncumbent(Incumbent):
         """Put together what is known; the plan is checked once more as it is written to a file."""
         plan = self.plan
         if plan is not None:
-            written, _ = read_plan_document(self.graph, plan_document(self.graph, plan))
+            written = written_plan(self.graph, plan)
             if written != plan:
                 check_plan(self.graph, written, peak=self.peak, slab=self.slab)
         claimed = self.claimed[self.objective]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from heuristics import OWN_PACKINGS
-from heuristics.portfolio import packing_turn, packings_left_out
+from heuristics.portfolio import is_in_range, packing_turn, packings_left_out
 from optsched.check.plan import check_packing
 from optsched.errors import GraphError, PlanError
 from optsched.model.arrays import IntArray
@@ -147,8 +147,8 @@ class PackingIncumbent(Incumbent):
         self.clock.spend(len(self.problem))
         try:
             self.offer(OWN_PACKINGS[name](self.problem), name)
-        except Exception:
-            _LOG.exception("packing %s failed on %s", name, self.problem.name)
+        except Exception as error:
+            _LOG.warning("packing %s failed on %s: %r", name, self.problem.name, error)
 
     def relay(self, event: Event) -> None:
         """Pass an engine's progress on, on our own clock and with our best packing."""
@@ -180,7 +180,8 @@ class PackingIncumbent(Incumbent):
 
 def try_heuristics(best: PackingIncumbent, clock: Clock) -> bool:
     """Try the heuristic packers, the best one first; that one whatever the time."""
-    for name in packing_turn(len(best.problem)):
+    turn = packing_turn(len(best.problem)) if is_in_range(best.problem) else []
+    for name in turn:
         if best.done() or (best.offsets is not None and clock.expired()):
             break
         if name != LAST:
@@ -221,7 +222,7 @@ def search_packings(best: PackingIncumbent, clock: Clock) -> bool:
 
 def climb_hills(best: PackingIncumbent, clock: Clock) -> bool:
     """Try the one packer that is slower than a search which succeeds."""
-    if LAST in packing_turn(len(best.problem)):
+    if LAST in packing_turn(len(best.problem)) and is_in_range(best.problem):
         best.try_packer(LAST)
     return False
 

@@ -173,15 +173,17 @@ def all_orders(best: PlanIncumbent, clock: Clock) -> bool:
     from optsched.joint import enumerate_orders
 
     # Pins may have refused all orders so far; with this much room they alone can.
-    below = roof(best.graph) if best.plan is None else best.slab - 1
+    room = roof(best.graph)
+    below = room if best.plan is None else best.slab - 1
+    below = below if best.capacity is None else min(best.capacity, room)
     found = enumerate_orders(
         best.graph,
-        below if best.capacity is None else best.capacity,
+        below,
         floor=best.slab_bound,
         offer=lambda plan: best.offer(plan, "all orders"),
         limits=clock,
     )
-    if found.complete and best.plan is None and best.capacity is None:
+    if found.complete and best.plan is None and below == room:
         raise GraphError(f"{best.graph.name}: buffers are pinned onto each other in every order")
     if found.complete:
         best.refute_slab(found.refuted, "all orders")

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from optsched.errors import UsageError
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.model.pools import pinned_bytes, pool_graph
 from optsched.ordering.bound.single_ops import op_bound, peak_lower_bound
+from optsched.runtime.clock import Clock
 from optsched.solver.result import Result
-from optsched.solver.spill.pack import Pool, Shortage
+from optsched.solver.spill.pack import Pool, Shortage, find_numbers, find_too_large, room_of
 from optsched.solver.spill.search import TABLE, Steps, least_leaving
 
 BOUND_OPS = 3000
@@ -28,14 +28,17 @@ class Homes:
 
     Parameters
     ----------
+    given
+        As the caller has it.
     graph
-        Its buffers all name a pool.
+        The same graph; its buffers all name a pool.
     pools
         In order of preference.
     home
         Shape `(m,)`: the number of each buffer's pool.
     """
 
+    given: Graph
     graph: Graph
     pools: tuple[Pool, ...]
     home: IntArray
@@ -70,15 +73,11 @@ def find_homes(graph: Graph, pools: Sequence[Pool]) -> Homes:
     UsageError
         If a buffer names no given pool, or a pool is given twice.
     """
-    numbers = {pool.name: number for number, pool in enumerate(pools)}
-    if len(numbers) < len(pools) or not pools:
-        raise UsageError("each pool is given once, and at least one")
-    names = [graph.buffers[root].pool or pools[0].name for root in graph.roots]
-    for buffer, name in zip(graph.buffers, names, strict=True):
-        if name not in numbers:
-            raise UsageError(f"buffer {buffer.name!r} names pool {name!r}, which is not given")
-    placed = Plan((), (None,) * len(names), tuple(names)).placed(graph)
-    return Homes(placed, tuple(pools), np.array([numbers[name] for name in names], np.int64))
+    named = [graph.buffers[root].pool for root in graph.roots]
+    home = find_numbers(named, [buffer.name for buffer in graph.buffers], pools)
+    names = tuple(pools[number].name for number in home.tolist())
+    placed = Plan((), (None,) * len(names), names).placed(graph)
+    return Homes(graph, placed, tuple(pools), home)
 
 
 def find_shortage(homes: Homes, before: Result) -> Shortage | None:
@@ -91,21 +90,24 @@ def find_shortage(homes: Homes, before: Result) -> Shortage | None:
     before
         What is known of it where nothing is spilled.
     """
-    later = [pool.capacity for pool in homes.pools[homes.used[0] :]]
-    room = sum(capacity or 0 for capacity in later)
-    if None not in later and before.peak_bound > room:
+    graph, later = homes.graph, homes.pools[homes.used[0] :]
+    room = room_of(later)
+    if room is not None and before.peak_bound > room:
         text = f"every order needs {before.peak_bound} bytes, the pools have {room}"
         return Shortage(homes.counted, before.peak_bound, room, text)
-    if len(later) == 1 and later[0] is not None and before.slab_bound > later[0]:
-        text = f"every plan needs {before.slab_bound} bytes, the pool has {later[0]}"
-        return Shortage(homes.counted, before.slab_bound, later[0], text)
-    for b in homes.counted.tolist():
-        own = [pool.capacity for pool in homes.pools[int(homes.home[b]) :]]
-        room, buffer = max(x or 0 for x in own), homes.graph.buffers[b]
-        used = homes.graph.producers[b] is not None or len(homes.graph.arrays.user.row(b))
-        if None not in own and buffer.size > room and (used or homes.graph.is_kept(b)):
-            text = f"buffer {buffer.name!r} is larger than every pool it may lie in"
-            return Shortage(np.array([b]), buffer.size, room, text)
+    if len(later) == 1 and room is not None and before.slab_bound > room:
+        text = f"every plan needs {before.slab_bound} bytes, the pool has {room}"
+        return Shortage(homes.counted, before.slab_bound, room, text)
+    live = [
+        b
+        for b in homes.counted.tolist()
+        if graph.producers[b] is not None or len(graph.arrays.user.row(b)) or graph.is_kept(b)
+    ]
+    names = [buffer.name for buffer in graph.buffers]
+    sizes = [buffer.size for buffer in graph.buffers]
+    alone = find_too_large(names, sizes, homes.home, live, homes.pools)
+    if alone is not None:
+        return alone
     for pool in homes.pools:
         pins = pinned_bytes(pool_graph(homes.graph, pool.name))
         if pool.capacity is not None and pins > pool.capacity:
@@ -114,17 +116,17 @@ def find_shortage(homes: Homes, before: Result) -> Shortage | None:
     return None
 
 
-def spilled_bound(homes: Homes, before: Result, is_time: Callable[[], bool]) -> int:
+def spilled_bound(homes: Homes, before: Result, clock: Clock) -> int:
     """Return bytes that are spilled in every order: what the pools' own peaks are too much.
 
     Parameters
     ----------
     homes, before
         As for :func:`find_shortage`.
-    is_time
-        Whether there is time for more.
+    clock
+        Less time makes a weaker bound.
     """
-    alone = sum(_spilled_alone(homes, number, is_time) for number in homes.used)
+    alone = sum(_spilled_alone(homes, number, clock) for number in homes.used)
     if len(homes.used) == 1:
         capacity = homes.capacity()
         if capacity is None:
@@ -140,7 +142,7 @@ def spilled_bound(homes: Homes, before: Result, is_time: Callable[[], bool]) -> 
     return max(total, alone)
 
 
-def _spilled_alone(homes: Homes, number: int, is_time: Callable[[], bool]) -> int:
+def _spilled_alone(homes: Homes, number: int, clock: Clock) -> int:
     """Return bytes that leave a pool in every order, by what is live whenever each op runs.
 
     Who is spilled is the same at all ops: the fewest bytes that relieve every op are searched.
@@ -151,7 +153,7 @@ def _spilled_alone(homes: Homes, number: int, is_time: Callable[[], bool]) -> in
     size = np.where(homes.home == number, graph.arrays.size, 0)
     rows: list[IntArray] = []
     for v in range(len(graph.ops)):
-        if len(rows) * len(size) > TABLE or not is_time():
+        if len(rows) * len(size) > TABLE or clock.expired():
             # Fewer ops to relieve are a weaker bound, and still one.
             break
         row = np.zeros(len(size), np.int64)
@@ -165,4 +167,4 @@ def _spilled_alone(homes: Homes, number: int, is_time: Callable[[], bool]) -> in
     there = height.any(axis=0)
     movable = np.array([buffer.pin is None for buffer in graph.buffers], np.bool_)
     steps = Steps(height[:, there], size[there], movable[there], capacity)
-    return least_leaving(steps, None, lambda _: True, is_time).bound
+    return least_leaving(steps, None, lambda _: True, clock).bound

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem, select
+from optsched.runtime.clock import Clock
 from optsched.solver.result import PackingResult, Status
 from optsched.solver.spill.search import BoolArray, least_leaving, steps_of_pool
 
-EXCHANGES = 60
-"""Packings that may be tried to bring back bytes that left."""
-CHECKS = 3000
-"""Exchanges that may be looked at for that, most of which overflow some step."""
 AT_ONCE = 200
-"""One in so many buffers leaves before the loads are counted anew."""
-TRY_SHARE = 0.1
-"""Part of the time left that one of these packings may take."""
+"""One in this many buffers leaves before the loads are counted anew."""
 
 
-class Pack(Protocol):
-    """Packs some buffers under a capacity."""
-
-    def __call__(self, ids: IntArray, capacity: int, *, share: float) -> PackingResult:
-        """Return the packing of the buffers `ids`, in their order."""
+Pack = Callable[[IntArray, int], PackingResult]
+"""Packs the buffers of these ids, in their order, under a capacity."""
 
 
 class Spill(NamedTuple):
@@ -44,13 +36,13 @@ def choose_spill(
     fixed: npt.NDArray[np.bool_],
     capacity: int,
     pack: Pack,
-    in_time: Callable[[], bool],
+    clock: Clock,
 ) -> Spill:
     """Return the buffers that stay, and their packing, which fits if any was found.
 
     Buffers leave while the bytes live at some step exceed the capacity, those first that relieve
-    most per byte; then, while no packing is found, the smallest of the fullest step. What left
-    comes back where it fits, alone or for a smaller one. At last fewer bytes are searched for.
+    most per byte; then, while no packing is found, the smallest of the fullest step. At last fewer
+    bytes are searched for.
 
     Parameters
     ----------
@@ -62,8 +54,8 @@ def choose_spill(
         Bytes.
     pack
         Tries to pack what stays.
-    in_time
-        Whether there is time to bring buffers back.
+    clock
+        Out of time, buffers leave in ever larger groups, and no better choice is searched for.
     """
     movable = np.zeros(len(problem), np.bool_)
     movable[members[~fixed]] = True
@@ -72,23 +64,23 @@ def choose_spill(
     stays[members] = True
     while len(leavers := _most_relief(problem, stays, movable, capacity)):
         stays[leavers] = False
-    result = pack(np.flatnonzero(stays), capacity, share=TRY_SHARE)
+    result = pack(np.flatnonzero(stays), capacity)
     count = 1 + len(members) // AT_ONCE
     while not _fits(result, capacity):
         if not (stays & movable).any():
             return Spill(np.flatnonzero(stays), result, 0)
         stays[_smallest_of_fullest(problem, stays, movable, count)] = False
         # Packing many takes long: they leave in ever larger groups, as do all out of time.
-        count = 1 if count == 1 and in_time() else 2 * count
-        result = pack(np.flatnonzero(stays), capacity, share=TRY_SHARE)
-    ids, result = _bring_back(problem, members, stays, movable, capacity, pack, in_time, result)
-    return _with_fewest(problem, members, movable[members], capacity, pack, in_time, ids, result)
+        count = 1 if count == 1 and not clock.expired() else 2 * count
+        result = pack(np.flatnonzero(stays), capacity)
+    ids = np.flatnonzero(stays)
+    return _with_fewest(problem, members, movable[members], capacity, pack, clock, ids, result)
 
 
 def least_spill(
     problem: PackingProblem, members: IntArray, fixed: npt.NDArray[np.bool_], capacity: int
 ) -> int:
-    """Return bytes of the members that leave at least, by what is live at single steps."""
+    """Return a lower bound on the bytes of the members that leave, by single steps."""
     steps = steps_of_pool(problem, members, ~fixed, capacity)
     if steps is None:
         return max(0, select(problem, members).max_load - capacity)
@@ -101,7 +93,7 @@ def _with_fewest(
     movable: BoolArray,
     capacity: int,
     pack: Pack,
-    in_time: Callable[[], bool],
+    clock: Clock,
     ids: IntArray,
     result: PackingResult,
 ) -> Spill:
@@ -114,12 +106,12 @@ def _with_fewest(
     packed: list[PackingResult] = []
 
     def packs(stays: BoolArray) -> bool | None:
-        packed.append(pack(members[stays], capacity, share=TRY_SHARE))
+        packed.append(pack(members[stays], capacity))
         if _fits(packed[-1], capacity):
             return True
         return False if packed[-1].status is Status.INFEASIBLE else None
 
-    found = least_leaving(steps, gone, packs, in_time)
+    found = least_leaving(steps, gone, packs, clock)
     if found.stays is None:
         return Spill(ids, result, found.bound)
     return Spill(members[found.stays], packed[-1], found.bound)
@@ -178,40 +170,3 @@ def _loads(
     np.add.at(change, first, height)
     np.subtract.at(change, last, height)
     return steps, np.cumsum(change)[:-1], (ids[parts.owner], first, last, height)
-
-
-def _bring_back(
-    problem: PackingProblem,
-    members: IntArray,
-    stays: npt.NDArray[np.bool_],
-    movable: npt.NDArray[np.bool_],
-    capacity: int,
-    pack: Pack,
-    in_time: Callable[[], bool],
-    result: PackingResult,
-) -> tuple[IntArray, PackingResult]:
-    """Let spilled buffers back in, larger ones first, alone or in exchange for a smaller one."""
-    tries = checks = 0
-    gone = members[~stays[members]]
-    for x in gone[np.argsort(-problem.size[gone], kind="stable")].tolist():
-        meets = stays & movable & (problem.size < problem.size[x])
-        meets &= (problem.start < problem.end[x]) & (problem.end > problem.start[x])
-        smaller = np.flatnonzero(meets)
-        smaller = smaller[np.argsort(problem.size[smaller], kind="stable")]
-        for y in (None, *smaller.tolist()):
-            checks += 1
-            if tries == EXCHANGES or checks > CHECKS or not in_time():
-                return np.flatnonzero(stays), result
-            changed = stays.copy()
-            changed[x] = True
-            if y is not None:
-                changed[y] = False
-            ids = np.flatnonzero(changed)
-            if select(problem, ids).max_load > capacity:
-                continue
-            tries += 1
-            found = pack(ids, capacity, share=TRY_SHARE)
-            if _fits(found, capacity):
-                stays, result = changed, found
-                break
-    return np.flatnonzero(stays), result

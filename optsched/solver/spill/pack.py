@@ -8,7 +8,6 @@ pools these add up to a bound on what is spilled, since what comes from other po
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,13 +17,14 @@ from optsched.check.plan import check_packing
 from optsched.errors import UsageError
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem, select
+from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, OnEvent, StopReason
 from optsched.solver.pack import pack, packing_bound
 from optsched.solver.result import DEFAULT_LIMITS, PackingResult, Status
-from optsched.solver.spill.choose import TRY_SHARE, choose_spill, least_spill
+from optsched.solver.spill.choose import choose_spill, least_spill
 
-TRY_SECONDS = 5.0
-"""For one attempt to fill a pool after spilling, where there is no time limit."""
+TRY_SHARE, TRY_SECONDS = 0.1, 5.0
+"""For one attempt to fill a pool after spilling: part of the time left; seconds without limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class PackedPool:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Buffers, shape `(n,)`, that need more bytes than there are for them, and that in words."""
+    """Buffers, shape `(n,)`, that need more bytes than there are for them; and that in words."""
 
     ids: IntArray
     required: int
@@ -81,7 +81,8 @@ class PoolsResult:
     short
         By pool name: why it can not hold all buffers that name it, so that some must leave.
     stop_reason
-        DECIDED: all lie in their own pools, within the capacities. PROVED: and every slab is least.
+        DECIDED: all lie in their own pools, within the capacities. PROVED: and every slab is
+        minimum, or the fewest bytes are spilled.
     runtime
         Seconds.
     """
@@ -105,13 +106,16 @@ class PoolsResult:
 
     @property
     def status(self) -> Status:
-        """Optimal only if nothing is spilled and the least slab of each pool is proved."""
+        """Optimal if the fewest bytes are spilled, proved; or none, and every slab is minimum."""
         if self.shortage is not None:
             return Status.INFEASIBLE
         found = {part.result.status for part in self.packed}
         if self.unplaced or found & {Status.UNKNOWN, Status.INFEASIBLE}:
             return Status.UNKNOWN
-        return Status.OPTIMAL if found <= {Status.OPTIMAL} and not self.spilled else Status.FEASIBLE
+        if self.spilled:
+            fewest = self.spilled_bytes <= self.spilled_bound
+            return Status.OPTIMAL if fewest else Status.FEASIBLE
+        return Status.OPTIMAL if found <= {Status.OPTIMAL} else Status.FEASIBLE
 
     def places(self, count: int) -> tuple[list[str], IntArray]:
         """Return pool and offset of each of `count` buffers; "" and -1 for those without."""
@@ -130,7 +134,7 @@ def pack_pools(
     homes: Sequence[str],
     pools: Sequence[Pool],
     *,
-    limits: Limits | None = None,
+    limits: Limits | Clock | None = None,
     on_event: OnEvent | None = None,
 ) -> PoolsResult:
     """Give every buffer a pool and an offset in it.
@@ -153,14 +157,49 @@ def pack_pools(
     UsageError
         If a buffer names no given pool, or a pool is given twice.
     """
-    order = {pool.name: at for at, pool in enumerate(pools)}
-    if len(order) < len(pools) or not pools:
+    home = find_numbers(homes, problem.names, pools)
+    clock = Clock.of(limits or DEFAULT_LIMITS)
+    return _PoolFiller(problem, home, pools, clock, on_event).result()
+
+
+def find_numbers(homes: Sequence[str], names: Sequence[str], pools: Sequence[Pool]) -> IntArray:
+    """Return the number of the pool that each buffer names, or of the first if it names none.
+
+    Raises
+    ------
+    UsageError
+        If a buffer names no given pool, or a pool is given twice.
+    """
+    numbers = {pool.name: number for number, pool in enumerate(pools)}
+    if len(numbers) < len(pools) or not pools:
         raise UsageError("each pool is given once, and at least one")
-    home = np.array([order.get(name or pools[0].name, -1) for name in homes], np.int64)
-    for i in np.flatnonzero(home < 0)[:1]:
-        raise UsageError(f"buffer {problem.names[i]!r} names pool {homes[i]!r}, which is not given")
-    run = _Run(problem, home, pools, limits or DEFAULT_LIMITS, on_event)
-    return run.result()
+    for name, home in zip(names, homes, strict=True):
+        if home and home not in numbers:
+            raise UsageError(f"buffer {name!r} names pool {home!r}, which is not given")
+    return np.array([numbers[home or pools[0].name] for home in homes], np.int64)
+
+
+def find_too_large(
+    names: Sequence[str],
+    sizes: Sequence[int],
+    home: IntArray,
+    ids: Sequence[int],
+    pools: Sequence[Pool],
+) -> Shortage | None:
+    """Return a buffer of `ids` that is larger than every pool it may lie in, if there is one."""
+    for i in ids:
+        rooms = [pool.capacity for pool in pools[int(home[i]) :]]
+        room = max((x for x in rooms if x is not None), default=0)
+        if None not in rooms and sizes[i] > room:
+            text = f"buffer {names[i]!r} is larger than every pool it may lie in"
+            return Shortage(np.array([i]), sizes[i], room, text)
+    return None
+
+
+def room_of(pools: Sequence[Pool]) -> int | None:
+    """Return the bytes of several pools; None if one of them has no capacity."""
+    rooms = [pool.capacity for pool in pools]
+    return None if None in rooms else sum(room or 0 for room in rooms)
 
 
 def check_pools(problem: PackingProblem, pools: Sequence[str], offsets: Sequence[int]) -> int:
@@ -178,7 +217,7 @@ def check_pools(problem: PackingProblem, pools: Sequence[str], offsets: Sequence
     return total
 
 
-class _Run:
+class _PoolFiller:
     """Fills the pools in turn."""
 
     def __init__(
@@ -186,14 +225,14 @@ class _Run:
         problem: PackingProblem,
         home: IntArray,
         pools: Sequence[Pool],
-        limits: Limits,
+        clock: Clock,
         on_event: OnEvent | None,
     ) -> None:
         self.problem, self.home, self.pools = problem, home, pools
-        self.limits, self.on_event = limits, on_event
-        self.started = time.perf_counter()
+        self.clock, self.on_event = clock, on_event
+        self.pinned = problem.pin >= 0
         self.interrupted = False
-        self.least = 0
+        self.spilled_bound = 0
 
     def result(self) -> PoolsResult:
         """Pack all pools, or say why that can not be."""
@@ -205,123 +244,106 @@ class _Run:
                 ids, result = self.fill(number, pool, np.flatnonzero(at == number))
                 at[(at == number) & ~np.isin(np.arange(len(at)), ids)] += 1
                 packed.append(PackedPool(pool, ids, result))
-                last = number + 1 == len(self.pools)
-                if last and result.status is Status.INFEASIBLE and (self.home[ids] == number).all():
-                    text = f"pool {pool.name!r} can not hold what may lie in no other"
-                    least = result.slab_bound
-                    shortage = Shortage(
-                        ids, least, least if pool.capacity is None else pool.capacity, text
-                    )
+            if result.status is Status.INFEASIBLE and (self.home[ids] == number).all():
+                text = f"pool {pool.name!r} can not hold what may lie in no other"
+                bytes_ = result.slab_bound
+                room = bytes_ if pool.capacity is None else pool.capacity
+                shortage = Shortage(ids, bytes_, room, text)
         unplaced = np.flatnonzero(at == len(self.pools))
         spilled = np.flatnonzero((at > self.home) & (at < len(self.pools)))
-        return PoolsResult(
+        found = PoolsResult(
             packed=tuple(packed),
             spilled=tuple(spilled.tolist()),
             spilled_bytes=int(self.problem.size[spilled].sum()),
-            spilled_bound=self.least,
+            spilled_bound=self.spilled_bound,
             unplaced=tuple(unplaced.tolist()),
             shortage=shortage,
             short=self.short(),
-            stop_reason=self.stop_reason(packed, bool(len(spilled) + len(unplaced)), shortage),
-            runtime=time.perf_counter() - self.started,
+            stop_reason=StopReason.EXHAUSTED,
+            runtime=self.clock.seconds(),
         )
+        return replace(found, stop_reason=self.stop_reason(found))
 
     def fill(self, number: int, pool: Pool, members: IntArray) -> tuple[IntArray, PackingResult]:
         """Pack what a pool can hold of the buffers that want to lie in it."""
-        result = self.pack(members, pool.capacity, share=1 / (len(self.pools) - number))
-        if result.status not in (Status.INFEASIBLE, Status.UNKNOWN) or pool.capacity is None:
+        last = number + 1 == len(self.pools)
+        share = self.clock.share(1 / (len(self.pools) - number))
+        result = self.pack(members, pool.capacity, share)
+        if result.status in (Status.OPTIMAL, Status.FEASIBLE) or pool.capacity is None:
             return members, result
-        if number + 1 == len(self.pools) and result.status is Status.INFEASIBLE:
+        if last and result.status is Status.INFEASIBLE:
             return members, result
-        pinned = self.problem.pin >= 0
-        ids, result, bound = choose_spill(
-            self.problem, members, pinned[members], pool.capacity, self.pack, self.in_time
+        chosen = choose_spill(
+            self.problem,
+            members,
+            self.pinned[members],
+            pool.capacity,
+            self.try_packing,
+            self.clock,
         )
+        bound = chosen.bound
         # What came from other pools was spilled there: only the pool's own buffers count here.
         own = np.flatnonzero(self.home == number)
         if not np.array_equal(own, members):
-            bound = least_spill(self.problem, own, pinned[own], pool.capacity)
-        self.least += bound
-        return ids, result
+            bound = least_spill(self.problem, own, self.pinned[own], pool.capacity)
+        self.spilled_bound += bound
+        return chosen.ids, chosen.result
 
-    def pack(self, ids: IntArray, capacity: int | None, *, share: float) -> PackingResult:
-        """Pack some buffers within a share of the time left."""
-        seconds = self.limits.seconds
-        if seconds is None and share == TRY_SHARE:
-            seconds = TRY_SECONDS
-        elif seconds is not None:
-            seconds = share * max(0.0, seconds - (time.perf_counter() - self.started))
-        limits = replace(self.limits, seconds=0.0 if self.interrupted else seconds)
+    def try_packing(self, ids: IntArray, capacity: int) -> PackingResult:
+        """Pack some buffers for a short while."""
+        if self.clock.left() is None:
+            return self.pack(ids, capacity, replace(self.clock.limits, seconds=TRY_SECONDS))
+        return self.pack(ids, capacity, self.clock.share(TRY_SHARE))
+
+    def pack(self, ids: IntArray, capacity: int | None, limits: Limits | Clock) -> PackingResult:
+        """Pack some buffers; an interrupt leaves no time for more."""
         part = select(self.problem, ids)
         result = pack(part, capacity=capacity, limits=limits, on_event=self.on_event)
-        self.interrupted |= result.stop_reason is StopReason.INTERRUPTED
+        if result.stop_reason is StopReason.INTERRUPTED:
+            self.interrupted = True
+            self.clock.stop()
         return result
-
-    def in_time(self) -> bool:
-        """Whether there is time left."""
-        seconds = self.limits.seconds
-        late = seconds is not None and time.perf_counter() - self.started >= seconds
-        return not (late or self.interrupted)
 
     def shortage(self) -> Shortage | None:
         """Return a reason why no choice of pools has room, if a simple one is found."""
         for number, pool in enumerate(self.pools):
-            room, ids = self.room(number), np.flatnonzero(self.home >= number)
-            if room is not None:
-                bytes_ = select(self.problem, ids).max_load
-                if bytes_ > room:
-                    text = (
-                        f"{bytes_} bytes are live at once, pools from {pool.name!r} on have {room}"
-                    )
-                    return Shortage(ids, bytes_, room, text)
-            pinned = np.flatnonzero((self.home == number) & (self.problem.pin >= 0))
-            least = packing_bound(select(self.problem, pinned))
-            if pool.capacity is not None and least > pool.capacity:
-                text = f"pins in pool {pool.name!r} reach {least} bytes, it has {pool.capacity}"
-                return Shortage(pinned, least, pool.capacity, text)
-        live = self.problem.end > self.problem.start
-        for i in np.flatnonzero(live).tolist():
-            later = [pool.capacity for pool in self.pools[int(self.home[i]) :]]
-            room = max((x for x in later if x is not None), default=0)
-            size = int(self.problem.size[i])
-            if None not in later and size > room:
-                name = self.problem.names[i]
-                text = f"buffer {name!r} is larger than every pool it may lie in"
-                return Shortage(np.array([i]), size, room, text)
-        return None
+            room, ids = room_of(self.pools[number:]), np.flatnonzero(self.home >= number)
+            live = select(self.problem, ids).max_load
+            if room is not None and live > room:
+                text = f"{live} bytes are live at once, pools from {pool.name!r} on have {room}"
+                return Shortage(ids, live, room, text)
+            pinned = np.flatnonzero((self.home == number) & self.pinned)
+            reach = packing_bound(select(self.problem, pinned))
+            if pool.capacity is not None and reach > pool.capacity:
+                text = f"pins in pool {pool.name!r} reach {reach} bytes, it has {pool.capacity}"
+                return Shortage(pinned, reach, pool.capacity, text)
+        problem = self.problem
+        ids = np.flatnonzero(problem.end > problem.start)
+        return find_too_large(
+            problem.names, problem.size.tolist(), self.home, ids.tolist(), self.pools
+        )
 
     def short(self) -> dict[str, Shortage]:
         """Return why pools can not hold what names them: live bytes of one step, or pins."""
         found = {}
         for number, pool in enumerate(self.pools):
             own = np.flatnonzero(self.home == number)
-            least = packing_bound(select(self.problem, own))
-            if pool.capacity is not None and least > pool.capacity:
+            bytes_ = packing_bound(select(self.problem, own))
+            if pool.capacity is not None and bytes_ > pool.capacity:
                 text = f"pool {pool.name!r} is too small for the buffers that name it"
-                found[pool.name] = Shortage(own, least, pool.capacity, text)
+                found[pool.name] = Shortage(own, bytes_, pool.capacity, text)
         return found
 
-    def room(self, number: int) -> int | None:
-        """Bytes of the pools from one on; None if one of them has no capacity."""
-        total = 0
-        for pool in self.pools[number:]:
-            if pool.capacity is None:
-                return None
-            total += pool.capacity
-        return total
-
-    def stop_reason(
-        self, packed: Sequence[PackedPool], moved: bool, shortage: Shortage | None
-    ) -> StopReason:
-        """Why it ended."""
-        reasons = {part.result.stop_reason for part in packed}
+    def stop_reason(self, found: PoolsResult) -> StopReason:
+        """Return why it ended."""
         if self.interrupted:
             return StopReason.INTERRUPTED
-        if shortage is not None:
+        if found.shortage is not None:
             return StopReason.DECIDED
-        if not moved and reasons <= {StopReason.PROVED, StopReason.DECIDED}:
-            return StopReason.PROVED if reasons <= {StopReason.PROVED} else StopReason.DECIDED
-        seconds = self.limits.seconds
-        if seconds is not None and time.perf_counter() - self.started >= seconds:
-            return StopReason.TIME_LIMIT
-        return StopReason.EXHAUSTED
+        if found.status is Status.OPTIMAL:
+            return StopReason.PROVED
+        reasons = {part.result.stop_reason for part in found.packed}
+        at_home = not found.spilled and not found.unplaced
+        if at_home and reasons <= {StopReason.PROVED, StopReason.DECIDED}:
+            return StopReason.DECIDED
+        return StopReason.TIME_LIMIT if self.clock.expired() else StopReason.EXHAUSTED

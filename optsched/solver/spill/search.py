@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem, select
+from optsched.runtime.clock import Clock
 
 MOVABLE = 400
 """Up to this many buffers that may leave are searched: each node takes time for all of them."""
@@ -158,7 +159,7 @@ def least_leaving(
     steps: Steps,
     cost: int | None,
     packs: Callable[[BoolArray], bool | None],
-    in_time: Callable[[], bool],
+    clock: Clock,
 ) -> Found:
     """Search for the fewest bytes that leave.
 
@@ -170,8 +171,8 @@ def least_leaving(
         Bytes that leave in the best choice known, or None.
     packs
         Whether those that stay, shape `(n,)`, pack into the capacity; None if that is not known.
-    in_time
-        Whether there is time left.
+    clock
+        Nodes are its work.
     """
     every = np.ones(len(steps.size), np.bool_)
     first = steps.more(every, steps.movable)
@@ -182,9 +183,10 @@ def least_leaving(
     unknown = roof
     nodes = packings = 0
     while heap and heap[0].cost < unknown:
-        if nodes >= NODES or packings >= PACKINGS or not in_time():
+        if nodes >= NODES or packings >= PACKINGS or clock.expired():
             break
         nodes += 1
+        clock.spend(1)
         node = heapq.heappop(heap)
         excess = steps.excess(node.stays)
         if not (excess > 0).any():

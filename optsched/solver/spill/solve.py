@@ -9,7 +9,6 @@ over these.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -26,11 +25,13 @@ from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import PackingProblem, packing_problem, select
 from optsched.model.plan import Plan, make_plan
 from optsched.model.pools import pool_graph
+from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, Objective, OnEvent, Proof, StopReason
+from optsched.solver.incumbent import written_plan
 from optsched.solver.pack import packing_bound
 from optsched.solver.pipeline import Engine, solve
 from optsched.solver.result import DEFAULT_LIMITS, PackingResult, Result, Status
-from optsched.solver.spill.bounds import find_homes, find_shortage, spilled_bound
+from optsched.solver.spill.bounds import Homes, find_homes, find_shortage, spilled_bound
 from optsched.solver.spill.pack import PackedPool, Pool, PoolsResult, Shortage, pack_pools
 
 FIT_SHARE, SOLVE_SHARE, ORDERS_SHARE, PACK_SHARE = 0.3, 0.5, 0.2, 0.6
@@ -56,8 +57,9 @@ class PooledResult:
     problem, packing
         The buffers as live in the plan's order, and how they lie; both None where all orders are
         refuted.
-    spilled_bound
-        Bytes that are spilled at least, whatever the order.
+    spilled_bytes, spilled_bound
+        Bytes of the buffers that lie in a later pool than their own, and of those that do in
+        every plan.
     refuted
         Why no order has room, or None; its ids are those of buffers of the graph.
     """
@@ -67,24 +69,21 @@ class PooledResult:
     before: Result
     problem: PackingProblem | None
     packing: PoolsResult | None
+    spilled_bytes: int
     spilled_bound: int
     refuted: Shortage | None
 
     @property
-    def spilled_bytes(self) -> int:
-        """Bytes of the buffers that lie in a later pool than their own."""
-        return 0 if self.packing is None else self.packing.spilled_bytes
-
-    @property
     def status(self) -> Status:
-        """Optimal only if over all orders the fewest bytes are spilled and the slab is least."""
+        """Optimal if the fewest bytes of all orders are spilled; or none, and that is optimal."""
         if self.refuted is not None:
             return Status.INFEASIBLE
         if self.result.plan is None:
             return Status.UNKNOWN
-        if self.result.status is Status.OPTIMAL and self.spilled_bytes <= self.spilled_bound:
-            return Status.OPTIMAL
-        return Status.FEASIBLE
+        if self.spilled_bytes:
+            fewest = self.spilled_bytes <= self.spilled_bound
+            return Status.OPTIMAL if fewest else Status.FEASIBLE
+        return self.result.status
 
 
 def solve_in_pools(
@@ -93,7 +92,7 @@ def solve_in_pools(
     *,
     objective: Objective | str = Objective.SLAB,
     engine: Engine | str = Engine.AUTO,
-    limits: Limits | None = None,
+    limits: Limits | Clock | None = None,
     warm_start: Plan | None = None,
     on_event: OnEvent | None = None,
 ) -> PooledResult:
@@ -115,124 +114,100 @@ def solve_in_pools(
     UsageError
         If a buffer names no given pool, or a pool is given twice.
     """
-    run = _Run(graph, pools, limits or DEFAULT_LIMITS, on_event)
+    homes = find_homes(graph, pools)
+    driver = _PoolPlanner(homes, Clock.of(limits or DEFAULT_LIMITS), on_event)
     given = None if warm_start is None or warm_start.pools else warm_start
-    before = run.solve(objective, engine, given)
-    refuted = find_shortage(run.homes, before)
+    before = driver.solve(objective, engine, given)
+    refuted = find_shortage(homes, before)
     if refuted is not None:
         none = replace(before, plan=None, peak=None, slab=None, capacity=None)
         stopped = replace(none, peak_proof=None, slab_proof=None, stop_reason=StopReason.DECIDED)
-        return PooledResult(run.graph, stopped, before, None, None, 0, refuted)
-    if before.plan is not None and run.homes.fits(before.plan):
-        return run.unspilled(before, before.plan)
+        return PooledResult(homes.graph, stopped, before, None, None, 0, 0, refuted)
+    if before.plan is not None and homes.fits(before.plan):
+        return driver.unspilled(before, before.plan)
     orders = [plan.order for plan in (before.plan, warm_start) if plan is not None]
-    return run.spilled(before, orders)
+    return driver.spilled(before, orders)
 
 
-class _Run:
-    def __init__(
-        self, graph: Graph, pools: Sequence[Pool], limits: Limits, on_event: OnEvent | None
-    ) -> None:
-        self.started = time.perf_counter()
-        self.pools, self.limits, self.on_event = tuple(pools), limits, on_event
-        self.homes = find_homes(graph, pools)
-        self.graph, self.home = self.homes.graph, self.homes.home
-
-    def limits_left(self, share: float) -> Limits:
-        """The limits of what may take this share of the time left."""
-        if self.limits.seconds is None:
-            return self.limits
-        left = max(0.0, self.limits.seconds - (time.perf_counter() - self.started))
-        return replace(self.limits, seconds=share * left)
+class _PoolPlanner:
+    def __init__(self, homes: Homes, clock: Clock, on_event: OnEvent | None) -> None:
+        self.homes, self.clock, self.on_event = homes, clock, on_event
+        self.graph, self.home, self.pools = homes.graph, homes.home, homes.pools
 
     def solve(
         self, objective: Objective | str, engine: Engine | str, warm_start: Plan | None
     ) -> Result:
         """Plan the graph with every buffer in its own pool."""
-        capacity = self.homes.capacity()
-        found = None
-        if capacity is not None:
-            found = solve(
+
+        def ask(capacity: int | None, share: float, start: Plan | None) -> Result:
+            return solve(
                 self.graph,
                 objective=objective,
                 capacity=capacity,
                 engine=engine,
-                limits=self.limits_left(FIT_SHARE),
-                warm_start=warm_start,
+                limits=self.clock.share(share),
+                warm_start=start,
                 on_event=self.on_event,
             )
+
+        capacity, refuted = self.homes.capacity(), 0
+        if capacity is not None:
+            found = ask(capacity, FIT_SHARE, warm_start)
             if found.stop_reason is StopReason.INTERRUPTED or (
                 found.plan is not None and self.homes.fits(found.plan)
             ):
                 return found
-            warm_start = found.plan
+            warm_start, refuted = found.plan, found.slab_bound
         # Once something must be spilled a low peak counts, not that the capacity is refuted.
-        least = solve(
-            self.graph,
-            objective=objective,
-            engine=engine,
-            limits=self.limits_left(SOLVE_SHARE),
-            warm_start=warm_start,
-            on_event=self.on_event,
-        )
-        if found is None or found.slab_bound <= least.slab_bound:
-            return replace(least, capacity=capacity)
-        return replace(least, capacity=capacity, slab_bound=found.slab_bound, slab_proof=None)
-
-    def is_before(self, until: float | None) -> bool:
-        """Whether more time is left than this."""
-        left = self.limits_left(1.0).seconds
-        return until is None or left is None or left > until
+        best = ask(None, SOLVE_SHARE, warm_start)
+        if refuted <= best.slab_bound:
+            return replace(best, capacity=capacity)
+        return replace(best, capacity=capacity, slab_bound=refuted, slab_proof=None)
 
     def unspilled(self, before: Result, plan: Plan) -> PooledResult:
         """Return a plan that keeps the capacities as it is."""
-        names = tuple(buffer.pool for buffer in self.graph.buffers)
-        kept = replace(plan, pools=names)
+        kept = replace(plan, pools=tuple(buffer.pool for buffer in self.graph.buffers))
         problem, ids = packing_problem(self.graph, plan.order)
         offsets = np.array([plan.offsets[b] for b in ids.tolist()], np.int64)
         packed = []
         for number, pool in enumerate(self.pools):
             rows = np.flatnonzero(self.home[ids] == number)
-            least = peak_memory(pool_graph(self.graph, pool.name), plan.order)
-            given = _as_given(select(problem, rows), offsets[rows], least)
+            slab = select(problem, rows).slab_size(offsets[rows])
+            bound = peak_memory(pool_graph(self.graph, pool.name), plan.order)
+            proof = Proof.PACKING if slab == bound else None
+            given = PackingResult(offsets[rows], slab, bound, proof, StopReason.DECIDED)
             packed.append(PackedPool(pool, rows, given))
-        packing = PoolsResult(
-            packed=tuple(packed),
-            spilled=(),
-            spilled_bytes=0,
-            spilled_bound=0,
-            unplaced=(),
-            shortage=None,
-            short={},
-            stop_reason=before.stop_reason,
-            runtime=0.0,
-        )
+        packing = PoolsResult(tuple(packed), (), 0, 0, (), None, {}, before.stop_reason, 0.0)
         return self.finish(before, replace(before, plan=kept, capacity=None), problem, packing, 0)
 
     def spilled(self, before: Result, orders: Sequence[Sequence[int]]) -> PooledResult:
         """Pack a few orders and keep the one that spills fewest bytes."""
         best: tuple[tuple[int, ...], Plan | None, PackingProblem, PoolsResult] | None = None
-        until = self.limits_left(1 - ORDERS_SHARE).seconds
-        bound = spilled_bound(self.homes, before, lambda: self.is_before(until))
-        tried = self.orders(orders)
+        part = self.clock.share(ORDERS_SHARE)
+        bound = spilled_bound(self.homes, before, part)
+        tried = self.orders(orders, part)
         for left, order in zip(range(len(tried), 0, -1), tried, strict=True):
             chosen = self.problem(order)
             if chosen is None:
                 continue
             problem, ids, taken = chosen
-            homes = [self.pools[int(number)].name for number in self.home[ids]]
-            limits = self.limits_left(1.0 if left == 1 else PACK_SHARE)
-            packing = pack_pools(problem, homes, self.pools, limits=limits, on_event=self.on_event)
+            homes = [self.pools[number].name for number in self.home[ids].tolist()]
+            share = self.clock.share(1.0 if left == 1 else PACK_SHARE)
+            packing = pack_pools(problem, homes, self.pools, limits=share, on_event=self.on_event)
             plan = None
             if packing.slab is not None:
                 plan = self.plan(order, problem, ids, taken, packing)
+                if taken:
+                    # What is written in place is part of a buffer there, and counts by itself.
+                    spilled = self.spilled_bytes(plan)
+                    packing = replace(packing, spilled_bytes=spilled, spilled_bound=bound)
             missing = int(packing.shortage is not None) + len(packing.unplaced)
             key = (missing, packing.spilled_bytes, packing.slab or 0)
             if best is None or key < best[0]:
                 best = (key, plan, problem, packing)
-            late = self.limits_left(1.0).seconds == 0
             stopped = packing.stop_reason is StopReason.INTERRUPTED
-            if late or stopped or (plan is not None and packing.spilled_bytes <= bound):
+            fewest = plan is not None and packing.spilled_bytes <= bound
+            if stopped or fewest or self.clock.expired():
                 break
         if best is None:
             raise GraphError(
@@ -242,14 +217,13 @@ class _Run:
         result = self.result(before, plan, packing)
         return self.finish(before, result, problem, packing, bound)
 
-    def orders(self, first: Sequence[Sequence[int]]) -> list[IntArray]:
-        """Return orders to be packed, each once: those given, then heuristics' of least peak."""
+    def orders(self, first: Sequence[Sequence[int]], clock: Clock) -> list[IntArray]:
+        """Return orders to be packed, each once: those given, then heuristics' of smallest peak."""
         found = {tuple(order): 0 for order in first}
-        until = self.limits_left(1 - ORDERS_SHARE).seconds
         others = []
-        for _, order in candidate_orders(self.graph, seed=self.limits.seed):
+        for _, order in candidate_orders(self.graph, seed=clock.limits.seed):
             others.append((peak_memory(self.graph, order), tuple(np.asarray(order).tolist())))
-            if not self.is_before(until):
+            if clock.expired():
                 break
         for _, steps in sorted(others):
             found.setdefault(steps, 0)
@@ -275,7 +249,7 @@ class _Run:
         taken: Pairs,
         packing: PoolsResult,
     ) -> Plan:
-        """Return the checked plan of a packing."""
+        """Return the plan of a packing."""
         names, offsets = packing.places(len(problem))
         pools = [buffer.pool for buffer in self.graph.buffers]
         for b, name in zip(ids.tolist(), names, strict=True):
@@ -283,10 +257,17 @@ class _Run:
         for output, head in heads(taken).items():
             pools[output] = pools[head]
         made = make_plan(self.graph, order, offsets, taken)
-        plan = replace(made, pools=tuple(pools[root] for root in self.graph.roots))
-        limits = {pool.name: pool.capacity for pool in self.pools if pool.capacity is not None}
-        check_plan(self.graph, plan, slab=packing.slab, capacities=limits)
-        return plan
+        return replace(made, pools=tuple(pools[root] for root in self.graph.roots))
+
+    def spilled_bytes(self, plan: Plan) -> int:
+        """Return the bytes of the buffers that lie in another pool than their own."""
+        return sum(
+            buffer.size
+            for b, buffer in enumerate(self.graph.buffers)
+            if self.graph.roots[b] == b
+            and plan.offsets[b] is not None
+            and plan.pools[b] != buffer.pool
+        )
 
     def result(self, before: Result, plan: Plan | None, packing: PoolsResult) -> Result:
         """Return peak and slab of a plan that spills, with what is proved of them."""
@@ -314,16 +295,22 @@ class _Run:
         packing: PoolsResult,
         bound: int,
     ) -> PooledResult:
-        """Put the parts together."""
-        timed = replace(result, runtime=time.perf_counter() - self.started)
-        found = PooledResult(self.graph, timed, before, problem, packing, bound, None)
-        if found.status is Status.OPTIMAL and result.stop_reason is StopReason.EXHAUSTED:
-            return replace(found, result=replace(timed, stop_reason=StopReason.PROVED))
-        return found
-
-
-def _as_given(problem: PackingProblem, offsets: IntArray, bound: int) -> PackingResult:
-    """Return offsets as the result of a packing that nobody searched."""
-    slab = problem.slab_size(offsets)
-    proof = Proof.PACKING if slab == bound else None
-    return PackingResult(offsets, slab, bound, proof, StopReason.DECIDED)
+        """Put the parts together; the plan is checked as it is written to a file."""
+        if result.plan is not None:
+            rooms = {pool.name: pool.capacity for pool in self.pools if pool.capacity is not None}
+            written = written_plan(self.homes.given, result.plan)
+            check_plan(
+                self.homes.given, written, peak=result.peak, slab=result.slab, capacities=rooms
+            )
+        spilled = packing.spilled_bytes
+        timed = replace(result, runtime=self.clock.seconds(), graph=self.graph)
+        found = PooledResult(self.graph, timed, before, problem, packing, spilled, bound, None)
+        reason = result.stop_reason
+        if reason in (StopReason.DECIDED, StopReason.INTERRUPTED):
+            return found
+        if found.status is Status.OPTIMAL:
+            reason = StopReason.PROVED
+        elif reason is StopReason.PROVED:
+            # Of this order, not of all.
+            reason = StopReason.TIME_LIMIT if self.clock.expired() else StopReason.EXHAUSTED
+        return replace(found, result=replace(timed, stop_reason=reason))

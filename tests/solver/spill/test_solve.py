@@ -268,3 +268,28 @@ def test_a_pinned_buffer_outside_the_slab_decides_no_pool() -> None:
     document = plan_document(graph, found.result.plan)
     plan, claims = read_plan_document(graph, json.loads(json.dumps(document)))
     assert check_plan(graph, plan, slabs=claims["slabs"]).slab == 10
+
+
+def test_what_is_written_in_place_counts_among_the_spilled_bytes() -> None:
+    """Input and output of `o2` share two bytes of the later pool, and are four bytes that left."""
+    build = GraphBuilder("in place")
+    build.op("o0", writes={"b0": 2})
+    build.op("o1", writes={"b1": 2})
+    build.op("o3", reads=["b0"], writes={"b3": 1})
+    build.op("o2", reads=["b1"], writes={"b2": 2})
+    build.inplace("o2", "b2", "b1")
+    build.output("b0", policy="own")
+    graph = build.build().with_inplace()
+    found = solve_in_pools(graph, [Pool("P", 1), Pool("A", 16)], limits=Limits(seconds=5))
+    assert found.packing is not None
+    assert found.spilled_bytes == found.packing.spilled_bytes == 4
+    assert found.spilled_bound <= found.packing.spilled_bound < 4
+    assert (found.status, found.result.stop_reason) != (Status.FEASIBLE, StopReason.PROVED)
+
+
+def test_a_spill_that_is_proved_fewest_is_a_success() -> None:
+    """The least bytes leave; that the slabs could perhaps be smaller elsewhere is no failure."""
+    pools = [Pool("sram", 12), Pool("dram")]
+    found = solve_in_pools(towers(), pools, limits=LIMITS)
+    assert found.spilled_bytes == found.spilled_bound == 6
+    assert (found.status, found.result.stop_reason) == (Status.OPTIMAL, StopReason.PROVED)
