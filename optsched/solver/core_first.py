@@ -7,7 +7,7 @@ and held there while the packers place the rest. No proof, but a packing that me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +15,9 @@ import numpy as np
 from heuristics import OWN_PACKINGS
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem, select
-from optsched.runtime.limits import Limits, StopReason
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import StopReason
+from optsched.solver.effort import EFFORT
 
 MANY = 600
 """From this many buffers on: fewer are searched as quickly without."""
@@ -23,12 +25,10 @@ SHARES = (50, 100, 200, 500, 1000)
 """A buffer is of the core if this many like it would fill the capacity."""
 CORE_PACKERS = ("skyline", "first_fit_size")
 FILLERS = ("first_fit_size", "first_fit_breadth")
-CORE_SHARE = 0.4
-"""Part of the time left that the search for a packing of one core may take."""
 
 
 def core_packings(
-    problem: PackingProblem, capacity: int, limits_left: Callable[[float], Limits]
+    problem: PackingProblem, capacity: int, clock: Clock
 ) -> Iterator[tuple[str, IntArray]]:
     """Yield packings of which a core lies within a capacity; the whole may be above it.
 
@@ -38,8 +38,8 @@ def core_packings(
         Buffers with live ranges.
     capacity
         Bytes that the core has to fit in, the bound on the whole.
-    limits_left
-        The limits of what may take so much of the time that is left.
+    clock
+        Each search of a core has a share of what is left.
     """
     if len(problem) < MANY:
         return
@@ -52,7 +52,7 @@ def core_packings(
         before = count
         # Who is pinned stays where it is, of whatever size.
         core = np.flatnonzero(chosen | (problem.pin >= 0))
-        offsets = _pack_core(select(problem, core), capacity, limits_left)
+        offsets = _pack_core(select(problem, core), capacity, clock)
         if offsets is None:
             # A larger core does not fit more easily.
             return
@@ -60,14 +60,12 @@ def core_packings(
         pin[core] = offsets
         held = replace(problem, pin=pin)
         for name in FILLERS:
-            if limits_left(1.0).seconds == 0:
+            if clock.expired():
                 return
             yield f"core of {count} + {name}", OWN_PACKINGS[name](held)
 
 
-def _pack_core(
-    core: PackingProblem, capacity: int, limits_left: Callable[[float], Limits]
-) -> IntArray | None:
+def _pack_core(core: PackingProblem, capacity: int, clock: Clock) -> IntArray | None:
     from optsched.packing import solve_packing
 
     best: IntArray | None = None
@@ -78,7 +76,7 @@ def _pack_core(
         if best is None or core.slab_size(offsets) < core.slab_size(best):
             best = offsets
     outcome = solve_packing(
-        core, limits=limits_left(CORE_SHARE), capacity=capacity, warm_start=best
+        core, limits=clock.share(EFFORT.core_share), capacity=capacity, warm_start=best
     )
     if outcome.stop_reason is StopReason.INTERRUPTED:
         raise KeyboardInterrupt

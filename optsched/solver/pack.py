@@ -21,7 +21,7 @@ from optsched.model.reserved import Region, with_reserved
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Event, Limits, OnEvent, Proof, StopReason
 from optsched.solver.core_first import core_packings
-from optsched.solver.driver import Incumbent, Stage, limits_of, raise_if_interrupted, run_stages
+from optsched.solver.driver import Incumbent, Stage, raise_if_interrupted, run_stages
 from optsched.solver.effort import EFFORT
 from optsched.solver.result import DEFAULT_LIMITS, PackingResult
 
@@ -191,9 +191,7 @@ def try_heuristics(best: PackingIncumbent, clock: Clock) -> bool:
 
 def try_core_first(best: PackingIncumbent, clock: Clock) -> bool:
     """Pack the large ones of many buffers exactly, and the others around them."""
-    for name, offsets in core_packings(
-        best.problem, best.enough, lambda share: limits_of(clock.share(share))
-    ):
+    for name, offsets in core_packings(best.problem, best.enough, clock):
         best.offer(offsets, name)
         if best.done():
             break
@@ -206,7 +204,7 @@ def search_packings(best: PackingIncumbent, clock: Clock) -> bool:
 
     outcome = solve_packing(
         best.problem,
-        limits=limits_of(clock),
+        limits=clock,
         capacity=best.capacity,
         warm_start=best.offsets,
         on_event=best.relay,
