@@ -13,6 +13,7 @@ from heuristics import PACKINGS
 from heuristics.portfolio import packing_turn
 from optsched.check.plan import check_packing
 from optsched.model.packing_problem import PackingProblem
+from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from optsched.solver.core_first import core_packings
 from tests.support.families.traces import training_trace
@@ -49,7 +50,7 @@ def compare(problem: PackingProblem, seconds: float) -> str | None:
         return None
     started = time.process_time()
     found = []
-    for name, offsets in core_packings(problem, load, lambda share: Limits(share * seconds)):
+    for name, offsets in core_packings(problem, load, Clock.of(Limits(seconds=seconds))):
         found.append((check_packing(problem, offsets.tolist()), name))
         if found[-1][0] == load:
             break

@@ -176,7 +176,7 @@ def test_a_search_for_orders_that_runs_out_leaves_time_to_pack(
         return replace(found, bound=0, proof=None, stop_reason=StopReason.TIME_LIMIT)
 
     def packs(problem: Any, **options: Any) -> packing.PackingOutcome:
-        given.append(("packing", options["limits"].seconds))
+        given.append(("packing", options["limits"].left()))
         return packed(problem, **options)
 
     packed = packing.solve_packing
