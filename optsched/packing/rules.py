@@ -141,6 +141,6 @@ class PackingEffort:
     patience: int = 4
     core_buffers: int = 512
     core_shares: tuple[int, ...] = (50, 100, 200, 500, 1000)
-    core_share: int = 2
+    core_share: int = 32
     core_turns: int = 12
     fill_orders: tuple[str, ...] = ("ZW", "TZ", "A")
