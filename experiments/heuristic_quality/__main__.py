@@ -10,7 +10,7 @@ from pathlib import Path
 
 from experiments.heuristic_quality import tables
 from experiments.heuristic_quality.families import Maker, all_families
-from experiments.heuristic_quality.measure import Found, measure, read_found, write_found
+from experiments.heuristic_quality.measure import GraphFigures, measure, read_found, write_found
 from experiments.heuristic_quality.pictures import draw
 from experiments.tables import markdown, replace_table
 
@@ -47,7 +47,9 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def measure_all(families: dict[str, list[Maker]], seconds: float, workers: int) -> list[Found]:
+def measure_all(
+    families: dict[str, list[Maker]], seconds: float, workers: int
+) -> list[GraphFigures]:
     """Measure all graphs in some processes, with progress on standard error."""
     with ProcessPoolExecutor(workers) as pool:
         jobs = [
@@ -62,11 +64,11 @@ def measure_all(families: dict[str, list[Maker]], seconds: float, workers: int) 
         return [job.result() for job in jobs]
 
 
-def _measure(make: Maker, family: str, seconds: float) -> Found:
+def _measure(make: Maker, family: str, seconds: float) -> GraphFigures:
     return measure(make(), family, seconds)
 
 
-def make_tables(found: Sequence[Found]) -> dict[str, str]:
+def make_tables(found: Sequence[GraphFigures]) -> dict[str, str]:
     """Return all tables by name."""
     names = list(tables.families(found))
     left = [x.instance for x in found if not x.proved]

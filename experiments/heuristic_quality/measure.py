@@ -17,7 +17,7 @@ HEAD = ("instance", "family", "ops", "least_peak", "least_slab", "proved", "sort
 
 
 @dataclass(frozen=True)
-class Found:
+class GraphFigures:
     """What came of a graph.
 
     Parameters
@@ -45,7 +45,7 @@ class Found:
     slabs: dict[tuple[str, str], int]
 
 
-def measure(graph: Graph, family: str, seconds: float) -> Found:
+def measure(graph: Graph, family: str, seconds: float) -> GraphFigures:
     """Run all pairs; raise if one has no plan."""
     limits = Limits(seconds)
     compared = compare_methods(graph, methods=["all-pairs", "all-packings"], limits=limits)
@@ -62,7 +62,7 @@ def measure(graph: Graph, family: str, seconds: float) -> Found:
     peaks[OUR_METHOD] = ours.peak
     # Of a graph whose least slab needs an order above the least peak, another has the least peak.
     least = min(peaks.values()), min(ours.slab, *slabs.values())
-    return Found(
+    return GraphFigures(
         instance=graph.name,
         family=family,
         ops=len(graph.ops),
@@ -84,7 +84,7 @@ def mean_excess(values: Sequence[float]) -> float:
     return exp(sum(log(1 + value) for value in values) / len(values)) - 1
 
 
-def write_found(path: Path, found: Sequence[Found]) -> None:
+def write_found(path: Path, found: Sequence[GraphFigures]) -> None:
     """Write a row for each graph and sorter, with a column for each packer."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -96,7 +96,7 @@ def write_found(path: Path, found: Sequence[Found]) -> None:
                 writer.writerow([*head, sorter, peak, *(x.slabs[sorter, p] for p in packers)])
 
 
-def read_found(path: Path) -> Iterator[Found]:
+def read_found(path: Path) -> Iterator[GraphFigures]:
     """Read what :func:`write_found` wrote."""
     with path.open(newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
@@ -104,7 +104,7 @@ def read_found(path: Path) -> Iterator[Found]:
         packers = [name for name in reader.fieldnames or () if name not in HEAD]
     for name in dict.fromkeys((row["instance"], row["family"]) for row in rows):
         own = [row for row in rows if (row["instance"], row["family"]) == name]
-        yield Found(
+        yield GraphFigures(
             *name,
             int(own[0]["ops"]),
             int(own[0]["least_peak"]),

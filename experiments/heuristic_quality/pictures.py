@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.heuristic_quality.measure import Found, mean_excess
+from experiments.heuristic_quality.measure import GraphFigures, mean_excess
 from experiments.heuristic_quality.tables import Value, fair, families, packers, slab_of, sorters
 
 MOST = 0.6
@@ -24,7 +24,7 @@ WIDE, TALL, UP_TO = 330, 250, 0.5
 LINES = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#17becf")
 
 
-def draw(folder: Path, found: Sequence[Found]) -> None:
+def draw(folder: Path, found: Sequence[GraphFigures]) -> None:
     """Write all pictures: sorters and packers by family, pairs, profiles."""
     groups = families(found)
     for name, methods in (("sorters", sorters(found)), ("packers", packers(found))):
@@ -61,7 +61,7 @@ def heat_map(cells: list[list[float]], rows: list[str], columns: list[str]) -> s
     return _svg(LEFT + len(columns) * WIDTH, below + BELOW, "\n".join(shapes))
 
 
-def profile(methods: dict[str, Value], found: Sequence[Found], what: str, left: int) -> str:
+def profile(methods: dict[str, Value], found: Sequence[GraphFigures], what: str, left: int) -> str:
     """Return which share of the graphs has at most a given excess, the best method first."""
     values = {name: np.sort([value(x) for x in found]) for name, value in methods.items()}
     ranked = sorted(values, key=lambda name: float(np.minimum(values[name], UP_TO).sum()))
@@ -105,7 +105,7 @@ def _steps(places: list[float], shares: list[float]) -> list[tuple[float, float]
     return [*corners, (places[-1], shares[-1])]
 
 
-def _mean(value: Value, group: Sequence[Found]) -> float:
+def _mean(value: Value, group: Sequence[GraphFigures]) -> float:
     return mean_excess([value(x) for x in group])
 
 

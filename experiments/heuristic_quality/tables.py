@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from experiments.heuristic_quality.families import MADE_TO_FAIL
-from experiments.heuristic_quality.measure import Found, excess, mean_excess
+from experiments.heuristic_quality.measure import GraphFigures, excess, mean_excess
 from optsched.compare import OUR_METHOD
 
-Value = Callable[[Found], float]
+Value = Callable[[GraphFigures], float]
 """The excess of a method on a graph."""
 
 
@@ -22,36 +22,36 @@ def slab_of(sorter: str, packer: str) -> Value:
     return lambda found: excess(found.slabs[sorter, packer], found.least_slab)
 
 
-def sorters(found: Sequence[Found]) -> dict[str, Value]:
+def sorters(found: Sequence[GraphFigures]) -> dict[str, Value]:
     """Return the sorters that were measured, by the peak of their order."""
     return {name: peak_of(name) for name in found[0].peaks if name != OUR_METHOD}
 
 
-def packers(found: Sequence[Found]) -> dict[str, Value]:
+def packers(found: Sequence[GraphFigures]) -> dict[str, Value]:
     """Return the packers, by their slab for the order of our plan."""
     return {p: slab_of(s, p) for s, p in found[0].slabs if s == OUR_METHOD}
 
 
-def pairs(found: Sequence[Found]) -> dict[str, Value]:
+def pairs(found: Sequence[GraphFigures]) -> dict[str, Value]:
     """Return sorters with packers, by their slab."""
     return {f"{s}+{p}": slab_of(s, p) for s, p in found[0].slabs if s != OUR_METHOD}
 
 
-def families(found: Sequence[Found]) -> dict[str, list[Found]]:
+def families(found: Sequence[GraphFigures]) -> dict[str, list[GraphFigures]]:
     """Return the proved graphs by family."""
-    by_name: dict[str, list[Found]] = {}
+    by_name: dict[str, list[GraphFigures]] = {}
     for x in found:
         if x.proved:
             by_name.setdefault(x.family, []).append(x)
     return by_name
 
 
-def fair(found: Sequence[Found]) -> list[Found]:
+def fair(found: Sequence[GraphFigures]) -> list[GraphFigures]:
     """Return the proved graphs that were not made so that a heuristic fails."""
     return [x for x in found if x.proved and x.family != MADE_TO_FAIL]
 
 
-def by_family(methods: dict[str, Value], found: Sequence[Found]) -> list[list[str]]:
+def by_family(methods: dict[str, Value], found: Sequence[GraphFigures]) -> list[list[str]]:
     """Lines of: method, mean excess by family in percent, then over all fair graphs.
 
     The last columns are the geometric mean, the worst, and the share of optimal graphs.
@@ -64,21 +64,21 @@ def by_family(methods: dict[str, Value], found: Sequence[Found]) -> list[list[st
     return lines
 
 
-def summary(value: Value, found: Sequence[Found]) -> list[str]:
+def summary(value: Value, found: Sequence[GraphFigures]) -> list[str]:
     """Return mean and worst excess in percent, and how many percent of graphs are optimal."""
     values = [value(x) for x in found]
     optimal = sum(v == 0 for v in values) / len(values)
     return [_percent(mean_excess(values)), _percent(max(values)), f"{100 * optimal:.0f}"]
 
 
-def best_pairs(found: Sequence[Found], count: int = 10) -> list[list[str]]:
+def best_pairs(found: Sequence[GraphFigures], count: int = 10) -> list[list[str]]:
     """Lines of the pairs of least mean excess over all fair graphs."""
     graphs, values = fair(found), pairs(found)
     ranked = sorted(values, key=lambda name: mean_excess([values[name](x) for x in graphs]))
     return [[name, *summary(values[name], graphs)] for name in ranked[:count]]
 
 
-def winners(found: Sequence[Found]) -> list[list[str]]:
+def winners(found: Sequence[GraphFigures]) -> list[list[str]]:
     """Lines of: family, graphs, the best sorter, packer and pair there with their mean excess."""
     lines = []
     for family, group in families(found).items():

@@ -10,7 +10,7 @@ from experiments.heuristic_quality import tables
 from experiments.heuristic_quality.__main__ import RESULTS, main, make_tables
 from experiments.heuristic_quality.families import GENERATED, INSTANCES, family_of, files
 from experiments.heuristic_quality.measure import (
-    Found,
+    GraphFigures,
     excess,
     mean_excess,
     measure,
@@ -22,11 +22,13 @@ from optsched.compare import OUR_METHOD
 from optsched.formats import read_graph
 
 
-def found(name: str = "g", family: str = "f", factor: int = 1, *, proved: bool = True) -> Found:
+def found(
+    name: str = "g", family: str = "f", factor: int = 1, *, proved: bool = True
+) -> GraphFigures:
     """A graph of least peak 10 and least slab 20; heuristics have `factor` times as much."""
     peaks = {OUR_METHOD: 10, **dict.fromkeys(ORDERINGS, 10 * factor)}
     slabs = {(s, p): (20 if s == OUR_METHOD else 20 * factor) for s in peaks for p in PACKINGS}
-    return Found(name, family, 3, 10, 20, proved, peaks, slabs)
+    return GraphFigures(name, family, 3, 10, 20, proved, peaks, slabs)
 
 
 def test_files_fall_into_families() -> None:

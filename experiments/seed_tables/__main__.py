@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from experiments.seed_tables.captures import documents, is_captured
-from experiments.seed_tables.measure import Row, measure
+from experiments.seed_tables.measure import SeedRow, measure
 from experiments.seed_tables.setups import all_setups
 from experiments.seed_tables.tables import TABLES
 from experiments.tables import read_rows, replace_table, write_rows
@@ -20,9 +20,9 @@ RESULTS = HERE / "results.csv"
 def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     if options.folder is None:
-        rows = read_rows(RESULTS, Row)
+        rows = read_rows(RESULTS, SeedRow)
     else:
-        known = {row.graph: row for row in read_rows(RESULTS, Row)} if options.keep else {}
+        known = {row.graph: row for row in read_rows(RESULTS, SeedRow)} if options.keep else {}
         rows = list(_measure(options, known))
     if options.write:
         if options.only or options.table:
@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _measure(options: argparse.Namespace, known: Mapping[str, Row]) -> Iterator[Row]:
+def _measure(options: argparse.Namespace, known: Mapping[str, SeedRow]) -> Iterator[SeedRow]:
     for setup in all_setups():
         names = [name.removesuffix(".json.gz") for name in setup.files]
         if options.only not in setup.model:

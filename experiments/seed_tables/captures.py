@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.seed_tables.setups import Setup
+from experiments.seed_tables.setups import SeedSetup
 
 
-def documents(setup: Setup, folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def documents(setup: SeedSetup, folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield name and document of each graph of a lowering, captured if the folder lacks one."""
     if not is_captured(setup, folder):
         _capture(setup, folder)
@@ -23,12 +23,12 @@ def documents(setup: Setup, folder: Path) -> Iterator[tuple[str, dict[str, Any]]
         yield name.removesuffix(".json.gz"), json.loads(text)
 
 
-def is_captured(setup: Setup, folder: Path) -> bool:
+def is_captured(setup: SeedSetup, folder: Path) -> bool:
     """Whether the folder has all graphs of a lowering."""
     return all((folder / name).exists() for name in setup.files)
 
 
-def _capture(setup: Setup, folder: Path) -> None:
+def _capture(setup: SeedSetup, folder: Path) -> None:
     from experiments.capture_inductor.capture import capture_model
     from optsched.plugins.inductor.capture import write
 

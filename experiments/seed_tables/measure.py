@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.seed_tables.first_version import first_choice, first_graph
-from experiments.seed_tables.setups import Setup
+from experiments.seed_tables.setups import SeedSetup
 from optsched.errors import OptschedError
 from optsched.formats.inductor import read_inductor
 from optsched.model.graph import Graph
@@ -20,7 +20,7 @@ METHODS = ("baseline", "lpmf", "bfs", "dfs")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SeedRow:
     """One graph; bytes but for counts, names and seconds.
 
     Parameters
@@ -92,7 +92,7 @@ class Row:
     torch: str
 
 
-def measure(setup: Setup, name: str, document: Mapping[str, Any], seconds: float) -> Row:
+def measure(setup: SeedSetup, name: str, document: Mapping[str, Any], seconds: float) -> SeedRow:
     """Measure one captured graph.
 
     Raises
@@ -109,7 +109,7 @@ def measure(setup: Setup, name: str, document: Mapping[str, Any], seconds: float
             raise OptschedError(f"{name}: torch's peak of {method} is not that of its order")
     old = {method: inductor_2025_09_peak(graph, order) for method, order in orders.items()}
     first, first_chosen, first_order = first_choice(first_graph(document, name))
-    return Row(
+    return SeedRow(
         graph=name,
         model=setup.model,
         phase=extra["phase"],

@@ -47,7 +47,7 @@ PUBLISHED: dict[str, Published] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
+class SeedSetup:
     """One lowering of a model of the notes: one capture, of one graph or of two."""
 
     model: str
@@ -63,10 +63,10 @@ class Setup:
         return tuple(f"{variant}.{phase}.json.gz" for phase in phases)
 
 
-def all_setups() -> Iterator[Setup]:
+def all_setups() -> Iterator[SeedSetup]:
     """Yield each model for both devices: training, training checkpointed, inference."""
     for fake_cuda in (False, True):
         for model in PUBLISHED:
-            yield Setup(model, "train", None, fake_cuda)
-            yield Setup(model, "train", BUDGET, fake_cuda)
-            yield Setup(model, "infer", None, fake_cuda)
+            yield SeedSetup(model, "train", None, fake_cuda)
+            yield SeedSetup(model, "train", BUDGET, fake_cuda)
+            yield SeedSetup(model, "infer", None, fake_cuda)

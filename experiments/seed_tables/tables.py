@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from experiments.seed_tables.measure import METHODS, Row
+from experiments.seed_tables.measure import METHODS, SeedRow
 from experiments.seed_tables.setups import BUDGET, PUBLISHED
 from experiments.tables import markdown
 
-Table = Callable[[Sequence[Row]], str]
+Table = Callable[[Sequence[SeedRow]], str]
 
 _PEAKS = ["baseline", "LPMF", "BFS", "DFS", "Inductor's choice"]
 
 
-def peaks_cpu(rows: Sequence[Row]) -> str:
+def peaks_cpu(rows: Sequence[SeedRow]) -> str:
     """Peaks of the graphs lowered for the CPU, MB."""
     return _peaks([row for row in rows if row.device == "cpu"])
 
 
-def peaks_gpu(rows: Sequence[Row]) -> str:
+def peaks_gpu(rows: Sequence[SeedRow]) -> str:
     """Peaks of the graphs lowered for the imagined GPU, MB."""
     return _peaks([row for row in rows if row.device != "cpu"])
 
 
-def published(rows: Sequence[Row]) -> str:
+def published(rows: Sequence[SeedRow]) -> str:
     """Each row of the notes, and the estimates for a training step of that model, GB."""
     head = ["model", "batch", "AC", "published: baseline", "new", "ratio", "lowering", "baseline"]
     head += ["Inductor's choice", "least", "baseline / choice", "baseline / least"]
@@ -41,7 +41,7 @@ def published(rows: Sequence[Row]) -> str:
     return markdown(head, lines)
 
 
-def estimators(rows: Sequence[Row]) -> str:
+def estimators(rows: Sequence[SeedRow]) -> str:
     """What three estimators say of the order chosen, MB, and which they choose."""
     head = ["graph", "today: choice", "MB", "2025-09: choice", "MB", "first: choice", "MB"]
     head += ["the first's order today, MB"]
@@ -54,7 +54,7 @@ def estimators(rows: Sequence[Row]) -> str:
     return markdown(head, lines)
 
 
-def changed(rows: Sequence[Row]) -> str:
+def changed(rows: Sequence[SeedRow]) -> str:
     """The graphs in which a historical estimator chose otherwise than today's, bytes."""
     head = ["graph", "estimator", *_PEAKS[:4], "choice", "today's choice", "its choice today"]
     head += ["today's choice today", "excess %"]
@@ -72,7 +72,7 @@ def changed(rows: Sequence[Row]) -> str:
     return markdown(head, lines) if lines else "None.\n"
 
 
-def summary(rows: Sequence[Row]) -> str:
+def summary(rows: Sequence[SeedRow]) -> str:
     """How many graphs each method has the least peak of, and how far it is off at worst."""
     head = [
         "graphs",
@@ -81,7 +81,7 @@ def summary(rows: Sequence[Row]) -> str:
         "peak proved",
         "slab = least peak",
     ]
-    groups: dict[str, Callable[[Row], bool]] = {
+    groups: dict[str, Callable[[SeedRow], bool]] = {
         "forward": lambda r: r.phase == "fwd" and not r.budget,
         "forward, AC": lambda r: r.phase == "fwd" and bool(r.budget),
         "backward": lambda r: r.phase == "bwd" and not r.budget,
@@ -116,7 +116,7 @@ TABLES: dict[str, Table] = {
 """Tables by name, in the sequence of the README."""
 
 
-def _peaks(rows: Iterable[Row]) -> str:
+def _peaks(rows: Iterable[SeedRow]) -> str:
     head = ["graph", "ops", *_PEAKS, "least peak", "proof", "slab", "proof", "choice above least %"]
     lines = []
     for row in rows:
@@ -129,7 +129,7 @@ def _peaks(rows: Iterable[Row]) -> str:
     return markdown(head, lines)
 
 
-def _step(forward: Row, backward: Row) -> list[str]:
+def _step(forward: SeedRow, backward: SeedRow) -> list[str]:
     """Parameters and inputs, and on top the higher of the peaks of both graphs, GB."""
     values = [
         forward.uncounted + max(getattr(forward, name), getattr(backward, name))

@@ -14,8 +14,8 @@ import pytest
 
 from experiments.seed_tables.__main__ import RESULTS, main
 from experiments.seed_tables.first_version import first_choice, first_graph, first_lpmf
-from experiments.seed_tables.measure import METHODS, Row, measure
-from experiments.seed_tables.setups import PUBLISHED, Setup, all_setups
+from experiments.seed_tables.measure import METHODS, SeedRow, measure
+from experiments.seed_tables.setups import PUBLISHED, SeedSetup, all_setups
 from experiments.seed_tables.tables import TABLES, changed
 from experiments.tables import read_rows, replace_table, write_rows
 from heuristics import ORDERINGS
@@ -25,7 +25,7 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.liveness import inductor_2025_09_peak, peak_memory
 
 INSTANCES = Path(__file__).parents[2] / "instances" / "inductor"
-SETUP = Setup("alexnet_bs128", "train", None, False)
+SETUP = SeedSetup("alexnet_bs128", "train", None, False)
 
 
 def shipped(name: str) -> dict[str, Any]:
@@ -113,11 +113,11 @@ def test_outputs_never_change_the_choice_of_september_2025() -> None:
 
 
 @pytest.fixture(scope="module")
-def row() -> Row:
+def row() -> SeedRow:
     return measure(SETUP, "alexnet_bs128.fwd", shipped("alexnet_bs128.fwd"), seconds=20)
 
 
-def test_row_of_a_shipped_graph(row: Row) -> None:
+def test_row_of_a_shipped_graph(row: SeedRow) -> None:
     assert (row.baseline, row.lpmf, row.bfs, row.dfs) == (
         408_977_160,
         269_232_912,
@@ -137,12 +137,12 @@ def test_a_peak_that_is_not_that_of_its_order_is_refused() -> None:
         measure(SETUP, "alexnet_bs128.fwd", document, seconds=1)
 
 
-def test_rows_survive_the_file(row: Row, tmp_path: Path) -> None:
+def test_rows_survive_the_file(row: SeedRow, tmp_path: Path) -> None:
     write_rows(tmp_path / "rows.csv", [row, row])
-    assert read_rows(tmp_path / "rows.csv", Row) == [row, row]
+    assert read_rows(tmp_path / "rows.csv", SeedRow) == [row, row]
 
 
-def test_tables_name_the_row(row: Row) -> None:
+def test_tables_name_the_row(row: SeedRow) -> None:
     for name in ("peaks-cpu", "estimators"):
         lines = TABLES[name]([row]).splitlines()
         assert lines[-1].startswith("| alexnet_bs128.fwd | ")
@@ -163,7 +163,7 @@ def test_replacing_a_table(tmp_path: Path) -> None:
 def test_written_results_are_whole_and_proved_numbers_consistent(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    rows = read_rows(RESULTS, Row)
+    rows = read_rows(RESULTS, SeedRow)
     assert {r.graph for r in rows} == {
         name.removesuffix(".json.gz") for setup in all_setups() for name in setup.files
     }

@@ -27,7 +27,7 @@ MARKS = ("<!-- table: begin -->", "<!-- table: end -->")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SorterRow:
     """One sorter on one graph; seconds, and Inductor's where it was run."""
 
     family: str
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     has_torch = find_spec("torch") is not None
     if not has_torch:
         print("torch is not installed: no times of Inductor's own sorters")
-    rows: list[Row] = []
+    rows: list[SorterRow] = []
     for family in options.families:
         warm_up(FAMILIES[family](3_000, options.seed))
         for ops in options.sizes:
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
                 inductor_seconds, inductor_order = theirs.get(name, (None, None))
                 if inductor_order is not None and inductor_order != order.tolist():
                     raise SystemExit(f"{graph.name}: {name} differs from Inductor's order")
-                rows.append(Row(family, ops, name, seconds, inductor_seconds))
+                rows.append(SorterRow(family, ops, name, seconds, inductor_seconds))
                 print(rows[-1], flush=True)
     table = make_table(rows)
     print(table)
@@ -98,7 +98,7 @@ def time_inductor(graph: Graph) -> dict[str, tuple[float, list[int]]]:
     return {name: best_of(runs[name], getattr(theirs, name)) for name in INDUCTOR}
 
 
-def make_table(rows: Sequence[Row]) -> str:
+def make_table(rows: Sequence[SorterRow]) -> str:
     """Seconds by graph and sorter; in brackets how many times longer Inductor takes."""
     graphs = list(dict.fromkeys((row.family, row.ops) for row in rows))
     cells = {(row.family, row.ops, row.sorter): cell(row) for row in rows}
@@ -110,7 +110,7 @@ def make_table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def cell(row: Row) -> str:
+def cell(row: SorterRow) -> str:
     """Milliseconds, and the ratio to Inductor's time."""
     text = f"{1000 * row.seconds:,.1f}"
     if row.inductor_seconds is not None:
@@ -118,11 +118,11 @@ def cell(row: Row) -> str:
     return text
 
 
-def write(rows: Sequence[Row], table: str) -> None:
+def write(rows: Sequence[SorterRow], table: str) -> None:
     """Replace the results."""
     with (HERE / "results.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow([field.name for field in fields(Row)])
+        writer.writerow([field.name for field in fields(SorterRow)])
         for row in rows:
             theirs = "" if row.inductor_seconds is None else f"{row.inductor_seconds:.6f}"
             writer.writerow([row.family, row.ops, row.sorter, f"{row.seconds:.6f}", theirs])

@@ -35,7 +35,7 @@ class InputBytes(StrEnum):
 
 
 @dataclass
-class _Row:
+class _BufferRow:
     """One entry of `buffers`, and what is worked out about it."""
 
     name: str
@@ -99,11 +99,11 @@ def read_inductor(
     return Graph(name, ops, buffers, inplace, model)
 
 
-def _read_row(value: object) -> _Row:
+def _read_row(value: object) -> _BufferRow:
     entry = Record(value, "entry of buffers")
     name = entry.text("name")
     entry = Record(value, f"buffer {name!r}")
-    return _Row(
+    return _BufferRow(
         name=name,
         alloc=entry.count("size_alloc"),
         size=entry.count("size_free"),
@@ -113,14 +113,14 @@ def _read_row(value: object) -> _Row:
     )
 
 
-def _use_true_bytes(rows: Mapping[str, _Row], extra: Record) -> None:
+def _use_true_bytes(rows: Mapping[str, _BufferRow], extra: Record) -> None:
     true = Record(extra.mapping("freeable_true_nbytes"), "extra.freeable_true_nbytes")
     for row in rows.values():
         if row.is_input:
             row.size = row.alloc = true.count(row.name)
 
 
-def _find_births(rows: Mapping[str, _Row], producer: Mapping[str, int]) -> None:
+def _find_births(rows: Mapping[str, _BufferRow], producer: Mapping[str, int]) -> None:
     """Give buffers that a parent op allocates (multi-output layouts) their op of birth.
 
     There the parent's buffer allocates the sum and frees nothing, each child allocates nothing
@@ -147,7 +147,7 @@ def _find_births(rows: Mapping[str, _Row], producer: Mapping[str, int]) -> None:
         rows[name].leftover = remainder > 0
 
 
-def _make_buffer(row: _Row) -> Buffer:
+def _make_buffer(row: _BufferRow) -> Buffer:
     return Buffer(
         name=row.name,
         size=row.size,
@@ -160,7 +160,7 @@ def _make_buffer(row: _Row) -> Buffer:
 def _make_ops(
     names: Sequence[str],
     writes: Sequence[Sequence[str]],
-    rows: Mapping[str, _Row],
+    rows: Mapping[str, _BufferRow],
     ids: Mapping[str, int],
     producer: Mapping[str, int],
     extra: Record,

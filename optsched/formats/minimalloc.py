@@ -104,7 +104,7 @@ def read_minimalloc(text: str, *, name: str = "packing", pins: bool = False) -> 
     columns, lines = _split(text)
     place = _find_columns(columns)
     inclusive = "end" in columns
-    rows = [_Row(number, fields, place, inclusive) for number, fields in lines]
+    rows = [_TableRow(number, fields, place, inclusive) for number, fields in lines]
     _check_ids(rows)
     bounds = [row.live_range() for row in rows]
     offsets = _column([row.offset() for row in rows]) if "offset" in place else None
@@ -217,7 +217,7 @@ def _find_columns(columns: Sequence[str]) -> dict[str, int]:
     return place
 
 
-def _check_ids(rows: Sequence[_Row]) -> None:
+def _check_ids(rows: Sequence[_TableRow]) -> None:
     seen: dict[str, int] = {}
     for row in rows:
         if not row.id:
@@ -240,7 +240,7 @@ def _gap_text(gap: Gap) -> str:
     return f"{gap.start}-{gap.end}{window}"
 
 
-class _Row:
+class _TableRow:
     """The fields of a line, checked when they are taken."""
 
     def __init__(
