@@ -126,8 +126,10 @@ def _files(path: str) -> list[tuple[Path, bool]]:
 
 def _stdin_copy(folder: str) -> str:
     """Put standard input where other processes can read it."""
+    from optsched.formats.source import read_bytes
+
     copy = Path(folder) / "stdin"
-    copy.write_bytes(sys.stdin.buffer.read())
+    copy.write_bytes(read_bytes("-"))
     return str(copy)
 
 

@@ -83,7 +83,7 @@ class MethodRunner:
                     return self._plan_file(method)
                 case Exact():
                     return self._exact(method)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             # A method that crashes is a row; the others have their turn.
             text = str(error) if isinstance(error, OptschedError) else _crash(error)
             seconds = time.perf_counter() - started
@@ -124,7 +124,9 @@ class MethodRunner:
 
     def _make_order(self, make: Callable[..., Any], *, ours: bool) -> tuple[Order, float]:
         started = time.perf_counter()
-        found = self._call(make, self.graph, self.limits.seed, ours=ours)
+        # What is not ours gets a graph of its own: arrays can be written to.
+        graph = self.graph if ours else replace(self.graph)
+        found = self._call(make, graph, self.limits.seed, ours=ours)
         seconds = time.perf_counter() - started
         order = tuple(map(operator.index, found))
         check_order(self.graph, order)
@@ -210,8 +212,8 @@ def call_within(seconds: float, function: Callable[..., _Found], *args: Any) -> 
     return found[0]
 
 
-def _trouble(error: Exception) -> Trouble:
-    kinds: dict[type[Exception], Trouble] = {
+def _trouble(error: BaseException) -> Trouble:
+    kinds: dict[type[BaseException], Trouble] = {
         AbsentError: Trouble.ABSENT,
         OverdueError: Trouble.TIMED_OUT,
         PlanError: Trouble.REFUSED,
@@ -219,7 +221,7 @@ def _trouble(error: Exception) -> Trouble:
     return kinds.get(type(error), Trouble.FAILED)
 
 
-def _crash(error: Exception) -> str:
+def _crash(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 

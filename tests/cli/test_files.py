@@ -87,6 +87,7 @@ def test_closed_streams(graph: str, tmp_path: Path) -> None:
     plan = tmp_path / "p.json"
     cases = {
         "$O info - <&-": (2, "standard input is closed"),
+        "$O compare - --methods lpmf <&-": (2, "standard input is closed"),
         f"$O info {graph} >&-": (0, ""),
         f"$O info {graph} --json >&-": (0, ""),
         f"$O solve {graph} -o {plan} >&-": (0, ""),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,6 +83,13 @@ def test_a_function_is_a_method() -> None:
     def crashing(graph: Graph, seed: int) -> list[int]:
         raise MemoryError("all of it")
 
+    def leaving(graph: Graph, seed: int) -> list[int]:
+        sys.exit(3)
+
+    def spoiling(graph: Graph, seed: int) -> list[int]:
+        graph.arrays.size[:] = 0
+        return list(range(len(graph.ops)))
+
     def of_names(graph: Graph, seed: int) -> list[str]:
         return [op.name for op in graph.ops]
 
@@ -89,10 +97,11 @@ def test_a_function_is_a_method() -> None:
         time.sleep(600)
         return []
 
-    own: list[Any] = [as_written, backwards, crashing, of_names, endless]
+    own: list[Any] = [as_written, backwards, crashing, leaving, spoiling, of_names, endless]
     limits = Limits(seconds=0.5)
     found = compare_methods(chain(), methods=[*own, "lpmf"], limits=limits, grace=0.1)
-    assert [row.method for row in found.rows] == ["as_written", "lpmf", "optsched"]
+    assert [row.method for row in found.rows] == ["as_written", "spoiling", "lpmf", "optsched"]
+    assert figures(found, "as_written") == figures(found, "spoiling")
     assert figures(found, "as_written") == figures(
         compare_methods(chain(), methods=["program"]), "program"
     )
@@ -100,7 +109,8 @@ def test_a_function_is_a_method() -> None:
     assert troubles == [
         ("backwards", Trouble.REFUSED, troubles[0][2]),
         ("crashing", Trouble.FAILED, "MemoryError: all of it"),
-        ("of_names", Trouble.FAILED, troubles[2][2]),
+        ("leaving", Trouble.FAILED, "SystemExit: 3"),
+        ("of_names", Trouble.FAILED, troubles[3][2]),
         ("endless", Trouble.TIMED_OUT, "not done after 0.6 s"),
     ]
     for twice in ([backwards, backwards], [named("lpmf", backwards)]):
