@@ -24,8 +24,8 @@ from optsched.runtime.kernel import Kernel
 P = ParamSpec("P")
 R = TypeVar("R")
 
-TWIN_OPS = 60
-"""Problems of up to so many ops are searched by the Python twin while numba is not loaded."""
+OP_WORK = 8
+"""Elements of work that a kernel does for each op, where nothing else is said."""
 
 MOST_OPS = 100_000
 """In larger problems identical blocks are not looked for: that would take seconds."""
@@ -106,9 +106,9 @@ class SearchContext:
         """Say which blocks are identical, where that is known."""
         self._families = list(families)
 
-    def pick(self, kernel: Kernel[P, R]) -> Callable[P, R]:
-        """The compiled form, or the twin for a small problem."""
-        return kernel.for_work(0 if self.ops <= TWIN_OPS else 10**6)
+    def pick(self, kernel: Kernel[P, R], elements: int = 0) -> Callable[P, R]:
+        """The form of a kernel that answers sooner; by default for work that is linear in ops."""
+        return kernel.for_work(elements or OP_WORK * self.ops)
 
     def round_up(self, peak: int) -> int:
         """The least number from `peak` on that the peak of an order can be.

@@ -17,7 +17,6 @@ from optsched.packing.kernels.state import BUFFER_ROWS, SECTION_ROWS, PackingSta
 from optsched.packing.orders import SortKeys
 from optsched.packing.rules import PackingEffort, Rules
 from optsched.runtime.clock import Clock
-from optsched.runtime.kernel import is_warm
 
 
 class SearchArrays(NamedTuple):
@@ -193,17 +192,17 @@ class PackingEngine:
             return EXHAUSTED
         self.buffers[rows.RANK] = rank
         counters = state.counters
-        as_python = len(self.component) <= self.effort.reference_buffers and not is_warm()
         counters[rows.DEPTH] = 0
         answer, before, nodes = LIMIT, -1, 0
+        more = min(self.effort.slice_nodes, self.slice)
         while answer == LIMIT and before < nodes < limit:
             before = nodes
-            more = self.effort.reference_nodes if as_python else self.slice
-            run = search if as_python else search.compiled
-            answer = run(*self.arrays, rule, min(limit, nodes + more))
+            until = min(limit, nodes + more)
+            run = search.for_work(self.effort.node_work * (until - nodes))
+            answer = run(*self.arrays, rule, until)
             nodes = int(counters[rows.NODES])
             clock.spend(nodes - max(0, before))
-            as_python = False
+            more = min(2 * more, self.slice)
             if answer == LIMIT and clock.expired():
                 break
         self.nodes += nodes
@@ -263,7 +262,7 @@ class PackingEngine:
 
     def _fit(self, order: IntArray, placed: int) -> int:
         """Place all but the first buffers of an order; return how many then have a place."""
-        few = len(order) <= self.effort.reference_buffers and not is_warm()
-        run = first_fit if few else first_fit.compiled
+        pairs = len(order) * (len(order) - placed)
+        run = first_fit.for_work(pairs // self.effort.pairs_per_element)
         masks = self.component.sections.masks
         return run(self.buffers, masks, self.parts, self.ranges, order, placed, self.line)

@@ -56,8 +56,11 @@ class PackingEffort:
 
     Parameters
     ----------
-    reference_buffers, reference_nodes
-        Up to this many buffers the first nodes are run as Python: sooner done than loading numba.
+    slice_nodes
+        Nodes before the first look at the clock; each later slice has twice as many.
+    node_work, pairs_per_element
+        Elements of work in a node, and pairs of buffers that first fit compares in one: Python
+        runs the first of it, see :meth:`optsched.runtime.kernel.Kernel.for_work`.
     slice_work
         Nodes times buffers and sections between two looks at the clock: some ten milliseconds.
     fit_work
@@ -109,8 +112,9 @@ class PackingEffort:
         Orders of first fit for those around the core.
     """
 
-    reference_buffers: int = 48
-    reference_nodes: int = 400
+    slice_nodes: int = 400
+    node_work: int = 32
+    pairs_per_element: int = 16
     slice_work: int = 16_000_000
     fit_work: int = 32_000_000
     first_fit_work: int = 4_000_000_000

@@ -1,7 +1,8 @@
 """The one clock: what is left of a caller's limits, in seconds or in units of work.
 
-Every loop that may run long asks a :class:`Clock`. By default it reads the time. Where the caller
-set `Limits.work` it counts instead what the engines say they did (:meth:`Clock.spend`), so the same
+Every loop that may run long asks a :class:`Clock`. By default it reads the time, less what was
+spent on compiling kernels: that is no part of a search, and happens once. Where the caller set
+`Limits.work` it counts instead what the engines say they did (:meth:`Clock.spend`), so the same
 input stops at the same place on every machine, however fast.
 """
 
@@ -11,6 +12,7 @@ import time
 from dataclasses import dataclass, field
 
 from optsched.runtime.interrupt import take_interrupt
+from optsched.runtime.kernel import compile_seconds
 from optsched.runtime.limits import Limits
 
 
@@ -22,7 +24,9 @@ class _Meter:
     work: int = 0
 
     def now(self) -> float:
-        return float(self.work) if self.by_work else time.monotonic()
+        if self.by_work:
+            return float(self.work)
+        return time.monotonic() - compile_seconds()
 
 
 @dataclass

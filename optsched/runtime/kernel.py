@@ -1,8 +1,14 @@
 """Kernels: functions on flat arrays that run as plain Python or compiled by numba.
 
-A kernel is written once. Called as it is, it is Python: the readable twin, used as the reference
-in tests and for small inputs, where importing and compiling would take longer than the work.
-`kernel.compiled` is the same code compiled, cached on disk.
+A kernel is written once. Called as it is, it is Python: the reference implementation of the tests.
+`kernel.compiled` is the same code compiled, kept on disk. `kernel.for_work` takes whichever answers
+sooner: Python until that has taken half as long as compiling would, so that neither a small graph
+nor a short search on a large one waits for a compiler, and no other takes much longer than it must.
+
+    @kernel
+    def total(values: IntArray) -> int: ...
+
+    total.for_work(len(values))(values)
 """
 
 from __future__ import annotations
@@ -10,8 +16,9 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
+import time
 from collections.abc import Callable
-from functools import cache, cached_property, update_wrapper
+from functools import cache, cached_property, partial, update_wrapper
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
@@ -22,11 +29,16 @@ from optsched.runtime.interrupt import take_interrupt
 P = ParamSpec("P")
 R = TypeVar("R")
 
-SMALL = 2_000
-"""Up to this many elements of work the twin is quicker than a cold start of numba."""
-
-SMALL_WARM = 250
-"""The same where numba is loaded already."""
+ELEMENT_SECONDS = 2e-5
+"""What Python takes for an element of work, as long as nothing was measured."""
+COMPILE_SECONDS, COMPILE_BYTE_SECONDS = 0.1, 3e-4
+"""What compiling a kernel takes, and for each byte of Python's code in it and all that it calls."""
+PATIENCE = 0.5
+"""Part of the time of compiling that Python may take before: it mostly ends sooner."""
+IMPORT_SECONDS = 0.3
+"""What importing numba takes."""
+LOAD_SECONDS = 0.01
+"""What loading a compiled kernel from the disk takes."""
 
 NUMBERS = r"None|(int|bool|float)|tuple\[((int|bool|float)(, )?)+\]"
 """What a kernel that returns no arrays is annotated with."""
@@ -42,6 +54,10 @@ class Kernel(Generic[P, R]):
 
     def __init__(self, function: Callable[P, R]) -> None:
         self.function = function
+        self.seconds = 0.0
+        """Spent so far in calls by :meth:`for_work` that ran as Python."""
+        self.elements = 0
+        """Of work in these calls."""
         update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -83,6 +99,13 @@ class Kernel(Generic[P, R]):
         )
 
     @cached_property
+    def parts(self) -> frozenset[Kernel[..., Any]]:
+        """The kernel itself, and all that it calls."""
+        source = cast(FunctionType, self.function)
+        called = (source.__globals__.get(name) for name in source.__code__.co_names)
+        return frozenset({self}).union(*(x.parts for x in called if isinstance(x, Kernel)))
+
+    @cached_property
     def file_name(self) -> str:
         """How the files of the disk cache that hold this kernel begin."""
         name = f"{self.function.__module__}.{self.function.__qualname__}_{self.fingerprint[:16]}"
@@ -93,7 +116,8 @@ class Kernel(Generic[P, R]):
         """Digest of the code, of all it calls and refers to, and of the way it is compiled."""
         source = cast(FunctionType, self.function)
         digest = hashlib.sha256(_described_compiler().encode())
-        digest.update(repr(_described(source.__code__)).encode())
+        digest.update(repr(_described(source.__code__, source.__doc__)).encode())
+        digest.update(f"{self.borrows} {source.__defaults__!r}".encode())
         for name in sorted(set(source.__code__.co_names)):
             value = source.__globals__.get(name)
             if isinstance(value, Kernel):
@@ -105,11 +129,45 @@ class Kernel(Generic[P, R]):
         return digest.hexdigest()
 
     def for_work(self, elements: int) -> Callable[P, R]:
-        """Return the form that answers sooner for this many elements of work."""
-        small = elements <= (SMALL_WARM if is_warm() else SMALL)
-        if small and "compiled" not in self.__dict__:
-            return self
-        return self.compiled
+        """Return what runs the form that answers sooner, asked again at each call.
+
+        Parameters
+        ----------
+        elements
+            Of work in one call, each of which takes Python some :data:`ELEMENT_SECONDS`; the time
+            of calls so far says how right that is.
+        """
+        if force is not None:
+            return force(self)
+        return self.compiled if self._is_ready() else partial(self._run, elements)
+
+    def _run(self, elements: int, *args: P.args, **kwargs: P.kwargs) -> R:
+        rate = self.seconds / self.elements if self.elements else ELEMENT_SECONDS
+        if self._is_ready() or self.seconds + elements * rate > self._patience():
+            return self.compiled(*args, **kwargs)
+        begun = time.thread_time()
+        result = self.function(*args, **kwargs)
+        self.seconds += time.thread_time() - begun
+        self.elements += elements
+        return result
+
+    def _is_ready(self) -> bool:
+        """Whether a compiled form is loaded."""
+        return "compiled" in self.__dict__ and bool(cast(Any, self.compiled).overloads)
+
+    def _patience(self) -> float:
+        """Return the seconds that Python may take before a compiled form is loaded or made."""
+        compiling = COMPILE_SECONDS + COMPILE_BYTE_SECONDS * self._code_bytes
+        seconds = LOAD_SECONDS if self._is_kept else PATIENCE * compiling
+        return seconds + (0.0 if is_warm() else IMPORT_SECONDS)
+
+    @cached_property
+    def _is_kept(self) -> bool:
+        return disk_cache.has_file(self.file_name)
+
+    @cached_property
+    def _code_bytes(self) -> int:
+        return sum(len(cast(FunctionType, x.function).__code__.co_code) for x in self.parts)
 
 
 class InnerKernel(Kernel[P, R]):
@@ -118,16 +176,34 @@ class InnerKernel(Kernel[P, R]):
     part = True
 
 
-def _described(code: CodeType) -> tuple[object, ...]:
-    """What a code object does, without where it stands."""
-    constants = [_described(x) if isinstance(x, CodeType) else repr(x) for x in code.co_consts]
+def _described(code: CodeType, doc: str | None = None) -> tuple[object, ...]:
+    """What a code object does, without where it stands and what is said of it."""
+    constants = [
+        _described(x) if isinstance(x, CodeType) else repr(None if x == doc else x)
+        for x in code.co_consts
+    ]
     return code.co_code, constants, code.co_names, code.co_varnames
 
 
 @cache
 def _described_compiler() -> str:
-    spec = cast(Any, jit_compile.__spec__)
-    return repr(_described(spec.loader.get_code(spec.name)))
+    loader = cast(Any, jit_compile.__spec__).loader
+    source = loader.get_source(jit_compile.__name__)
+    return repr(_described(compile(source, "", "exec", optimize=2)))
+
+
+force: Callable[[Kernel[..., Any]], Callable[..., Any]] | None = None
+"""Says which form :meth:`Kernel.for_work` takes, whatever the work: for tests."""
+
+
+def reference_form(kernel: Kernel[P, R]) -> Callable[P, R]:
+    """Return a kernel as Python."""
+    return kernel.function
+
+
+def compiled_form(kernel: Kernel[P, R]) -> Callable[P, R]:
+    """Return a kernel as machine code."""
+    return kernel.compiled
 
 
 def inner(function: Callable[P, R]) -> InnerKernel[P, R]:

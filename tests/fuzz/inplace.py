@@ -21,10 +21,10 @@ import numpy as np
 from optsched.check.plan import check_order
 from optsched.model.graph import Graph
 from optsched.ordering import ALL_RULES, ClosureBound, Rules, solve_order
-from optsched.ordering import context as problem
 from optsched.ordering import rounds as engine
 from optsched.ordering.bound.closure import closure_bound
 from optsched.ordering.bound.single_ops import peak_lower_bound
+from optsched.runtime import kernel as kernels
 from tests.support.brute import least_peak, least_peak_inplace
 from tests.support.generators import PLANNABLE, random_graph, random_order
 
@@ -58,7 +58,7 @@ def main() -> int:
         ]
         for rules in [ALL_RULES, *subsets]:
             engine.FIRST_EFFORT = int(rng.choice([1, 4, 8_192]))
-            problem.TWIN_OPS = int(rng.choice([-1, 60]))
+            kernels.force = rng.choice([None, kernels.compiled_form])
             found = solve_order(graph, warm_start=random_order(rng, graph), rules=rules)
             runs += 1
             searched += found.statistics.stored > 0

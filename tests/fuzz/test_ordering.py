@@ -11,10 +11,10 @@ import pytest
 from optsched.formats.native import read_graph_document
 from optsched.model.graph import Graph
 from optsched.ordering import OrderOutcome, Rules, solve_order
-from optsched.ordering import context as problem
 from optsched.ordering import rounds as engine
 from optsched.ordering.reduce import blocks as found_blocks
 from optsched.ordering.search import segment as interval
+from optsched.runtime import kernel as kernels
 from optsched.runtime.limits import Limits
 from tests.fuzz.ordering import blocks, odd
 from tests.support.block_graphs import block_document
@@ -28,7 +28,7 @@ def efforts_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """The study changes them; at the end they are put back."""
     for name in ("FIRST_EFFORT", "NEARBY_OPS", "FEW_FLOWS", "MOST_LOOKS"):
         monkeypatch.setattr(engine, name, getattr(engine, name))
-    monkeypatch.setattr(problem, "TWIN_OPS", problem.TWIN_OPS)
+    monkeypatch.setattr(kernels, "force", None)
     monkeypatch.setattr(interval, "FIRST_TURN", interval.FIRST_TURN)
 
 

@@ -8,12 +8,12 @@ import pytest
 from optsched.check.plan import check_order
 from optsched.model.graph import Graph
 from optsched.ordering import ALL_RULES, solve_order
-from optsched.ordering import context as problem_module
 from optsched.ordering.context import OutOfTimeError, SearchContext
 from optsched.ordering.improve import anneal
 from optsched.ordering.improve.anneal import STRIDE, Annealer
 from optsched.ordering.kernels.walk import go_on, start_walk
 from optsched.ordering.problem import build_problem
+from optsched.runtime import kernel as kernels
 from optsched.runtime.limits import Limits
 from optsched.solver.warmup import wired_graph
 from tests.support.generators import PLANNABLE, random_graph, random_order
@@ -63,8 +63,8 @@ def test_a_walk_knows_its_order_after_every_move() -> None:
 def test_compiled_walk_does_what_the_twin_does(monkeypatch: pytest.MonkeyPatch) -> None:
     for graph, start in some_graphs(3, 12):
         answers = []
-        for twin_ops in (60, -1):
-            monkeypatch.setattr(problem_module, "TWIN_OPS", twin_ops)
+        for form in (kernels.reference_form, kernels.compiled_form):
+            monkeypatch.setattr(kernels, "force", form)
             walker = Annealer(make_problem(graph), start, seed=5)
             walker.improve(2 * STRIDE, 0)
             answers.append((walker.order, [x.tolist() for x in walker.walk[:5]]))

@@ -13,7 +13,6 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.inplace import matched_bytes
 from optsched.ordering import ClosureBound, Rules, closure_bound, solve_order
-from optsched.ordering import context as problem_module
 from optsched.ordering import rounds as engine
 from optsched.ordering.bound.precedences import BudgetPrecedences, related
 from optsched.ordering.bound.sets import best_set
@@ -22,6 +21,7 @@ from optsched.ordering.inplace import find_savings
 from optsched.ordering.kernels.cut import MOST_CASES, around, least_given
 from optsched.ordering.problem import OrderingProblem, build_problem
 from optsched.ordering.reduce.contraction import contract
+from optsched.runtime import kernel as kernels
 from optsched.runtime.limits import Proof
 from tests.model.test_inplace import more_candidates
 from tests.support.brute import (
@@ -91,7 +91,7 @@ def test_compiled_kernels_do_what_the_twins_do(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(engine, "closure_bound", nothing_known)
     graphs = [some_graph(rng, 11) for _ in range(40)]
     twins = [solve_order(graph) for graph in graphs]
-    monkeypatch.setattr(problem_module, "TWIN_OPS", -1)
+    monkeypatch.setattr(kernels, "force", kernels.compiled_form)
     for graph, twin in zip(graphs, twins, strict=True):
         assert solve_order(graph) == twin
 

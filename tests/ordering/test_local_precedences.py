@@ -10,12 +10,12 @@ from optsched.check.plan import check_order
 from optsched.model.arrays import Rows
 from optsched.model.graph import Graph
 from optsched.ordering import Rules, solve_order
-from optsched.ordering import context as problem_module
 from optsched.ordering import rounds as engine
 from optsched.ordering.bound.precedences import BudgetPrecedences, with_edges
 from optsched.ordering.context import SearchContext
 from optsched.ordering.problem import OrderingProblem, build_problem
 from optsched.ordering.reduce.cuts import topological
+from optsched.runtime import kernel as kernels
 from optsched.runtime.limits import Event
 from tests.model.test_inplace import more_candidates
 from tests.support.brute import least_peak, orders
@@ -68,14 +68,14 @@ def test_compiled_kernels_do_what_the_twins_do(monkeypatch: pytest.MonkeyPatch) 
 
     graphs = list(some_graphs(60, seed=2, most=10))
     twins = [look(graph) for graph in graphs]
-    monkeypatch.setattr(problem_module, "TWIN_OPS", -1)
+    monkeypatch.setattr(kernels, "force", kernels.compiled_form)
     assert [look(graph) for graph in graphs] == twins
 
 
 def test_optimum_is_the_same_with_the_rule_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "FIRST_EFFORT", 1)
     monkeypatch.setattr(engine, "NEARBY_OPS", 0)
-    monkeypatch.setattr(problem_module, "TWIN_OPS", -1)
+    monkeypatch.setattr(kernels, "force", kernels.compiled_form)
     rng = np.random.default_rng(4)
     proved = 0
     for graph in some_graphs(150, seed=4, most=8):

@@ -18,6 +18,7 @@ from optsched.ordering.bound import closure as closure_module
 from optsched.ordering.reduce import merging
 from optsched.ordering.search import segment as interval_module
 from optsched.ordering.search.feasibility import UNKNOWN, Answer, Decider
+from optsched.runtime import kernel as kernels
 from optsched.runtime.limits import Event, Limits, Proof, StopReason
 from tests.support.generators import PLANNABLE, random_graph, random_order
 from tests.support.ordering_oracle import Oracle
@@ -79,7 +80,7 @@ def test_compiled_kernels_do_what_the_twins_do(monkeypatch: pytest.MonkeyPatch) 
     graphs = [some_graph(rng, 11, 9) for _ in range(60)]
     starts = [random_order(rng, graph) for graph in graphs]
     twins = [solve_order(g, warm_start=o) for g, o in zip(graphs, starts, strict=True)]
-    monkeypatch.setattr(problem_module, "TWIN_OPS", -1)
+    monkeypatch.setattr(kernels, "force", kernels.compiled_form)
     for graph, start, twin in zip(graphs, starts, twins, strict=True):
         assert solve_order(graph, warm_start=start) == twin
 

@@ -13,7 +13,6 @@ from optsched.model.elements import Buffer, Op
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 from optsched.ordering import ALL_RULES, Rules, solve_order
-from optsched.ordering import context as problem_module
 from optsched.ordering import rounds as engine
 from optsched.ordering.context import Family, OutOfTimeError, SearchContext
 from optsched.ordering.kernels.orbit import HASH, mixed
@@ -24,6 +23,7 @@ from optsched.ordering.reduce.symmetry import line_up, make_keys, pick_line
 from optsched.ordering.search import segment as interval
 from optsched.ordering.search.feasibility import UNKNOWN, Answer, search_all
 from optsched.ordering.search.segment import Interval
+from optsched.runtime import kernel as kernels
 from optsched.runtime.limits import Limits
 from tests.ordering.test_blocks import block_graphs
 from tests.support.brute import least_peak
@@ -124,7 +124,7 @@ def test_compiled_kernels_do_what_the_twins_do(monkeypatch: pytest.MonkeyPatch) 
     starts = [random_order(np.random.default_rng(0), graph) for graph in graphs]
     twins = [solve_order(g, warm_start=o) for g, o in zip(graphs, starts, strict=True)]
     assert sum(twin.statistics.blocks for twin in twins) > 5
-    monkeypatch.setattr(problem_module, "TWIN_OPS", -1)
+    monkeypatch.setattr(kernels, "force", kernels.compiled_form)
     for graph, start, twin in zip(graphs, starts, twins, strict=True):
         assert solve_order(graph, warm_start=start) == twin
 

@@ -9,7 +9,6 @@ import pytest
 from optsched.check.plan import check_order
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
-from optsched.ordering import context as problem_module
 from optsched.ordering.bound.precedences import related
 from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels.bits import unpack
@@ -17,6 +16,7 @@ from optsched.ordering.problem import build_problem
 from optsched.ordering.rules import Statistics
 from optsched.ordering.tree import search as split
 from optsched.ordering.tree.search import Splitter
+from optsched.runtime import kernel as kernels
 from tests.support.generators import PLANNABLE, random_graph
 from tests.support.ordering_oracle import Oracle
 
@@ -66,8 +66,8 @@ def test_tree_alone_decides_every_budget(patience: int, monkeypatch: pytest.Monk
 def test_compiled_tree_does_what_the_twin_does(monkeypatch: pytest.MonkeyPatch) -> None:
     for graph, optimum in some_graphs(5, 30):
         answers = []
-        for twin_ops in (60, -1):
-            monkeypatch.setattr(problem_module, "TWIN_OPS", twin_ops)
+        for form in (kernels.reference_form, kernels.compiled_form):
+            monkeypatch.setattr(kernels, "force", form)
             tree = make_tree(graph, optimum)
             answers.append((tree.run(ENOUGH, no_search), tree.problem.statistics))
         assert answers[0] == answers[1]

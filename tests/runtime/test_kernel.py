@@ -18,9 +18,13 @@ from numba.core import config
 from numba.core.registry import cpu_target
 
 from optsched.errors import OptschedError
+from optsched.runtime import clock as clock_module
 from optsched.runtime import compile as jit_compile
+from optsched.runtime import disk_cache
 from optsched.runtime import kernel as jit
-from optsched.runtime.kernel import SMALL, SMALL_WARM, Kernel, inner, kernel
+from optsched.runtime.clock import Clock
+from optsched.runtime.kernel import Kernel, inner, kernel
+from optsched.runtime.limits import Limits
 
 
 @kernel
@@ -41,14 +45,64 @@ def test_both_forms_agree_and_nested_kernels_compile() -> None:
     assert sum_of_squares(values) == sum_of_squares.compiled(values) == 285
 
 
-def test_little_work_stays_in_python() -> None:
-    @kernel
-    def fresh(x: int) -> int:
-        return x
+def is_compiled(source: Kernel[..., Any]) -> bool:
+    return "compiled" in source.__dict__
 
-    assert fresh.for_work(SMALL_WARM) is fresh
-    assert fresh.for_work(SMALL + 1) is fresh.compiled
-    assert fresh.for_work(1) is fresh.compiled
+
+def test_python_runs_until_it_took_as_long_as_compiling_would() -> None:
+    small = Kernel(square.function)
+    run = small.for_work(1)
+    assert run(3) == 9
+    assert not is_compiled(small)
+    small.seconds = 10.0
+    assert run(3) == 9
+    assert is_compiled(small)
+    assert small.for_work(1) is small.compiled
+
+
+def test_much_work_is_compiled_at_once_and_little_is_not() -> None:
+    large = Kernel(square.function)
+    assert large.for_work(10**9)(3) == 9
+    assert is_compiled(large)
+
+
+def test_what_a_call_takes_is_learned_from_the_calls_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Estimates of work are rough: what was said to be much may turn out to be little."""
+    monkeypatch.setattr(disk_cache, "has_file", lambda name: False)
+    learned = Kernel(square.function)
+    estimate = 1000
+    assert learned.for_work(estimate)(3) == 9
+    for _ in range(5):
+        assert learned.for_work(10 * estimate)(3) == 9
+        assert not is_compiled(learned)
+
+
+def test_a_kernel_that_is_kept_is_loaded_sooner_than_one_is_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    some = int(jit.LOAD_SECONDS * 2 / jit.ELEMENT_SECONDS)
+    for kept in (True, False):
+        monkeypatch.setattr(disk_cache, "has_file", lambda name, kept=kept: kept)
+        each = Kernel(square.function)
+        assert each.for_work(some)(3) == 9
+        assert is_compiled(each) == kept
+
+
+def test_a_form_can_be_forced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit, "force", jit.reference_form)
+    assert square.for_work(10**9) is square.function
+    monkeypatch.setattr(jit, "force", jit.compiled_form)
+    assert square.for_work(0) is square.compiled
+
+
+def test_a_clock_does_not_count_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock.of(Limits(seconds=50.0))
+    monkeypatch.setattr(clock_module, "compile_seconds", lambda: 100.0)
+    left = clock.left()
+    assert left is not None
+    assert left > 140
 
 
 def test_compiling_is_told_of_once_and_loading_not_at_all(tmp_path: Path) -> None:

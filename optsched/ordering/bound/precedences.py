@@ -100,7 +100,8 @@ class BudgetPrecedences:
         context.check_time()
         context.statistics.flows += 1
         tests = min(2 * context.ops, max(2, TEST_WORK // max(1, context.ops)))
-        forced, sides = context.pick(imply_at)(self.problem, context.base, v, budget, tests)
+        imply = context.pick(imply_at, context.ops**2)
+        forced, sides = imply(self.problem, context.base, v, budget, tests)
         if forced > budget:
             return int(forced), False
         # Of ops that run before `v` only the last ones: the others follow. And the mirror image.

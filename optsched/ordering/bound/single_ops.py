@@ -143,9 +143,7 @@ def _running_by_op(graph: Graph, order: Order) -> IntArray:
 
 def _reachable(rows: Rows, start: int) -> npt.NDArray[np.bool_]:
     """Flag what can be reached from `start` along `rows`, itself left out."""
-    # Asked for many ops of a graph, so what counts is the number of ops as well as of edges.
-    work = (len(rows.ptr) - 1) * len(rows.idx) // FOLLOWED
-    return run_reachable.for_work(work)(rows.ptr, rows.idx, start)
+    return run_reachable.for_work(len(rows.idx) // FOLLOWED)(rows.ptr, rows.idx, start)
 
 
 def _add_reachable(rows: Rows, starts: Iterable[int], found: npt.NDArray[np.bool_]) -> None:

@@ -34,6 +34,9 @@ FIRST_CYCLE, CYCLE_GROWTH = 32_768, 1.5
 STRIDE = 2_048
 """Moves at one heat, after which the clock is looked at."""
 
+MOVE_WORK = 16
+"""Elements of work in one move."""
+
 HELPFUL = 64
 """How many times what was asked for a walk may go on for, as long as it finds lower peaks."""
 
@@ -104,7 +107,7 @@ class Annealer:
         heat = self.scale * hottest * (COLDEST / hottest) ** (self.done / self.cycle)
         picks = self.rng.integers(0, 2**62, STRIDE)
         while len(picks) and self.peak > floor:
-            tried = context.pick(go_on)(
+            tried = context.pick(go_on, MOVE_WORK * len(picks))(
                 context.problem, self.walk, self.peak - 1, heat, picks, self.reaches, self.luck
             )
             self.walked += tried

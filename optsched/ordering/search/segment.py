@@ -118,9 +118,9 @@ class Search:
     def run(self, states: int) -> tuple[int, list[int]]:
         """Go on until `states` states are stored or it ends; return how, and the moves found."""
         context = self.context
-        step = context.pick(explore.advance)
         while True:
             before = time.monotonic()
+            step = context.pick(explore.advance, self.slice * context.ops)
             how, budget, length = step(
                 context.problem, self.task, self.state, self.arena, self.scratch, self.budget,
                 self.keys, self.path, context.counters, self.slice, states,

@@ -271,7 +271,7 @@ class Splitter:
     def derive(self, branch: Branch, tops: int) -> int:
         """Derive all that follows; -1 if refuted. Where that is done, list so many tops' pairs."""
         problem = self.problem
-        count = problem.pick(refine)(
+        count = problem.pick(refine, problem.ops**2)(
             problem.problem, problem.base, self.budget, branch, self.supports, self.desk,
             self.order, self.blame, tops, self.choice,
         )  # fmt: skip

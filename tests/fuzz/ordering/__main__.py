@@ -27,9 +27,10 @@ from optsched.check.plan import check_order
 from optsched.errors import PlanError
 from optsched.formats.native import read_graph_document
 from optsched.model.graph import Graph
-from optsched.ordering import ALL_RULES, Rules, context, solve_order
+from optsched.ordering import ALL_RULES, Rules, solve_order
 from optsched.ordering import rounds as engine
 from optsched.ordering.search import segment as interval
+from optsched.runtime import kernel as kernels
 from tests.model.test_inplace import more_candidates
 from tests.support.block_graphs import block_document
 from tests.support.brute import least_peak
@@ -63,7 +64,7 @@ def main() -> int:
             engine.FEW_FLOWS, engine.MOST_LOOKS = [(96, 1 << 23), (1, 0)][rng.integers(2)]
             interval.FIRST_TURN = int(rng.choice([1, 2_048]))
             engine.NEARBY_OPS = int(rng.choice([0, 1_000]))
-            context.TWIN_OPS = int(rng.choice([-1, 60]))
+            kernels.force = rng.choice([None, kernels.compiled_form])
             outcome = solve_order(graph, warm_start=random_order(rng, graph), rules=rules)
             runs += 1
             searched += outcome.statistics.stored > 0

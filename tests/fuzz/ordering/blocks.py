@@ -22,7 +22,7 @@ import numpy as np
 
 from optsched.formats.native import read_graph_document
 from optsched.model.graph import Graph
-from optsched.ordering import ALL_RULES, Rules, context
+from optsched.ordering import ALL_RULES, Rules
 from optsched.ordering.context import SearchContext
 from optsched.ordering.problem import build_problem
 from optsched.ordering.reduce import blocks
@@ -32,6 +32,7 @@ from optsched.ordering.reduce.symmetry import line_up
 from optsched.ordering.search import segment as interval
 from optsched.ordering.search.feasibility import search_all
 from optsched.ordering.search.segment import Interval
+from optsched.runtime import kernel as kernels
 from tests.support.block_graphs import block_document
 from tests.support.definition import Model
 
@@ -70,7 +71,7 @@ def examine(rng: random.Random, counts: Counter[str]) -> Iterator[str]:
         return
     counts["graphs"] += 1
     for _ in range(RUNS):
-        context.TWIN_OPS = rng.choice([-1, 60])
+        kernels.force = rng.choice([None, kernels.compiled_form])
         searched, in_line = prepare(rng, graph)
         if searched is None:
             continue

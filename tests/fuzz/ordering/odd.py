@@ -28,9 +28,10 @@ from optsched.errors import GraphError, OptschedError
 from optsched.formats.certificate import certificate_document, read_certificate_document
 from optsched.formats.native import read_graph_document
 from optsched.model.graph import Graph
-from optsched.ordering import ALL_RULES, OrderOutcome, Rules, context, solve_order
+from optsched.ordering import ALL_RULES, OrderOutcome, Rules, solve_order
 from optsched.ordering import rounds as engine
 from optsched.ordering.search import segment as interval
+from optsched.runtime import kernel as kernels
 from optsched.runtime.limits import Limits
 from tests.support.block_graphs import block_document
 from tests.support.definition import Document, Model
@@ -84,7 +85,7 @@ def examine(
         engine.FIRST_EFFORT = rng.choice([1, 4, 64, 2_048])
         engine.FEW_FLOWS, engine.MOST_LOOKS = rng.choice([(96, 1 << 23), (1, 0)])
         interval.FIRST_TURN = rng.choice([1, 2_048])
-        context.TWIN_OPS = rng.choice([-1, 60])
+        kernels.force = rng.choice([None, kernels.compiled_form])
         limits = some_limits(rng, large=model.n > 12)
         rules = some_rules(rng)
         start = some_order(rng, model) if rng.random() < 0.6 else None
