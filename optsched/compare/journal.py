@@ -149,13 +149,8 @@ def keys_of(task: GraphTask) -> dict[str, str]:
     """
     shared = {
         "graph": digest_of(task.path),
-        "input_bytes": task.input_bytes,
-        "in_place": task.in_place,
-        "seconds": task.limits.seconds,
-        "work": task.limits.work,
-        "workers": task.limits.workers,
-        "seed": task.limits.seed,
-        "engine": task.engine,
+        **task.settings.record(),
+        "jobs": None,
         "code": code_digest(),
     }
     found = {}

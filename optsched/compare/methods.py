@@ -26,7 +26,6 @@ RECORDED_NAMES = (RECORDED, *(f"{RECORDED}:{x}" for x in ("baseline", "lpmf", "b
 OwnMethod = Callable[[Graph, int], Sequence[int] | IntArray]
 """A caller's own ordering: `(graph, seed) -> op ids`, first to run first."""
 SOLVERS = (OUR_METHOD, *(engine.value for engine in Engine if engine is not Engine.AUTO))
-GROUPS = ("all", "all-orderings", "all-packings", "all-pairs", "all-recorded", "all-solvers")
 
 
 class Kind(StrEnum):
@@ -117,7 +116,7 @@ def parse_methods(names: Sequence[str | OwnMethod] | None) -> tuple[Method, ...]
     Parameters
     ----------
     names
-        Names, groups (:data:`GROUPS`), patterns with `*` and `?`, `SOLVER:SECONDS`, `plan:PATH`
+        Names, groups (:func:`groups`), patterns with `*` and `?`, `SOLVER:SECONDS`, `plan:PATH`
         or `NAME=PATH` for a plan from a file; functions that make an order; all by default.
 
     Raises
@@ -161,8 +160,8 @@ def _own(function: OwnMethod) -> Heuristic:
 
 
 def _expand(name: str) -> Iterator[Method]:
-    if name in GROUPS:
-        yield from map(_heuristic_or_solver, _group(name))
+    if name in groups():
+        yield from map(_heuristic_or_solver, groups()[name])
     elif name.startswith("plan:") or "=" in name:
         yield _plan_file(name)
     elif any(c in name for c in "*?["):
@@ -174,7 +173,8 @@ def _expand(name: str) -> Iterator[Method]:
         yield _heuristic_or_solver(name)
 
 
-def _group(name: str) -> list[str]:
+def groups() -> dict[str, list[str]]:
+    """Return names that stand for several methods, and which these are."""
     return {
         "all": method_names(),
         "all-orderings": list(ORDERINGS),
@@ -182,7 +182,7 @@ def _group(name: str) -> list[str]:
         "all-pairs": [f"{o}+{p}" for o in ORDERINGS for p in PACKINGS],
         "all-recorded": list(RECORDED_NAMES),
         "all-solvers": list(SOLVERS),
-    }[name]
+    }
 
 
 def _universe(*, pairs: bool) -> list[str]:
@@ -214,7 +214,7 @@ def _heuristic_or_solver(name: str) -> Method:
     if base in SOLVERS:
         engine = None if base == OUR_METHOD else Engine(base)
         return Exact(name, engine, _seconds(limit, name) if colon else None)
-    _require(name, [*GROUPS, *_universe(pairs=False)], f"method {name!r}")
+    _require(name, [*groups(), *_universe(pairs=False)], f"method {name!r}")
     raise AssertionError(name)
 
 

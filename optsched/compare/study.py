@@ -17,54 +17,20 @@ from optsched.compare.rows import (
     judge,
     was_interrupted,
 )
-from optsched.compare.task import GraphTask, Message, Opened, Started, Unreadable, work_on
+from optsched.compare.task import (
+    GraphTask,
+    Message,
+    Opened,
+    Started,
+    StudySettings,
+    Unreadable,
+    work_on,
+)
 from optsched.errors import OptschedError
 from optsched.model.graph import Graph
 from optsched.ordering.bound.single_ops import peak_lower_bound
-from optsched.runtime.limits import Event, Limits
-from optsched.runtime.worker_pool import GRACE, WorkerLoss, run_tasks
-from optsched.solver.pipeline import Engine
-from optsched.solver.result import DEFAULT_LIMITS
-
-
-@dataclass(frozen=True, slots=True)
-class StudySettings:
-    """How graphs are read and methods run: what a run depends on beside files and code.
-
-    Parameters
-    ----------
-    methods
-        What to compare.
-    limits, engine
-        Of solvers without their own.
-    input_bytes, in_place
-        The memory model.
-    jobs
-        Processes at a time; 0 works in this one.
-    grace
-        Seconds beyond its limit after which a method's process is ended.
-    """
-
-    methods: tuple[Method, ...]
-    limits: Limits = DEFAULT_LIMITS
-    engine: Engine = Engine.AUTO
-    input_bytes: str = "recorded"
-    in_place: bool = False
-    jobs: int = 1
-    grace: float = GRACE
-
-    def record(self) -> dict[str, str | int | float | bool | None]:
-        """Return the settings as JSON and tables show them, without the methods."""
-        return {
-            "time_limit": self.limits.seconds,
-            "work": self.limits.work,
-            "workers": self.limits.workers,
-            "seed": self.limits.seed,
-            "jobs": self.jobs,
-            "engine": str(self.engine),
-            "input_bytes": self.input_bytes,
-            "inplace": self.in_place,
-        }
+from optsched.runtime.limits import Event
+from optsched.runtime.worker_pool import WorkerLoss, run_tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,17 +175,8 @@ class _StudyRun:
 
     def _task(self, number: int) -> GraphTask | None:
         """Return what is to be done for a file, less what the journal has."""
-        slot, settings = self.slots[number], self.settings
-        task = GraphTask(
-            number,
-            slot.path,
-            self.methods,
-            self.reference,
-            settings.limits,
-            settings.engine,
-            settings.input_bytes,
-            settings.in_place,
-        )
+        slot = self.slots[number]
+        task = GraphTask(number, slot.path, self.methods, self.reference, self.settings)
         if not slot.named and not os.path.isfile(slot.path):
             slot.problem = Unreadable(f"{slot.path}: this is no regular file", bad=False)
             return None

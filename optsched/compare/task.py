@@ -15,6 +15,7 @@ from optsched.errors import OptschedError, PlanError, UsageError
 from optsched.formats import Content, read_graph, sniff_file
 from optsched.formats.source import read_bytes
 from optsched.model.graph import Graph
+from optsched.model.memory_model import MemoryModel
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Event, Limits, OnEvent
 from optsched.runtime.worker_pool import GRACE, Deadline
@@ -23,6 +24,46 @@ from optsched.solver.result import DEFAULT_LIMITS, Result
 
 EVENT_PAUSE = 0.1
 """Seconds between two events that are passed on."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudySettings:
+    """How graphs are read and methods run: what a run depends on beside files and code.
+
+    Parameters
+    ----------
+    methods
+        What to compare.
+    limits, engine
+        Of solvers without their own.
+    input_bytes, in_place
+        The memory model.
+    jobs
+        Processes at a time; 0 works in this one.
+    grace
+        Seconds beyond its limit after which a method's process is ended.
+    """
+
+    methods: tuple[Method, ...]
+    limits: Limits = DEFAULT_LIMITS
+    engine: Engine = Engine.AUTO
+    input_bytes: str = "recorded"
+    in_place: bool = False
+    jobs: int = 1
+    grace: float = GRACE
+
+    def record(self) -> dict[str, str | int | float | bool | None]:
+        """Return the settings as JSON and tables show them, without the methods."""
+        return {
+            "time_limit": self.limits.seconds,
+            "work": self.limits.work,
+            "workers": self.limits.workers,
+            "seed": self.limits.seed,
+            "jobs": self.jobs,
+            "engine": str(self.engine),
+            "input_bytes": self.input_bytes,
+            "inplace": self.in_place,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +80,8 @@ class GraphTask:
         Those that have no outcome yet.
     reference
         Our own method, which brings the bound and the order that packings are given.
-    limits, engine
-        Of solvers without their own.
-    input_bytes, in_place
-        The memory model.
+    settings
+        Of the whole study.
     known
         The reference's result, if it is there already.
     """
@@ -51,10 +90,7 @@ class GraphTask:
     path: str
     methods: tuple[Method, ...]
     reference: Exact
-    limits: Limits
-    engine: Engine = Engine.AUTO
-    input_bytes: str = "recorded"
-    in_place: bool = False
+    settings: StudySettings
     known: Result | None = None
 
 
@@ -91,16 +127,16 @@ def work_on(task: GraphTask, tell: Callable[[Message], None]) -> None:
     """Read the graph of a task and measure its methods, telling each step as it happens."""
     load_plugins()
     try:
-        graph = read_graph(task.path, input_bytes=task.input_bytes)
+        graph = read_graph(task.path, input_bytes=task.settings.input_bytes)
         digest = digest_of(task.path)
     except OptschedError as error:
         tell(Unreadable(str(error), bad=_is_bad(task.path)))
         return
-    if task.in_place:
-        graph = graph.with_inplace()
+    graph = MemoryModel(task.settings.in_place).apply(graph)
     task, order = _settle(task, graph)
     tell(Opened(graph, digest))
-    runner = MethodRunner(graph, task.limits, task.engine, task.path, order, _sparsely(tell))
+    limits, engine = task.settings.limits, task.settings.engine
+    runner = MethodRunner(graph, limits, engine, task.path, order, _sparsely(tell))
     measure_all(runner, task.methods, task.reference, tell)
 
 

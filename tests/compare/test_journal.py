@@ -6,6 +6,7 @@ import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,18 +104,21 @@ def test_packings_go_with_the_order_they_were_given(paths: list[str], tmp_path: 
 
 def test_keys_tell_apart_what_may_differ(paths: list[str]) -> None:
     methods, reference = with_reference(SETTINGS.methods)
-    base = GraphTask(0, paths[0], methods, reference, Limits(seconds=1.0))
-    tasks = [
-        base,
-        GraphTask(0, paths[1], methods, reference, Limits(seconds=1.0)),
-        GraphTask(0, paths[0], methods, reference, Limits(seconds=2.0)),
-        GraphTask(0, paths[0], methods, reference, Limits(seconds=1.0, seed=1)),
-        GraphTask(0, paths[0], methods, reference, Limits(seconds=1.0), in_place=True),
-        GraphTask(0, paths[0], methods, reference, Limits(seconds=1.0), input_bytes="true"),
+    one = StudySettings(SETTINGS.methods, Limits(seconds=1.0))
+    base = GraphTask(0, paths[0], methods, reference, one)
+    changes: list[dict[str, Any]] = [
+        {"limits": Limits(seconds=2.0)},
+        {"limits": Limits(seconds=1.0, seed=1)},
+        {"limits": Limits(work=1000)},
+        {"in_place": True},
+        {"input_bytes": "true"},
     ]
+    tasks = [base, replace(base, path=paths[1])]
+    tasks += [replace(base, settings=replace(one, **change)) for change in changes]
     keys = [key for task in tasks for key in keys_of(task).values()]
     assert len(set(keys)) == len(tasks) * METHODS
-    assert keys_of(base) == keys_of(GraphTask(9, paths[0], methods, reference, Limits(seconds=1.0)))
+    same = replace(base, number=9, settings=replace(one, jobs=7))
+    assert keys_of(base) == keys_of(same)
 
 
 def test_a_compressed_journal_is_not_appended_to_as_text(paths: list[str], tmp_path: Path) -> None:

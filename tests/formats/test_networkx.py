@@ -150,13 +150,22 @@ def test_cycles_are_named() -> None:
     ("spoil", "message"),
     [
         (lambda g: g.add_edge(("op", "a"), ("op", "b")), "joins two ops or two buffers"),
-        (lambda g: g.nodes["op", "b"].update(control=["q"]), "op 'b': control names op 'q'"),
-        (lambda g: g.nodes["op", "b"].update(workspace="q"), "workspace names buffer 'q'"),
-        (lambda g: g.nodes["buffer", "x"].pop("size"), "buffer 'x' has no size"),
-        (lambda g: g.nodes["buffer", "x"].update(birth="q"), "'x' is born at op 'q'"),
-        (lambda g: g.nodes["buffer", "x"].update(alias_of="q"), "'x' is a view of 'q'"),
+        (
+            lambda g: g.nodes["op", "b"].update(control=["q"]),
+            "op 'b': control names unknown op 'q'",
+        ),
+        (lambda g: g.nodes["op", "b"].update(workspace="q"), "workspace names unknown buffer 'q'"),
+        (lambda g: g.nodes["buffer", "x"].pop("size"), "buffer 'x': size is unknown"),
+        (lambda g: g.nodes["buffer", "x"].update(birth="q"), "'x': birth names unknown op 'q'"),
+        (
+            lambda g: g.nodes["buffer", "x"].update(alias_of="q"),
+            "'x': alias_of names unknown buffer 'q'",
+        ),
         (lambda g: g.nodes["buffer", "x"].update(input="q"), "input 'q' is none of excluded"),
-        (lambda g: g.graph["inplace"].append(("q", "y", "x")), "in-place candidate names op 'q'"),
+        (
+            lambda g: g.graph["inplace"].append(("q", "y", "x")),
+            "in-place candidate number 0: op names unknown op 'q'",
+        ),
     ],
 )
 def test_bad_bipartite_graphs(spoil: Any, message: str) -> None:

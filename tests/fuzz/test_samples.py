@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fuzz import models
+from tests.fuzz import models, plan_files
 
 
 @pytest.mark.parametrize("kind", models.KINDS)
 def test_models_agree_with_brute_force(kind: str) -> None:
     assert models.compare(kind, models.KINDS[kind], count=8, seed=20) == 0
+
+
+def test_plan_files_that_solve_writes_pass_check() -> None:
+    counts, wrong = plan_files.fuzz(plans=25, seed=21)
+    assert counts["plans"] >= 25
+    assert wrong == []

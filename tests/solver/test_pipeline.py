@@ -19,6 +19,7 @@ from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 from optsched.model.plan import Plan
 from optsched.runtime import clock as clock_module
+from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Event, Limits, Objective, Proof, StopReason
 from optsched.solver import incumbent, pipeline, stages
 from optsched.solver.driver import Stage
@@ -176,7 +177,7 @@ def test_a_search_for_orders_that_runs_out_leaves_time_to_pack(
         return replace(found, bound=0, proof=None, stop_reason=StopReason.TIME_LIMIT)
 
     def packs(problem: Any, **options: Any) -> packing.PackingOutcome:
-        given.append(("packing", options["limits"].left()))
+        given.append(("packing", Clock.of(options["limits"]).left() or 0.0))
         return packed(problem, **options)
 
     packed = packing.solve_packing
