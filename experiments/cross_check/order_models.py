@@ -17,9 +17,8 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from experiments.cross_check.floor_graphs import FAMILIES
-from optsched.joint.cpsat.constraints import add_times
+from optsched.joint.cpsat.constraints import add_times, order_model
 from optsched.joint.cpsat.instance import INPUT, ModelInstance, graph_instance
-from optsched.joint.cpsat.solve import order_model
 from optsched.model.graph import Graph
 from tests.support.generators import random_graph
 

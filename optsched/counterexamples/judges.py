@@ -10,7 +10,7 @@ from heuristics import ORDERINGS, PACKINGS
 from heuristics.portfolio import candidate_offsets, candidate_orders
 from optsched.check.plan import check_order, check_packing, check_plan
 from optsched.counterexamples import prove
-from optsched.counterexamples.kernels.downsets import least_and_most
+from optsched.counterexamples.kernels.downsets import peak_range
 from optsched.counterexamples.loss import Loss, LossObjective
 from optsched.counterexamples.prove import Optimum
 from optsched.counterexamples.shrink import PACKING_MOVES, ShrinkMoves, graph_moves
@@ -124,7 +124,7 @@ class OrderingJudge(Judge[Graph, Plan]):
     def has_plan(self, item: Graph, capacity: int, seconds: float) -> bool:
         """Whether some order has at most this peak: a table, heuristics, then the exact search."""
         if len(item.ops) <= TABLED_OPS:
-            return least_and_most.compiled(*masks_of(item))[0] <= capacity
+            return peak_range.compiled(*masks_of(item))[0] <= capacity
         best: tuple[int, Order] | None = None
         for _, order in candidate_orders(item, random_runs=4):
             peak = peak_memory(item, order)
@@ -182,7 +182,7 @@ class PairJudge(Judge[Graph, Plan]):
     def has_plan(self, item: Graph, capacity: int, seconds: float) -> bool:
         """Whether some plan has at most this slab: heuristics first, then all of `solve`."""
         small = len(item.ops) <= TABLED_OPS
-        if small and least_and_most.compiled(*masks_of(item))[0] > capacity:
+        if small and peak_range.compiled(*masks_of(item))[0] > capacity:
             return False
         if any(slab <= capacity for slab in self._quick_slabs(item)):
             return True

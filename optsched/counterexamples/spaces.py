@@ -12,8 +12,8 @@ import numpy as np
 
 from heuristics import ORDERINGS, PACKINGS
 from optsched.counterexamples.change import LiveRows, change_graph, change_packing
-from optsched.counterexamples.kernels.downsets import least_and_most, sized_above
-from optsched.counterexamples.kernels.slabs import fullest_step, least_slab
+from optsched.counterexamples.kernels.downsets import peak_range, sized_above
+from optsched.counterexamples.kernels.slabs import fullest_step, minimum_slab
 from optsched.counterexamples.loss import Loss, LossObjective
 from optsched.counterexamples.small_graph import SmallGraph, ops_in, order_of_minimum_peak
 from optsched.model.arrays import IntArray
@@ -101,8 +101,10 @@ class GraphSpace(HuntSpace[SmallGraph]):
         ratio = self.objective is LossObjective.RATIO
         for before in product(*(range(1 << v) for v in range(ops))):
             known = worst() or Loss(1, 1, self.objective)
-            masks, least = np.array(before, np.int64), (known.value, known.rival)
-            count = sized_above.compiled(masks, self.largest, *least, ratio, sizes)
+            masks = np.array(before, np.int64)
+            count = sized_above.compiled(
+                masks, self.largest, known.value, known.rival, ratio, sizes
+            )
             for size in sizes[:count].tolist():
                 yield SmallGraph(tuple(size), before)
 
@@ -123,7 +125,7 @@ class GraphSpace(HuntSpace[SmallGraph]):
 
     def loss(self, item: SmallGraph, lowest: float) -> Loss | None:
         """Judge by the ordering itself and a table of all sets of finished ops."""
-        optimum, most = least_and_most.compiled(*item.masks)
+        optimum, most = peak_range.compiled(*item.masks)
         if Loss(most, optimum, self.objective).score < lowest:
             return None
         graph = item.graph()
@@ -150,12 +152,12 @@ class PairSpace(GraphSpace):
         value = self._slab(item, self.method)
         if self.versus is not None:
             return Loss(value, self._slab(item, self.versus), self.objective)
-        optimum, _ = least_and_most.compiled(*item.masks)
+        optimum, _ = peak_range.compiled(*item.masks)
         if Loss(value, optimum, self.objective).score < lowest:
             return None
         ranges = live_rows(item, order_of_minimum_peak(item.masks))
         start, end, size = np.array(ranges, np.int64).T.copy()
-        slab = least_slab.compiled(start, end, size, np.zeros(len(item), np.int64))
+        slab = minimum_slab.compiled(start, end, size, np.zeros(len(item), np.int64))
         return Loss(value, optimum, self.objective) if slab == optimum else None
 
     def _slab(self, item: SmallGraph, method: str) -> int:
@@ -225,7 +227,7 @@ class PackingSpace(HuntSpace[LiveRows]):
         if Loss(value, load, self.objective).score < lowest:
             return None
         if value > load:
-            load = least_slab.compiled(*columns, np.zeros(len(problem), np.int64))
+            load = minimum_slab.compiled(*columns, np.zeros(len(problem), np.int64))
         return Loss(value, load, self.objective)
 
     def weight(self, item: LiveRows) -> tuple[int, ...]:

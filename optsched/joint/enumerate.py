@@ -45,7 +45,8 @@ class EnumerationEffort:
     states
         Partial orders that are looked at before the search gives up.
     packing_seconds
-        Seconds for one packing; where that is not enough to decide it the search gives up.
+        Seconds, or as much work, for one packing; where that does not decide it, the search gives
+        up.
     """
 
     states: int = 100_000

@@ -1,6 +1,6 @@
 """The order problem as a mixed-integer program in PuLP: an independent second opinion.
 
-Binaries say which op runs at which step, within windows from the numbers of ancestors and
+Binaries say which op runs at which step, within step windows from the numbers of ancestors and
 descendants::
 
     at[v][s]           op v runs at step s; its sum over steps up to s says whether it is done
@@ -14,7 +14,6 @@ Both calculate in floating point, so what they say is claimed and never proved.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -26,6 +25,7 @@ from optsched.errors import PlanError, UsageError
 from optsched.model.dependencies import reachable
 from optsched.model.graph import Graph
 from optsched.model.memory_model import refuse_inplace
+from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 
 MAX_UNITS = 2**40
@@ -54,7 +54,7 @@ class MilpOutcome:
     value
         Its peak in bytes, replayed in integers.
     bound
-        Claimed least peak; at least the bound that was given.
+        Claimed minimum peak; at least the bound that was given.
     finished
         Whether the solver says that its search is complete.
     solver
@@ -79,18 +79,18 @@ class MilpOutcome:
 def solve_order_milp(
     graph: Graph,
     *,
-    limits: Limits | None = None,
+    limits: Limits | Clock | None = None,
     peak_bound: int = 0,
     solver: MilpSolver | None = None,
 ) -> MilpOutcome:
-    """Choose an order of least peak.
+    """Choose an order of minimum peak.
 
     Parameters
     ----------
     graph
         What is to be planned; about 50 ops are within reach.
     limits
-        Time and workers.
+        Seconds and workers; the solvers know no limit on work.
     peak_bound
         A proved lower bound in bytes.
     solver
@@ -104,22 +104,21 @@ def solve_order_milp(
     refuse_inplace(graph, "the MILP")
     import pulp
 
-    started = time.perf_counter()
-    limits = limits or Limits()
+    clock = Clock.of(limits or Limits())
     chosen = solver or (MilpSolver.HIGHS if pulp.HiGHS(msg=False).available() else MilpSolver.CBC)
     model = _Model(graph, peak_bound, pulp)
-    left = None if limits.seconds is None else limits.seconds - (time.perf_counter() - started)
+    left = clock.left() if clock.limits.work is None else None
     order: tuple[int, ...] | None = None
     value: int | None = None
     bound, finished = peak_bound, False
     if left is None or left > 0:
-        units, finished = RUNS[chosen](model.problem, pulp, left, limits.workers)
+        units, finished = RUNS[chosen](model.problem, pulp, left, clock.limits.workers)
         order = model.read_order()
         if isfinite(units):
             bound = max(bound, _safe_units(units) * model.unit)
     if order is not None:
         value = check_order(graph, order)
-    return MilpOutcome(order, value, bound, finished, chosen, time.perf_counter() - started)
+    return MilpOutcome(order, value, bound, finished, chosen, clock.seconds())
 
 
 class _Model:
@@ -136,7 +135,7 @@ class _Model:
                 f"sizes add up to {total} units of {self.unit} bytes, outside the range of 2**40 "
                 "in which a floating-point solver can be trusted"
             )
-        self.windows = _step_windows(graph)
+        self.step_windows = _step_windows(graph)
         self.problem = pulp.LpProblem("order", pulp.LpMinimize)
         self.peak = pulp.LpVariable(
             "peak", -(-peak_bound // self.unit), max(total, -(-peak_bound // self.unit))
@@ -144,7 +143,7 @@ class _Model:
         self.problem += self.peak
         self.at = [
             {s: pulp.LpVariable(f"at_{v}_{s}", cat="Binary") for s in range(early, late + 1)}
-            for v, (early, late) in enumerate(self.windows)
+            for v, (early, late) in enumerate(self.step_windows)
         ]
         self._add_steps()
         self._add_precedences()
@@ -186,8 +185,8 @@ class _Model:
         """An op is done by a step only if its predecessors are done by the step before."""
         for v, before in enumerate(self.graph.predecessors):
             for u in before:
-                last = min(self.windows[v][1], self.windows[u][1])
-                for step in range(self.windows[v][0], last + 1):
+                last = min(self.step_windows[v][1], self.step_windows[u][1])
+                for step in range(self.step_windows[v][0], last + 1):
                     ready = self._sum(self._done(u, step - 1))
                     self.problem += self._sum(self._done(v, step)) <= ready
 

@@ -19,15 +19,33 @@ class GiveUpError(Exception):
     """A search has reached its limits without an answer."""
 
 
+WORK_PER_SECOND = 1_000_000
+"""Units of `Limits.work` that an engine may do where it would be given a second."""
+
+
+def portion(clock: Clock, seconds: float, seed: int) -> Clock:
+    """Return a clock for one call of an engine: so many seconds, or as much work, of what is left.
+
+    Where nothing is limited it is work too, so that answers do not depend on the machine.
+    """
+    left, work = clock.left(), seconds * WORK_PER_SECOND
+    if left is None:
+        return Clock.of(Limits(work=int(work), seed=seed))
+    amount = seconds if clock.limits.work is None else work
+    part = clock.share(min(1.0, amount / max(left, 1e-9)))
+    part.limits = replace(clock.limits, seed=seed)
+    return part
+
+
 class PackingOracle:
     """Asks the exact packing engine, each time for a short while, and counts how often.
 
     Parameters
     ----------
     clock
-        Time for all packings, and seed.
+        Time or work for all packings, and seed.
     seconds
-        For one packing; without a decision the search gives up.
+        For one packing, see :func:`portion`; without a decision the search gives up.
     """
 
     def __init__(self, clock: Clock, seconds: float) -> None:
@@ -102,12 +120,8 @@ class PackingOracle:
 
     def _ask(self, problem: PackingProblem, capacity: int | None) -> PackingOutcome:
         self.packings += 1
-        left = self.clock.left()
-        seconds = self.seconds
-        if left is not None and self.clock.limits.work is None:
-            seconds = min(seconds, left)
-        limits = Limits(seconds=seconds, seed=self.clock.limits.seed)
-        outcome = solve_packing(problem, limits=limits, capacity=capacity)
+        part = portion(self.clock, self.seconds, self.clock.limits.seed)
+        outcome = solve_packing(problem, limits=part, capacity=capacity)
         if outcome.stop_reason is StopReason.INTERRUPTED:
             raise KeyboardInterrupt
         return outcome

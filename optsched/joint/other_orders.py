@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from optsched.errors import GraphError
+from optsched.joint.oracle import portion
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory, timeline
@@ -34,9 +35,7 @@ class OtherOrdersEffort:
     tries
         Orders that are packed at most.
     packing_seconds, search_seconds
-        What a packing, and a search for an order of minimum peak, may take.
-    few_buffers
-        Up to this many a packing is decided at once, so that no clock needs to be asked.
+        Seconds, or as much work, for a packing and for a search for an order of minimum peak.
     search_every
         One order in this many comes from a search, the rest from exchanges.
     exchanges
@@ -48,10 +47,9 @@ class OtherOrdersEffort:
     tries: int = 200
     packing_seconds: float = 0.5
     search_seconds: float = 2.0
-    few_buffers: int = 20
-    search_every: int = 12
+    search_every: int = 3
     exchanges: tuple[int, ...] = (2, 8, 32)
-    stale: int = 8
+    stale: int = 4
 
 
 def other_plans(
@@ -144,11 +142,9 @@ class _OtherOrders:
     def _pack(self, order: Sequence[int], capacity: int, attempt: int) -> Plan | None:
         """Pack an order for a short while; the slab may exceed the capacity."""
         problem, _ = packing_problem(self.graph, order)
-        limits = self._limits(self.effort.packing_seconds, self.clock.limits.seed + attempt)
-        if self.clock.left() is None and len(problem) <= self.effort.few_buffers:
-            limits = Limits(seed=limits.seed)
+        part = portion(self.clock, self.effort.packing_seconds, self.clock.limits.seed + attempt)
         try:
-            outcome = solve_packing(problem, limits=limits, capacity=capacity)
+            outcome = solve_packing(problem, limits=part, capacity=capacity)
         except GraphError:
             # Two pins clash in this order.
             return None

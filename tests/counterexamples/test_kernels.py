@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optsched.check.plan import check_order, check_packing
-from optsched.counterexamples.kernels.downsets import least_and_most, sized_above
-from optsched.counterexamples.kernels.slabs import fits, fullest_step, least_slab, next_capacity
+from optsched.counterexamples.kernels.downsets import peak_range, sized_above
+from optsched.counterexamples.kernels.slabs import fits, fullest_step, minimum_slab, next_capacity
 from optsched.counterexamples.loss import LossObjective
 from optsched.counterexamples.small_graph import SmallGraph, masks_of, order_of_minimum_peak
 from optsched.counterexamples.spaces import GraphSpace, PackingSpace, make_problem
@@ -31,9 +31,9 @@ def graphs_at_random(count: int, seed: int = 0) -> list[SmallGraph]:
 
 @given(graphs(max_ops=6))
 @settings(max_examples=60)
-def test_the_table_has_the_least_peak_of_any_graph(graph: Graph) -> None:
+def test_the_table_has_the_minimum_peak_of_any_graph(graph: Graph) -> None:
     masks = masks_of(graph)
-    least, most = least_and_most(*masks)
+    least, most = peak_range(*masks)
     assert least == brute.least_peak(graph)
     peaks = [peak_memory(graph, order) for order in brute.orders(graph)]
     assert max(peaks) == most
@@ -43,7 +43,7 @@ def test_the_table_has_the_least_peak_of_any_graph(graph: Graph) -> None:
 
 def test_compiled_kernels_are_their_reference_implementations() -> None:
     for graph in graphs_at_random(40):
-        assert least_and_most.compiled(*graph.masks) == least_and_most(*graph.masks)
+        assert peak_range.compiled(*graph.masks) == peak_range(*graph.masks)
 
 
 def test_masks_of_a_wiring_are_those_of_its_graph() -> None:
@@ -61,7 +61,7 @@ def test_no_sizes_are_passed_over_that_could_beat_a_loss(ratio: bool) -> None:
     wanted = set()
     for code in range(3**4):
         size = tuple(code // 3**v % 3 + 1 for v in range(4))
-        least, most = least_and_most(*SmallGraph(size, tuple(before.tolist())).masks)
+        least, most = peak_range(*SmallGraph(size, tuple(before.tolist())).masks)
         if (most * 3 > least * 4) if ratio else (most - least > 1):
             wanted.add(size)
     assert listed == wanted
@@ -70,12 +70,12 @@ def test_no_sizes_are_passed_over_that_could_beat_a_loss(ratio: bool) -> None:
 
 @given(st.integers(0, 10_000))
 @settings(max_examples=60)
-def test_the_least_slab_is_that_of_two_other_enumerations(seed: int) -> None:
+def test_the_minimum_slab_is_that_of_two_other_enumerations(seed: int) -> None:
     rows = PackingSpace("naive", None, LossObjective.RATIO, 6, 6).random(Random(seed))
     problem = make_problem(rows)
     columns = problem.start, problem.end, problem.size
     offsets = np.zeros(len(problem), np.int64)
-    slab = least_slab.compiled(*columns, offsets)
+    slab = minimum_slab.compiled(*columns, offsets)
     assert slab == brute.least_slab(problem)
     assert check_packing(problem, offsets.tolist()) == slab
     assert fits(*columns, slab)

@@ -1,4 +1,4 @@
-"""Tiny graphs as bit masks: least and greatest peak over all orders, set of finished ops by set."""
+"""Tiny graphs as bit masks: the range of peaks over all orders, set of finished ops by set."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def fill_sets(
     best: IntArray,
     live: IntArray,
 ) -> int:
-    """Fill the least peak and the live bytes of every set of finished ops; return the most bytes.
+    """Fill the minimum peak and the live bytes of every set of finished ops; return the most bytes.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def fill_sets(
     initial
         Bytes live before the first step.
     best, live
-        Shape `(2**n,)`, overwritten: least peak of the orders that run exactly this set first, or
+        Shape `(2**n,)`, overwritten: minimum peak of the orders that run exactly this set first, or
         `NEVER`; bytes live after it.
 
     Returns
@@ -73,10 +73,10 @@ def fill_sets(
 
 
 @kernel
-def least_and_most(
+def peak_range(
     before: IntArray, alloc: IntArray, need: IntArray, size: IntArray, initial: int
 ) -> tuple[int, int]:
-    """Return the least peak of all orders, and the most bytes live at any step of any order."""
+    """Return the minimum peak of all orders, and the most bytes live at any step of any order."""
     best = np.empty(1 << len(before), np.int64)
     live = np.empty(1 << len(before), np.int64)
     most = fill_sets(before, alloc, need, size, initial, best, live)
@@ -117,8 +117,8 @@ def sized_above(
                 need[u] |= 1 << u | 1 << v
     count = 0
     while True:
-        least, most = least_and_most(before, size, need, size, 0)
-        if (most * rival > value * least) if ratio else (most - least > value - rival):
+        low, high = peak_range(before, size, need, size, 0)
+        if (high * rival > value * low) if ratio else (high - low > value - rival):
             found[count] = size
             count += 1
         v = 0

@@ -1,4 +1,4 @@
-"""Tiny packings: the least slab by trying all sequences of ascending offsets."""
+"""Tiny packings: the minimum slab by trying all sequences of ascending offsets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def next_capacity(
 ) -> int:
     """Try all sequences of ascending offsets; return -1 if the buffers pack into a capacity.
 
-    Each buffer is put as low as it goes above those before it; some packing of least slab is met
+    Each buffer is put as low as it goes above those before it; some packing of minimum slab is met
     that way. Equal offsets come by index.
 
     Parameters
@@ -29,7 +29,7 @@ def next_capacity(
     Returns
     -------
     int
-        If there is none, the least larger capacity that is not refused in the same way: with any
+        If there is none, the smallest larger capacity that is not refused in the same way: with any
         between the two the search would have gone through the same motions.
     """
     n = len(start)
@@ -88,8 +88,8 @@ def fullest_step(start: IntArray, end: IntArray, size: IntArray) -> int:
 
 
 @kernel
-def least_slab(start: IntArray, end: IntArray, size: IntArray, offset: IntArray) -> int:
-    """Return the least slab, by exhaustion, and leave offsets that have it in `offset`."""
+def minimum_slab(start: IntArray, end: IntArray, size: IntArray, offset: IntArray) -> int:
+    """Return the minimum slab, by exhaustion, and leave offsets that have it in `offset`."""
     capacity = fullest_step(start, end, size)
     more = next_capacity(start, end, size, capacity, offset)
     while more >= 0:

@@ -1,12 +1,53 @@
-"""The constraints of the model, one function for each family."""
+"""The three models, and their constraints: one function for each family."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any
 
-from optsched.joint.cpsat.instance import INPUT
+from optsched.joint.cpsat.instance import INPUT, ModelInstance
 from optsched.joint.cpsat.variables import Literal, ModelVariables, length_of
+
+
+def order_model(instance: ModelInstance, peak_bound: int = 0) -> ModelVariables:
+    """Return the model of orders only: booleans, and no integer but the peak."""
+    variables = ModelVariables(instance, ordered=True, placed=False)
+    _add_order_families(variables)
+    add_bounds(variables, peak=instance.up(peak_bound))
+    return variables
+
+
+def packing_model(instance: ModelInstance, slab_bound: int = 0) -> ModelVariables:
+    """Return the model of offsets only, for given live ranges."""
+    variables = ModelVariables(instance, ordered=False, placed=True)
+    _add_packing_families(variables)
+    add_bounds(variables, slab=instance.up(slab_bound))
+    return variables
+
+
+def joint_model(
+    instance: ModelInstance, peak_bound: int = 0, slab_bound: int = 0
+) -> ModelVariables:
+    """Return the model of order and offsets together."""
+    variables = ModelVariables(instance, ordered=True, placed=True)
+    _add_order_families(variables)
+    add_times(variables)
+    add_load_below_slab(variables)
+    _add_packing_families(variables)
+    add_bounds(variables, peak=instance.up(peak_bound), slab=instance.up(slab_bound))
+    return variables
+
+
+def _add_order_families(variables: ModelVariables) -> None:
+    add_order(variables)
+    add_releases(variables)
+    add_peak(variables)
+
+
+def _add_packing_families(variables: ModelVariables) -> None:
+    add_tops(variables)
+    add_sum_of_slabs(variables)
+    add_no_overlap(variables)
 
 
 def add_order(variables: ModelVariables) -> None:

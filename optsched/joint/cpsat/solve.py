@@ -18,7 +18,7 @@ from typing import Any
 
 from optsched.check.plan import check_order, check_packing, check_plan
 from optsched.errors import PlanError
-from optsched.joint.cpsat import constraints
+from optsched.joint.cpsat.constraints import joint_model, order_model, packing_model
 from optsched.joint.cpsat.hints import add_hint, point_of
 from optsched.joint.cpsat.instance import ModelInstance, graph_instance, packing_instance
 from optsched.joint.cpsat.solver import SAFE, CpSatRun, CpSatSettings, run_model
@@ -33,8 +33,6 @@ from optsched.runtime.limits import Event, Limits, Objective, OnEvent, StopReaso
 
 SOURCE = "cpsat"
 """Name of this engine in events."""
-MAX_CONSTANT = 2**62
-"""Constants of a constraint are signed 64-bit integers; no sum of sizes is larger than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +118,7 @@ def solve_order(
     if warm_start is not None:
         order = tuple(int(v) for v in warm_start)
         value, start = check_order(graph, order), point_of(instance, order)
-    search = _Minimisation(instance.unit, Objective.PEAK, capacity, peak_bound, clock, on_event)
+    search = _Minimisation(instance, Objective.PEAK, capacity, peak_bound, clock, on_event)
     best = search.run(lambda: order_model(instance, peak_bound), start, value, settings)
     return search.outcome(order=None if best is None else best.order)
 
@@ -146,7 +144,7 @@ def solve_packing(
         value = check_packing(problem, given)
         start = point_of(instance, (), [given[item.id] for item in instance.items])
     slab_bound = max(slab_bound, problem.max_load)
-    search = _Minimisation(instance.unit, Objective.SLAB, capacity, slab_bound, clock, on_event)
+    search = _Minimisation(instance, Objective.SLAB, capacity, slab_bound, clock, on_event)
     best = search.run(lambda: packing_model(instance, slab_bound), start, value, settings)
     if best is not None and best is not start:
         offsets = [max(0, int(pin)) for pin in problem.pin]
@@ -183,51 +181,10 @@ def solve_joint(
         places = [_required(warm_start.offsets[item.id]) for item in instance.items]
         start = point_of(instance, warm_start.order, places)
     bound = slab_bound if objective is Objective.SLAB else peak_bound
-    search = _Minimisation(instance.unit, objective, capacity, bound, clock, on_event)
+    search = _Minimisation(instance, objective, capacity, bound, clock, on_event)
     best = search.run(lambda: joint_model(instance, peak_bound, slab_bound), start, value, settings)
     plan = warm_start if best is start else _plan_of(graph, best)
     return search.outcome(order=None if plan is None else plan.order, plan=plan)
-
-
-def order_model(instance: ModelInstance, peak_bound: int = 0) -> ModelVariables:
-    """Return the model of orders only: booleans, and no integer but the peak."""
-    variables = ModelVariables(instance, ordered=True, placed=False)
-    _add_order_families(variables)
-    constraints.add_bounds(variables, peak=instance.up(peak_bound))
-    return variables
-
-
-def packing_model(instance: ModelInstance, slab_bound: int = 0) -> ModelVariables:
-    """Return the model of offsets only, for given live ranges."""
-    variables = ModelVariables(instance, ordered=False, placed=True)
-    _add_packing_families(variables)
-    constraints.add_bounds(variables, slab=instance.up(slab_bound))
-    return variables
-
-
-def joint_model(
-    instance: ModelInstance, peak_bound: int = 0, slab_bound: int = 0
-) -> ModelVariables:
-    """Return the model of order and offsets together."""
-    variables = ModelVariables(instance, ordered=True, placed=True)
-    _add_order_families(variables)
-    constraints.add_times(variables)
-    constraints.add_load_below_slab(variables)
-    _add_packing_families(variables)
-    constraints.add_bounds(variables, peak=instance.up(peak_bound), slab=instance.up(slab_bound))
-    return variables
-
-
-def _add_order_families(variables: ModelVariables) -> None:
-    constraints.add_order(variables)
-    constraints.add_releases(variables)
-    constraints.add_peak(variables)
-
-
-def _add_packing_families(variables: ModelVariables) -> None:
-    constraints.add_tops(variables)
-    constraints.add_sum_of_slabs(variables)
-    constraints.add_no_overlap(variables)
 
 
 class _Minimisation:
@@ -235,14 +192,17 @@ class _Minimisation:
 
     def __init__(
         self,
-        unit: int,
+        instance: ModelInstance,
         objective: Objective,
         capacity: int | None,
         bound: int,
         clock: Clock,
         on_event: OnEvent | None,
     ) -> None:
-        self.unit, self.is_slab, self.capacity = unit, objective is Objective.SLAB, capacity
+        self.instance, self.is_slab = instance, objective is Objective.SLAB
+        self.capacity = capacity
+        # More than this is no constraint, whatever the number.
+        self.room = instance.slab_limit * instance.unit
         self.clock, self.on_event = clock, on_event
         self.value: int | None = None
         self.bound = bound
@@ -283,7 +243,8 @@ class _Minimisation:
             self.stop_reason = StopReason.INTERRUPTED
         elif found.finished and not self._fits(self.value):
             self.stop_reason = StopReason.EXHAUSTED
-            if self.capacity is not None:
+            # With room for everything it is the pins that leave no plan.
+            if self.capacity is not None and self.capacity < self.room:
                 self.bound = max(self.bound, self.capacity + 1)
         elif not found.finished:
             self.stop_reason = StopReason.TIME_LIMIT
@@ -298,15 +259,14 @@ class _Minimisation:
         if self.capacity is None:
             model.minimize(target)
         limit = self.value if self.capacity is None else self.capacity
-        if limit is not None:
-            # More than all sizes together is no constraint, whatever the number.
-            model.add(target <= max(-1, min(variables.instance.down(limit), MAX_CONSTANT)))
+        if limit is not None and limit < self.room:
+            model.add(target <= max(-1, self.instance.down(limit)))
 
     def _note(self, state: CpSatRun) -> None:
         """Take in what CP-SAT has found so far, and pass on what moved."""
         before = (self.value, self.bound)
         if state.bound is not None:
-            self.bound = max(self.bound, state.bound * self.unit)
+            self.bound = max(self.bound, state.bound * self.instance.unit)
         if state.best is not None and self._is_better(state.best, self.value):
             self.value = self._bytes(state.best)
         if (self.value, self.bound) != before and self.on_event is not None:
@@ -316,7 +276,7 @@ class _Minimisation:
         return point.slab if self.is_slab else point.peak
 
     def _bytes(self, point: ModelPoint) -> int:
-        return self._units(point) * self.unit
+        return self._units(point) * self.instance.unit
 
     def _is_better(self, point: ModelPoint | None, value: int | None) -> bool:
         return point is not None and (value is None or self._bytes(point) < value)

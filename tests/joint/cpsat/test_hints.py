@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from optsched.joint.cpsat.constraints import joint_model, order_model, packing_model
 from optsched.joint.cpsat.hints import add_hint, point_of
 from optsched.joint.cpsat.instance import graph_instance, packing_instance
-from optsched.joint.cpsat.solve import joint_model, order_model, packing_model
 from optsched.model.builder import GraphBuilder
 from tests.joint.cpsat.common import holds, random_packing, random_plan, stacked
 from tests.support.generators import FEATURES, PLANNABLE, random_graph, random_order
