@@ -12,14 +12,15 @@ comma := ,
 bin   := $(VENV)/bin
 ready := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: help demo test lint setup clean
+.PHONY: help demo test nightly lint setup clean
 
 help:
 	@echo "make demo    plan real graphs of instances/ and print how far each heuristic is from the bound"
 	@echo "make test    lint, types, import contract and all tests"
+	@echo "make nightly three forms of every kernel on a thousand random graphs; some minutes"
 	@echo "make clean   remove .venv and $(OUT)"
 
-demo: $(VENV)/.warm
+demo: $(ready)
 	@echo "== Planning $(words $(wildcard $(GRAPHS)/*.json.gz)) real graphs of $(GRAPHS)"
 	@mkdir -p $(OUT)
 	@$(bin)/optsched compare $(GRAPHS) --jobs 2 --methods $(METHODS) --top 5 --report $(OUT)/report.html
@@ -27,6 +28,10 @@ demo: $(VENV)/.warm
 test: $(ready) lint
 	@echo "== Tests"
 	@$(bin)/python -m pytest -n auto $(PYTEST_ARGS)
+
+nightly: $(ready)
+	@echo "== Kernels: Python, compiled, and plain numba, state for state"
+	@$(bin)/python -m tests.fuzz.kernels --graphs 1000
 
 lint: $(ready)
 	@echo "== Style, types, import contract"
@@ -42,11 +47,6 @@ $(ready): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed, this is " + sys.version) if sys.version_info < (3, 11) else None'
 	@test -x $(bin)/python || $(PYTHON) -m venv $(VENV)
 	@$(bin)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
-	@touch $@
-
-$(VENV)/.warm: $(ready)
-	@echo "== Compiling the kernels (once; about half a minute)"
-	@$(bin)/optsched warmup
 	@touch $@
 
 clean:

@@ -39,6 +39,9 @@ NOISE_FACTORS = 1024
 CHUNK = 64
 """Nodes that are expanded between two looks at the clock."""
 
+NODE_WORK = 500
+"""Elements of work in expanding a node."""
+
 
 def search_beam(
     engine: PackingEngine,
@@ -90,7 +93,7 @@ def search_beam(
     )
     nodes = np.zeros((width + 1, len(beam.scratch)), np.int64)
     following = np.zeros_like(nodes)
-    if not start_node.compiled(state, nodes[0]):
+    if not start_node.for_work(n)(state, nodes[0]):
         return LIMIT
     parents = np.zeros(1, np.int64)
     layers: list[IntArray] = []
@@ -98,7 +101,8 @@ def search_beam(
         beam.heap[KEPT] = beam.heap[FREE] = 0
         for begin in range(0, len(parents), CHUNK):
             chunk = parents[begin : begin + CHUNK]
-            made = expand.compiled(state, beam, nodes, chunk, n - placed, following)
+            run = expand.for_work(NODE_WORK * len(chunk))
+            made = run(state, beam, nodes, chunk, n - placed, following)
             engine.nodes += made
             clock.spend(made)
             if clock.expired():

@@ -1,0 +1,187 @@
+"""Three forms of every kernel agree, call by call and state for state.
+
+    python -m tests.fuzz.kernels [--graphs 1000] [--seed 0] [--no-plain]
+
+Question: does machine code made with this project's three hooks into numba do what the reference
+implementation in Python does, and what plain `numba.njit` makes of the same source? Random graphs
+are ordered, bounded and packed. Each call of each kernel runs in all forms on copies of its
+arguments; results, and every array that was handed over, must be the same to the last bit. Plain
+numba compiles all kernels once in some minutes and keeps nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from functools import cache
+from types import FunctionType
+from typing import Any, cast
+
+import numba
+import numpy as np
+
+from heuristics import ORDERINGS, PACKINGS
+from heuristics.orderings.pooled import pooled_orders
+from heuristics.packings import common
+from optsched.errors import OptschedError
+from optsched.model.graph import Graph
+from optsched.model.packing_problem import packing_problem
+from optsched.ordering import ALL_RULES, closure_bound, solve_order
+from optsched.ordering.bound.precedences import related
+from optsched.ordering.bound.single_ops import peak_lower_bound
+from optsched.ordering.context import SearchContext
+from optsched.ordering.improve.anneal import Annealer
+from optsched.ordering.problem import build_problem
+from optsched.ordering.tree.search import Splitter
+from optsched.packing import solve_packing
+from optsched.runtime import kernel as kernels
+from optsched.runtime.kernel import Kernel
+from optsched.runtime.limits import Limits
+from optsched.solver.warmup import warm_beam
+from tests.support.generators import PLAIN, PLANNABLE, random_graph
+
+Form = Callable[..., Any]
+LIMITS = Limits(work=2_000)
+"""Of each search: units of work, so that a run can be repeated."""
+BRANCHES = 3
+"""Of a tree of precedences."""
+WALK = 200
+"""Work of a walk over orders."""
+
+
+class DisagreementError(AssertionError):
+    """Two forms of a kernel did not do the same."""
+
+
+@cache
+def plain_form(kernel: Kernel[..., Any]) -> Form:
+    """Return what `numba.njit` makes of a kernel and of all that it calls."""
+    source = cast(FunctionType, kernel.function)
+    names = {
+        name: plain_form(value) if isinstance(value, Kernel) else value
+        for name, value in source.__globals__.items()
+        if name in source.__code__.co_names
+    }
+    copy = FunctionType(source.__code__, names, source.__name__, source.__defaults__)
+    copy.__module__ = source.__module__
+    return cast(Form, numba.njit(copy))
+
+
+class Comparison:
+    """Runs each kernel in its reference form, and others on copies, and counts the calls.
+
+    Parameters
+    ----------
+    forms
+        What must agree with the reference form.
+    """
+
+    def __init__(self, forms: Sequence[Callable[[Kernel[..., Any]], Form]]) -> None:
+        self.forms = forms
+        self.calls: Counter[str] = Counter()
+
+    def __call__(self, kernel: Kernel[..., Any]) -> Form:
+        """Return a kernel that compares; for `optsched.runtime.kernel.force`."""
+
+        def run(*arguments: Any) -> Any:
+            self.calls[kernel.function.__name__] += 1
+            copies = [deepcopy(arguments) for _ in self.forms]
+            results = [form(kernel)(*x) for form, x in zip(self.forms, copies, strict=True)]
+            expected = kernel.function(*arguments)
+            for form, result, after in zip(self.forms, results, copies, strict=True):
+                for one, other in ((expected, result), (arguments, after)):
+                    if not is_same(one, other):
+                        raise DisagreementError(f"{kernel.function.__name__}: {form.__name__}")
+            return expected
+
+        return run
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether numbers, arrays and tuples of such are equal to the last bit."""
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(map(is_same, one, other))
+    if isinstance(one, np.ndarray):
+        return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=True)
+    return bool(one == other)
+
+
+def run_all(graph: Graph, seed: int) -> None:
+    """Order, bound and pack a graph in all ways that have kernels."""
+    ops = list(range(len(graph.ops)))
+    for ordering in ORDERINGS.values():
+        ordering(graph, seed)
+    next(pooled_orders(graph, np.array(ops), work=WALK))
+    peak_lower_bound(graph, [ops])
+    closure_bound(graph, [ops])
+    rules = replace(ALL_RULES, split=bool(seed % 2))
+    order = solve_order(graph, limits=LIMITS, warm_start=ops, rules=rules).order
+    problem, _ = packing_problem(graph, np.array(order))
+    for packing in PACKINGS.values():
+        packing(problem)
+    solve_packing(problem, limits=LIMITS)
+    context = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
+    Annealer(context, order, seed).improve(WALK, 0)
+    if len(ops) > 2:
+        grow_tree(context, order)
+    if len(problem) > 2:
+        warm_beam(problem)
+
+
+def grow_tree(context: SearchContext, order: Sequence[int]) -> None:
+    """Take up some branches of a tree that looks for a lower peak than that of an order."""
+    budget = context.follow(order)[0] - 1
+    blame = np.zeros(len(order), np.int64)
+    tree = Splitter(
+        context, related(context.problem), budget, np.zeros(len(order), np.int64), blame
+    )
+    tree.run(BRANCHES, lambda _: False)
+
+
+def compare(graphs: int, seed: int, comparison: Comparison) -> int:
+    """Return how many of some random graphs ran; raises where two forms do not agree."""
+    before, kernels.force = kernels.force, comparison
+    many = common.MANY
+    done = 0
+    try:
+        for number in range(seed, seed + graphs):
+            rng = np.random.default_rng(number)
+            features = PLAIN if number % 3 else PLANNABLE - {"inplace"}
+            ops = int(rng.integers(2, 6 if number % 2 else 16))
+            graph = random_graph(rng, ops, max_size=40, features=features)
+            common.MANY = many if number % 2 else 0
+            try:
+                run_all(graph, number)
+            except OptschedError:
+                continue
+            done += 1
+    finally:
+        kernels.force, common.MANY = before, many
+    return done
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--graphs", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--no-plain", action="store_true", help="leave plain numba out")
+    arguments = parser.parse_args()
+    forms = (kernels.compiled_form, plain_form)[: 1 if arguments.no_plain else 2]
+    comparison = Comparison(forms)
+    try:
+        done = compare(arguments.graphs, arguments.seed, comparison)
+    except DisagreementError as error:
+        print(f"DISAGREE: {error}")
+        return 1
+    for name, calls in sorted(comparison.calls.items()):
+        print(f"{calls:>10,} calls of {name}")
+    print(f"{done:,} graphs, {len(comparison.calls)} kernels, {len(forms) + 1} forms: all agree")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
