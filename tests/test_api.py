@@ -85,9 +85,11 @@ def test_a_report_is_one_call(ending: str, tmp_path: Path) -> None:
 
 def test_objects_are_shown_on_one_short_line() -> None:
     result = optsched.solve(diamond())
-    for thing in (diamond(), result.plan, PackingProblem(**PROBLEM)):  # type: ignore[arg-type]
+    problem = PackingProblem(**PROBLEM)  # type: ignore[arg-type]
+    for thing in (diamond(), result, result.plan, problem, optsched.pack(problem)):
         assert len(repr(thing)) < 100
         assert "\n" not in repr(thing)
+    assert repr(result) == "Result(optimal, peak 18 L3, slab 18 L5, proved)"
     assert repr(diamond()) == "Graph('diamond', 3 ops, 5 buffers)"
 
 

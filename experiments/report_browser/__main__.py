@@ -75,7 +75,7 @@ def measure(browser: Browser, page: Path) -> tuple[float, float, float, float]:
         for number in range(EVENTS):
             x, y = box[0] + box[2] / 2 + number, box[1] + 150 + number
             turn = -60 if number < EVENTS / 2 else 60
-            more = {"deltaX": 0, "deltaY": turn} if kind == "mouseWheel" else {}
+            more = {"deltaX": 0, "deltaY": turn, "modifiers": 2} if kind == "mouseWheel" else {}
             browser.mouse(kind, x, y, **more)
             browser.evaluate(
                 "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame("

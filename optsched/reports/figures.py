@@ -78,7 +78,7 @@ def _range(low: float, high: float) -> Range1d:
 def _packing(
     paint: Painting, view: View, slab: Slab, across: Range1d, up: Range1d, name: str
 ) -> figure:
-    from bokeh.models import HoverTool, Span, WheelZoomTool
+    from bokeh.models import ColumnDataSource, HoverTool, Span, WheelZoomTool
 
     slab, _ = thinned(view, slab)
     fig = _figure(name, 420, (across, up), ("", f"address ({paint.unit})"))
@@ -89,13 +89,12 @@ def _packing(
     fig.add_layout(
         Span(location=view.peak_step + 0.5, dimension="height", line_color=PEAK, line_width=1)
     )
-    source = _rectangles(paint, view, slab)
     quads = fig.quad(
         left="left",
         right="right",
         bottom="bottom",
         top="top",
-        source=source,
+        source=_rectangles(paint, view, slab),
         name=f"{name}-rects",
         fill_color={"field": "by_size"},
         line_color="#3b4046",
@@ -111,18 +110,20 @@ def _packing(
         nonselection_fill_alpha=0.25,
         nonselection_line_alpha=0.1,
     )
-    # The page writes a name on every buffer that has room for it at the zoom of the moment.
+    # The page fills in the names of the buffers that have room for them at the zoom of the moment.
+    columns: dict[str, list[str]] = {
+        column: [] for column in ("x", "y", "label", "on_size", "on_kind")
+    }
     fig.text(
         x="x",
         y="y",
         text="label",
-        source=source,
+        source=ColumnDataSource(columns),
         name=f"{name}-labels",
         text_color={"field": "on_size"},
         text_font_size="11px",
         text_align="center",
         text_baseline="middle",
-        nonselection_text_alpha=0.4,
     )
     tips = _BUFFER_TOOLTIP if view.subject.makers else _RANGE_TOOLTIP
     fig.add_tools(HoverTool(renderers=[quads], tooltips=tips, attachment="vertical"))
@@ -150,9 +151,6 @@ def _rectangles(paint: Painting, view: View, slab: Slab) -> Any:
         "right": slab.end,
         "bottom": low / paint.scale,
         "top": high / paint.scale,
-        "x": (slab.start + slab.end) / 2,
-        "y": (low + high) / 2 / paint.scale,
-        "label": [""] * len(ids),
         "by_size": [paint.by_size[b] for b in ids],
         "by_kind": [paint.by_kind[b] for b in ids],
         "on_size": [text_on(paint.by_size[b]) for b in ids],

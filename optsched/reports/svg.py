@@ -140,7 +140,7 @@ def slab_picture(shown: View, bound: int) -> str:
     The dashes are the proven bound on the slab.
     """
     panel = replace(slab_panel("", shown), width=960, height=360, load=bars(shown.load))
-    scale = _Scale(0, 360, 960 / max(1, panel.steps), 360 / max(1, panel.top))
+    scale = _Scale(0, 360, 960 / max(1, panel.steps), 355 / max(1, panel.top))
     body = "".join(_blocks(panel, scale)) + _line(panel, scale)
     body += (
         f'<path d="M0 {scale.y(bound)}H960" stroke="{_BOUND}" stroke-width="2" '

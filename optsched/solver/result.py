@@ -53,6 +53,10 @@ class PackingResult:
     runtime: float = 0.0
     left_out: Mapping[str, str] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        slab = _short("slab", self.slab, self.slab_bound, self.slab_proof)
+        return f"PackingResult({self.status}, {slab}, {self.stop_reason})"
+
     @property
     def status(self) -> Status:
         """Optimal only if proved; infeasible only if the bound exceeds the capacity."""
@@ -123,6 +127,11 @@ class Result:
             return Status.OPTIMAL
         return Status.FEASIBLE
 
+    def __repr__(self) -> str:
+        peak = _short("peak", self.peak, self.peak_bound, self.peak_proof)
+        slab = _short("slab", self.slab, self.slab_bound, self.slab_proof)
+        return f"Result({self.status}, {peak}, {slab}, {self.stop_reason})"
+
     @property
     def gap(self) -> float | None:
         """Optimality gap of the objective, 0 where it is proved; None without a plan."""
@@ -174,3 +183,10 @@ class Result:
         if self.objective is Objective.SLAB:
             return self.slab, self.slab_bound, self.slab_proof
         return self.peak, self.peak_bound, self.peak_proof
+
+
+def _short(what: str, value: int | None, bound: int, proof: Proof | None) -> str:
+    """Return a value and its proof, or what it is at least, for a line in an interpreter."""
+    return (
+        f"{what} {value:,} {proof}" if value is not None and proof else f"{what} {value} >= {bound}"
+    )

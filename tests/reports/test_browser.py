@@ -222,14 +222,13 @@ def test_buffers_bear_their_names_where_there_is_room(
     path = tmp_path / "two.html"
     write_page(path, two_plans)
     show(browser, path)
-    labels = "rects('packing-1-0').data_source.data.label.filter((x) => x)"
+    text = "fig('packing-0-0').renderers.find((r) => r.name === 'packing-0-0-labels')"
+    labels = f"{text}.data_source.data.label"
     browser.wait_for(f"{labels}.length")
     assert {"x", "b", "a"} <= set(browser.evaluate(labels))
-    text = "fig('packing-0-0').renderers.find((r) => r.name === 'packing-0-0-labels')"
     assert browser.evaluate(f"{text}.glyph.text_color.field") == "on_size"
     # Hardly any of 2,700 buffers has room; zooming in makes some.
     show(browser, large_page)
-    labels = labels.replace("packing-1", "packing-0")
     few = browser.evaluate(f"{labels}.length")
     browser.evaluate("fig('packing-0-0').x_range.setv({start: 0, end: 30}); true")
     browser.evaluate("fig('packing-0-0').y_range.setv({start: 0, end: 0.5}); true")

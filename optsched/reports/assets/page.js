@@ -11,20 +11,22 @@
   // A name stands in the middle of what is in sight of its buffer, if there is room for it.
   const LETTER = 6.6, LINE = 12;
   const label = (figure) => {
-    const source = part(figure, "rects").data_source, data = source.data;
+    const {data} = part(figure, "rects").data_source;
     const {x_range: across, y_range: up, inner_width, inner_height} = figure;
     const wide = inner_width / (across.end - across.start);
     const high = inner_height / (up.end - up.start);
+    const shown = {x: [], y: [], label: [], on_size: [], on_kind: []};
     for (let i = 0; i < data.left.length; i++) {
       const left = Math.max(data.left[i], across.start), right = Math.min(data.right[i], across.end);
       const low = Math.max(data.bottom[i], up.start), top = Math.min(data.top[i], up.end);
       const room = Math.floor((right - left) * wide / LETTER) - 1, name = data.name[i];
-      const fits = (top - low) * high >= LINE && room >= Math.min(name.length, 6);
-      data.label[i] = !fits ? "" : name.length <= room ? name : `${name.slice(0, room - 1)}…`;
-      data.x[i] = (left + right) / 2;
-      data.y[i] = (low + top) / 2;
+      if ((top - low) * high < LINE || room < Math.min(name.length, 6)) continue;
+      shown.label.push(name.length <= room ? name : `${name.slice(0, room - 1)}…`);
+      shown.x.push((left + right) / 2);
+      shown.y.push((low + top) / 2);
+      for (const by of ["on_size", "on_kind"]) shown[by].push(data[by][i]);
     }
-    source.change.emit();
+    part(figure, "labels").data_source.data = shown;
   };
   let waiting = 0;
   const relabel = () => {
