@@ -1,16 +1,14 @@
-"""Every test that asks for `form` runs twice: with the Python twins and with compiled kernels."""
+"""Every test that asks for `form` runs twice: with reference implementations and compiled."""
 
 from __future__ import annotations
 
 import pytest
 
-from optsched.runtime.kernel import Kernel
+from optsched.runtime import kernel as kernels
 
 
-@pytest.fixture(params=["twin", "compiled"])
+@pytest.fixture(params=["reference", "compiled"])
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "twin":
-        monkeypatch.setattr(Kernel, "for_work", lambda self, elements: self)
-    else:
-        monkeypatch.setattr(Kernel, "for_work", lambda self, elements: self.compiled)
+    forms = {"reference": kernels.reference_form, "compiled": kernels.compiled_form}
+    monkeypatch.setattr(kernels, "force", forms[request.param])
     return str(request.param)

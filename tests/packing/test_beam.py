@@ -7,15 +7,14 @@ import pytest
 
 from optsched.check.plan import check_packing
 from optsched.packing import PackingEffort, Rules
-from optsched.packing import beam as module
 from optsched.packing.beam import search_beam
 from optsched.packing.components import make_components
 from optsched.packing.engine import PackingEngine
 from optsched.packing.kernels import branch
 from optsched.packing.kernels.beam_heap import BIRTH_COLUMNS, FREE, KEPT, SLOTS, Beam, keep
 from optsched.packing.kernels.search import LIMIT, SOLVED
+from optsched.runtime import kernel as kernels
 from optsched.runtime.clock import Clock
-from optsched.runtime.kernel import Kernel
 from optsched.runtime.limits import Limits
 from tests.support.packing_instances import cut, random_problem
 
@@ -58,16 +57,14 @@ def test_a_beam_refutes_nothing() -> None:
     assert run(engine, 500, branch.TIGHTEST, width=1) in (LIMIT, SOLVED)
 
 
-def test_plain_form_answers_as_the_compiled_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reference_implementation_answers_as_the_compiled_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     problem = cut(np.random.default_rng(6), 12, 90, 14)
     (component,) = make_components(problem, Rules(components=False))
     seen = []
-    for plain in (False, True):
-        if plain:
-            for name in ("expand", "start_node"):
-                function = getattr(module, name)
-                assert isinstance(function, Kernel)
-                monkeypatch.setitem(function.__dict__, "compiled", function.function)
+    for form in (kernels.reference_form, kernels.compiled_form):
+        monkeypatch.setattr(kernels, "force", form)
         engine = PackingEngine(component, Rules(), QUIET)
         answer = run(engine, 90, branch.FEWEST_THEN_LOWEST, width=8)
         seen.append((answer, engine.nodes, engine.offsets().tolist()))
