@@ -12,6 +12,7 @@ import numpy as np
 
 from heuristics import OWN_ORDERINGS, OWN_PACKINGS, Packing
 from heuristics.orderings.lpmf_random import lpmf_backward_random, lpmf_random
+from heuristics.packings.common import is_in_range
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
@@ -92,15 +93,6 @@ def packing_turn(buffers: int) -> list[str]:
     turn = (*PROMISING_PACKINGS, *rest, *last)
     left_out = packings_left_out(buffers)
     return [name for name in turn if name not in left_out]
-
-
-def is_in_range(problem: PackingProblem) -> bool:
-    """Whether buffers placed one above another, in any sequence, end within 64-bit integers.
-
-    Heuristic packers count in these and do not look whether they overflow.
-    """
-    total = sum(problem.size.tolist()) + sum(problem.alignment.tolist())
-    return bool(total + max(problem.pin.tolist(), default=0) < 2**63)
 
 
 def packings_left_out(buffers: int) -> dict[str, str]:

@@ -10,7 +10,7 @@ from optsched.runtime.kernel import inner, kernel
 
 @inner
 def align(offset: int, alignment: int) -> int:
-    """Return the least multiple of `alignment` that is not below `offset`."""
+    """Return the first multiple of `alignment` from `offset` on."""
     return -(-offset // alignment) * alignment
 
 

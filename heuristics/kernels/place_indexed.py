@@ -82,7 +82,7 @@ def add_bytes(lows: IntArray, highs: IntArray, begin: int, length: int, low: int
 
 @kernel
 def sink(keys: IntArray, items: IntArray, at: int, count: int) -> None:
-    """Move an entry of a heap, least key first, down to its place."""
+    """Move an entry of a heap, lowest key first, down to its place."""
     key, item = keys[at], items[at]
     while True:
         child = 2 * at + 1

@@ -1,4 +1,4 @@
-"""Best-fit strip packing with fixed abscissae: the lowest niche takes the widest that it holds."""
+"""Best-fit strip packing with fixed abscissae: the lowest gap takes the widest that it holds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from optsched.runtime.kernel import inner, kernel
 
 @inner
 def push(keys: IntArray, items: IntArray, count: int, key: int, item: int) -> int:
-    """Add an entry to a heap, least key first; return its new length."""
+    """Add an entry to a heap, lowest key first; return its new length."""
     at = count
     while at > 0 and keys[(at - 1) >> 1] > key:
         keys[at], items[at] = keys[(at - 1) >> 1], items[(at - 1) >> 1]
@@ -23,7 +23,7 @@ def push(keys: IntArray, items: IntArray, count: int, key: int, item: int) -> in
 
 @inner
 def least_rank(tree: IntArray, base: int, leaves: int, count: int) -> int:
-    """Return the least of the first `count` leaves of the tree at `tree[base:]`."""
+    """Return the minimum of the first `count` leaves of the tree at `tree[base:]`."""
     least = 2**62
     left, right = leaves, leaves + count
     while left < right:
@@ -65,7 +65,7 @@ def run_skyline(
     takes the first buffer by priority that lives within it; where there is none, it rises to the
     lower of its neighbours. "The first that starts at or after `a` and ends by `b`" is asked of a
     binary tree over the buffers by start, where each node has its buffers by end, and a tree of
-    least ranks over these. O(k log^2 k) time, O(k log k) memory.
+    minimum ranks over these. O(k log^2 k) time, O(k log k) memory.
     """
     k, sections = len(first), len(begun) - 1
     offsets = np.zeros(k, np.int64)

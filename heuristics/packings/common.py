@@ -9,6 +9,7 @@ import numpy as np
 from heuristics.kernels.place import run_place
 from heuristics.kernels.place_indexed import run_place_indexed
 from heuristics.kernels.sweep import run_sweep
+from optsched.errors import GraphError
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem
 
@@ -16,6 +17,12 @@ MANY = 1_000
 """Beyond this many buffers the index over time is quicker than a scan over all of them."""
 BLOCKS = 128
 """Blocks of that index."""
+
+
+def is_in_range(problem: PackingProblem) -> bool:
+    """Whether buffers placed one above another, in any sequence, end within 64-bit integers."""
+    total = sum(problem.size.tolist()) + sum(problem.alignment.tolist())
+    return bool(total + max(problem.pin.tolist(), default=0) < 2**63)
 
 
 class Packing(Protocol):
@@ -46,6 +53,8 @@ def place_in_turn(
     hollow = (problem.size == 0) | (problem.start == problem.end)
     rank = 2 * hollow[sequence] + (problem.pin[sequence] < 0)
     turn = sequence[np.argsort(rank, kind="stable")]
+    if not is_in_range(problem):
+        return place_exactly(problem, turn, tightest=tightest)
     if len(turn) > MANY:
         starts, first, last = sections_of(problem)
         return run_place_indexed.for_work(16 * len(turn))(
@@ -72,9 +81,38 @@ def place_in_turn(
     )
 
 
+def place_exactly(problem: PackingProblem, turn: IntArray, *, tightest: bool) -> IntArray:
+    """Place in a sequence as the kernels do, in Python's own integers, which do not overflow.
+
+    Raises
+    ------
+    GraphError
+        If a buffer would end beyond 64-bit integers.
+    """
+    start, end = problem.start.tolist(), problem.end.tolist()
+    size, alignment = problem.size.tolist(), problem.alignment.tolist()
+    offsets = problem.pin.tolist()
+    placed: list[int] = []
+    for i in turn.tolist():
+        if offsets[i] < 0:
+            met = [j for j in placed if max(start[i], start[j]) < min(end[i], end[j])]
+            holes, low = [], 0
+            for j in sorted(met, key=lambda j: offsets[j]):
+                at = -(-low // alignment[i]) * alignment[i]
+                if at + size[i] <= offsets[j]:
+                    holes.append((offsets[j] - at, at))
+                low = max(low, offsets[j] + size[j])
+            lowest = min(holes) if tightest and holes else (holes or [(0, low)])[0]
+            offsets[i] = -(-lowest[1] // alignment[i]) * alignment[i]
+        if offsets[i] + size[i] >= 2**63:
+            raise GraphError(f"buffer {problem.names[i]!r} would end beyond 2**63 bytes")
+        placed.append(i)
+    return np.array(offsets, np.int64)
+
+
 def place_by_start(problem: PackingProblem, sequence: IntArray, *, tightest: bool) -> IntArray:
     """Place in a sequence of ascending starts: as `place_in_turn`, but quicker without pins."""
-    if (problem.pin >= 0).any():
+    if (problem.pin >= 0).any() or not is_in_range(problem):
         return place_in_turn(problem, sequence, tightest=tightest)
     return run_sweep.for_work(len(problem))(
         sequence,

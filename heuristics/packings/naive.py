@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from optsched.errors import GraphError
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem
 
@@ -23,6 +24,8 @@ def naive(problem: PackingProblem) -> IntArray:
         for low, high in blocks:
             if low < at + size and at < high:
                 at = -(-high // alignment) * alignment
+        if at + size >= 2**63:
+            raise GraphError(f"buffer {problem.names[i]!r} would end beyond 2**63 bytes")
         offsets[i] = at
         at += size
     return offsets

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from heuristics.kernels.skyline import run_skyline
-from heuristics.packings.common import place_in_turn, sections_of
+from heuristics.packings.common import is_in_range, place_in_turn, sections_of
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem
 
 
 def skyline(problem: PackingProblem) -> IntArray:
-    """Fill the lowest niche with the longest-lived buffer that it holds, the larger among equals.
+    """Fill the lowest gap with the longest-lived buffer that it holds, the larger among equals.
 
-    Where a niche holds none of those left it is filled up to the lower of its sides. With pins,
-    buffers are placed first fit in the sequence of these offsets. O(k log^2 k) time, O(k log k)
-    memory.
+    Where a gap holds none of those left it is filled up to the lower of its sides. With pins,
+    buffers are placed first fit in the sequence of these offsets; with sizes beyond 64-bit
+    arithmetic, first fit, the longest-lived first. O(k log^2 k) time, O(k log k) memory.
 
     References
     ----------
@@ -27,6 +27,9 @@ def skyline(problem: PackingProblem) -> IntArray:
     solid = np.flatnonzero((problem.size > 0) & (problem.start < problem.end))
     duration = problem.end[solid] - problem.start[solid]
     wanted = solid[np.lexsort((-problem.size[solid], -duration))]
+    if not is_in_range(problem):
+        everyone = np.argsort(problem.start - problem.end, kind="stable")
+        return place_in_turn(problem, everyone, tightest=False)
     starts, first, last = sections_of(problem)
     offsets = np.zeros(len(problem), np.int64)
     by_start = np.argsort(first[wanted], kind="stable")

@@ -75,6 +75,7 @@ class CapacitySearch:
         self.is_decision = False
         self.offsets: IntArray | None = None
         self.slab = -1
+        self.stride = 0.5
         self.fits = self.beams = self.cores = 0
         self.sums: SubsetSums | None = None
         self.portfolios: dict[int, RestartPortfolio] = {}
@@ -149,15 +150,34 @@ class CapacitySearch:
         effort = self.effort
         if self.search(target, nodes) or self.clock.expired():
             return True
-        middle = self.slab - max(1, (self.slab - target) // 2)
-        if middle > target and turn % 2 == 0 and not self.is_decision:
-            self.search(middle, nodes)
+        if not self.is_decision:
+            self._approach(target, nodes)
         patience = effort.patience if self.is_decision else 1
         if turn >= patience and self._has_beams() and not self.is_done():
-            # The target may be out of reach: later turns take the middle by turns.
+            # The target may be out of reach: later turns aim between by turns.
             low = turn < effort.beam_turns or turn % 2 == 1 or self.is_decision
-            self.run_beams(target if low else max(middle, target), effort.beam_share * nodes)
+            aim = target if low else max(target, self._between(target))
+            self.run_beams(aim, effort.beam_share * nodes)
         return False
+
+    def _between(self, target: int) -> int:
+        """Return a capacity below the slab, nearer to it the more searches have failed."""
+        return self.slab - max(1, int((self.slab - target) * self.stride))
+
+    def _approach(self, target: int, nodes: int) -> None:
+        """Search between target and slab: further down after success, nearer after failure."""
+        until = self.engine.nodes + nodes
+        while self.engine.nodes < until and not self.is_done() and not self.clock.expired():
+            capacity = self._between(target)
+            if capacity <= target:
+                return
+            slab = self.slab
+            self.search(capacity, nodes // 4)
+            if self.slab < slab:
+                self.stride = min(0.5, 2 * self.stride)
+            elif self.bound <= target:
+                far = (self.slab - target) * self.stride > self.component.unit
+                self.stride = self.stride / 2 if far else 0.5
 
     def search(self, capacity: int, nodes: int) -> bool:
         """Search at a capacity by branch and bound; whether that decided it."""

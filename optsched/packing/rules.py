@@ -117,7 +117,7 @@ class PackingEffort:
     pairs_per_element: int = 16
     slice_work: int = 16_000_000
     fit_work: int = 32_000_000
-    first_fit_work: int = 4_000_000_000
+    first_fit_work: int = 1_600_000_000
     failure_buffers: int = 128
     failure_bytes: int = 1 << 25
     arms: tuple[tuple[str, int], ...] = (

@@ -47,8 +47,6 @@ class DriverEffort:
     """A packing, with the check of its plan, may take this many times as long as the last one."""
     checks_a_plan: float = 2.0
     """Packing an order and checking its plan takes this many times as long as the check alone."""
-    core_share: float = 0.4
-    """For the exact packing of a core of large buffers, where there are many small ones."""
     cpsat_buffers: int = 400
     """Up to this many buffers CP-SAT packs what is beyond the exact search."""
 

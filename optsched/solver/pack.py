@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from heuristics import OWN_PACKINGS
-from heuristics.portfolio import is_in_range, packing_turn, packings_left_out
+from heuristics.packings.common import is_in_range
+from heuristics.portfolio import packing_turn, packings_left_out
 from optsched.check.plan import check_packing
 from optsched.errors import GraphError, PlanError
 from optsched.model.arrays import IntArray
@@ -20,7 +21,6 @@ from optsched.model.packing_problem import PackingProblem, select
 from optsched.model.reserved import Region, with_reserved
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Event, Limits, OnEvent, Proof, StopReason
-from optsched.solver.core_first import core_packings
 from optsched.solver.driver import Incumbent, Stage, raise_if_interrupted, run_stages
 from optsched.solver.effort import EFFORT
 from optsched.solver.result import DEFAULT_LIMITS, PackingResult
@@ -189,15 +189,6 @@ def try_heuristics(best: PackingIncumbent, clock: Clock) -> bool:
     return False
 
 
-def try_core_first(best: PackingIncumbent, clock: Clock) -> bool:
-    """Pack the large ones of many buffers exactly, and the others around them."""
-    for name, offsets in core_packings(best.problem, best.enough, clock):
-        best.offer(offsets, name)
-        if best.done():
-            break
-    return False
-
-
 def search_packings(best: PackingIncumbent, clock: Clock) -> bool:
     """Search all packings."""
     from optsched.packing import solve_packing
@@ -245,7 +236,7 @@ def ask_cpsat(best: PackingIncumbent, clock: Clock) -> bool:
     return False
 
 
-CONTINUED: tuple[Stage[PackingIncumbent], ...] = (Stage(try_core_first), Stage(search_packings))
+CONTINUED: tuple[Stage[PackingIncumbent], ...] = (Stage(search_packings),)
 """For an order that the quick heuristics have packed already."""
 WHOLE: tuple[Stage[PackingIncumbent], ...] = (
     Stage(try_heuristics),
