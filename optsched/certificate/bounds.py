@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -26,9 +25,7 @@ from optsched.runtime.clock import Clock
 
 def context_of(graph: Graph, clock: Clock) -> SearchContext:
     """The graph as a search has it."""
-    left = None if clock.limits.work is not None else clock.left()
-    deadline = None if left is None else time.monotonic() + left
-    return SearchContext(build_problem(graph.arrays), graph.arrays.initial, deadline=deadline)
+    return SearchContext(build_problem(graph.arrays), graph.arrays.initial, clock=clock)
 
 
 def running_in(graph: Graph, order: IntArray) -> IntArray:

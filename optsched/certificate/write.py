@@ -28,7 +28,7 @@ from optsched.check.steps import BlocksStep, Certificate, OrderStep, RegionStep,
 from optsched.errors import PlanError
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
-from optsched.ordering.context import Family, OutOfTimeError
+from optsched.ordering.context import BlockFamily, OutOfTimeError
 from optsched.ordering.reduce.symmetry import line_up
 from optsched.ordering.tree.search import MOST_OPS
 from optsched.runtime.clock import Clock
@@ -195,7 +195,7 @@ class CertificateSearch:
 
     def in_line(self) -> CertificateSearch:
         """The same with the blocks in line; what that adds to the graph follows from the blocks."""
-        graph, families = self.graph, [Family(np.array(step.rows)) for step in self.blocks]
+        graph, families = self.graph, [BlockFamily(np.array(step.rows)) for step in self.blocks]
         during = running_in(graph, self.order)
         lined = line_up(context_of(graph, self.clock), families, during)
         blocks, pairs = [], list[tuple[int, int]]()

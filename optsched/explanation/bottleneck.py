@@ -17,6 +17,7 @@ from optsched.ordering.bound.precedences import related
 from optsched.ordering.bound.sets import best_set, extremes
 from optsched.ordering.context import OutOfTimeError, SearchContext
 from optsched.ordering.problem import build_problem
+from optsched.runtime.clock import Clock
 
 TOO_MANY = 12_000
 """Of more ops no sets are looked at: a byte for each pair would be too many."""
@@ -67,12 +68,12 @@ class Bounds:
         The graph.
     orders
         Known orders; the better they are, the fewer flows are needed.
-    deadline
-        `time.monotonic()` after which to raise :class:`OutOfTimeError`; None for never.
+    clock
+        Its end raises :class:`OutOfTimeError`.
     """
 
-    def __init__(self, graph: Graph, orders: Sequence[Order], deadline: float | None) -> None:
-        self.orders, self.deadline = orders, deadline
+    def __init__(self, graph: Graph, orders: Sequence[Order], clock: Clock) -> None:
+        self.orders, self.clock = orders, clock
         self.graph = graph
         self.sets: dict[tuple[tuple[int, ...], bool], None] = {}
         self.above: np.ndarray | None = None
@@ -86,7 +87,7 @@ class Bounds:
 
     def strongest(self, graph: Graph) -> Bottleneck:
         """The best bound over all ops, over the sets that are found and those found before."""
-        found = closure_bound(graph, self.orders, deadline=self.deadline)
+        found = closure_bound(graph, self.orders, clock=self.clock)
         if not found.complete:
             raise OutOfTimeError
         best = Bottleneck(found.value, found.op)
@@ -124,6 +125,4 @@ class Bounds:
 
     def problem(self, graph: Graph) -> SearchContext:
         """The order problem of the graph, or of the same with other sizes."""
-        return SearchContext(
-            build_problem(graph.arrays), graph.arrays.initial, deadline=self.deadline
-        )
+        return SearchContext(build_problem(graph.arrays), graph.arrays.initial, clock=self.clock)

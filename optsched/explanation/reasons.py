@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -80,9 +79,9 @@ class _Known:
 class _Explainer:
     def __init__(self, graph: Graph, changes: int, limits: Limits) -> None:
         self.graph, self.changes, self.limits = graph, changes, limits
-        self.deadline = None if limits.seconds is None else time.monotonic() + limits.seconds
+        self.clock = Clock.of(limits)
         self.orders = [ORDERINGS[name](graph, 0) for name in QUICK]
-        self.bounds = Bounds(graph, self.orders, self.deadline)
+        self.bounds = Bounds(graph, self.orders, self.clock)
         self.raised, self.by = 0, ""
         self.interrupted = False
 
@@ -117,7 +116,7 @@ class _Explainer:
         peaks = [peak_memory(self.graph, order) for order in self.orders]
         peak = min(peaks)
         order = self.orders[peaks.index(peak)]
-        found = closure_bound(self.graph, self.orders, deadline=self.deadline)
+        found = closure_bound(self.graph, self.orders, clock=self.clock)
         closure = Bottleneck(found.value, found.op)
         return _Known(order, peak, found.value, closure)
 
@@ -217,9 +216,7 @@ class _Explainer:
         graph, budget = self.graph, known.bound - 1
         if len(graph.ops) > DEFAULT_EFFORT.flow_ops or not self.contradicts(known.order, budget):
             return None
-        left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
-        clock = Clock.of(Limits(seconds=left))
-        _, steps = refute(graph, np.asarray(known.order, np.int64), budget, clock)
+        _, steps = refute(graph, np.asarray(known.order, np.int64), budget, self.clock)
         if steps is None:
             return None
         implied = []
@@ -232,7 +229,7 @@ class _Explainer:
                 graph = with_precedence(graph, step.first, step.second)
         last, group = steps[-1], None
         # The orders known may not keep the precedences, so they say nothing of this graph.
-        bounds = Bounds(graph, (), self.deadline)
+        bounds = Bounds(graph, (), self.clock)
         if isinstance(last, SetStep):
             bounds.look_at_sets()
             found = bounds.of_set(graph, last.ops, last=last.last)
@@ -245,7 +242,7 @@ class _Explainer:
     def contradicts(self, order: Order, budget: int) -> bool:
         """Whether few precedences that a budget implies refute it; found without any witness."""
         net = build_problem(self.graph.arrays)
-        problem = SearchContext(net, self.graph.arrays.initial, deadline=self.deadline)
+        problem = SearchContext(net, self.graph.arrays.initial, clock=self.clock)
         relations = BudgetPrecedences(problem)
         during = np.empty(len(self.graph.ops), np.int64)
         during[np.asarray(order, np.int64)] = timeline(self.graph, order).running

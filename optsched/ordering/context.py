@@ -1,10 +1,9 @@
-"""What all searches of one problem share."""
+"""What all searches of one ordering problem share: rules, effort, clock, statistics, symmetry."""
 
 from __future__ import annotations
 
 import math
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ParamSpec, TypeVar
@@ -12,14 +11,16 @@ from typing import ParamSpec, TypeVar
 import numpy as np
 
 from optsched.model.arrays import IntArray
+from optsched.ordering.effort import EFFORT, OrderingEffort
 from optsched.ordering.kernels import children
 from optsched.ordering.kernels.cut import Flags
 from optsched.ordering.kernels.state import count_waiting, follow
 from optsched.ordering.problem import OrderingProblem
 from optsched.ordering.reduce.blocks import find_blocks
 from optsched.ordering.rules import ALL_RULES, Rules, Statistics
-from optsched.runtime.interrupt import take_interrupt
+from optsched.runtime.clock import Clock
 from optsched.runtime.kernel import Kernel
+from optsched.runtime.limits import Limits
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,12 +28,12 @@ R = TypeVar("R")
 OP_WORK = 8
 """Elements of work that a kernel does for each op, where nothing else is said."""
 
-MOST_OPS = 100_000
+BLOCK_OPS = 100_000
 """In larger problems identical blocks are not looked for: that would take seconds."""
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class BlockFamily:
     """Identical blocks: any two may change places, and the problem stays as it is.
 
     Parameters
@@ -40,8 +41,8 @@ class Family:
     rows
         Shape `(blocks, ops)`: ops in the same column change places.
     line
-        A column whose ops run in the order of the rows, by edges that were added; then
-        only blocks beyond it may change places. None if there is none.
+        A column whose ops run in the order of the rows, by edges that were added; then only blocks
+        beyond it may change places. None if there is none.
     """
 
     rows: IntArray
@@ -49,7 +50,7 @@ class Family:
 
 
 class OutOfTimeError(Exception):
-    """The deadline came, or another worker settled what was to be found out."""
+    """The limit is reached, or another worker settled what was to be found out."""
 
 
 @dataclass
@@ -60,49 +61,50 @@ class SearchContext:
     ----------
     problem, base
         The problem, and the live bytes of the empty downset.
-    rules
-        What may be used.
-    deadline
-        `time.monotonic()` after which to raise :class:`OutOfTimeError`; None for never.
+    rules, effort
+        What may be used, and how much of it.
+    clock
+        Its end makes :meth:`check_time` raise.
     priority
         Shape `(n,)`: how likely an op is to force many bytes; by default, how high it rises.
     statistics
         Added to.
     ended
-        Set where nothing is left to be found out: looks at the clock then end as at the deadline.
+        Set where nothing is left to be found out: the clock then counts as expired.
     """
 
     problem: OrderingProblem
     base: int
     rules: Rules = ALL_RULES
-    deadline: float | None = None
+    effort: OrderingEffort = EFFORT
+    clock: Clock = field(default_factory=lambda: Clock.of(Limits()))
     priority: IntArray | None = None
     statistics: Statistics = field(default_factory=Statistics)
     ended: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
+        problem = self.problem
         rng = np.random.default_rng(0)
-        n = len(self.problem.delta)
+        self.ops = n = len(problem.delta)
         self.codes: IntArray = rng.integers(-(2**63), 2**63 - 1, (2, n), np.int64, endpoint=True)
-        # No argument: with another problem it is another problem, and they are not its blocks.
-        self._families: list[Family] | None = None
+        # No argument: another problem has other blocks.
+        self._families: list[BlockFamily] | None = None
         self.counters = np.zeros(children.COUNTERS + 1, np.int64)
-        self.ops = n
-        height = self.problem.rise if self.priority is None else self.priority
-        self.critics: IntArray = np.argsort(-height, kind="stable")
-        sizes = (self.problem.rise, self.problem.delta, self.problem.size, self.problem.saving)
+        height = problem.rise if self.priority is None else self.priority
+        self.checked_ops: IntArray = np.argsort(-height, kind="stable")
+        sizes = (problem.rise, problem.delta, problem.size, problem.saving)
         self.step = math.gcd(*(int(np.gcd.reduce(x)) for x in sizes if len(x)))
 
-    def families(self, *, wanted: bool) -> list[Family]:
+    def families(self, *, wanted: bool) -> list[BlockFamily]:
         """Families of identical blocks; none as long as nobody has wanted them."""
-        if self._families is None and wanted and self.rules.symmetry and self.ops <= MOST_OPS:
+        if self._families is None and wanted and self.rules.symmetry and self.ops <= BLOCK_OPS:
             found = find_blocks(self.problem, self.check_time)
-            self._families = [Family(rows) for rows in found]
+            self._families = [BlockFamily(rows) for rows in found]
             blocks = sum(len(rows) for rows in found)
             self.statistics.blocks = max(self.statistics.blocks, blocks)
         return self._families or []
 
-    def tell_families(self, families: Sequence[Family]) -> None:
+    def tell_families(self, families: Sequence[BlockFamily]) -> None:
         """Say which blocks are identical, where that is known."""
         self._families = list(families)
 
@@ -111,7 +113,7 @@ class SearchContext:
         return kernel.for_work(elements or OP_WORK * self.ops)
 
     def round_up(self, peak: int) -> int:
-        """The least number from `peak` on that the peak of an order can be.
+        """The smallest number from `peak` on that the peak of an order can be.
 
         All live bytes differ from the base by a multiple of the sizes' greatest common divisor.
         """
@@ -127,22 +129,20 @@ class SearchContext:
         peak = self.pick(follow)(self.problem, self.base, np.asarray(order, np.int64), during)
         return int(peak), during
 
+    def during(self, order: Sequence[int]) -> IntArray:
+        """Live bytes while each op runs in an order, by op."""
+        during = np.empty(self.ops, np.int64)
+        during[np.asarray(order, np.int64)] = self.follow(order)[1]
+        return during
+
     def check_time(self) -> None:
-        """Raise if the deadline has come, an interrupt waits, or there is nothing left to do."""
-        take_interrupt()
-        if self.ended.is_set():
-            raise OutOfTimeError
-        if self.deadline is not None and time.monotonic() > self.deadline:
+        """Raise if the limit is reached, an interrupt waits, or there is nothing left to do."""
+        if self.ended.is_set() or self.clock.expired():
             raise OutOfTimeError
 
     def collect(self) -> None:
         """Move the kernels' counts to the statistics."""
         counts, stats = self.counters.tolist(), self.statistics
-        stats.expanded += counts[children.EXPANDED]
-        stats.stored += counts[children.STORED]
-        stats.duplicates += counts[children.DUPLICATES]
-        stats.closed += counts[children.CLOSED]
-        stats.singled += counts[children.SINGLED]
-        stats.foreseen += counts[children.FORESEEN]
-        stats.lifts += counts[children.LIFTED]
+        for number, name in children.COUNTED.items():
+            setattr(stats, name, getattr(stats, name) + counts[number])
         self.counters[: children.COUNTERS] = 0

@@ -1,110 +1,73 @@
-"""The engine: bounds, contractions, then rounds of search with growing effort."""
+"""The engine: bounds, contractions, then rounds of search with growing effort.
+
+The order of things is that of their price. A closure bound often meets the warm start; contraction
+makes the problem smaller; a short search of states settles most graphs. For the rest a walk over
+orders lowers the peak, and budgets between bound and peak are refuted one after another, or an
+order within one is found: by the precedences that the budget implies, a tree of assumed ones, and a
+search of states. Two workers divide the last part.
+"""
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 
-import numpy as np
-
-from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.ordering.bound.closure import closure_bound, raise_closure
 from optsched.ordering.bound.precedences import BudgetPrecedences
 from optsched.ordering.context import SearchContext
+from optsched.ordering.effort import OrderingEffort
 from optsched.ordering.improve.anneal import Annealer
-from optsched.ordering.improve.neighbourhood import Windows
-from optsched.ordering.incumbent import Known
+from optsched.ordering.improve.neighbourhood import WindowSearch
+from optsched.ordering.incumbent import OrderIncumbent
 from optsched.ordering.problem import build_problem
 from optsched.ordering.reduce.regions import reduce
-from optsched.ordering.reduce.symmetry import Lined, line_up
+from optsched.ordering.reduce.symmetry import LinedUp, line_up
 from optsched.ordering.rules import Rules, Statistics
-from optsched.ordering.search.feasibility import Answer, Decider, search_all
-from optsched.ordering.search.worker import Sibling
-from optsched.runtime.limits import Limits, OnEvent, Proof, StopReason
-
-TOO_MANY = 12_000
-"""Above this many ops no budgets are decided: strengthening the problem takes too long."""
-
-FIRST_EFFORT, EFFORT_GROWTH = 2_048, 4
-"""States that each direction may store in the first round; how much more in each later one."""
-
-WINDOW_STATES, WINDOW_TRIES = 8_192, 16
-"""States per direction in a window; windows in a row that may fail."""
-
-TREE_GROWTH = 2
-"""The same where budgets are decided, as trees are taken up again and not begun anew."""
-
-FAR, FAR_PART = 16, 4
-"""Where the gap is more than such a part of the peak, the budget just below the peak gets so many
-times less effort than others: refuting it is far off, though it may lead to a better order."""
-
-FIRST_STEP, LEAST_STEP = 4, 128
-"""By which part of the gap budgets are raised at first; which part of the peak is too small."""
-
-MOVES_A_STATE = 16
-"""So many moves of a walk take about as long as a state."""
-
-HALVINGS = 8
-"""Budgets that are refuted or not between the bound and the peak, in a round."""
-
-NEARBY_OPS = 1_000
-"""With more ops, precedences near the peak are looked for before those of all ops."""
-
-PATIENT_OPS, PATIENT_STATES = 3_000, 12_288
-"""With more ops, relations of all take longer than so many states: search among these first."""
-
-MOST_STATES = 8_000_000
-"""States that one direction may hold: about 1 GB."""
+from optsched.ordering.search.feasibility import Feasibility, FeasibilitySearch, search_all
+from optsched.ordering.search.worker import WorkerThread
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import OnEvent, Proof, StopReason
 
 
-FEW_FLOWS = 96
-"""Flows for the closure bound that are made in any case before contraction,"""
-
-MOST_LOOKS = 1 << 23
-"""and more as long as they look at no more ops than this together."""
-
-
-class Run(Known):
+class OrderingRounds(OrderIncumbent):
     """Rounds of search with growing effort.
 
     Parameters
     ----------
     graph, warm_start, bound, on_event
-        As :class:`Known` takes them.
-    limits, rules
-        How long to search; what the search may use.
+        As :class:`OrderIncumbent` takes them.
+    clock
+        How long to search.
+    rules, effort
+        What the search may use, and how much of it.
     """
 
     def __init__(
         self,
         graph: Graph,
-        limits: Limits,
+        clock: Clock,
         warm_start: Sequence[int] | None,
         bound: int,
         rules: Rules,
+        effort: OrderingEffort,
         on_event: OnEvent | None,
     ) -> None:
-        started = time.monotonic()
-        deadline = None if limits.seconds is None else started + limits.seconds
-        self.context = SearchContext(
-            build_problem(graph.arrays), graph.arrays.initial, rules, deadline
-        )
+        problem = build_problem(graph.arrays)
+        self.context = SearchContext(problem, graph.arrays.initial, rules, effort, clock)
         self.context.statistics.ops = len(graph.ops)
-        super().__init__(graph, self.context, warm_start, bound, on_event, started)
-        self.rules, self.deadline = rules, deadline
-        self.seed, self.workers = limits.seed, limits.workers
-        self.effort, self.step = FIRST_EFFORT, 1
+        self.other: OrderingRounds | None = None
+        super().__init__(graph, self.context, warm_start, bound, on_event)
+        self.rules, self.effort, self.clock = rules, effort, clock
+        self.states, self.step = effort.first_states, 1
         self.latest: tuple[Sequence[int], list[int]] = ((), [])
-        self.other: Run | None = None
-        self.sibling: Sibling | None = None
-        self.windows: Windows | None = None
+        self.thread: WorkerThread | None = None
+        self.windows: WindowSearch | None = None
         self.annealer: Annealer | None = None
-        self.decider: Decider | None = None
-        self.lined: Lined | None = None
+        self.feasibility: FeasibilitySearch | None = None
+        self.lined: LinedUp | None = None
 
     def report(self, source: str) -> None:
         """Tell what is known now; let the other worker end if that is all there is to know."""
@@ -113,182 +76,126 @@ class Run(Known):
             other.context.ended.set()
         super().report(source)
 
-    def take_order(self, order: Sequence[int], source: str) -> None:
-        """Take an order of the contracted problem if it is better."""
-        self.take_whole(self.small.expand(order), source)
+    def accept_reduced(self, order: Sequence[int], source: str) -> None:
+        """Accept an order of the contracted problem if it is better."""
+        self.accept(self.reduced.expand(order), source)
 
     def shrunk(self) -> list[int]:
         """The best order, of the contracted problem; regions make that take a while."""
         if self.latest[0] is not self.order:
-            self.latest = self.order, self.small.shrink(self.order)
+            self.latest = self.order, self.reduced.shrink(self.order)
         return list(self.latest[1])
 
     def solve(self) -> StopReason:
         """Go through bounds, contractions and rounds until the peak is proved or states run out."""
-        # Flows over fewer ops are quicker: of many the rest waits for contraction.
-        few = max(FEW_FLOWS, MOST_LOOKS // max(1, self.whole.ops))
-        found = closure_bound(self.graph, [self.order], deadline=self.deadline, most=few)
-        self.whole.statistics.flows += found.flows
-        self.raise_bound(found.value, Proof.BOUND, "closure bound")
-        if self.bound >= self.peak:
+        effort = self.effort
+        complete = self.closure_bound()
+        if self.proved:
             return StopReason.PROVED
         self.whole.check_time()
-        self.small = reduce(self.whole)
-        during = np.empty(self.whole.ops, np.int64)
-        during[self.order] = self.whole.follow(self.order)[1]
-        priority = self.small.gather(during)
-        self.context = replace(self.whole, problem=self.small.problem, priority=priority)
-        self.context.statistics.merged = self.whole.ops - self.context.ops
-        self.take_order(self.shrunk(), "contraction")
-        if not found.complete:
-            self.look_again()
-        if self.context.ops > NEARBY_OPS:
-            self.search(FIRST_EFFORT // 32)
-            self.approach()
-        self.search(FIRST_EFFORT)
-        if self.context.ops > PATIENT_OPS:
-            self.search(PATIENT_STATES)
+        self.contract()
+        if not complete:
+            self.closure_bound_again()
+        if self.context.ops > effort.local_ops:
+            self.search(effort.local_states)
+            self.local_precedences()
+        self.search(self.states)
+        if self.context.ops > effort.patient_ops:
+            self.search(effort.patient_states)
         self.prepare()
-        self.search(self.effort * EFFORT_GROWTH)
-        self.anneal(self.effort * EFFORT_GROWTH)
-        self.improve(self.effort // 8)
-        self.hire()
-        self.narrow()
+        self.search(self.states * effort.growth)
+        self.improve()
+        self.start_worker()
+        self.halve_gap()
         self.search_blocks()
-        self.step = max(1, (self.peak - self.bound) // FIRST_STEP)
-        while self.bound < self.peak and self.effort < MOST_STATES:
+        self.step = max(1, (self.peak - self.bound) // effort.first_step)
+        while not self.proved and self.states < effort.most_states:
             self.meet()
-            self.anneal(self.effort * EFFORT_GROWTH)
-            self.improve(self.effort // 8)
-            if self.decider is None:
-                self.effort *= EFFORT_GROWTH
-                self.search(self.effort)
+            self.improve()
+            if self.feasibility is None:
+                self.states *= effort.growth
+                self.search(self.states)
             else:
                 self.settle()
-                self.effort *= TREE_GROWTH
+                self.states *= effort.budget_growth
                 self.search_blocks()
-        return StopReason.PROVED if self.bound >= self.peak else StopReason.EXHAUSTED
+        return StopReason.PROVED if self.proved else StopReason.EXHAUSTED
 
-    def look_again(self) -> None:
+    def closure_bound(self) -> bool:
+        """Raise the bound by flows; whether all that may raise it were made.
+
+        Over fewer ops flows are quicker: of many the rest waits for contraction.
+        """
+        effort = self.effort
+        few = max(effort.first_flows, effort.flow_looks // max(1, self.whole.ops))
+        found = closure_bound(self.graph, [self.order], clock=self.clock, most=few, effort=effort)
+        self.whole.statistics.flows += found.flows
+        self.raise_bound(found.value, Proof.BOUND, "closure bound")
+        return found.complete
+
+    def contract(self) -> None:
+        """Go on with the contracted problem."""
+        self.reduced = reduce(self.whole)
+        priority = self.reduced.gather(self.whole.during(self.order))
+        self.context = replace(self.whole, problem=self.reduced.problem, priority=priority)
+        self.context.statistics.merged = self.whole.ops - self.context.ops
+        self.accept_reduced(self.shrunk(), "contraction")
+
+    def closure_bound_again(self) -> None:
         """Look for the closure bound of the contracted problem."""
-        context, order = self.context, self.shrunk()
-        cap = np.empty(context.ops, np.int64)
-        cap[order] = context.follow(order)[1]
+        context = self.context
+        cap = context.during(self.shrunk())
         found = raise_closure(
-            context.problem, context.base, cap, self.bound, deadline=self.deadline
+            context.problem, context.base, cap, self.bound, clock=self.clock, effort=self.effort
         )
-        self.context.statistics.flows += found.flows
+        context.statistics.flows += found.flows
         self.force(found.value, "closure bound")
-        self.context.check_time()
+        context.check_time()
 
     def force(self, bound: int, source: str) -> None:
-        """Take a bound that ops, sets or precedences force; chains of regions rest on searches."""
+        """Accept a bound that flows show; that regions may be chains was shown by searches."""
         regions = self.whole.statistics.regions
         self.raise_bound(bound, Proof.SEARCH if regions else Proof.BOUND, source)
 
-    def hire(self) -> None:
-        """Let a second worker look for orders from here on, if there may be one."""
-        if self.workers < 2 or self.bound >= self.peak:
-            return
-        order = self.shrunk()
-        other = copy(self)
-        other.on_event, other.other = None, self
-        other.context = replace(self.context, statistics=Statistics(), ended=threading.Event())
-        if self.annealer is not None:
-            other.annealer = Annealer(other.context, order, self.seed + 1)
-        if self.windows is not None:
-            other.windows = Windows(other.context, order, self.seed + 1)
-        if self.decider is not None:
-            count, ended = other.context.statistics, other.context.ended
-            context = replace(self.decider.context, statistics=count, ended=ended)
-            other.decider = Decider(context, self.decider.during)
-        self.annealer = self.windows = None
-        self.other = other
-        self.sibling = Sibling(other.seek, other.context.ended)
-
-    def seek(self) -> None:
-        """What a second worker does: look for orders, and help to refute budgets."""
-        assert self.other is not None
-        while self.bound < self.peak and self.effort < MOST_STATES:
-            self.meet()
-            self.anneal(self.effort * EFFORT_GROWTH)
-            self.improve(self.effort // 8)
-            if self.decider is None:
-                self.effort *= EFFORT_GROWTH
-                continue
-            self.decide_top(self.effort)
-            self.effort = self.other.effort
-            while self.effort == self.other.effort and self.bound < self.peak:
-                self.context.check_time()
-                self.help(self.effort)
-                self.meet()
-
-    def help(self, states: int) -> None:
-        """Have a part in what the other worker is at."""
-        assert self.decider is not None
-        assert self.other is not None
-        if self.bound < self.peak and self.other.decider is not None:
-            budget, answer = self.decider.help(self.other.decider, states)
-            self.take_answer(answer, budget, "search")
-
-    def dismiss(self) -> None:
-        """Let the second worker end, and keep what it found."""
-        if self.sibling is None or self.other is None:
-            return
-        try:
-            self.sibling.dismiss()
-        finally:
-            self.sibling = None
-            self.meet()
-        self.other.context.collect()
-        self.context.statistics.add(self.other.context.statistics)
-
-    def approach(self) -> None:
-        """What is quick for many ops: walks and windows, and what the peak's neighbourhood says."""
-        self.equip()
-        self.improve(FIRST_EFFORT // 8)
-        if not self.rules.nearby or self.bound >= self.peak:
-            return
-        precedences = BudgetPrecedences(self.line_up())
-        if precedences.refute(self.peak - 1, self.during(), near=True):
-            self.force(self.peak, "precedences near the peak")
+    def local_precedences(self) -> None:
+        """Try what is quick for many ops: orders, and what a few ops near the peak imply."""
+        self.start_improving()
+        self.search_windows()
+        if self.rules.nearby and not self.proved:
+            precedences = BudgetPrecedences(self.line_up())
+            expected = self.context.during(self.shrunk())
+            if precedences.refute(self.peak - 1, expected, near=True):
+                self.force(self.peak, "precedences near the peak")
 
     def prepare(self) -> None:
-        """Set up what an easy problem needs not: walks, windows, relations."""
-        self.equip()
-        if self.bound >= self.peak:
+        """Set up what an easy problem does not need: annealing, windows, precedences."""
+        self.start_improving()
+        if self.proved:
             return
         context = self.line_up()
-        if context.ops > TOO_MANY:
-            return
-        if self.rules.implied:
-            self.decider = Decider(context, self.during())
+        if self.rules.implied and context.ops <= self.effort.budget_ops:
+            self.feasibility = FeasibilitySearch(context, self.context.during(self.shrunk()))
             self.refute()
 
     def line_up(self) -> SearchContext:
         """The problem with identical blocks in line, if there are any."""
         families = self.context.families(wanted=True)
         if families and self.lined is None:
-            self.lined = line_up(self.context, families, self.during())
+            during = self.context.during(self.shrunk())
+            self.lined = line_up(self.context, families, during)
         return self.context if self.lined is None else self.lined.context
 
-    def equip(self) -> None:
-        """Set up walks and windows, once."""
-        if self.bound >= self.peak:
+    def start_improving(self) -> None:
+        """Set up annealing and windows, once."""
+        if self.proved:
             return
+        seed = self.clock.limits.seed
         if self.rules.anneal and self.annealer is None:
-            self.annealer = Annealer(self.context, self.shrunk(), self.seed)
+            self.annealer = Annealer(self.context, self.shrunk(), seed)
             # Before budgets are tried: the lower the peak, the more a budget below it implies.
-            self.anneal(FIRST_EFFORT)
+            self.anneal(self.effort.first_states)
         if self.rules.windows and self.windows is None:
-            self.windows = Windows(self.context, self.shrunk(), self.seed)
-
-    def during(self) -> IntArray:
-        """Live bytes while each op runs in the best order."""
-        during = np.empty(self.context.ops, np.int64)
-        order = self.shrunk()
-        during[order] = self.context.follow(order)[1]
-        return during
+            self.windows = WindowSearch(self.context, self.shrunk(), seed)
 
     def search(self, states: int) -> None:
         """Search for an order below the peak, in line where there are blocks.
@@ -303,23 +210,23 @@ class Run(Known):
     def search_blocks(self) -> None:
         """Search states where blocks are large, as long as a tree is looked at, or longer."""
         if self.lined is not None and self.lined.large:
-            self.search(min(self.effort * EFFORT_GROWTH**2, MOST_STATES))
+            self.search(min(self.states * self.effort.growth**2, self.effort.most_states))
 
     def search_in(
         self, context: SearchContext, states: int, lead: Callable[[Sequence[int]], list[int]]
     ) -> None:
-        """Search a problem of the same ops and least peak; `lead` makes an order one of its own."""
-        if self.bound < self.peak:
+        """Search a problem of the same optimum; `lead` makes an order one of that problem."""
+        if not self.proved:
             order = lead(self.shrunk())
             answer = search_all(context, self.bound, self.peak, states, self.searched, order)
             context.collect()
-            self.take_answer(answer, self.peak - 1, "search")
+            self.accept_answer(answer, self.peak - 1)
 
     def settle(self) -> None:
         """Decide budgets between the bound and the peak."""
-        tried = self.climb(self.effort)
-        if self.sibling is None and self.peak - 1 not in tried:
-            self.decide_top(self.effort)
+        tried = self.climb(self.states)
+        if self.thread is None and self.peak - 1 not in tried:
+            self.decide_top(self.states)
 
     def decide_top(self, states: int) -> None:
         """Decide the budget just below the peak as long as that gives better orders."""
@@ -327,85 +234,144 @@ class Run(Known):
         while self.bound < self.peak < known:
             self.meet()
             known = self.peak
-            far = FAR * (self.peak - self.bound) > self.peak
-            self.decide(known - 1, states // FAR_PART if far else states)
+            far = self.effort.far_gap * (self.peak - self.bound) > self.peak
+            self.decide(known - 1, states // self.effort.far_part if far else states)
 
     def climb(self, states: int) -> set[int]:
         """Refute budgets from the bound upwards, in steps as long as the effort allows.
 
         Returns the budgets that this effort was spent on.
         """
-        assert self.decider is not None
+        assert self.feasibility is not None
         tried: set[int] = set()
-        least = max(1, self.peak // LEAST_STEP)
-        while self.bound < self.peak:
+        smallest = max(1, self.peak // self.effort.smallest_step)
+        while not self.proved:
             self.meet()
-            budget = min(self.bound + self.step, self.peak) - 1
-            bound, budget = self.bound, self.decider.begun(budget, self.bound)
+            bound, budget = self.bound, min(self.bound + self.step, self.peak) - 1
+            budget = self.feasibility.begun(budget, bound)
             tried.add(budget)
             self.decide(budget, states)
             if self.bound > budget:
                 self.step *= 2
-            elif self.bound == bound and self.step <= least:
+            elif self.bound == bound and self.step <= smallest:
                 break
             else:
-                self.step = max(least, self.step // 2)
+                self.step = max(smallest, self.step // 2)
         return tried
 
     def decide(self, budget: int, states: int) -> None:
         """Look for an order within a budget below the peak."""
-        assert self.decider is not None
-        answer = self.decider.decide(budget, self.bound, states, self.searched)
-        self.take_answer(answer, budget, "search")
+        assert self.feasibility is not None
+        answer = self.feasibility.decide(budget, self.bound, states, self.searched)
+        self.accept_answer(answer, budget)
 
-    def take_answer(self, answer: Answer, budget: int, source: str) -> None:
-        """Take what was found out about a budget."""
+    def accept_answer(self, answer: Feasibility, budget: int) -> None:
+        """Accept what was found out about a budget."""
         if answer.refuted:
-            self.raise_bound(budget + 1, Proof.SEARCH, source)
+            self.searched(budget + 1)
         elif answer.order is not None:
-            self.take_order(answer.order, source)
+            self.accept_reduced(answer.order, "search")
 
     def searched(self, bound: int) -> None:
-        """Take a bound that a search of states has proved."""
+        """Accept a bound that a search has proved."""
         self.raise_bound(bound, Proof.SEARCH, "search")
+
+    def improve(self) -> None:
+        """Look for better orders, by annealing and in windows of the best one."""
+        self.anneal(self.states * self.effort.growth)
+        self.search_windows()
 
     def anneal(self, states: int) -> None:
         """Walk over orders for about as long as so many states would take."""
-        if self.annealer is None or self.bound >= self.peak:
+        if self.annealer is None or self.proved:
             return
-        if self.annealer.peak > self.peak:
-            self.annealer.take(self.shrunk())
+        self.annealer.catch_up(self.peak, self.shrunk)
         try:
-            self.annealer.improve(states * MOVES_A_STATE, self.bound)
+            self.annealer.improve(states * self.effort.moves_per_state, self.bound)
         finally:
-            self.take_order(self.annealer.order, "annealing")
+            self.accept_reduced(self.annealer.order, "annealing")
 
-    def improve(self, states: int) -> None:
+    def search_windows(self) -> None:
         """Search windows of the best order as long as that helps."""
-        if self.windows is not None and self.windows.peak > self.peak:
-            self.windows.take(self.shrunk())
-        while self.windows is not None and self.windows.improve(
-            min(states, WINDOW_STATES), WINDOW_TRIES, self.bound
-        ):
-            self.take_order(self.windows.order, "window")
+        if self.windows is None:
+            return
+        self.windows.catch_up(self.peak, self.shrunk)
+        states = min(self.states // 8, self.effort.window_states)
+        while self.windows.improve(states, self.effort.window_tries, self.bound):
+            self.accept_reduced(self.windows.order, "window")
 
     def refute(self) -> None:
         """Prove the peak if the precedences that a smaller one implies contradict each other."""
-        if self.decider and self.bound < self.peak and self.decider.refutes(self.peak - 1):
+        if self.feasibility and not self.proved and self.feasibility.refutes(self.peak - 1):
             self.force(self.peak, "implied precedences")
 
-    def narrow(self) -> None:
+    def halve_gap(self) -> None:
         """Raise the bound by budgets that implied precedences refute, halving the gap."""
         self.refute()
-        if self.decider is None or self.bound >= self.peak:
+        if self.feasibility is None or self.proved:
             return
         low, high = self.bound - 1, self.peak - 1
-        for _ in range(HALVINGS):
+        for _ in range(self.effort.halvings):
             middle = (low + high) // 2
             if not low < middle < high:
                 break
-            if self.decider.refutes(middle):
+            if self.feasibility.refutes(middle):
                 low = middle
                 self.force(middle + 1, "implied precedences")
             else:
                 high = middle
+
+    def start_worker(self) -> None:
+        """Let a second worker look for orders from here on, if there may be one."""
+        if self.clock.limits.workers < 2 or self.proved:
+            return
+        order, seed = self.shrunk(), self.clock.limits.seed + 1
+        other = copy(self)
+        other.on_event, other.other = None, self
+        other.context = replace(self.context, statistics=Statistics(), ended=threading.Event())
+        if self.annealer is not None:
+            other.annealer = Annealer(other.context, order, seed)
+        if self.windows is not None:
+            other.windows = WindowSearch(other.context, order, seed)
+        if self.feasibility is not None:
+            count, ended = other.context.statistics, other.context.ended
+            context = replace(self.feasibility.context, statistics=count, ended=ended)
+            other.feasibility = FeasibilitySearch(context, self.feasibility.during)
+        self.annealer = self.windows = None
+        self.other = other
+        self.thread = WorkerThread(other.seek, other.context.ended)
+
+    def meet(self) -> None:
+        """Accept what the other worker has found."""
+        if self.other is not None:
+            self.merge_from(self.other)
+
+    def seek(self) -> None:
+        """What a second worker does: look for orders, and help to refute budgets."""
+        assert self.other is not None
+        while not self.proved and self.states < self.effort.most_states:
+            self.meet()
+            self.improve()
+            if self.feasibility is None:
+                self.states *= self.effort.growth
+                continue
+            self.decide_top(self.states)
+            self.states = self.other.states
+            while self.states == self.other.states and not self.proved:
+                self.context.check_time()
+                if self.other.feasibility is not None:
+                    found = self.feasibility.help(self.other.feasibility, self.states)
+                    self.accept_answer(found[1], found[0])
+                self.meet()
+
+    def join_worker(self) -> None:
+        """Let the second worker end, and keep what it found."""
+        if self.thread is None or self.other is None:
+            return
+        thread, self.thread = self.thread, None
+        try:
+            thread.join()
+        finally:
+            self.meet()
+        self.other.context.collect()
+        self.context.statistics.add(self.other.context.statistics)

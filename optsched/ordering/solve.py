@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from optsched.model.graph import Graph
 from optsched.ordering.context import OutOfTimeError
-from optsched.ordering.rounds import Run
+from optsched.ordering.effort import EFFORT, OrderingEffort
+from optsched.ordering.rounds import OrderingRounds
 from optsched.ordering.rules import ALL_RULES, Rules, Statistics
+from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import held_interrupts
 from optsched.runtime.limits import Limits, OnEvent, Proof, StopReason
 
@@ -46,10 +48,11 @@ class OrderOutcome:
 def solve_order(
     graph: Graph,
     *,
-    limits: Limits = NO_LIMITS,
+    limits: Limits | Clock = NO_LIMITS,
     warm_start: Sequence[int] | None = None,
     bound: int = 0,
     rules: Rules = ALL_RULES,
+    effort: OrderingEffort = EFFORT,
     on_event: OnEvent | None = None,
 ) -> OrderOutcome:
     """Find an order of least peak memory, and prove it.
@@ -67,6 +70,8 @@ def solve_order(
         A known lower bound on the peak of every order (a closure bound: rung L2).
     rules
         What the search may use.
+    effort
+        How much of it.
     on_event
         Told of every better order and bound.
 
@@ -75,13 +80,14 @@ def solve_order(
     OrderOutcome
         The best order and bound; on a time limit or an interrupt, as far as they got.
     """
-    run = Run(graph, limits, warm_start, bound, rules, on_event)
+    clock = Clock.of(limits)
+    run = OrderingRounds(graph, clock, warm_start, bound, rules, effort, on_event)
     try:
         try:
             with held_interrupts():
                 reason = run.solve()
         finally:
-            run.dismiss()
+            run.join_worker()
     except OutOfTimeError:
         reason = StopReason.TIME_LIMIT
     except KeyboardInterrupt:

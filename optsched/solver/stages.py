@@ -41,7 +41,7 @@ def heuristic_orders(best: PlanIncumbent, clock: Clock) -> bool:
         best.offer_order(order, name)
         if len(best.candidates) == 1:
             part = best.clock.share(best.effort.simple_bound_share)
-            bound = peak_lower_bound(best.graph, [order], deadline=deadline_of(part))
+            bound = peak_lower_bound(best.graph, [order], clock=part)
             best.raise_bound(bound.value, Proof.BOUND, "simple bound")
         # The second order is the program's own, which takes no time to make.
         take_interrupt()
@@ -58,7 +58,7 @@ def closure_bounds(best: PlanIncumbent, clock: Clock) -> bool:
     from optsched.ordering import closure_bound
 
     orders = [order for _, order in best.best_orders(best.effort.closure_orders)]
-    found = closure_bound(best.graph, orders, deadline=deadline_of(clock))
+    found = closure_bound(best.graph, orders, clock=clock)
     best.raise_bound(found.value, Proof.BOUND, "closure bound")
     return False
 
@@ -300,11 +300,3 @@ def milp_order(best: PlanIncumbent, clock: Clock) -> bool:
         best.pack(np.asarray(outcome.order, np.int64), "milp")
     best.claim(Objective.PEAK, outcome.bound)
     return False
-
-
-def deadline_of(clock: Clock) -> float | None:
-    """Return the `time.monotonic()` at which a clock ends."""
-    import time
-
-    left = clock.left()
-    return None if left is None else time.monotonic() + left

@@ -24,6 +24,7 @@ from optsched.ordering import ALL_RULES, ClosureBound, Rules, solve_order
 from optsched.ordering import rounds as engine
 from optsched.ordering.bound.closure import closure_bound
 from optsched.ordering.bound.single_ops import peak_lower_bound
+from optsched.ordering.effort import OrderingEffort
 from optsched.runtime import kernel as kernels
 from tests.support.brute import least_peak, least_peak_inplace
 from tests.support.generators import PLANNABLE, random_graph, random_order
@@ -57,9 +58,10 @@ def main() -> int:
             Rules(**{name: bool(rng.integers(2)) for name in NAMES}) for _ in range(args.subsets)
         ]
         for rules in [ALL_RULES, *subsets]:
-            engine.FIRST_EFFORT = int(rng.choice([1, 4, 8_192]))
+            effort = OrderingEffort(first_states=int(rng.choice([1, 4, 8_192])))
             kernels.force = rng.choice([None, kernels.compiled_form])
-            found = solve_order(graph, warm_start=random_order(rng, graph), rules=rules)
+            start = random_order(rng, graph)
+            found = solve_order(graph, warm_start=start, rules=rules, effort=effort)
             runs += 1
             searched += found.statistics.stored > 0
             right = check_order(graph, found.order) == found.peak == found.bound == optimum

@@ -11,9 +11,7 @@ import pytest
 from optsched.formats.native import read_graph_document
 from optsched.model.graph import Graph
 from optsched.ordering import OrderOutcome, Rules, solve_order
-from optsched.ordering import rounds as engine
 from optsched.ordering.reduce import blocks as found_blocks
-from optsched.ordering.search import segment as interval
 from optsched.runtime import kernel as kernels
 from optsched.runtime.limits import Limits
 from tests.fuzz.ordering import blocks, odd
@@ -24,12 +22,9 @@ from tests.support.odd_graphs import odd_document
 
 
 @pytest.fixture(autouse=True)
-def efforts_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The study changes them; at the end they are put back."""
-    for name in ("FIRST_EFFORT", "NEARBY_OPS", "FEW_FLOWS", "MOST_LOOKS"):
-        monkeypatch.setattr(engine, name, getattr(engine, name))
+def reference_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fuzzers change which problems compiled kernels are for; at the end it is put back."""
     monkeypatch.setattr(kernels, "force", None)
-    monkeypatch.setattr(interval, "FIRST_TURN", interval.FIRST_TURN)
 
 
 def odd_graph(seed: int, ops: int = 8) -> tuple[Document, Graph]:
@@ -61,7 +56,6 @@ def test_nothing_is_wrong() -> None:
 
 
 def test_blocks_that_are_not_verified_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interval, "FIRST_TURN", 1)
     monkeypatch.setattr(found_blocks, "MOST_ROUNDS", 1)
 
     def mistakes() -> list[str]:

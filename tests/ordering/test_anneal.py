@@ -9,15 +9,18 @@ from optsched.check.plan import check_order
 from optsched.model.graph import Graph
 from optsched.ordering import ALL_RULES, solve_order
 from optsched.ordering.context import OutOfTimeError, SearchContext
-from optsched.ordering.improve import anneal
-from optsched.ordering.improve.anneal import STRIDE, Annealer
+from optsched.ordering.effort import EFFORT
+from optsched.ordering.improve.anneal import Annealer
 from optsched.ordering.kernels.walk import go_on, start_walk
 from optsched.ordering.problem import build_problem
 from optsched.runtime import kernel as kernels
 from optsched.runtime.limits import Limits
 from optsched.solver.warmup import wired_graph
+from tests.support.clocks import ExpiringClock
 from tests.support.generators import PLANNABLE, random_graph, random_order
 from tests.support.ordering_oracle import Oracle
+
+STRIDE = EFFORT.stride
 
 
 def make_problem(graph: Graph) -> SearchContext:
@@ -84,7 +87,7 @@ def test_never_worse_and_never_below_the_optimum() -> None:
     assert best >= 25
 
 
-def test_goes_on_while_it_helps_and_stops_at_the_floor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_goes_on_while_it_helps_and_stops_at_the_floor() -> None:
     graph = wired_graph(100, seed=1)
     start = list(range(len(graph.ops)))
     short = Annealer(make_problem(graph), start, seed=0)
@@ -94,8 +97,8 @@ def test_goes_on_while_it_helps_and_stops_at_the_floor(monkeypatch: pytest.Monke
     again = Annealer(make_problem(graph), start, seed=0)
     again.improve(STRIDE, short.peak)
     assert again.walked == again.lowered == short.lowered
-    monkeypatch.setattr(anneal, "HELPFUL", 1)
-    limited = Annealer(make_problem(graph), start, seed=0)
+    effort = replace(EFFORT, helpful=1)
+    limited = Annealer(replace(make_problem(graph), effort=effort), start, seed=0)
     limited.improve(STRIDE, 0)
     assert limited.walked == STRIDE
 
@@ -106,7 +109,7 @@ def test_taken_up_from_a_better_order_it_goes_on_from_there() -> None:
     good.improve(8 * STRIDE, 0)
     other = Annealer(make_problem(graph), range(len(graph.ops)), seed=1)
     assert other.peak > good.peak
-    other.take(good.order)
+    other.start_from(good.order)
     assert (other.order, other.peak) == (good.order, good.peak)
     other.improve(STRIDE, 0)
     assert check_order(graph, other.order) == other.peak <= good.peak
@@ -114,8 +117,7 @@ def test_taken_up_from_a_better_order_it_goes_on_from_there() -> None:
 
 def test_out_of_time_keeps_the_best() -> None:
     graph = wired_graph(100, seed=3)
-    context = make_problem(graph)
-    context.deadline = 0.0
+    context = replace(make_problem(graph), clock=ExpiringClock(0))
     walker = Annealer(context, range(len(graph.ops)), seed=0)
     with pytest.raises(OutOfTimeError):
         walker.improve(10**9, 0)

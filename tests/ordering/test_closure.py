@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,11 @@ from optsched.model.graph import Graph
 from optsched.model.liveness import Order, Timeline, peak_memory, timeline
 from optsched.ordering import closure_bound, closure_witness
 from optsched.ordering.bound import closure
+from optsched.ordering.effort import EFFORT
 from optsched.ordering.kernels.cut import around, build_cut, least_given
 from optsched.ordering.problem import build_problem
 from tests.ordering.test_blocks import block_graphs
+from tests.support.clocks import ExpiringClock
 from tests.support.families.copies import microbatches
 from tests.support.generators import PLANNABLE, random_graph, random_order
 from tests.support.ordering_oracle import Oracle
@@ -57,16 +59,15 @@ def test_bound_is_the_best_op_and_never_above_the_optimum() -> None:
         assert expected <= oracle.least_peak() <= min(peak_memory(graph, o) for o in orders)
 
 
-def test_ops_of_identical_blocks_share_a_flow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ops_of_identical_blocks_share_a_flow() -> None:
     fewer = 0
     for graph in block_graphs(60):
         plain = closure_bound(graph)
         for many in (1, 3):
-            monkeypatch.setattr(closure, "MANY_FLOWS", many)
-            shared = closure_bound(graph)
+            effort = replace(EFFORT, block_flows=many)
+            shared = closure_bound(graph, effort=effort)
             assert (shared.value, shared.complete) == (plain.value, True)
             fewer += shared.flows < plain.flows
-        monkeypatch.setattr(closure, "MANY_FLOWS", 64)
     assert fewer > 30
     graph = microbatches(8, 8)
     assert closure_bound(graph).flows < 64 + len(graph.ops) // 8 + 8
@@ -110,7 +111,7 @@ def test_deadline_spares_orders_but_the_first(monkeypatch: pytest.MonkeyPatch) -
         return timeline(graph, order)
 
     monkeypatch.setattr(closure, "timeline", follow)
-    bound = closure_bound(graph, orders, deadline=time.monotonic() - 1)
+    bound = closure_bound(graph, orders, clock=ExpiringClock(0))
     assert len(followed) == 1
     assert bound.value <= closure_bound(graph, orders).value
     assert len(followed) == 5
@@ -118,7 +119,7 @@ def test_deadline_spares_orders_but_the_first(monkeypatch: pytest.MonkeyPatch) -
 
 def test_deadline_leaves_a_valid_bound() -> None:
     for graph in some_graphs(20, seed=7):
-        bound = closure_bound(graph, deadline=time.monotonic() - 1)
+        bound = closure_bound(graph, clock=ExpiringClock(0))
         assert bound.value <= Oracle(graph).least_peak()
         assert bound.flows <= 1
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import combinations
 
 import numpy as np
@@ -17,6 +17,7 @@ from optsched.ordering import rounds as engine
 from optsched.ordering.bound.precedences import BudgetPrecedences, related
 from optsched.ordering.bound.sets import best_set
 from optsched.ordering.context import SearchContext
+from optsched.ordering.effort import EFFORT
 from optsched.ordering.inplace import find_savings
 from optsched.ordering.kernels.cut import MOST_CASES, around, least_given
 from optsched.ordering.problem import OrderingProblem, build_problem
@@ -57,7 +58,7 @@ def nothing_known(graph: Graph, *_: object, **__: object) -> ClosureBound:
 def test_optimum_is_the_oracles_whatever_the_rules(
     max_size: int, bound: bool, effort: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "FIRST_EFFORT", effort)
+    effort = replace(EFFORT, first_states=effort)
     if not bound:
         monkeypatch.setattr(engine, "closure_bound", nothing_known)
     rng = np.random.default_rng(max_size + effort + bound)
@@ -67,7 +68,7 @@ def test_optimum_is_the_oracles_whatever_the_rules(
         for number in range(3):
             rules = Rules(**{name: not number or bool(rng.integers(2)) for name in NAMES})
             start = random_order(rng, graph) if number < 2 else None
-            outcome = solve_order(graph, warm_start=start, rules=rules)
+            outcome = solve_order(graph, warm_start=start, rules=rules, effort=effort)
             assert check_order(graph, outcome.order) == outcome.peak
             assert (outcome.peak, outcome.bound) == (optimum, optimum)
             assert outcome.proof in (Proof.BOUND, Proof.SEARCH)

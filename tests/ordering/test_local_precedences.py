@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -10,9 +10,9 @@ from optsched.check.plan import check_order
 from optsched.model.arrays import Rows
 from optsched.model.graph import Graph
 from optsched.ordering import Rules, solve_order
-from optsched.ordering import rounds as engine
 from optsched.ordering.bound.precedences import BudgetPrecedences, with_edges
 from optsched.ordering.context import SearchContext
+from optsched.ordering.effort import EFFORT
 from optsched.ordering.problem import OrderingProblem, build_problem
 from optsched.ordering.reduce.cuts import topological
 from optsched.runtime import kernel as kernels
@@ -73,8 +73,8 @@ def test_compiled_kernels_do_what_the_twins_do(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_optimum_is_the_same_with_the_rule_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "FIRST_EFFORT", 1)
-    monkeypatch.setattr(engine, "NEARBY_OPS", 0)
+    effort = replace(EFFORT, first_states=1)
+    effort = replace(effort, local_ops=0)
     monkeypatch.setattr(kernels, "force", kernels.compiled_form)
     rng = np.random.default_rng(4)
     proved = 0
@@ -83,7 +83,9 @@ def test_optimum_is_the_same_with_the_rule_and_without(monkeypatch: pytest.Monke
         some = {field.name: bool(rng.integers(2)) for field in fields(Rules)}
         for rules in (Rules(nearby=False), Rules(), Rules(**some | {"nearby": True})):
             events: list[Event] = []
-            outcome = solve_order(graph, warm_start=start, rules=rules, on_event=events.append)
+            outcome = solve_order(
+                graph, warm_start=start, rules=rules, on_event=events.append, effort=effort
+            )
             assert check_order(graph, outcome.order) == outcome.peak
             assert (outcome.peak, outcome.bound) == (optimum, optimum)
             by = any(event.source == "precedences near the peak" for event in events)

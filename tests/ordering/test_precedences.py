@@ -1,16 +1,17 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
 import pytest
 
 from optsched.model.graph import Graph
-from optsched.ordering.bound import precedences as relations_module
 from optsched.ordering.bound.precedences import BudgetPrecedences, related
 from optsched.ordering.bound.sets import best_set
 from optsched.ordering.context import SearchContext
-from optsched.ordering.improve.neighbourhood import Windows
+from optsched.ordering.effort import EFFORT
+from optsched.ordering.improve.neighbourhood import WindowSearch
 from optsched.ordering.kernels import precedences as imply
 from optsched.ordering.kernels.precedences import FREE, imply_at
 from optsched.ordering.problem import build_problem
@@ -138,7 +139,7 @@ def test_windows_only_improve() -> None:
     for graph in some_graphs(100, seed=8, most=12):
         context = as_problem(graph)
         optimum = Oracle(graph).least_peak()
-        windows = Windows(context, topological(context.problem), seed=0)
+        windows = WindowSearch(context, topological(context.problem), seed=0)
         before = windows.peak
         while windows.improve(100, 10, optimum):
             assert windows.peak < before
@@ -147,13 +148,11 @@ def test_windows_only_improve() -> None:
 
 
 @pytest.mark.parametrize("work", [0, 20, 10**6])
-def test_fewer_tests_imply_less_but_nothing_wrong(
-    work: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(relations_module, "TEST_WORK", work)
+def test_fewer_tests_imply_less_but_nothing_wrong(work: int) -> None:
+    effort = replace(EFFORT, test_work=work)
     implied = 0
     for graph in some_graphs(60, seed=9, most=6):
-        context, n = as_problem(graph), len(graph.ops)
+        context, n = replace(as_problem(graph), effort=effort), len(graph.ops)
         optimum = Oracle(graph).least_peak()
         for budget in (optimum, optimum + 1):
             precedences = BudgetPrecedences(context)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -11,10 +11,10 @@ import pytest
 from optsched.check.plan import check_order
 from optsched.model.builder import GraphBuilder
 from optsched.ordering import closure_bound, solve_order
-from optsched.ordering import rounds as engine
 from optsched.ordering.context import SearchContext
+from optsched.ordering.effort import EFFORT
 from optsched.ordering.problem import build_problem
-from optsched.ordering.reduce import hill_valley, modules, regions
+from optsched.ordering.reduce import regions
 from optsched.ordering.reduce.modules import ModuleContraction
 from optsched.ordering.reduce.regions import find_forks, reduce
 from optsched.ordering.rules import Rules
@@ -25,20 +25,18 @@ from tests.support.ordering_oracle import Oracle
 
 
 @pytest.mark.parametrize("ops", [12, 30, 120])
-def test_any_order_becomes_one_of_chains_without_a_higher_peak(
-    ops: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_any_order_becomes_one_of_chains_without_a_higher_peak(ops: int) -> None:
     rng = np.random.default_rng(ops)
     counts: Counter[str] = Counter()
     for _ in range(7_200 // ops):
-        monkeypatch.setattr(modules, "MOST_OPS", int(rng.choice([10, 200, 200])))
-        assert list(lead_all(rng, counts, ops)) == []
+        effort = replace(EFFORT, region_ops=int(rng.choice([10, 200, 200])))
+        assert list(lead_all(rng, counts, ops, effort)) == []
     assert counts["regions with orders led along"] > 50
     assert counts["orders improved"] > 10
 
 
 def test_optimum_is_the_same_with_the_rule_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "FIRST_EFFORT", 1)
+    effort = replace(EFFORT, first_states=1)
     rng = np.random.default_rng(1)
     found = 0
     for _ in range(250):
@@ -46,7 +44,7 @@ def test_optimum_is_the_same_with_the_rule_and_without(monkeypatch: pytest.Monke
         optimum = Oracle(graph).least_peak()
         some = {field.name: bool(rng.integers(2)) for field in fields(Rules)}
         for rules in (Rules(), Rules(**some | {"regions": True}), Rules(regions=False)):
-            outcome = solve_order(graph, rules=rules)
+            outcome = solve_order(graph, rules=rules, effort=effort)
             assert check_order(graph, outcome.order) == outcome.peak
             assert (outcome.peak, outcome.bound) == (optimum, optimum)
             assert rules.regions or not outcome.statistics.regions
@@ -62,13 +60,15 @@ def test_regions_take_turns() -> None:
     assert counts["regions searched"] > 500
 
 
-@pytest.mark.parametrize("limit", ["MOST_STATES", "MOST_OPS", "MANY_FORKS", "TOO_MANY"])
+@pytest.mark.parametrize("limit", ["region_states", "region_ops", "fork_distance", "TOO_MANY"])
 def test_a_region_that_takes_too_long_stays(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = {"MOST_STATES": hill_valley, "MOST_OPS": modules}.get(limit, regions)
-    monkeypatch.setattr(place, limit, 0)
-    monkeypatch.setattr(regions, "MANY_OPS", 10)
+    effort = replace(EFFORT, many_ops=10)
+    if limit == "TOO_MANY":
+        monkeypatch.setattr(regions, limit, 0)
+    else:
+        effort = replace(effort, **{limit: 0})
     graph = series_parallel(60, 1)
-    outcome = solve_order(graph)
+    outcome = solve_order(graph, effort=effort)
     assert outcome.peak == outcome.bound == solve_order(graph, rules=Rules(regions=False)).peak
     assert outcome.statistics.regions == 0
 

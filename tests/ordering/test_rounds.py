@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import fields
-from itertools import chain, pairwise, product, repeat
+from dataclasses import fields, replace
+from itertools import pairwise, product
 from types import SimpleNamespace
 from typing import cast
 
@@ -12,14 +12,14 @@ from optsched.check.plan import check_order
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.ordering import ALL_RULES, OrderOutcome, Rules, closure_bound, solve_order
-from optsched.ordering import context as problem_module
-from optsched.ordering import rounds as engine
-from optsched.ordering.bound import closure as closure_module
+from optsched.ordering.effort import EFFORT
 from optsched.ordering.reduce import merging
-from optsched.ordering.search import segment as interval_module
-from optsched.ordering.search.feasibility import UNKNOWN, Answer, Decider
+from optsched.ordering.rounds import OrderingRounds
+from optsched.ordering.search.feasibility import UNKNOWN, Feasibility, FeasibilitySearch
 from optsched.runtime import kernel as kernels
+from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Event, Limits, Proof, StopReason
+from tests.support.clocks import ExpiringClock
 from tests.support.generators import PLANNABLE, random_graph, random_order
 from tests.support.ordering_oracle import Oracle
 
@@ -38,29 +38,28 @@ def assert_proved(graph: Graph, outcome: OrderOutcome, optimum: int) -> None:
 
 
 @pytest.mark.parametrize("max_size", [2, 5, 16, 2**50])
-@pytest.mark.parametrize("effort", [1, 8_192])
-def test_optimum_is_the_oracles_whatever_the_rules(
-    max_size: int, effort: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("states", [1, 8_192])
+def test_optimum_is_the_oracles_whatever_the_rules(max_size: int, states: int) -> None:
     # With next to no effort in the first round the later stages come in as well.
-    monkeypatch.setattr(engine, "FIRST_EFFORT", effort)
-    if effort == 1:
-        monkeypatch.setattr(engine, "FEW_FLOWS", 1)
-        monkeypatch.setattr(engine, "MOST_LOOKS", 0)
+    effort = replace(EFFORT, first_states=states)
+    if states == 1:
+        effort = replace(effort, first_flows=1, flow_looks=0)
     rng = np.random.default_rng(max_size)
     for _ in range(120):
         graph = some_graph(rng, int(rng.integers(0, 11)), max_size)
         optimum = Oracle(graph).least_peak()
-        assert_proved(graph, solve_order(graph), optimum)
+        assert_proved(graph, solve_order(graph, effort=effort), optimum)
         for _ in range(3):
             rules = Rules(**{name: bool(rng.integers(2)) for name in NAMES})
             start = random_order(rng, graph)
-            assert_proved(graph, solve_order(graph, warm_start=start, rules=rules), optimum)
+            assert_proved(
+                graph, solve_order(graph, warm_start=start, rules=rules, effort=effort), optimum
+            )
 
 
-@pytest.mark.parametrize("effort", [1, 8_192])
-def test_every_combination_of_rules(effort: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "FIRST_EFFORT", effort)
+@pytest.mark.parametrize("states", [1, 8_192])
+def test_every_combination_of_rules(states: int) -> None:
+    effort = replace(EFFORT, first_states=states)
     rng = np.random.default_rng(9)
     graphs = [some_graph(rng, 10, 6) for _ in range(7)]
     optima = [Oracle(graph).least_peak() for graph in graphs]
@@ -72,7 +71,9 @@ def test_every_combination_of_rules(effort: int, monkeypatch: pytest.MonkeyPatch
         walk = number % 3 > 0
         rules = Rules(**dict(zip(others, switches, strict=True)), anneal=walk)
         graph = graphs[number % len(graphs)]
-        assert_proved(graph, solve_order(graph, rules=rules), optima[number % len(graphs)])
+        assert_proved(
+            graph, solve_order(graph, rules=rules, effort=effort), optima[number % len(graphs)]
+        )
 
 
 def test_compiled_kernels_do_what_the_twins_do(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,13 +120,8 @@ def test_deadline_at_any_look_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> N
     optimum = solve_order(graph).peak
     monkeypatch.setattr(merging, "PACE", 8)
     reasons = set()
-    for looks in (*range(1, 40), 60, 100, 10_000):
-        # A clock that stands still, and after so many looks at it is past the limit.
-        ticks = chain(repeat(0.0, looks), repeat(9.0))
-        clock = SimpleNamespace(monotonic=lambda ticks=ticks: next(ticks))
-        for module in (engine, problem_module, closure_module, interval_module):
-            monkeypatch.setattr(module, "time", clock)
-        outcome = solve_order(graph, warm_start=start, limits=Limits(seconds=1.0))
+    for looks in (*range(40), 60, 100, 10_000):
+        outcome = solve_order(graph, warm_start=start, limits=ExpiringClock(looks))
         assert outcome.bound <= optimum <= outcome.peak == check_order(graph, outcome.order)
         assert outcome.peak <= check_order(graph, start)
         reasons.add(outcome.stop_reason)
@@ -182,15 +178,16 @@ def test_no_budget_is_given_the_same_effort_twice(gap: int) -> None:
     build = GraphBuilder("one")
     build.op("v", writes={"x": 1_000})
     build.output("x")
-    run = engine.Run(build.build(), Limits(), None, 1_000 - gap, ALL_RULES, None)
+    clock = Clock.of(Limits())
+    run = OrderingRounds(build.build(), clock, None, 1_000 - gap, ALL_RULES, EFFORT, None)
     tried: list[int] = []
 
-    def decide(budget: int, *_: object) -> Answer:
+    def decide(budget: int, *_: object) -> Feasibility:
         tried.append(budget)
         return UNKNOWN
 
     stub = SimpleNamespace(begun=lambda budget, _: budget, decide=decide)
-    run.decider = cast(Decider, stub)
+    run.feasibility = cast(FeasibilitySearch, stub)
     run.step = gap // 2 + 1
     run.settle()
     assert len(tried) == len(set(tried))
@@ -211,12 +208,10 @@ def test_closure_bound_that_waits_for_contraction_is_none_the_less(
         full = closure_bound(graph)
         assert found.value <= full.value
         assert found.complete is (found.flows < flows) or found.value == full.value
-        monkeypatch.setattr(engine, "FEW_FLOWS", flows)
-        monkeypatch.setattr(engine, "MOST_LOOKS", 0)
+        effort = replace(EFFORT, first_flows=flows, flow_looks=0)
         events: list[Event] = []
         start = random_order(rng, graph)
-        outcome = solve_order(graph, warm_start=start, on_event=events.append)
+        outcome = solve_order(graph, warm_start=start, on_event=events.append, effort=effort)
         raised += sum(event.source == "closure bound" for event in events) > 1
-        monkeypatch.undo()
         assert outcome.peak == solve_order(graph).peak == outcome.bound
     assert flows or raised > 5

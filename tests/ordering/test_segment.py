@@ -10,7 +10,7 @@ from optsched.ordering.kernels.state import READY
 from optsched.ordering.kernels.states import STATE_BYTES, make_arena
 from optsched.ordering.problem import build_problem
 from optsched.ordering.rules import Rules
-from optsched.ordering.search.segment import FIRST_ROOM, Search
+from optsched.ordering.search.segment import FIRST_ROOM, DirectedSearch
 from optsched.ordering.solve import solve_order
 from tests.support.generators import random_graph, random_order
 
@@ -28,8 +28,10 @@ def test_going_on_after_a_commit_is_beginning_there(forward: bool, in_place: boo
         order = order if forward else order[::-1]
         low, high = np.zeros(n, np.bool_), np.ones(n, np.bool_)
 
-        def begin(low: np.ndarray, high: np.ndarray, context: SearchContext = context) -> Search:
-            return Search(
+        def begin(
+            low: np.ndarray, high: np.ndarray, context: SearchContext = context
+        ) -> DirectedSearch:
+            return DirectedSearch(
                 context,
                 low,
                 high,

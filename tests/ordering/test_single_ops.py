@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from types import SimpleNamespace
 
 import numpy as np
-import pytest
 
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory, timeline
-from optsched.ordering.bound import single_ops as bounds
 from optsched.ordering.bound.single_ops import op_bound, peak_lower_bound
+from tests.support.clocks import ExpiringClock
 from tests.support.generators import random_graph, random_order
 
 
@@ -73,14 +71,11 @@ def test_lazy_evaluation_misses_nothing() -> None:
         assert bound.value == max(every, kept, graph.arrays.initial)
 
 
-def test_deadline_leaves_the_best_bound_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clock_leaves_the_best_bound_so_far() -> None:
     graph = random_graph(np.random.default_rng(6), ops=60)
     orders = [random_order(np.random.default_rng(7), graph)]
     found = []
     for looks in range(60):
-        ticks = itertools.chain(itertools.repeat(0.0, looks), itertools.repeat(9.0))
-        clock = SimpleNamespace(monotonic=lambda ticks=ticks: next(ticks))
-        monkeypatch.setattr(bounds, "time", clock)
-        found.append(peak_lower_bound(graph, orders, deadline=1.0).value)
+        found.append(peak_lower_bound(graph, orders, clock=ExpiringClock(looks)).value)
     assert found == sorted(found)
     assert found[0] < found[-1] == peak_lower_bound(graph, orders).value

@@ -14,19 +14,21 @@ from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 from optsched.ordering import ALL_RULES, Rules, solve_order
 from optsched.ordering import rounds as engine
-from optsched.ordering.context import Family, OutOfTimeError, SearchContext
+from optsched.ordering.context import BlockFamily, OutOfTimeError, SearchContext
+from optsched.ordering.effort import EFFORT
 from optsched.ordering.kernels.orbit import HASH, mixed
 from optsched.ordering.problem import build_problem
 from optsched.ordering.reduce.contraction import contract
 from optsched.ordering.reduce.cuts import topological
 from optsched.ordering.reduce.symmetry import line_up, make_keys, pick_line
-from optsched.ordering.search import segment as interval
-from optsched.ordering.search.feasibility import UNKNOWN, Answer, search_all
-from optsched.ordering.search.segment import Interval
+from optsched.ordering.search.feasibility import UNKNOWN, Feasibility, search_all
+from optsched.ordering.search.segment import Segment
 from optsched.runtime import kernel as kernels
+from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from tests.ordering.test_blocks import block_graphs
 from tests.support.brute import least_peak
+from tests.support.clocks import ExpiringClock
 from tests.support.families.copies import branches, microbatches
 from tests.support.generators import random_order
 
@@ -34,19 +36,16 @@ NAMES = [field.name for field in fields(Rules)]
 ENDLESS = 2**62
 
 
-@pytest.fixture
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks are looked for in short searches as well."""
-    monkeypatch.setattr(interval, "FIRST_TURN", 1)
+SOON = replace(EFFORT, first_turn=1)
+"""Blocks are looked for in short searches as well."""
 
 
-def with_blocks(graph: Graph, rules: Rules) -> tuple[SearchContext, list[Family]]:
+def with_blocks(graph: Graph, rules: Rules) -> tuple[SearchContext, list[BlockFamily]]:
     problem = contract(build_problem(graph.arrays), merge=rules.contract).problem
-    context = SearchContext(problem, graph.arrays.initial, rules)
+    context = SearchContext(problem, graph.arrays.initial, rules, SOON)
     return context, context.families(wanted=True)
 
 
-@pytest.mark.usefixtures("soon")
 def test_a_search_without_bounds_finds_the_least_peak() -> None:
     rng = np.random.default_rng(3)
     runs = in_line = 0
@@ -70,7 +69,6 @@ def test_a_search_without_bounds_finds_the_least_peak() -> None:
     assert in_line > 60
 
 
-@pytest.mark.usefixtures("soon")
 def test_a_stretch_of_an_order_is_searched_as_without_blocks() -> None:
     rng = np.random.default_rng(4)
     for graph in block_graphs(120):
@@ -86,47 +84,46 @@ def test_a_stretch_of_an_order_is_searched_as_without_blocks() -> None:
         for either in (context, replace(context, rules=replace(ALL_RULES, symmetry=False))):
             low, high = np.zeros((2, context.ops), np.bool_)
             low[order[:first]] = high[order[:end]] = True
-            part = Interval(either, low, high, 0, ENDLESS)
+            part = Segment(either, low, high, 0, ENDLESS)
             part.run(10**6)
             whole = [*order[:first], *part.moves, *order[end:]]
             peaks.append(int(context.follow(whole)[1][first:end].max()))
         assert peaks[0] == peaks[1]
 
 
-@pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize("workers", [1, 2])
-def test_optimum_is_brute_forces_whatever_the_rules(
-    workers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_optimum_is_brute_forces_whatever_the_rules(workers: int) -> None:
     rng = np.random.default_rng(workers)
     blocks = 0
     for graph in block_graphs(80):
         optimum = least_peak(graph)
-        for effort in (1, 16):
-            monkeypatch.setattr(engine, "FIRST_EFFORT", effort)
-            monkeypatch.setattr(engine, "NEARBY_OPS", int(rng.choice([0, 1_000])))
+        for states in (1, 16):
+            few = int(rng.choice([0, 1_000]))
+            effort = replace(SOON, first_states=states, local_ops=few)
             rules = Rules(**{name: bool(rng.random() < 0.6) for name in NAMES})
             outcome = solve_order(
                 graph,
                 warm_start=random_order(rng, graph),
-                rules=replace(rules, symmetry=effort == 1 or rules.symmetry),
+                rules=replace(rules, symmetry=states == 1 or rules.symmetry),
                 limits=Limits(workers=workers),
+                effort=effort,
             )
             assert check_order(graph, outcome.order) == outcome.peak == outcome.bound == optimum
             blocks += outcome.statistics.blocks > 0
     assert blocks > 10
 
 
-@pytest.mark.usefixtures("soon")
 def test_compiled_kernels_do_what_the_twins_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "FIRST_EFFORT", 16)
+    effort = replace(SOON, first_states=16)
     graphs = [branches(3, 7, seed) for seed in range(2)] + [microbatches(2, 2, 1)]
     starts = [random_order(np.random.default_rng(0), graph) for graph in graphs]
-    twins = [solve_order(g, warm_start=o) for g, o in zip(graphs, starts, strict=True)]
+    twins = [
+        solve_order(g, warm_start=o, effort=effort) for g, o in zip(graphs, starts, strict=True)
+    ]
     assert sum(twin.statistics.blocks for twin in twins) > 5
     monkeypatch.setattr(kernels, "force", kernels.compiled_form)
     for graph, start, twin in zip(graphs, starts, twins, strict=True):
-        assert solve_order(graph, warm_start=start) == twin
+        assert solve_order(graph, warm_start=start, effort=effort) == twin
 
 
 @pytest.mark.parametrize("graph", [microbatches(4, 8), branches(6, 20, 1)], ids=["steps", "par"])
@@ -148,14 +145,16 @@ def test_small_blocks_do_not_double_the_work(others: int, monkeypatch: pytest.Mo
         buffers.append(Buffer(f"w{i}", size=1 + i))
     searched = []
 
-    def fail(context: SearchContext, *_: object) -> Answer:
+    def fail(context: SearchContext, *_: object) -> Feasibility:
         searched.append(len(context.problem.pred))
         return UNKNOWN
 
     monkeypatch.setattr(engine, "search_all", fail)
     rules = replace(ALL_RULES, contract=False)
-    run = engine.Run(Graph("g", tuple(ops), tuple(buffers)), Limits(), None, 0, rules, None)
-    run.small = contract(run.whole.problem, merge=False)
+    run = engine.OrderingRounds(
+        Graph("g", tuple(ops), tuple(buffers)), Clock.of(Limits()), None, 0, rules, EFFORT, None
+    )
+    run.reduced = contract(run.whole.problem, merge=False)
     run.line_up()
     run.search(1)
     assert len(searched) == (1 if others else 2)
@@ -181,7 +180,7 @@ def test_clock_is_looked_at_for_each_op_of_a_block() -> None:
     context, families = with_blocks(graph, replace(ALL_RULES, contract=False))
     rows = max((family.rows for family in families), key=lambda rows: rows.shape[1])
     assert rows.shape[1] > 1
-    late = replace(context, deadline=0.0)
+    late = replace(context, clock=ExpiringClock(0))
     with pytest.raises(OutOfTimeError):
         pick_line(late, rows, np.arange(context.ops))
 
@@ -194,7 +193,7 @@ def test_hashes_are_mixed_one_to_one_and_blocks_told_apart_by_their_goal() -> No
     rows = np.array([[0, 1], [2, 3], [4, 5]])
     codes = np.random.default_rng(1).integers(0, 2**63, (2, 7))
     goal = np.array([1, 1, 1, 0, 1, 1, 0], np.bool_)
-    keys = make_keys([Family(rows)], codes, goal)
+    keys = make_keys([BlockFamily(rows)], codes, goal)
     assert (keys.salt[:, 0] == keys.salt[:, 2]).all()
     assert (keys.salt[:, 0] != keys.salt[:, 1]).all()
     assert keys.block.tolist() == [0, 0, 1, 1, 2, 2, -1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,13 @@ import pytest
 
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
-from optsched.ordering import rounds as engine
 from optsched.ordering import solve_order
 from optsched.ordering.context import SearchContext
+from optsched.ordering.effort import EFFORT
 from optsched.ordering.kernels import children, state
 from optsched.ordering.kernels.states import MOVES, STATES
 from optsched.ordering.problem import build_problem
-from optsched.ordering.search.segment import Search
+from optsched.ordering.search.segment import DirectedSearch
 from tests.support.generators import random_graph, random_order
 from tests.support.ordering_oracle import Oracle
 
@@ -26,7 +27,7 @@ def test_optimum_is_the_oracles_where_every_state_is_wide(
 ) -> None:
     # Twins only: compiled kernels have their constants built in.
     monkeypatch.setattr(SearchContext, "pick", lambda self, kernel: kernel)
-    monkeypatch.setattr(engine, "FIRST_EFFORT", 8)
+    effort = replace(EFFORT, first_states=8)
     monkeypatch.setattr(children, "WIDE", 0)
     monkeypatch.setattr(children, "MOST_LOOKS", looks)
     monkeypatch.setattr(state, "CROWD", users)
@@ -36,7 +37,7 @@ def test_optimum_is_the_oracles_where_every_state_is_wide(
         optimum = Oracle(graph).least_peak()
         start = random_order(rng, graph)
         graph = graph.with_inplace() if number % 4 == 0 else graph
-        outcome = solve_order(graph, warm_start=start)
+        outcome = solve_order(graph, warm_start=start, effort=effort)
         assert outcome.peak == outcome.bound
         if not graph.in_place:
             assert outcome.peak == optimum
@@ -76,10 +77,10 @@ def apart(pairs: int) -> Graph:
     return build.build()
 
 
-def begin(graph: Graph, budget: int, *, forward: bool) -> Search:
+def begin(graph: Graph, budget: int, *, forward: bool) -> DirectedSearch:
     context = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
     low, high = np.zeros(context.ops, np.bool_), np.ones(context.ops, np.bool_)
-    return Search(
+    return DirectedSearch(
         context, low, high, forward=forward, budget=budget, ceiling=2**60, commit=False, probe=2
     )
 
@@ -146,7 +147,7 @@ def test_states_are_what_their_moves_make() -> None:
     graph = wide(state.WIDE + 30)
     context = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
     low, high = np.zeros(context.ops, np.bool_), np.ones(context.ops, np.bool_)
-    search = Search(
+    search = DirectedSearch(
         context, low, high, forward=True, budget=2**40, ceiling=2**41, commit=False, probe=0
     )
     search.run(state.WIDE + 20)

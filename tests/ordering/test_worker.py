@@ -12,8 +12,9 @@ from optsched.model.graph import Graph
 from optsched.ordering import ALL_RULES, OrderOutcome, solve_order
 from optsched.ordering import rounds as engine
 from optsched.ordering.context import OutOfTimeError, SearchContext
+from optsched.ordering.effort import EFFORT
 from optsched.ordering.rules import Statistics
-from optsched.ordering.search.worker import Sibling
+from optsched.ordering.search.worker import WorkerThread
 from optsched.ordering.tree import search as split
 from optsched.ordering.tree.search import Splitter
 from optsched.runtime.limits import Event, Limits, StopReason
@@ -46,25 +47,27 @@ def hired(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The second workers that were hired."""
     names: list[str] = []
 
-    class Noted(Sibling):
+    class Noted(WorkerThread):
         def _run(self) -> None:
             names.append(self.thread.name)
             super()._run()
 
-    monkeypatch.setattr(engine, "Sibling", Noted)
+    monkeypatch.setattr(engine, "WorkerThread", Noted)
     return names
 
 
 def test_two_workers_find_the_optimum(hired: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     # With next to no effort in the first round, and less rules, small graphs need them as well.
-    monkeypatch.setattr(engine, "FIRST_EFFORT", 1)
+    effort = replace(EFFORT, first_states=1)
     rng = np.random.default_rng(1)
     names = [field.name for field in fields(ALL_RULES) if field.name not in ("implied", "split")]
     for number in range(60):
         graph = random_graph(rng, 10, max_size=int(rng.choice([3, 9, 2**50])), features=PLANNABLE)
         kept = {name: number % 3 == 0 and bool(rng.integers(2)) for name in names}
         start = random_order(rng, graph)
-        outcome = solve_order(graph, limits=TWO, warm_start=start, rules=replace(ALL_RULES, **kept))
+        outcome = solve_order(
+            graph, limits=TWO, warm_start=start, rules=replace(ALL_RULES, **kept), effort=effort
+        )
         optimum = Oracle(graph).least_peak()
         assert (outcome.peak, outcome.bound) == (optimum, optimum)
         assert outcome.stop_reason is StopReason.PROVED
@@ -91,12 +94,12 @@ def test_two_workers_share_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     graphs = [wired_graph(ops, seed=ops) for ops in range(40, 64)]
     alone = [solve_order(graph, rules=replace(ALL_RULES, split=False)) for graph in graphs]
     monkeypatch.setattr(Splitter, "share", noted)
-    monkeypatch.setattr(engine, "FIRST_EFFORT", 16)
+    effort = replace(EFFORT, first_states=16)
     monkeypatch.setattr(split, "PATIENCE", 2)
     # Orders are left to the trees, which have more to do from poor ones.
     rules = replace(ALL_RULES, anneal=False, windows=False)
     for graph, one in zip(graphs, alone, strict=True):
-        two = solve_order(graph, limits=TWO, rules=rules)
+        two = solve_order(graph, limits=TWO, rules=rules, effort=effort)
         assert (two.peak, two.bound) == (one.peak, one.bound)
         check(graph, two)
     assert shares
@@ -108,12 +111,12 @@ def test_easy_graphs_hire_nobody(hired: list[str]) -> None:
 
 
 def test_time_limit_ends_both(hired: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def climb(run: engine.Run, states: int) -> None:
-        assert run.sibling is not None
+    def climb(run: engine.OrderingRounds, states: int) -> None:
+        assert run.thread is not None
         time.sleep(0.1)
         raise OutOfTimeError
 
-    monkeypatch.setattr(engine.Run, "climb", climb)
+    monkeypatch.setattr(engine.OrderingRounds, "climb", climb)
     graph = wired_graph(160, seed=1)
     outcome = solve_order(graph, limits=TWO)
     assert hired
@@ -126,7 +129,7 @@ def test_interrupt_ends_both_and_keeps_what_both_found(
 ) -> None:
     runs = []
 
-    def climb(run: engine.Run, states: int) -> None:
+    def climb(run: engine.OrderingRounds, states: int) -> None:
         # Wait for something to lose, then be interrupted.
         assert run.other is not None
         runs.append(run)
@@ -135,21 +138,20 @@ def test_interrupt_ends_both_and_keeps_what_both_found(
             time.sleep(0.01)
         raise KeyboardInterrupt
 
-    def seek(run: engine.Run) -> None:
+    def seek(run: engine.OrderingRounds) -> None:
         while True:
             if runs:
                 run.walk_on()
             run.context.check_time()
 
-    def walk_on(run: engine.Run) -> None:
+    def walk_on(run: engine.OrderingRounds) -> None:
         run.annealer.improve(2_048, run.bound)
-        run.take_order(run.annealer.order, "annealing")
+        run.accept_reduced(run.annealer.order, "annealing")
 
-    monkeypatch.setattr(engine.Run, "climb", climb)
-    monkeypatch.setattr(engine.Run, "seek", seek)
-    monkeypatch.setattr(engine.Run, "walk_on", walk_on, raising=False)
-    monkeypatch.setattr(engine.Run, "anneal", lambda run, states: None)
-    monkeypatch.setattr(engine.Run, "improve", lambda run, states: None)
+    monkeypatch.setattr(engine.OrderingRounds, "climb", climb)
+    monkeypatch.setattr(engine.OrderingRounds, "seek", seek)
+    monkeypatch.setattr(engine.OrderingRounds, "walk_on", walk_on, raising=False)
+    monkeypatch.setattr(engine.OrderingRounds, "improve", lambda run: None)
     graph = wired_graph(160, seed=1)
     outcome = solve_order(graph, limits=TWO)
     assert hired
@@ -161,14 +163,14 @@ def test_interrupt_ends_both_and_keeps_what_both_found(
 def test_a_gap_that_the_second_closes_ends_the_first(
     monkeypatch: pytest.MonkeyPatch, alone: OrderOutcome
 ) -> None:
-    def climb(run: engine.Run, states: int) -> None:
-        if run.sibling is None:
+    def climb(run: engine.OrderingRounds, states: int) -> None:
+        if run.thread is None:
             return
         while True:
             run.context.check_time()
             time.sleep(0.001)
 
-    monkeypatch.setattr(engine.Run, "climb", climb)
+    monkeypatch.setattr(engine.OrderingRounds, "climb", climb)
     outcome = solve_order(HARD, limits=TWO)
     assert outcome.stop_reason is StopReason.PROVED
     assert outcome.peak == outcome.bound == alone.peak
@@ -178,10 +180,10 @@ def test_a_gap_that_the_second_closes_ends_the_first(
 def test_what_the_second_says_of_an_order_is_not_believed(
     hired: list[str], monkeypatch: pytest.MonkeyPatch, alone: OrderOutcome
 ) -> None:
-    def seek(run: engine.Run) -> None:
+    def seek(run: engine.OrderingRounds) -> None:
         run.peak = run.bound + 1
 
-    monkeypatch.setattr(engine.Run, "seek", seek)
+    monkeypatch.setattr(engine.OrderingRounds, "seek", seek)
     events: list[Event] = []
     outcome = solve_order(HARD, limits=Limits(seconds=20.0, workers=2), on_event=events.append)
     assert hired
@@ -191,10 +193,10 @@ def test_what_the_second_says_of_an_order_is_not_believed(
 
 
 def test_a_failure_of_the_second_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    def seek(run: engine.Run) -> None:
+    def seek(run: engine.OrderingRounds) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(engine.Run, "seek", seek)
+    monkeypatch.setattr(engine.OrderingRounds, "seek", seek)
     with pytest.raises(ZeroDivisionError):
         solve_order(HARD, limits=TWO)
     assert_alone()
@@ -207,9 +209,9 @@ def test_sibling_works_until_told_to_end() -> None:
         assert end.wait(20)
         raise OutOfTimeError
 
-    sibling = Sibling(work, end)
+    sibling = WorkerThread(work, end)
     assert sibling.thread.is_alive()
-    sibling.dismiss()
+    sibling.join()
     assert not sibling.thread.is_alive()
     assert sibling.failure is None
 

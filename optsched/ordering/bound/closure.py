@@ -11,7 +11,6 @@ over the known orders is at most the bound so far need not be looked at. Usually
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,13 +20,12 @@ import numpy as np
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import Order, timeline
+from optsched.ordering.effort import EFFORT, OrderingEffort
 from optsched.ordering.kernels.cut import around, least_given
 from optsched.ordering.kernels.max_flow import UNBOUNDED
 from optsched.ordering.problem import OrderingProblem, build_problem
 from optsched.ordering.reduce.blocks import find_blocks
-
-MANY_FLOWS = 64
-"""After so many flows identical blocks are looked for."""
+from optsched.runtime.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ class ClosureBound:
     flows
         How many ops were looked at.
     complete
-        Whether no other op can give more; False if the deadline or the end of flows came first.
+        Whether no other op can give more; False if the clock or the number of flows ended first.
     """
 
     value: int
@@ -56,8 +54,9 @@ def closure_bound(
     graph: Graph,
     orders: Sequence[Order] = (),
     *,
-    deadline: float | None = None,
+    clock: Clock | None = None,
     most: int | None = None,
+    effort: OrderingEffort = EFFORT,
 ) -> ClosureBound:
     """Return the best closure bound over all ops.
 
@@ -67,10 +66,12 @@ def closure_bound(
         The graph.
     orders
         Known orders; the better they are, the fewer flows are needed.
-    deadline
-        `time.monotonic()` after which to stop with the best bound so far.
+    clock
+        At its end the best bound so far is returned.
     most
-        The same after so many flows; None: there is no end to them.
+        The same after so many flows; None for no such limit.
+    effort
+        After how many flows identical blocks are looked for.
 
     Returns
     -------
@@ -83,13 +84,19 @@ def closure_bound(
     cap = np.full(n, UNBOUNDED, np.int64)
     for number, order in enumerate(orders):
         # The first order spares most flows.
-        if number and deadline is not None and time.monotonic() > deadline:
+        if number and clock and clock.expired():
             break
         at = np.asarray(order, np.int64)
         cap[at] = np.minimum(cap[at], timeline(graph, order).running)
     kept = int(arrays.size[arrays.keep].sum())
     return raise_closure(
-        problem, arrays.initial, cap, max(arrays.initial, kept), deadline=deadline, most=most
+        problem,
+        arrays.initial,
+        cap,
+        max(arrays.initial, kept),
+        clock=clock,
+        most=most,
+        effort=effort,
     )
 
 
@@ -99,8 +106,9 @@ def raise_closure(
     cap: IntArray,
     value: int,
     *,
-    deadline: float | None = None,
+    clock: Clock | None = None,
     most: int | None = None,
+    effort: OrderingEffort = EFFORT,
 ) -> ClosureBound:
     """Return the closure bound of a problem.
 
@@ -112,7 +120,7 @@ def raise_closure(
         Shape `(ops,)`, bytes that each op forces at most. What is found is written there.
     value
         A bound that is known.
-    deadline, most
+    clock, most, effort
         As :func:`closure_bound` takes them.
     """
     n = len(problem.delta)
@@ -125,29 +133,31 @@ def raise_closure(
         v = waiting.pop()
         if cap[v] <= value:
             break
-        late = deadline is not None and flows and time.monotonic() > deadline
+        late = clock is not None and flows and clock.expired()
         if late or flows == most:
             return ClosureBound(value, best, flows, complete=False)
         flows += 1
+        if clock:
+            clock.spend(1)
         before, after = enclose(problem, v)
         found = int(evaluate(problem, base, before, after, v, spot))
         cap[v] = found
         if found > value:
             value, best = found, v
-        if flows == MANY_FLOWS:
-            _share(problem, cap, deadline)
+        if flows == effort.block_flows:
+            _share(problem, cap, clock)
             waiting = np.argsort(-cap, kind="stable").tolist()[::-1]
     return ClosureBound(value, best, flows, complete=True)
 
 
-def _share(problem: OrderingProblem, cap: IntArray, deadline: float | None) -> None:
+def _share(problem: OrderingProblem, cap: IntArray, clock: Clock | None) -> None:
     """Of ops that correspond to each other in identical blocks leave one, with the least cap.
 
     The problem stays as it is when blocks change places: these ops force the same bytes.
     """
 
     def look() -> None:
-        if deadline is not None and time.monotonic() > deadline:
+        if clock and clock.expired():
             raise TimeoutError
 
     with suppress(TimeoutError):

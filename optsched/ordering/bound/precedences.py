@@ -20,18 +20,6 @@ from optsched.ordering.kernels.precedences import AFTER, BEFORE, imply_at
 from optsched.ordering.problem import OrderingProblem
 from optsched.ordering.reduce.cuts import topological
 
-TEST_WORK = 1_000_000
-"""Ops, over all flows for one op from which nothing follows, after which no more are made."""
-
-PATIENCE, PATIENT_WORK = 48, 30_000
-"""Ops without a new precedence after which a sweep ends: `PATIENT_WORK` over the number of ops, but
-at least `PATIENCE`."""
-
-NEAR_FIRST, NEAR_PATIENCE, NEAR_LOOKS = 4, 24, 128
-"""The same for local precedences: before there is any, and after that; and looks at ops after which
-they end in any case. Where they refute a budget one of the first ops says so, and in large graphs
-each takes long."""
-
 
 class BudgetPrecedences:
     """Precedences that every order within a budget keeps.
@@ -68,10 +56,12 @@ class BudgetPrecedences:
             contradict each other, however large the rest of the graph is.
         """
         guess = np.array(expected, np.int64)
-        first = patience = max(PATIENCE, PATIENT_WORK // max(1, self.context.ops))
+        effort = self.context.effort
+        first = patience = max(effort.patience, effort.patient_work // max(1, self.context.ops))
         looks = 2**62
         if near:
-            first, patience, looks = NEAR_FIRST, NEAR_PATIENCE, NEAR_LOOKS
+            first, patience = effort.local_first, effort.local_patience
+            looks = effort.local_looks
         idle: set[int] = set()
         while True:
             found, misses = len(self.added), 0
@@ -99,7 +89,8 @@ class BudgetPrecedences:
         context = self.context
         context.check_time()
         context.statistics.flows += 1
-        tests = min(2 * context.ops, max(2, TEST_WORK // max(1, context.ops)))
+        context.clock.spend(1)
+        tests = min(2 * context.ops, max(2, context.effort.test_work // max(1, context.ops)))
         imply = context.pick(imply_at, context.ops**2)
         forced, sides = imply(self.problem, context.base, v, budget, tests)
         if forced > budget:

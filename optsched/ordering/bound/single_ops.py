@@ -10,7 +10,6 @@ into its inputs, in whatever order, is taken off.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +20,7 @@ from optsched.model.arrays import GraphArrays, IntArray, Rows
 from optsched.model.graph import Graph
 from optsched.model.inplace import heaviest_matching
 from optsched.model.liveness import Order, timeline
+from optsched.runtime.clock import Clock
 from optsched.runtime.kernel import kernel
 
 FOLLOWED = 32
@@ -48,7 +48,7 @@ class PeakBound:
 
 
 def peak_lower_bound(
-    graph: Graph, orders: Sequence[Order], *, deadline: float | None = None
+    graph: Graph, orders: Sequence[Order], *, clock: Clock | None = None
 ) -> PeakBound:
     """Return the best simple bound, looking only at ops that can still raise it.
 
@@ -61,8 +61,8 @@ def peak_lower_bound(
         The graph.
     orders
         Known orders; more of them spare work. One at least, unless the graph has no ops.
-    deadline
-        `time.monotonic()` after which to stop with the best bound so far.
+    clock
+        At its end the best bound so far is returned.
     """
     arrays = graph.arrays
     best = max(_ends(arrays), key=lambda bound: bound.value)
@@ -70,7 +70,7 @@ def peak_lower_bound(
         return best
     ceiling = np.min([_running_by_op(graph, order) for order in orders], axis=0)
     for v in np.argsort(-ceiling, kind="stable"):
-        if ceiling[v] <= best.value or (deadline is not None and time.monotonic() > deadline):
+        if ceiling[v] <= best.value or (clock and clock.expired()):
             break
         bound = op_bound(arrays, int(v))
         if bound.value > best.value:

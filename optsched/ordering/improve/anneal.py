@@ -12,7 +12,7 @@ Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing", Science 2
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import numpy as np
@@ -21,24 +21,11 @@ from optsched.model.arrays import IntArray
 from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels.walk import DRAW_BITS, go_on, start_walk
 
-HOTTEST, COLDEST = (4.0, 12.0), 0.05
-"""Heat at the beginning of a cycle, in turns, and at its end, in rises of the ops by which most
-bytes come. What is good for most graphs never leaves the neighbourhood of the start on some."""
-
-MEAN_REACH = 8
-"""Steps that an op tries to move by, on average; many are fewer, some far more."""
-
-FIRST_CYCLE, CYCLE_GROWTH = 32_768, 1.5
-"""Moves of the first cycle; how much longer each later one is."""
-
-STRIDE = 2_048
-"""Moves at one heat, after which the clock is looked at."""
+CYCLE_GROWTH = 1.5
+"""How much longer each later cycle is."""
 
 MOVE_WORK = 16
 """Elements of work in one move."""
-
-HELPFUL = 64
-"""How many times what was asked for a walk may go on for, as long as it finds lower peaks."""
 
 
 class Annealer:
@@ -63,17 +50,22 @@ class Annealer:
         self.scale = float((rise @ rise) / max(1.0, rise.sum()))
         part = (np.arange(1 << DRAW_BITS) + 0.5) / (1 << DRAW_BITS)
         self.luck = -np.log(part)
-        self.reaches: IntArray = (1 + MEAN_REACH * self.luck).astype(np.int64)
-        self.cycle, self.done, self.turn = FIRST_CYCLE, 0, 0
+        self.reaches: IntArray = (1 + context.effort.mean_reach * self.luck).astype(np.int64)
+        self.cycle, self.done, self.turn = context.effort.first_cycle, 0, 0
         self.walked = self.lowered = 0
-        self.take(order)
+        self.start_from(order)
 
-    def take(self, order: Sequence[int]) -> None:
+    def start_from(self, order: Sequence[int]) -> None:
         """Go on from another order."""
         context = self.context
         start = np.array(order, np.int64)
         self.walk = start_walk(context.problem, context.base, start, context.follow(order)[1])
         self.best, self.peak = start, self.height()
+
+    def catch_up(self, peak: int, order: Callable[[], list[int]]) -> None:
+        """Go on from an order that others found, if its peak is lower."""
+        if self.peak > peak and self.context.follow(order())[0] < self.peak:
+            self.start_from(order())
 
     @property
     def order(self) -> list[int]:
@@ -90,22 +82,23 @@ class Annealer:
         And on from there, up to a limit, while the last lower peak is in the later half of the
         walk: what has just helped may do so again.
         """
-        floor = max(floor, self.context.base)
-        least, most = self.walked + moves, self.walked + moves * HELPFUL
+        floor, effort = max(floor, self.context.base), self.context.effort
+        least, most = self.walked + moves, self.walked + moves * effort.helpful
         while self.peak > floor and self.walked < max(least, min(most, 2 * self.lowered)):
             self.stride(floor)
-            self.done += STRIDE
+            self.done += effort.stride
+            self.context.clock.spend(effort.stride // effort.moves_per_state)
             if self.done >= self.cycle:
                 self.cycle, self.done = int(self.cycle * CYCLE_GROWTH), 0
-                self.turn = (self.turn + 1) % len(HOTTEST)
+                self.turn = (self.turn + 1) % len(effort.heats)
             self.context.check_time()
 
     def stride(self, floor: int) -> None:
         """Try moves at one heat."""
         context = self.context
-        hottest = HOTTEST[self.turn]
-        heat = self.scale * hottest * (COLDEST / hottest) ** (self.done / self.cycle)
-        picks = self.rng.integers(0, 2**62, STRIDE)
+        hottest = context.effort.heats[self.turn]
+        heat = self.scale * hottest * (context.effort.coldest / hottest) ** (self.done / self.cycle)
+        picks = self.rng.integers(0, 2**62, context.effort.stride)
         while len(picks) and self.peak > floor:
             tried = context.pick(go_on, MOVE_WORK * len(picks))(
                 context.problem, self.walk, self.peak - 1, heat, picks, self.reaches, self.luck

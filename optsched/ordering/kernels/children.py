@@ -29,8 +29,16 @@ from optsched.runtime.kernel import inner
 NEVER = 2**63 - 1
 
 EXPANDED, STORED, DUPLICATES, CLOSED, SINGLED, LIFTED, FORESEEN = 0, 1, 2, 3, 4, 5, 6
-"""What is counted: states expanded, stored, met again; ops placed by the closure rule; states
-with a single successor by the commit rule; budgets raised; states put off by foresight."""
+COUNTED = {
+    EXPANDED: "expanded",
+    STORED: "stored",
+    DUPLICATES: "duplicates",
+    CLOSED: "closed",
+    SINGLED: "singled",
+    LIFTED: "lifts",
+    FORESEEN: "foreseen",
+}
+"""What kernels count, by the name that :class:`optsched.ordering.rules.Statistics` has for it."""
 COUNTERS = 7
 
 LOOKS, MOST_LOOKS = 3, 1 << 17
@@ -38,7 +46,7 @@ LOOKS, MOST_LOOKS = 3, 1 << 17
 a gauge it stands how many are left."""
 
 
-class Task(NamedTuple):
+class SearchTask(NamedTuple):
     """What to search for.
 
     Parameters
@@ -79,7 +87,7 @@ class Scratch(NamedTuple):
 def try_move(
     problem: OrderingProblem,
     state: State,
-    task: Task,
+    task: SearchTask,
     budget: Int,
     v: Int,
     moves: Moves,
@@ -105,7 +113,7 @@ def try_move(
 
 @inner
 def put_free_first(
-    problem: OrderingProblem, state: State, task: Task, budget: Int, candidates: IntArray
+    problem: OrderingProblem, state: State, task: SearchTask, budget: Int, candidates: IntArray
 ) -> None:
     """Let a candidate that fits the budget and does not raise the live bytes be the first one."""
     for i in range(len(candidates)):
@@ -177,7 +185,7 @@ def mark_touched(
 def probe_second(
     problem: OrderingProblem,
     state: State,
-    task: Task,
+    task: SearchTask,
     budget: Int,
     moves: Moves,
     first: Int,
@@ -229,7 +237,7 @@ def find_children(
     problem: OrderingProblem,
     state: State,
     arena: Arena,
-    task: Task,
+    task: SearchTask,
     budget: Int,
     s: Int,
     scratch: Scratch,
@@ -305,7 +313,7 @@ def single_child(
     problem: OrderingProblem,
     state: State,
     arena: Arena,
-    task: Task,
+    task: SearchTask,
     s: Int,
     scratch: Scratch,
     counters: IntArray,

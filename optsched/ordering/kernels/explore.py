@@ -13,7 +13,7 @@ from optsched.ordering.kernels.children import (
     NEVER,
     STORED,
     Scratch,
-    Task,
+    SearchTask,
     find_children,
     keep_best,
 )
@@ -124,7 +124,7 @@ def start_scratch(ops: int, critics: IntArray) -> Scratch:
 @kernel
 def advance(
     problem: OrderingProblem,
-    task: Task,
+    task: SearchTask,
     state: State,
     arena: Arena,
     scratch: Scratch,

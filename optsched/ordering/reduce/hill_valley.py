@@ -30,10 +30,7 @@ from optsched.ordering.kernels import explore
 from optsched.ordering.kernels.cut import smallest_best
 from optsched.ordering.problem import OrderingProblem
 from optsched.ordering.rules import ALL_RULES
-from optsched.ordering.search.segment import Interval
-
-MOST_STATES = 4_096
-"""States that a search of a region may store in each direction."""
+from optsched.ordering.search.segment import Segment
 
 MOST_BYTES = 2**61
 """Live bytes of a region by itself stay below, counted from where none of its downsets has less."""
@@ -91,8 +88,8 @@ def hill_valley_order(context: SearchContext, problem: OrderingProblem) -> HillV
     deepest = context.pick(smallest_best)(problem, none, np.arange(n))
     order: list[int] = []
     for low, high in ((none, deepest), (deepest, every)):
-        segment = Interval(context, low, high, 0, 2 * MOST_BYTES)
-        how = segment.run(MOST_STATES)
+        segment = Segment(context, low, high, 0, 2 * MOST_BYTES)
+        how = segment.run(context.effort.region_states)
         context.collect()
         if how != explore.REACHED:
             return None

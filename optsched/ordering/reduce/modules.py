@@ -19,9 +19,6 @@ from optsched.ordering.reduce.contraction import Contracted
 from optsched.ordering.reduce.cuts import topological
 from optsched.ordering.reduce.hill_valley import HillValleyOrder, hill_valley_order
 
-MOST_OPS = 200
-"""Ops of a region at most, inner regions being chains."""
-
 
 @dataclass(frozen=True, slots=True)
 class ChainedProblem(Contracted):
@@ -94,7 +91,7 @@ class ModuleContraction:
         inside: list[int] = []
         ready: list[int] = []
         at, waiting = start, 0
-        while self.succ[at] and len(inside) <= MOST_OPS:
+        while self.succ[at] and len(inside) <= self.context.effort.region_ops:
             for w in sorted(self.succ[at]):
                 if w not in missing:
                     missing[w] = len(self.pred[w])

@@ -40,10 +40,6 @@ from optsched.ordering.reduce.modules import ModuleContraction
 TOO_MANY = 600_000
 """In problems of more ops not even looking for regions is worth it."""
 
-MANY_OPS, MANY_FORKS = 30_000, 16
-"""With more ops making chains takes seconds. It is done only where they are many: among the last
-ones a region begins at one in so many at least."""
-
 FLOW_BITS = 62
 """Bits of the random numbers that ops pass on."""
 
@@ -91,11 +87,11 @@ def reduce(context: SearchContext) -> Reduced:
     unwanted = not context.rules.regions or len(context.problem.saving)
     if unwanted or len(first.members) > TOO_MANY:
         return Reduced((first,))
-    order = topological(first.problem)
-    forks = find_forks(first.problem, order[-MANY_OPS:])
-    if len(order) > MANY_OPS:
-        many = len(forks) * MANY_FORKS > MANY_OPS
-        forks = find_forks(first.problem, order) if many else []
+    order, many = topological(first.problem), context.effort.many_ops
+    forks = find_forks(first.problem, order[-many:])
+    if len(order) > many:
+        dense = len(forks) * context.effort.fork_distance > many
+        forks = find_forks(first.problem, order) if dense else []
     if not forks:
         return Reduced((first,))
     modules = ModuleContraction(replace(context, problem=first.problem, priority=None))

@@ -19,19 +19,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from optsched.model.arrays import IntArray
 from optsched.ordering.bound.precedences import with_edges
-from optsched.ordering.context import Family, SearchContext
-from optsched.ordering.kernels.cut import around
+from optsched.ordering.context import BlockFamily, SearchContext
+from optsched.ordering.kernels.cut import Flags, around
 from optsched.ordering.kernels.orbit import HASH, Keys
 
 LARGE_PART = 4
 """Which part of the ops is a good part."""
 
 
-def make_keys(families: Sequence[Family], codes: IntArray, goal: npt.NDArray[np.bool_]) -> Keys:
+def make_keys(families: Sequence[BlockFamily], codes: IntArray, goal: Flags) -> Keys:
     """What states are hashed by on the way to a downset.
 
     Two hashes are the same if blocks can change places, and leave the goal as it is, so that the
@@ -71,7 +70,7 @@ def make_keys(families: Sequence[Family], codes: IntArray, goal: npt.NDArray[np.
 
 
 @dataclass(frozen=True, slots=True)
-class Lined:
+class LinedUp:
     """A problem in which blocks pass one of their ops in line: of the same least peak.
 
     Parameters
@@ -83,7 +82,7 @@ class Lined:
     """
 
     context: SearchContext
-    families: tuple[Family, ...]
+    families: tuple[BlockFamily, ...]
 
     @property
     def large(self) -> bool:
@@ -106,7 +105,7 @@ class Lined:
         return found
 
 
-def line_up(context: SearchContext, families: Sequence[Family], during: IntArray) -> Lined:
+def line_up(context: SearchContext, families: Sequence[BlockFamily], during: IntArray) -> LinedUp:
     """Let the blocks pass one of their ops in line.
 
     It is one with which most others of its block are in order, and of those one at which most bytes
@@ -122,14 +121,14 @@ def line_up(context: SearchContext, families: Sequence[Family], during: IntArray
     lined = []
     for rows in (family.rows for family in families):
         context.check_time()
-        lined.append(Family(rows, pick_line(context, rows, during)))
+        lined.append(BlockFamily(rows, pick_line(context, rows, during)))
     columns = [family.rows[:, family.line] for family in lined] or [np.zeros(0, np.int64)]
     first = np.concatenate([column[:-1] for column in columns])
     second = np.concatenate([column[1:] for column in columns])
     problem = with_edges(context.problem, first, second)
     made = replace(context, problem=problem, priority=during)
     made.tell_families(lined)
-    return Lined(made, tuple(lined))
+    return LinedUp(made, tuple(lined))
 
 
 def pick_line(context: SearchContext, rows: IntArray, during: IntArray) -> int:

@@ -1,4 +1,8 @@
-"""Is there an order within a budget? Bounds and implied precedences first, then search."""
+"""Feasibility: is there an order within a budget? Implied precedences first, then search.
+
+What a budget implies makes the problem stronger and, contracted again, smaller. It is kept for each
+budget, as is the tree of assumed precedences, which later rounds take up where it was left.
+"""
 
 from __future__ import annotations
 
@@ -15,27 +19,18 @@ from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels import explore
 from optsched.ordering.reduce.contraction import Contracted, contract
 from optsched.ordering.reduce.cuts import forced_cuts
-from optsched.ordering.search.segment import Interval
+from optsched.ordering.search.segment import Segment
 from optsched.ordering.tree.search import MOST_OPS, Splitter
-
-STATES_A_BRANCH = 16
-"""For so many states that may be stored the tree of assumed precedences has a branch more."""
-
-TREE_PART = 4
-"""Where there is a tree, it is given so many times as much as the search of states beside it."""
 
 LOOKS, LOOK_SECONDS = 20, 0.005
 """How often a worker looks whether there is a part of a tree for it; how long it waits between."""
-
-BRANCH_STATES = 512
-"""States that each direction may store for one branch."""
 
 OnBound = Callable[[int], None]
 """Told of a bound on the peak of every order."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Feasibility:
     """What is known about the orders within a budget.
 
     Parameters
@@ -43,14 +38,14 @@ class Answer:
     refuted
         There is none.
     order
-        One of least peak, if that is known.
+        One of minimum peak, if that is known.
     """
 
     refuted: bool
     order: list[int] | None = None
 
 
-UNKNOWN = Answer(refuted=False)
+UNKNOWN = Feasibility(refuted=False)
 
 
 def search_all(
@@ -60,8 +55,8 @@ def search_all(
     states: int,
     on_bound: OnBound,
     order: Sequence[int] = (),
-) -> Answer:
-    """Search all intervals between forced cuts for an order of least peak below the ceiling.
+) -> Feasibility:
+    """Search all segments between forced cuts for an order of minimum peak below the ceiling.
 
     Where a known order stays within the bound already, its stretch is taken as it is.
     """
@@ -80,18 +75,18 @@ def search_all(
         low[listed[:start]] = True
         high = low.copy()
         high[listed[start:end]] = True
-        part = Interval(context, low, high, bound, ceiling)
+        part = Segment(context, low, high, bound, ceiling)
         how = part.run(states)
         if how == explore.EXHAUSTED:
-            return Answer(refuted=True)
+            return Feasibility(refuted=True)
         bound = max(bound, part.budget)
         on_bound(bound)
         moves += part.moves
         known = known and how == explore.REACHED
-    return Answer(refuted=False, order=moves) if known else UNKNOWN
+    return Feasibility(refuted=False, order=moves) if known else UNKNOWN
 
 
-class Decider:
+class FeasibilitySearch:
     """Answers for one problem and many budgets; what a budget implies is kept.
 
     Parameters
@@ -138,39 +133,39 @@ class Decider:
         priority = small.gather(self.during)
         return replace(context, problem=small.problem, priority=priority), small
 
-    def decide(self, budget: int, bound: int, states: int, on_bound: OnBound) -> Answer:
-        """Look for an order of least peak within a budget."""
+    def decide(self, budget: int, bound: int, states: int, on_bound: OnBound) -> Feasibility:
+        """Look for an order of minimum peak within a budget."""
         for settled in [known for known in self.trees if known < bound]:
             del self.trees[settled]
         if self.refutes(budget):
-            return Answer(refuted=True)
+            return Feasibility(refuted=True)
         strong = self.known[budget]
         assert strong is not None
-        answer = self.split(budget, states // STATES_A_BRANCH)
+        answer = self.split(budget, states // self.context.effort.states_per_branch)
         if answer is not UNKNOWN:
             return answer
         context, small = strong
         if budget in self.trees:
-            states //= TREE_PART
+            states //= context.effort.tree_part
         answer = search_all(context, bound, budget + 1, states, on_bound)
         context.collect()
         if answer.order is None:
             return answer
-        return Answer(refuted=False, order=small.expand(answer.order))
+        return Feasibility(refuted=False, order=small.expand(answer.order))
 
     def begun(self, budget: int, bound: int) -> int:
         """A budget in the upper half between bound and budget that was begun with; or the same."""
         low = bound + (budget - bound) // 2
         return max((known for known in self.trees if low <= known < budget), default=budget)
 
-    def split(self, budget: int, nodes: int) -> Answer:
+    def split(self, budget: int, nodes: int) -> Feasibility:
         """Go on with the tree of assumed precedences for a budget."""
         if budget not in self.trees:
             return UNKNOWN
         self.latest = self.trees[budget]
         return self.grow(self.latest, nodes)
 
-    def help(self, other: Decider, states: int) -> tuple[int, Answer]:
+    def help(self, other: FeasibilitySearch, states: int) -> tuple[int, Feasibility]:
         """Take parts of the tree that another worker is at; return its budget and the answer."""
         theirs = other.latest
         if theirs is None or theirs.settled:
@@ -179,9 +174,9 @@ class Decider:
         if self.shared is None or self.shared[0] is not theirs:
             self.shared = theirs, theirs.share(self.context)
         tree = self.shared[1]
-        return tree.budget, self.grow(tree, states // STATES_A_BRANCH)
+        return tree.budget, self.grow(tree, states // self.context.effort.states_per_branch)
 
-    def grow(self, tree: Splitter, nodes: int) -> Answer:
+    def grow(self, tree: Splitter, nodes: int) -> Feasibility:
         """Go on with a tree, if there is a part of it that no other worker is at."""
         for _ in range(LOOKS):
             if tree.settled or tree.take_part():
@@ -193,11 +188,11 @@ class Decider:
         def search(strong: SearchContext) -> list[int] | bool:
             small = contract(strong.problem, merge=strong.rules.contract)
             part = replace(strong, problem=small.problem, priority=small.gather(self.during))
-            found = search_all(part, 0, tree.budget + 1, BRANCH_STATES, lambda _: None)
+            found = search_all(part, 0, tree.budget + 1, part.effort.branch_states, lambda _: None)
             part.collect()
             return found.refuted if found.order is None else small.expand(found.order)
 
         found = tree.run(nodes, search)
         if isinstance(found, list):
-            return Answer(refuted=False, order=found)
-        return Answer(refuted=True) if found else UNKNOWN
+            return Feasibility(refuted=False, order=found)
+        return Feasibility(refuted=True) if found else UNKNOWN

@@ -1,15 +1,21 @@
-"""Exact search between two downsets that some best order passes through."""
+"""Exact search of a segment: between two downsets that some optimal order passes through.
+
+A search grows states from one end, at a budget that it raises only when no state is left: so the
+first way to the goal is best. It *commits* to a state with no more live bytes than its root: some
+best way passes through the smallest state with fewest bytes between the two, and the rest is
+forgotten. Two searches, from the start forward and from the end backward, take turns; each alone is
+exhaustive, and either may be the one that finds commits. What one has proved about the budget holds
+for the other.
+"""
 
 from __future__ import annotations
-
-import time
 
 import numpy as np
 
 from optsched.ordering.context import SearchContext
-from optsched.ordering.kernels import explore
+from optsched.ordering.kernels import children, explore
 from optsched.ordering.kernels import states as arenas
-from optsched.ordering.kernels.children import Task
+from optsched.ordering.kernels.children import SearchTask
 from optsched.ordering.kernels.commit import place_all
 from optsched.ordering.kernels.cut import Flags
 from optsched.ordering.kernels.look_ahead import FIRST_LOOK, PERIOD, SELDOM, WAIT
@@ -24,17 +30,18 @@ OPS_PER_STATE, OPS_PER_PERIOD = 32, 512
 after one for so many."""
 
 SLICE_SECONDS = 0.05
-"""How long compiled code may run before the deadline and interrupts are looked at."""
+"""How long compiled code may run before the clock and interrupts are looked at. With a limit on
+work the number of states is fixed instead."""
 
 FIRST_SLICE, SLICE_OPS = 64, 65_536
 """States expanded before the first such look, and how many ops they may all have together."""
 
-FIRST_TURN, TURN_GROWTH = 2_048, 4
-"""States stored in the first turn of each direction; how much more in each later turn."""
+TURN_GROWTH = 4
+"""How much more states are stored in each later turn of a direction."""
 
 
-class Search:
-    """One search in one direction over the interval between two downsets.
+class DirectedSearch:
+    """One search in one direction over the segment between two downsets.
 
     A `long` one looks for identical blocks; where these are known any search makes use of them.
     """
@@ -55,7 +62,7 @@ class Search:
         rules = context.rules
         self.context = context
         within = high & ~low
-        self.task = Task(
+        self.task = SearchTask(
             forward, ceiling, context.base, rules.close, commit, probe, rules.lift, rules.foresee
         )
         self.begin = ((low if forward else high).copy(), within)
@@ -72,7 +79,7 @@ class Search:
         done, within = self.begin
         self.state = start_state(context.problem, context.base, done, within, self.task.forward)
         self.plant(int(np.count_nonzero(within)))
-        self.scratch = explore.start_scratch(context.ops, context.critics)
+        self.scratch = explore.start_scratch(context.ops, context.checked_ops)
         self.delay_foresight()
 
     def plant(self, left: int) -> None:
@@ -119,12 +126,13 @@ class Search:
         """Go on until `states` states are stored or it ends; return how, and the moves found."""
         context = self.context
         while True:
-            before = time.monotonic()
             step = context.pick(explore.advance, self.slice * context.ops)
+            before, expanded = context.clock.now(), int(context.counters[children.EXPANDED])
             how, budget, length = step(
                 context.problem, self.task, self.state, self.arena, self.scratch, self.budget,
                 self.keys, self.path, context.counters, self.slice, states,
             )  # fmt: skip
+            context.clock.spend(int(context.counters[children.EXPANDED]) - expanded)
             self.budget = int(budget)
             if how == explore.EXHAUSTED and self.budget < self.task.ceiling:
                 self.reset()
@@ -134,14 +142,19 @@ class Search:
                 return explore.FULL, []
             elif how == explore.FULL:
                 self.make_room()
-            elif time.monotonic() - before < SLICE_SECONDS / 2:
-                self.slice *= 2
-            elif time.monotonic() - before > SLICE_SECONDS * 2:
-                self.slice = max(1, self.slice // 2)
+            elif context.clock.limits.work is None:
+                self.pace(context.clock.now() - before)
             context.check_time()
 
+    def pace(self, seconds: float) -> None:
+        """Let the next slice take about as long as the clock may go unwatched."""
+        if seconds < SLICE_SECONDS / 2:
+            self.slice *= 2
+        elif seconds > SLICE_SECONDS * 2:
+            self.slice = max(1, self.slice // 2)
 
-class Interval:
+
+class Segment:
     """The ways from one downset to another; shrinks from both ends as searches commit.
 
     Parameters
@@ -164,8 +177,8 @@ class Interval:
         self.budget, self.ceiling = budget, ceiling
         self.head: list[int] = []
         self.tail: list[int] = []
-        self.searches: dict[bool, Search] = {}
-        self.turn = FIRST_TURN
+        self.searches: dict[bool, DirectedSearch] = {}
+        self.turn = self.context.effort.first_turn
         self.ends = (context.live(low), context.live(high))
 
     @property
@@ -199,7 +212,7 @@ class Interval:
         first = self.ends[0] >= self.ends[1]
         while True:
             for forward in (first, not first) if both else (first,):
-                search = self.search(forward=forward, long=states > FIRST_TURN)
+                search = self.search(forward=forward, long=states > self.context.effort.first_turn)
                 search.budget = max(search.budget, self.budget)
                 how, moves = search.run(min(self.turn, states))
                 self.note_bytes()
@@ -219,11 +232,11 @@ class Interval:
         stats = self.context.statistics
         stats.table_bytes = max(stats.table_bytes, total)
 
-    def search(self, *, forward: bool, long: bool) -> Search:
+    def search(self, *, forward: bool, long: bool) -> DirectedSearch:
         """The search from one end, started when it is first wanted."""
         if forward not in self.searches:
             rules = self.context.rules
-            self.searches[forward] = Search(
+            self.searches[forward] = DirectedSearch(
                 self.context,
                 self.low,
                 self.high,
@@ -250,4 +263,4 @@ class Interval:
         else:
             self.high[moves] = False
             self.tail += moves
-        self.turn = FIRST_TURN
+        self.turn = self.context.effort.first_turn

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from optsched.ordering.context import OutOfTimeError
 
 
-class Sibling:
+class WorkerThread:
     """Work in a thread of its own, until it is done or told to end.
 
     Parameters
@@ -37,7 +37,7 @@ class Sibling:
         except BaseException as failure:
             self.failure = failure
 
-    def dismiss(self) -> None:
+    def join(self) -> None:
         """End the work, wait for it, and raise what went wrong in it."""
         self.end.set()
         self.thread.join()

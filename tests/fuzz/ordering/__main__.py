@@ -27,9 +27,8 @@ from optsched.check.plan import check_order
 from optsched.errors import PlanError
 from optsched.formats.native import read_graph_document
 from optsched.model.graph import Graph
-from optsched.ordering import ALL_RULES, Rules, solve_order
-from optsched.ordering import rounds as engine
-from optsched.ordering.search import segment as interval
+from optsched.ordering import ALL_RULES, OrderOutcome, Rules, solve_order
+from optsched.ordering.effort import OrderingEffort
 from optsched.runtime import kernel as kernels
 from tests.model.test_inplace import more_candidates
 from tests.support.block_graphs import block_document
@@ -60,12 +59,17 @@ def main() -> int:
             Rules(**{name: bool(rng.integers(2)) for name in NAMES}) for _ in range(args.subsets)
         ]
         for rules in [ALL_RULES, ALL_RULES, *subsets]:
-            engine.FIRST_EFFORT = int(rng.choice([1, 4, 8_192]))
-            engine.FEW_FLOWS, engine.MOST_LOOKS = [(96, 1 << 23), (1, 0)][rng.integers(2)]
-            interval.FIRST_TURN = int(rng.choice([1, 2_048]))
-            engine.NEARBY_OPS = int(rng.choice([0, 1_000]))
+            first_flows, flow_looks = [(96, 1 << 23), (1, 0)][rng.integers(2)]
+            effort = OrderingEffort(
+                first_states=int(rng.choice([1, 4, 8_192])),
+                first_turn=int(rng.choice([1, 2_048])),
+                local_ops=int(rng.choice([0, 1_000])),
+                first_flows=first_flows,
+                flow_looks=flow_looks,
+            )
             kernels.force = rng.choice([None, kernels.compiled_form])
-            outcome = solve_order(graph, warm_start=random_order(rng, graph), rules=rules)
+            start = random_order(rng, graph)
+            outcome = solve_order(graph, warm_start=start, rules=rules, effort=effort)
             runs += 1
             searched += outcome.statistics.stored > 0
             relations += outcome.statistics.relations
@@ -115,9 +119,7 @@ def certificate_holds(graph: Graph, order: tuple[int, ...], optimum: int) -> boo
     return False
 
 
-def differs(
-    graph: Graph, outcome: engine.OrderOutcome, optimum: int, number: int, rules: Rules
-) -> bool:
+def differs(graph: Graph, outcome: OrderOutcome, optimum: int, number: int, rules: Rules) -> bool:
     """Whether an outcome is wrong; prints what it is then."""
     replayed = check_order(graph, outcome.order)
     if replayed == outcome.peak == outcome.bound == optimum and outcome.proof is not None:

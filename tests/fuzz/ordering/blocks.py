@@ -24,14 +24,14 @@ from optsched.formats.native import read_graph_document
 from optsched.model.graph import Graph
 from optsched.ordering import ALL_RULES, Rules
 from optsched.ordering.context import SearchContext
+from optsched.ordering.effort import EFFORT
 from optsched.ordering.problem import build_problem
 from optsched.ordering.reduce import blocks
 from optsched.ordering.reduce.contraction import contract
 from optsched.ordering.reduce.cuts import topological
 from optsched.ordering.reduce.symmetry import line_up
-from optsched.ordering.search import segment as interval
 from optsched.ordering.search.feasibility import search_all
-from optsched.ordering.search.segment import Interval
+from optsched.ordering.search.segment import Segment
 from optsched.runtime import kernel as kernels
 from tests.support.block_graphs import block_document
 from tests.support.definition import Model
@@ -48,7 +48,6 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--coarse", action="store_true", help="refine colours once only")
     args = parser.parse_args()
-    interval.FIRST_TURN = 1
     if args.coarse:
         blocks.MOST_ROUNDS = 1
     counts: Counter[str] = Counter(wrong=0)
@@ -83,11 +82,15 @@ def examine(rng: random.Random, counts: Counter[str]) -> Iterator[str]:
         counts["states"] += searched.statistics.expanded
 
 
+SOON = replace(EFFORT, first_turn=1)
+"""Blocks are looked for in short searches as well."""
+
+
 def prepare(rng: random.Random, graph: Graph) -> tuple[SearchContext | None, bool]:
     """The problem with some rules, and whether its blocks are in line; None without blocks."""
     rules = replace(ALL_RULES, **{name: rng.random() < 0.5 for name in OTHERS})
     small = contract(build_problem(graph.arrays), merge=rules.contract)
-    found = SearchContext(small.problem, graph.arrays.initial, rules)
+    found = SearchContext(small.problem, graph.arrays.initial, rules, SOON)
     families = found.families(wanted=True)
     if not families:
         return None, False
@@ -119,7 +122,7 @@ def search_stretch(rng: random.Random, searched: SearchContext) -> Iterator[str]
     low[order[:first]] = high[order[:end]] = True
     peaks = []
     for either in (searched, replace(searched, rules=replace(searched.rules, symmetry=False))):
-        part = Interval(either, low, high, 0, ENDLESS)
+        part = Segment(either, low, high, 0, ENDLESS)
         part.run(STATES)
         whole = [*order[:first], *part.moves, *order[end:]]
         peaks.append(int(searched.follow(whole)[1][first:end].max()))

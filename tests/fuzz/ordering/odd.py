@@ -29,8 +29,7 @@ from optsched.formats.certificate import certificate_document, read_certificate_
 from optsched.formats.native import read_graph_document
 from optsched.model.graph import Graph
 from optsched.ordering import ALL_RULES, OrderOutcome, Rules, solve_order
-from optsched.ordering import rounds as engine
-from optsched.ordering.search import segment as interval
+from optsched.ordering.effort import OrderingEffort
 from optsched.runtime import kernel as kernels
 from optsched.runtime.limits import Limits
 from tests.support.block_graphs import block_document
@@ -82,14 +81,18 @@ def examine(
     optimum = model.least_peak(MOST_DOWNSETS)
     known = [] if optimum is None else [optimum]
     for _ in range(RUNS):
-        engine.FIRST_EFFORT = rng.choice([1, 4, 64, 2_048])
-        engine.FEW_FLOWS, engine.MOST_LOOKS = rng.choice([(96, 1 << 23), (1, 0)])
-        interval.FIRST_TURN = rng.choice([1, 2_048])
+        first_flows, flow_looks = rng.choice([(96, 1 << 23), (1, 0)])
+        effort = OrderingEffort(
+            first_states=rng.choice([1, 4, 64, 2_048]),
+            first_turn=rng.choice([1, 2_048]),
+            first_flows=first_flows,
+            flow_looks=flow_looks,
+        )
         kernels.force = rng.choice([None, kernels.compiled_form])
         limits = some_limits(rng, large=model.n > 12)
         rules = some_rules(rng)
         start = some_order(rng, model) if rng.random() < 0.6 else None
-        outcome = solve_order(graph, warm_start=start, rules=rules, limits=limits)
+        outcome = solve_order(graph, warm_start=start, rules=rules, limits=limits, effort=effort)
         counts["runs"] += 1
         counts["runs with two workers"] += limits.workers == 2
         counts["runs with identical blocks"] += outcome.statistics.blocks > 0

@@ -22,6 +22,7 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.ordering import ALL_RULES, Rules, solve_order
 from optsched.ordering.context import SearchContext
+from optsched.ordering.effort import EFFORT, OrderingEffort
 from optsched.ordering.problem import OrderingProblem, build_problem
 from optsched.ordering.reduce.modules import ChainedProblem
 from optsched.ordering.reduce.regions import reduce
@@ -55,11 +56,13 @@ def compare(graph: Graph, counts: Counter[str]) -> Iterator[str]:
         yield f"[{outcome.bound}, {outcome.peak}], without [{without.bound}, {without.peak}]"
 
 
-def lead_all(rng: np.random.Generator, counts: Counter[str], most: int = 60) -> Iterator[str]:
+def lead_all(
+    rng: np.random.Generator, counts: Counter[str], most: int = 60, effort: OrderingEffort = EFFORT
+) -> Iterator[str]:
     """Make chains of the regions of a graph, and lead orders along them."""
     graph = nested(rng, int(rng.integers(3, most)))
     rules = replace(ALL_RULES, contract=bool(rng.integers(2)))
-    context = SearchContext(build_problem(graph.arrays), graph.arrays.initial, rules)
+    context = SearchContext(build_problem(graph.arrays), graph.arrays.initial, rules, effort)
     reduced = reduce(context)
     stages = reduced.stages
     counts["regions with orders led along"] += context.statistics.regions

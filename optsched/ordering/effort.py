@@ -1,0 +1,107 @@
+"""The numbers that steer the exact ordering engine: how much of what, and in which order.
+
+None of them decides whether an answer is right, only how soon it is there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class OrderingEffort:
+    """How much work goes into each part of the search for an order."""
+
+    first_states: int = 2_048
+    """States that each direction of a search may store in the first round."""
+    growth: int = 4
+    """By which factor that grows from round to round."""
+    budget_growth: int = 2
+    """The same where budgets are decided: trees are taken up again and not begun anew."""
+    most_states: int = 8_000_000
+    """States that one direction may hold, about 1 GB; the search ends where they do not suffice."""
+    first_turn: int = 2_048
+    """States stored in the first turn of each direction; each later turn has four times as many."""
+
+    first_flows: int = 96
+    """Flows for the closure bound that are made in any case before contraction."""
+    flow_looks: int = 1 << 23
+    """Ops that further such flows may look at together: over fewer ops flows are quicker."""
+    block_flows: int = 64
+    """Flows after which identical blocks are looked for, whose ops force the same bytes."""
+
+    region_ops: int = 200
+    """Ops of a region at most, inner regions being chains."""
+    region_states: int = 4_096
+    """States that a search of a region may store in each direction."""
+    many_ops: int = 30_000
+    """With more ops, making chains of regions takes seconds: only where they are many."""
+    fork_distance: int = 16
+    """They are many where a region begins at one in so many ops, at least."""
+
+    local_ops: int = 1_000
+    """With more ops, precedences near the peak are looked for before all others."""
+    local_states: int = 64
+    """States of the search before that."""
+    patient_ops: int = 3_000
+    """With more ops, precedences take longer than `patient_states`: search among these first."""
+    patient_states: int = 12_288
+    budget_ops: int = 12_000
+    """With more ops no budgets are decided: strengthening the problem takes too long."""
+    test_work: int = 1_000_000
+    """Ops, over all flows for one op from which no precedence follows, before no more are made."""
+    patience: int = 48
+    """Ops without a new precedence after which a sweep ends, or more in small problems:"""
+    patient_work: int = 30_000
+    """so many over the number of ops."""
+    local_first: int = 4
+    """Ops without any precedence after which the search for local ones ends: where these refute a
+    budget, one of the first ops says so."""
+    local_patience: int = 24
+    """The same once there is one."""
+    local_looks: int = 128
+    """Ops that are looked at for local precedences."""
+
+    states_per_branch: int = 16
+    """For so many states that may be stored the tree of precedences has a branch more."""
+    tree_part: int = 4
+    """Where there is a tree it is given so many times as much as the search of states beside it."""
+    branch_states: int = 512
+    """States that each direction may store for one branch."""
+
+    first_step: int = 4
+    """By which part of the gap between bound and peak budgets are raised at first."""
+    smallest_step: int = 128
+    """Which part of the peak is too small a step."""
+    far_gap: int = 16
+    """Where the gap is more than this part of the peak, the budget just below the peak gets"""
+    far_part: int = 4
+    """so many times less effort: refuting it is far off, though it may lead to a better order."""
+    halvings: int = 8
+    """Budgets between bound and peak that are tried to be refuted by precedences alone."""
+
+    window_ops: int = 24
+    """Steps on each side of the peak in the first windows of a known order."""
+    window_states: int = 8_192
+    """States per direction in a window."""
+    window_tries: int = 16
+    """Windows in a row that may fail."""
+
+    moves_per_state: int = 16
+    """So many moves of annealing take about as long as a state."""
+    heats: tuple[float, float] = (4.0, 12.0)
+    """Heat at the beginning of a cycle, in turns, in rises of the ops by which most bytes come.
+    What is good for most graphs never leaves the surroundings of the start on some."""
+    coldest: float = 0.05
+    """Heat at the end of a cycle."""
+    mean_reach: int = 8
+    """Steps that a move tries to go, on average; many go fewer, some far more."""
+    first_cycle: int = 32_768
+    """Moves of the first cycle; each later one is half as long again."""
+    stride: int = 2_048
+    """Moves at one heat, after which the clock is looked at."""
+    helpful: int = 64
+    """How many times what was asked for annealing may go on for, as long as it finds better."""
+
+
+EFFORT = OrderingEffort()

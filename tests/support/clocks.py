@@ -1,0 +1,19 @@
+"""Clocks that run out when a test wants them to."""
+
+from __future__ import annotations
+
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Limits
+
+
+class ExpiringClock(Clock):
+    """A clock that expires after a number of looks at it."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__(Limits())
+        self.looks = looks
+
+    def expired(self) -> bool:
+        """Whether it was looked at often enough."""
+        self.looks -= 1
+        return self.looks < 0
