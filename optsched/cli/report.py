@@ -186,22 +186,15 @@ def _packing_report(args: argparse.Namespace) -> Report | None:
 def _pack(
     args: argparse.Namespace, problem: PackingProblem, homes: Sequence[str]
 ) -> tuple[list[PackingResult], IntArray | None]:
-    """Pack each pool by itself; return the results, and all offsets if all were found."""
-    import numpy as np
-
-    from optsched.model.packing_problem import select
+    """Pack all pools; return the result of each, and all offsets if all were found."""
     from optsched.solver.pack import pack
+    from optsched.solver.spill.pack import Pool, pack_pools
 
-    names = np.array(homes or [""] * len(problem))
-    offsets: IntArray | None = np.zeros(len(problem), np.int64)
-    results = []
-    for name in dict.fromkeys(names.tolist()):
-        ids = np.flatnonzero(names == name)
-        with progress() as show:
-            results.append(pack(select(problem, ids), limits=limits(args), on_event=show))
-        found = results[-1].offsets
-        if found is None:
-            offsets = None
-        elif offsets is not None:
-            offsets[ids] = found
-    return results, offsets
+    with progress() as show:
+        if not any(homes):
+            result = pack(problem, limits=limits(args), on_event=show)
+            return [result], result.offsets
+        slabs = [Pool(name) for name in dict.fromkeys(homes)]
+        found = pack_pools(problem, homes, slabs, limits=limits(args), on_event=show)
+    offsets = None if found.slab is None else found.places(len(problem))[1]
+    return [part.result for part in found.packed], offsets

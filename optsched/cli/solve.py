@@ -21,9 +21,7 @@ from optsched.errors import UsageError
 
 if TYPE_CHECKING:
     from optsched.model.graph import Graph
-    from optsched.model.plan import Plan
     from optsched.solver.result import Result
-    from optsched.solver.spill.pack import Pool
 
 HELP = "choose order and offsets of a graph"
 
@@ -56,49 +54,34 @@ def run(args: argparse.Namespace) -> int:
     from optsched.formats import read_plan
     from optsched.reports.record import solve_record
     from optsched.reports.table import result_text
-    from optsched.solver.pipeline import solve
 
     slabs = pools(args)
     if slabs and args.capacity:
         raise UsageError("--pool has its own capacities, and goes with no --capacity")
     graph = read_graph(args, args.graph)
     protect([args.output, args.certificate], args.graph, args.warm_start)
-    warm_start = read_plan(args.warm_start, graph) if args.warm_start else None
-    if slabs:
-        return _solve_in_pools(args, graph, slabs, warm_start)
     with progress() as show:
-        result = solve(
-            graph,
-            objective=args.objective,
-            capacity=capacity(args),
-            engine=args.engine,
-            limits=limits(args),
-            warm_start=warm_start,
-            on_event=show,
-        )
-    _write(args, graph, result, solve_record(graph, result), result_text(graph, result))
-    return exits.exit_code(result.status, result.stop_reason)
+        options: dict[str, Any] = {
+            "objective": args.objective,
+            "engine": args.engine,
+            "limits": limits(args),
+            "warm_start": read_plan(args.warm_start, graph) if args.warm_start else None,
+            "on_event": show,
+        }
+        if slabs:
+            from optsched.reports.pools import pooled_record, pooled_text
+            from optsched.solver.spill.solve import solve_in_pools
 
+            found = solve_in_pools(graph, slabs, **options)
+            status, result = found.status, found.result
+            record, text = pooled_record(found), pooled_text(found)
+        else:
+            from optsched.solver.pipeline import solve
 
-def _solve_in_pools(
-    args: argparse.Namespace, graph: Graph, slabs: list[Pool], warm_start: Plan | None
-) -> int:
-    """Plan for several slabs with capacities."""
-    from optsched.reports.pools import pooled_record, pooled_text
-    from optsched.solver.spill.solve import solve_in_pools
-
-    with progress() as show:
-        found = solve_in_pools(
-            graph,
-            slabs,
-            objective=args.objective,
-            engine=args.engine,
-            limits=limits(args),
-            warm_start=warm_start,
-            on_event=show,
-        )
-    _write(args, graph, found.result, pooled_record(found), pooled_text(found))
-    return exits.exit_code(found.status, found.result.stop_reason)
+            result = solve(graph, capacity=capacity(args), **options)
+            status, record, text = result.status, solve_record(graph, result), ""
+    _write(args, graph, result, record, text or result_text(graph, result))
+    return exits.exit_code(status, result.stop_reason)
 
 
 def _write(
@@ -124,13 +107,9 @@ def _write(
 
 def _certify(args: argparse.Namespace, graph: Graph, result: Result) -> dict[str, Any]:
     """Write the certificate of the bound on the peak; what it falls short of is said."""
-    from heuristics import ORDERINGS
-    from optsched.certificate import certify_peak
-    from optsched.formats import write_certificate
+    from optsched.api import certify
 
-    order = ORDERINGS["program"](graph, 0) if result.plan is None else result.plan.order
-    written = certify_peak(graph, order, result.peak_bound, limits=limits(args))
-    write_certificate(written.certificate, args.certificate, graph)
+    written = certify(graph, args.certificate, result=result, limits=limits(args))
     if written.missing:
         say(f"optsched: certificate: {written.missing}", sys.stderr)
     bound = written.certificate.bound

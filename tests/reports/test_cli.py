@@ -71,6 +71,31 @@ def test_a_plan_file_tells_how_it_was_found(files: tuple[str, str], tmp_path: Pa
     assert f"How the search for {plan} went" in page.read_text("utf-8")
 
 
+def test_packings_of_given_live_ranges_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain, placed, pooled = tmp_path / "plain.csv", tmp_path / "placed.csv", tmp_path / "pools.csv"
+    plain.write_text("id,lower,upper,size\na,0,4,8\nb,2,6,4\nc,4,7,4\n")
+    placed.write_text("id,lower,upper,size,offset\na,0,4,8,0\nb,2,6,4,8\nc,4,7,4,12\n")
+    pooled.write_text("id,lower,upper,size,pool\na,0,4,8,x\nb,2,6,4,y\nc,3,7,4,x\n")
+    trace = ["--trace", str(tmp_path / "trace.json")]
+    for files, slabs in (
+        ([plain], {"optsched": 12}),
+        ([placed, "--best"], {str(placed): 16, "best packing found": 12}),
+        ([plain, placed], {str(placed): 16}),
+        ([pooled], {"optsched": 16}),
+    ):
+        assert main(["report", *map(str, files), *trace, "--json"]) == 0
+        record = json.loads(capsys.readouterr().out)
+        assert {plan["name"]: plan["slab"] for plan in record["plans"]} == slabs
+        assert record["slab_bound"] == (16 if files == [pooled] else 12)
+    names = {e["name"] for e in json.loads(Path(trace[1]).read_text("utf-8"))["traceEvents"]}
+    assert {"a", "b", "c", "live bytes"} <= names
+    assert "not the live ranges" in refused([str(plain), str(pooled), *trace], capsys)
+    assert "no order" in refused([str(plain), *trace, "--methods", "bfs"], capsys)
+    assert "offset" in refused([str(placed), str(plain), *trace], capsys)
+
+
 def test_a_trace_needs_no_extra(
     files: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
