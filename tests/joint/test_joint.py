@@ -10,7 +10,7 @@ import pytest
 
 from optsched.check.plan import check_plan
 from optsched.joint import EnumerationEffort, OtherOrdersEffort, enumerate_orders, other_plans
-from optsched.joint.other_orders import RandomWalk, _OtherOrders, random_order, rename_ops
+from optsched.joint.other_orders import RandomWalk, _OtherOrders, rename_ops
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory, timeline
@@ -27,7 +27,7 @@ from optsched.solver.pipeline import Engine, solve
 from optsched.solver.result import Status
 from tests.support import brute
 from tests.support.families.small import make_graph
-from tests.support.generators import PLAIN, PLANNABLE, random_graph
+from tests.support.generators import PLAIN, PLANNABLE, random_graph, random_order
 
 GAP = make_graph(
     "gap",
@@ -138,7 +138,7 @@ def test_walks_stay_valid_and_within_the_budget() -> None:
     moved = 0
     for _ in range(40):
         graph = random_graph(rng, ops=12)
-        order = random_order(graph, rng)
+        order = random_order(rng, graph)
         budget = peak_memory(graph, order)
         walk = RandomWalk(graph, order, budget, rng)
         moved += walk.wander(60)
@@ -153,7 +153,7 @@ def test_renamed_ops_are_the_same_graph() -> None:
         graph = random_graph(rng, ops=9)
         names = rng.permutation(9).tolist()
         renamed = rename_ops(graph, names)
-        order = random_order(renamed, rng)
+        order = random_order(rng, renamed)
         assert peak_memory(renamed, order) == peak_memory(graph, [names[v] for v in order])
 
 

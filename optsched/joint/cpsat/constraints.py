@@ -5,23 +5,21 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from optsched.joint.cpsat.instance import INPUT, ModelInstance
+from optsched.joint.cpsat.instance import ModelInstance
 from optsched.joint.cpsat.variables import Literal, ModelVariables, length_of
 
 
 def order_model(instance: ModelInstance, peak_bound: int = 0) -> ModelVariables:
     """Return the model of orders only: booleans, and no integer but the peak."""
-    variables = ModelVariables(instance, ordered=True, placed=False)
+    variables = ModelVariables(instance, ordered=True, placed=False, peak_bound=peak_bound)
     _add_order_families(variables)
-    add_bounds(variables, peak=instance.up(peak_bound))
     return variables
 
 
 def packing_model(instance: ModelInstance, slab_bound: int = 0) -> ModelVariables:
     """Return the model of offsets only, for given live ranges."""
-    variables = ModelVariables(instance, ordered=False, placed=True)
+    variables = ModelVariables(instance, ordered=False, placed=True, slab_bound=slab_bound)
     _add_packing_families(variables)
-    add_bounds(variables, slab=instance.up(slab_bound))
     return variables
 
 
@@ -29,12 +27,13 @@ def joint_model(
     instance: ModelInstance, peak_bound: int = 0, slab_bound: int = 0
 ) -> ModelVariables:
     """Return the model of order and offsets together."""
-    variables = ModelVariables(instance, ordered=True, placed=True)
+    variables = ModelVariables(
+        instance, ordered=True, placed=True, peak_bound=peak_bound, slab_bound=slab_bound
+    )
     _add_order_families(variables)
     add_times(variables)
     add_load_below_slab(variables)
     _add_packing_families(variables)
-    add_bounds(variables, peak=instance.up(peak_bound), slab=instance.up(slab_bound))
     return variables
 
 
@@ -179,44 +178,20 @@ def _time_interval(
     first, last = variables.start[i], variables.end[i]
     if isinstance(first, int) and isinstance(last, int):
         return model.new_fixed_size_interval_var(first, last - first, f"time{name}")
-    birth = variables.instance.items[i].birth
-    if variables.last_users[i] == (birth,):
-        return model.new_fixed_size_interval_var(first, 1, f"time{name}")
-    if birth == INPUT:
-        return model.new_interval_var(0, last, last, f"time{name}")
-    length = variables.integer(
-        1,
-        variables.instance.horizon,
-        f"length[{i}]",
-        partial(length_of, i),
-    )
+    horizon = variables.instance.horizon
+    length = variables.integer(1, horizon, f"length[{i}]", partial(length_of, i))
     return model.new_interval_var(first, length, last, f"time{name}")
-
-
-def add_bounds(variables: ModelVariables, *, peak: int = 0, slab: int = 0) -> None:
-    """State lower bounds that are known already, in units."""
-    if variables.peak is not None:
-        variables.model.add(variables.peak >= peak)
-    if variables.slab is not None:
-        variables.model.add(variables.slab >= slab)
 
 
 def add_clause(variables: ModelVariables, first: Literal, then: Literal) -> None:
     """`first` implies `then`, either of which may be the constant 0 or 1."""
-    if _is(first, 0) or _is(then, 1):
-        return
-    if _is(first, 1) and _is(then, 0):
-        variables.model.add_bool_or([])
-    elif _is(first, 1):
-        variables.model.add_bool_or([then])
-    elif _is(then, 0):
-        variables.model.add_bool_or([~first])
-    else:
-        variables.model.add_implication(first, then)
-
-
-def _is(literal: Literal, constant: int) -> bool:
-    return isinstance(literal, int) and literal == constant
+    literals = []
+    for literal in (1 - first if isinstance(first, int) else ~first, then):
+        if not isinstance(literal, int):
+            literals.append(literal)
+        elif literal:
+            return
+    variables.model.add_bool_or(literals)
 
 
 def _load(variables: ModelVariables, step: int, pool: str | None) -> Any:

@@ -93,9 +93,19 @@ class ModelVariables:
         What is to be planned.
     ordered, placed
         Whether the model chooses the order; the offsets.
+    peak_bound, slab_bound
+        Lower bounds in bytes that are known already.
     """
 
-    def __init__(self, instance: ModelInstance, *, ordered: bool, placed: bool) -> None:
+    def __init__(
+        self,
+        instance: ModelInstance,
+        *,
+        ordered: bool,
+        placed: bool,
+        peak_bound: int = 0,
+        slab_bound: int = 0,
+    ) -> None:
         self.instance, self.ordered, self.placed = instance, ordered, placed
         self.model = cp_model.CpModel()
         self.meanings: list[tuple[Any, Meaning]] = []
@@ -113,11 +123,12 @@ class ModelVariables:
         if ordered:
             self._add_order()
             self.peak = self.integer(0, self._total(), "peak", lambda p: p.peak)
+            self.model.add(self.peak >= instance.up(peak_bound))
         if ordered and placed:
             self._add_times()
         if placed:
             self._add_offsets()
-            self._add_slabs()
+            self._add_slabs(instance.up(slab_bound))
 
     def boolean(self, name: str, meaning: Meaning) -> Any:
         """Add a boolean variable."""
@@ -202,9 +213,10 @@ class ModelVariables:
             slot = self.integer(0, highest, f"slot[{i}]", partial(_slot, i))
             self.offset.append(slot * item.alignment)
 
-    def _add_slabs(self) -> None:
+    def _add_slabs(self, bound: int) -> None:
         """A slab for each pool, and one variable for their sum; with one pool it is the same."""
         self.slab = self.integer(0, self.instance.slab_limit, "slab", lambda p: p.slab)
+        self.model.add(self.slab >= bound)
         if len(self.instance.pools) == 1:
             self.slabs = {self.instance.pools[0]: self.slab}
             return

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from optsched.joint.cpsat.constraints import (
-    add_bounds,
     add_clause,
     add_load_below_slab,
     add_monotony,
@@ -221,8 +220,9 @@ def test_pinned_offsets(offset: int, expected: bool) -> None:
     ("peak", "slab", "expected"), [(9, 10, True), (8, 10, False), (9, 9, False)]
 )
 def test_bounds(peak: int, slab: int, expected: bool) -> None:
-    variables = ordered(diamond(), placed=True)
-    add_bounds(variables, peak=9, slab=10)
+    instance = graph_instance(diamond(), placed=True)
+    bounds = {"peak_bound": 9 * instance.unit, "slab_bound": 10 * instance.unit}
+    variables = ModelVariables(instance, ordered=True, placed=True, **bounds)
     assert is_feasible(variables, {variables.peak: peak, variables.slab: slab}) is expected
 
 
