@@ -60,8 +60,8 @@ def run(args: argparse.Namespace) -> int:
     if proved is not None:
         bound, rung = proved
         record |= {"bound": bound, "bound_proof": rung}
-        least = [f"the {what} is least" for what in ("peak", "slab") if record[what] == bound]
-        rest = least or ["which leaves the peak of this plan open"]
+        minimal = [f"the {what} is minimal" for what in ("peak", "slab") if record[what] == bound]
+        rest = minimal or ["which leaves the peak of this plan open"]
         text += f"\nproved ({rung}): no order below {bound:,} bytes, {', '.join(rest)}"
     open_ = unverified(claims, 0 if proved is None else proved[0])
     if open_:

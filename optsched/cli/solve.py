@@ -34,7 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--objective",
         choices=("slab", "peak"),
         default="slab",
-        help="what is to be least, of equal ones the other; slab by default",
+        help="what is to be minimal, and then the other; slab by default",
     )
     parser.add_argument("--capacity", metavar="BYTES", help="ask only whether it fits in BYTES")
     parser.add_argument("--warm-start", metavar="PLAN", help="start from this plan")

@@ -49,7 +49,7 @@ def explain(graph: Graph, *, changes: int = CHANGES, limits: Limits | None = Non
         So many of the largest live buffers are tried smaller.
     limits
         Time, workers and seed; as for :func:`optsched.solve` if None. Where the time is too short
-        for the least peak, the bound that was proved is explained.
+        for the minimum peak, the bound that was proved is explained.
 
     Returns
     -------
@@ -78,7 +78,7 @@ class _Known:
 
 class _Explainer:
     def __init__(self, graph: Graph, changes: int, limits: Limits) -> None:
-        self.graph, self.changes, self.limits = graph, changes, limits
+        self.graph, self.changes = graph, changes
         self.clock = Clock.of(limits)
         self.orders = [ORDERINGS[name](graph, 0) for name in QUICK]
         self.bounds = Bounds(graph, self.orders, self.clock)
@@ -125,10 +125,9 @@ class _Explainer:
         known = self.begin()
         if known.peak == known.bound:
             return known
-        seconds = self.limits.seconds
         outcome = solve_order(
             self.graph,
-            limits=replace(self.limits, seconds=seconds and SEARCH_SHARE * seconds),
+            limits=self.clock.share(SEARCH_SHARE),
             warm_start=np.asarray(known.order).tolist(),
             bound=known.bound,
             on_event=self.note,

@@ -10,10 +10,10 @@ from optsched.model.graph import Graph
 
 
 def shrink(bounds: Bounds, buffer: int, found: Bottleneck) -> Change:
-    """Find the least bound that a smaller buffer brings, and the largest size that brings it.
+    """Find the minimum bound over all smaller sizes of a buffer, and the largest size that has it.
 
-    The next bottleneck may be an op or a set elsewhere. A set found at one size counts at all of
-    them, so each that is new begins the work anew.
+    When the buffer shrinks, another op or set of ops may become the bottleneck. A set that is found
+    at one size gives a bound at every size, so the search starts again whenever one is found.
 
     Parameters
     ----------
@@ -32,12 +32,13 @@ def shrink(bounds: Bounds, buffer: int, found: Bottleneck) -> Change:
 
 
 def _shrink(bounds: Bounds, buffer: int, found: Bottleneck) -> Change:
-    """Do that for the sets known.
+    """Find it for the sets known so far.
 
-    Between two sizes at which its in-place pairs change, the bound of one op or set, as a function
-    of the size, rises at rate 1 up to some size and is constant from there on: so does the least of
-    several. One that is above the least bound is at it where the buffer is as much larger than the
-    smaller of the two as it is below it there; the least such size over all of them counts.
+    The buffer's in-place pairs change at a few sizes only. Between two of these, what one op or set
+    forces does not change while the buffer is large, and falls byte for byte once it is smaller
+    than some size. So an op that is still above the minimum bound `low` at one size reaches it at
+    the size that is larger, by what is missing, than the lower end of the stretch; the search goes
+    there, and on, until no op or set is above `low`.
     """
 
     def resized(size: int) -> Graph:
@@ -48,20 +49,20 @@ def _shrink(bounds: Bounds, buffer: int, found: Bottleneck) -> Change:
     graph = bounds.graph
     full, known = graph.buffers[buffer].size, len(bounds.sets)
     turns = {size: bounds.strongest(resized(size)) for size in _turns(graph, buffer)}
-    least = min(bound.value for bound in turns.values())
-    if found.value <= least:
+    low = min(bound.value for bound in turns.values())
+    if found.value <= low:
         return Change(buffer, 0, found.value, found.op, bool(found.ops))
-    start = max(size for size, bound in turns.items() if bound.value == least)
+    start = max(size for size, bound in turns.items() if bound.value == low)
     base = resized(start)
     size = min((turn for turn in turns if turn > start), default=full + 1) - 1
     at = bounds.strongest(resized(size))
-    while at.value > least and len(bounds.sets) == known:
+    while at.value > low and len(bounds.sets) == known:
         if at.op is None:
-            size -= at.value - least
+            size -= at.value - low
         else:
-            size = start + least - bounds.value_of(base, at)
+            size = start + low - bounds.value_of(base, at)
         at = bounds.strongest(resized(size))
-    return Change(buffer, full - size, least, at.op, bool(at.ops))
+    return Change(buffer, full - size, low, at.op, bool(at.ops))
 
 
 def _turns(graph: Graph, buffer: int) -> set[int]:

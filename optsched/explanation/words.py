@@ -109,7 +109,7 @@ def explain_text(record: dict[str, Any]) -> str:
         lines.append(f"  {total:>{width}}  in {len(rest):,} smaller buffers")
     if any(not row["in_every_order"] for row in record["buffers"]):
         lines.append(
-            "  * not then live in every order, but in its stead others of as many bytes are"
+            "  * not live then in every order, but others of as many bytes are in its stead"
             if record["reason"] != Reason.SEARCH
             else "  * not live whenever this op runs: other orders have others live then"
         )
@@ -125,7 +125,7 @@ def explain_text(record: dict[str, Any]) -> str:
             "whether any has less is not known"
         )
     else:
-        lines.append("an order of just this peak was found: it is the least there is")
+        lines.append("an order of just this peak was found: no order has less")
     return "\n".join(lines)
 
 
@@ -187,7 +187,7 @@ def _by_search(record: dict[str, Any], where: str) -> list[str]:
     search = record["search"]
     cases = f" and {search['branches']:,} cases" if search["branches"] else ""
     peak = record["peak"]
-    which = "an order of least peak" if peak == record["bound"] else "the best order found"
+    which = "an order of minimum peak" if peak == record["bound"] else "the best order found"
     how = _PROOFS.get(search["by"], f"by examining {search['states']:,} states{cases}")
     return [
         f"  no single op forces that: {_most_of_one(record)}",

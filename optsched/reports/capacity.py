@@ -1,4 +1,4 @@
-"""Why it does not fit: bytes required, available and too few, and the buffers to blame."""
+"""Why it does not fit: bytes required, available and too few, and the buffers that need them."""
 
 from __future__ import annotations
 

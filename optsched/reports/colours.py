@@ -99,7 +99,7 @@ def by_size(sizes: IntArray) -> list[str]:
 
 
 def by_kind(kinds: Sequence[str], sizes: Sequence[int]) -> dict[str, str]:
-    """Return a colour for each kind, those of most bytes first; the least share one."""
+    """Return a colour for each kind, most bytes first; kinds beyond the ninth share one."""
     total: dict[str, int] = {}
     for kind, size in zip(kinds, sizes, strict=True):
         total[kind] = total.get(kind, 0) + size

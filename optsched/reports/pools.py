@@ -88,8 +88,8 @@ def pools_lines(problem: PackingProblem, result: PoolsResult, short: bool = True
         for name, found in result.short.items():
             lines.append(f"  pool {readable(name)}: {pool_refusal(problem, found).text()}")
     if result.spilled:
-        least = result.spilled_bytes <= result.spilled_bound
-        proof = "the fewest, proved" if least else f"at least {result.spilled_bound:,}"
+        fewest = result.spilled_bytes <= result.spilled_bound
+        proof = "the fewest, proved" if fewest else f"at least {result.spilled_bound:,}"
         names = _names(problem, result.spilled)
         lines.append(f"  spilled: {len(result.spilled)} buffers, {names}")
         lines.append(f"    {result.spilled_bytes:,} bytes, {proof}")

@@ -45,7 +45,7 @@ _RULES = {
     "best_fit_start": "places buffers as they start, the larger first, into the tightest hole",
     "best_fit_lifetime": "places the longest-lived buffer first, into the tightest hole",
     "best_fit_conflicts": "places the buffer that meets most others first, into the tightest hole",
-    "skyline": "fills the lowest niche with the longest-lived buffer that it holds",
+    "skyline": "fills the lowest gap with the longest-lived buffer that it holds",
     "hill_climb": "swaps turns of first fit until no swap helps",
 }
 

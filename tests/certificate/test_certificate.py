@@ -323,7 +323,8 @@ def test_solve_writes_what_check_accepts(
     graph, plan, proof = files
     assert main(["check", graph, plan, str(proof)]) == 0
     assert (
-        "no order below 18 bytes, the peak is least, the slab is least" in capsys.readouterr().out
+        "no order below 18 bytes, the peak is minimal, the slab is minimal"
+        in capsys.readouterr().out
     )
     assert main(["check", graph, plan, str(proof), "--json"]) == 0
     record = json.loads(capsys.readouterr().out)

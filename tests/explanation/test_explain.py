@@ -244,7 +244,7 @@ def test_an_interrupted_search_leaves_what_was_known(
         assert "interrupted" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("stage", ["shrink", "related"])
+@pytest.mark.parametrize("stage", ["shrink", "BudgetPrecedences"])
 def test_an_interrupt_after_the_search_leaves_what_was_known(
     stage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

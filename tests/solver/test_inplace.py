@@ -97,7 +97,7 @@ def test_certificate_and_explanation_from_the_command_line(
     assert main(["solve", graph, "--inplace", "-o", plan, "--certificate", proof]) == 0
     capsys.readouterr()
     assert main(["check", graph, plan, proof, "--inplace"]) == 0
-    assert "no order below 8 bytes, the peak is least" in capsys.readouterr().out
+    assert "no order below 8 bytes, the peak is minimal" in capsys.readouterr().out
     assert main(["explain", graph, "--inplace"]) == 0
     assert "no order has a peak below 8 bytes" in capsys.readouterr().out
     assert main(["explain", graph]) == 0
