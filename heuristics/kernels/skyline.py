@@ -61,7 +61,7 @@ def run_skyline(
 
     Notes
     -----
-    The skyline is the least free offset of each section: segments of equal height. The lowest one
+    The skyline is the lowest free offset of each section: segments of equal height. The lowest one
     takes the first buffer by priority that lives within it; where there is none, it rises to the
     lower of its neighbours. "The first that starts at or after `a` and ends by `b`" is asked of a
     binary tree over the buffers by start, where each node has its buffers by end, and a tree of

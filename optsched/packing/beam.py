@@ -25,7 +25,7 @@ from optsched.packing.kernels.beam_heap import (
 )
 from optsched.packing.kernels.beam_node import start_node
 from optsched.packing.kernels.search import LIMIT, SOLVED
-from optsched.packing.kernels.state import CAP
+from optsched.packing.kernels.state import S
 from optsched.runtime.clock import Clock
 
 WEIGHT_BITS = 13
@@ -77,7 +77,7 @@ def search_beam(
         return LIMIT
     n, m = len(engine.component), engine.component.sections.count
     state = state._replace(cover=short_first(engine))
-    units = int(state.sections[CAP].max())
+    units = int(state.sections[S.cap].max())
     shift = max(0, units.bit_length() - WEIGHT_BITS)
     scale = (units >> shift) * softness + 1e-9
     beam = Beam(

@@ -9,11 +9,10 @@ import numpy as np
 
 from optsched.model.arrays import IntArray
 from optsched.packing.components import Component
-from optsched.packing.kernels import state as rows
 from optsched.packing.kernels.failures import WAYS, Failures
 from optsched.packing.kernels.first_fit import first_fit
 from optsched.packing.kernels.search import EXHAUSTED, FRAME_COLUMNS, LIMIT, Frames, search
-from optsched.packing.kernels.state import BUFFER_ROWS, SECTION_ROWS, PackingState
+from optsched.packing.kernels.state import B, C, PackingState, S
 from optsched.packing.orders import SortKeys
 from optsched.packing.rules import PackingEffort, Rules
 from optsched.runtime.clock import Clock
@@ -60,38 +59,38 @@ class PackingEngine:
         component = self.component
         n, pin = len(component), component.pin
         length = component.sections.last - component.sections.first
-        buffers = np.zeros((BUFFER_ROWS, n), np.int64)
-        buffers[rows.FIRST] = component.sections.first
-        buffers[rows.LAST] = component.sections.last
-        buffers[rows.SIZE] = component.size
-        buffers[rows.ALIGNMENT] = component.alignment
-        buffers[rows.BEFORE_ME] = -1
-        buffers[rows.RELEASE] = np.maximum(pin, 0)
-        buffers[rows.PARTS] = np.cumsum(length) - length - component.sections.first
+        buffers = np.zeros((len(B), n), np.int64)
+        buffers[B.first] = component.sections.first
+        buffers[B.last] = component.sections.last
+        buffers[B.size] = component.size
+        buffers[B.alignment] = component.alignment
+        buffers[B.before_me] = -1
+        buffers[B.release] = np.maximum(pin, 0)
+        buffers[B.parts] = np.cumsum(length) - length - component.sections.first
         if self.rules.identical and n > 1:
-            columns = [*buffers[: rows.BEFORE_ME], pin, component.bytes]
+            columns = [*buffers[: B.before_me], pin, component.bytes]
             columns += [*component.sections.masks.T]
             if component.occupancy is not None:
                 columns.append(component.occupancy.kinds(n))
             same = np.ones(n - 1, bool)
             for column in columns:
                 same &= column[1:] == column[:-1]
-            buffers[rows.BEFORE_ME, 1:][same] = np.flatnonzero(same)
+            buffers[B.before_me, 1:][same] = np.flatnonzero(same)
         return buffers
 
     def _make_arrays(self) -> SearchArrays:
         component = self.component
         n, m = len(component), component.sections.count
         cover_start, cover = component.cover
-        sections = np.zeros((SECTION_ROWS, m + 2), np.int64)
-        sections[rows.WEIGHT] = 1
-        sections[rows.ENTRY, : m + 1] = np.searchsorted(component.sections.first, np.arange(m + 1))
-        sections[rows.ENTRY, m + 1] = n
-        sections[rows.COVER, : m + 1] = cover_start
-        counters = np.zeros(rows.COUNTERS, np.int64)
-        counters[rows.PLAIN] = component.is_plain
-        counters[rows.GAPPED] = component.sections.masks.shape[1] > 0
-        counters[rows.FAR] = self.rules.far_skip
+        sections = np.zeros((len(S), m + 2), np.int64)
+        sections[S.weight] = 1
+        sections[S.entry, : m + 1] = np.searchsorted(component.sections.first, np.arange(m + 1))
+        sections[S.entry, m + 1] = n
+        sections[S.cover, : m + 1] = cover_start
+        counters = np.zeros(len(C), np.int64)
+        counters[C.plain] = component.is_plain
+        counters[C.gapped] = component.sections.masks.shape[1] > 0
+        counters[C.far] = self.rules.far_skip
         trail = np.zeros((2, 6 * component.covered + 60 * (n + m) + 65536), np.int64)
         masks = np.ascontiguousarray(component.sections.masks)
         zones = self._make_zones()
@@ -144,7 +143,7 @@ class PackingEngine:
                     else:
                         found.append((a, b))
             starts.append(len(found))
-        self.buffers[rows.ZONE], self.buffers[rows.ZONE_END] = starts[:-1], starts[1:]
+        self.buffers[B.zone], self.buffers[B.zone_end] = starts[:-1], starts[1:]
         return np.ascontiguousarray(np.array(found or [(0, 0)], np.int64).T)
 
     def _set_capacity(self, capacity: int) -> bool:
@@ -152,7 +151,7 @@ class PackingEngine:
         component, pin = self.component, self.component.pin
         highest = (capacity - component.bytes) // component.unit
         fits = bool((highest >= np.maximum(pin, 0)).all())
-        self.buffers[rows.MAX_OFFSET] = np.where(pin >= 0, pin, highest)
+        self.buffers[B.max_offset] = np.where(pin >= 0, pin, highest)
         return fits
 
     def prepare(self, capacity: int) -> PackingState | None:
@@ -163,8 +162,8 @@ class PackingEngine:
             self.arrays = self._make_arrays()
         state, failures = self.arrays.state, self.arrays.failures
         if capacity != self.capacity:
-            ends = self.buffers[rows.MAX_OFFSET] + self.component.size
-            state.sections[rows.CAP, :-2] = self.component.tops(ends)
+            ends = self.buffers[B.max_offset] + self.component.size
+            state.sections[S.cap, :-2] = self.component.tops(ends)
             if capacity > self.capacity:
                 failures.rows[:] = 0
             self.capacity = capacity
@@ -190,9 +189,9 @@ class PackingEngine:
         state = self.prepare(capacity)
         if state is None or self.arrays is None:
             return EXHAUSTED
-        self.buffers[rows.RANK] = rank
+        self.buffers[B.rank] = rank
         counters = state.counters
-        counters[rows.DEPTH] = 0
+        counters[C.depth] = 0
         answer, before, nodes = LIMIT, -1, 0
         more = min(self.effort.slice_nodes, self.slice)
         while answer == LIMIT and before < nodes < limit:
@@ -200,28 +199,28 @@ class PackingEngine:
             until = min(limit, nodes + more)
             run = search.for_work(self.effort.node_work * (until - nodes))
             answer = run(*self.arrays, rule, until)
-            nodes = int(counters[rows.NODES])
+            nodes = int(counters[C.nodes])
             clock.spend(nodes - max(0, before))
             more = min(2 * more, self.slice)
             if answer == LIMIT and clock.expired():
                 break
         self.nodes += nodes
-        self.refuted += int(counters[rows.REFUTED])
+        self.refuted += int(counters[C.refuted])
         return answer
 
     def reset_weights(self) -> None:
         """Forget which sections failed."""
         if self.arrays is not None:
-            self.arrays.state.sections[rows.WEIGHT] = 1
+            self.arrays.state.sections[S.weight] = 1
 
     def offsets(self) -> IntArray:
         """Return the packing that was found, in units."""
-        found: IntArray = self.buffers[rows.OFFSET].copy()
+        found: IntArray = self.buffers[B.offset].copy()
         return found
 
     def set_offsets(self, offsets: IntArray) -> None:
         """Let `offsets` return these."""
-        self.buffers[rows.OFFSET] = offsets
+        self.buffers[B.offset] = offsets
 
     def first_fit(
         self, order: IntArray, capacity: int, clock: Clock, held: IntArray | None = None
@@ -241,7 +240,7 @@ class PackingEngine:
         """
         if not self._set_capacity(capacity):
             return False
-        pin, offsets = self.component.pin, self.buffers[rows.OFFSET]
+        pin, offsets = self.component.pin, self.buffers[B.offset]
         stays = pin >= 0
         offsets[stays] = pin[stays]
         if held is not None:

@@ -11,7 +11,7 @@ from optsched.packing.engine import PackingEngine
 from optsched.packing.kernels.branch import SECTION_RULES
 from optsched.packing.kernels.first_fit import first_fit
 from optsched.packing.kernels.search import search
-from optsched.packing.kernels.state import DEPTH, OFFSET, REMAINING
+from optsched.packing.kernels.state import B, C, S
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from tests.support.packing_instances import random_problem
@@ -28,7 +28,7 @@ def test_search(kind: str) -> None:
                 if engine.prepare(component.bound) is None or engine.arrays is None:
                     continue
                 state = engine.arrays.state
-                state.counters[DEPTH] = 0
+                state.counters[C.depth] = 0
                 answer = run(*engine.arrays, seed % SECTION_RULES, 2_000)
                 counters = state.counters.tolist()
                 seen.append((answer, counters, engine.buffers.tolist(), state.sections.tolist()))
@@ -45,7 +45,7 @@ def test_first_fit(kind: str) -> None:
             engine.first_fit(engine.keys.order("TZ"), 10**6, Clock.of(Limits()))
             order, masks = engine.keys.order("ZW"), component.sections.masks
             count = fit(engine.buffers, masks, engine.parts, engine.ranges, order, 0, engine.line)
-            seen.append((count, engine.buffers[OFFSET].tolist()))
+            seen.append((count, engine.buffers[B.offset].tolist()))
         assert seen[0] == seen[1]
 
 
@@ -56,5 +56,5 @@ def test_a_full_undo_restores_the_state() -> None:
         rank, clock = engine.keys.rank("TWA"), Clock.of(Limits())
         assert engine.decide(component.bound - 1, rank, 0, 10**5, clock) == 0
         if engine.arrays is not None:
-            remaining = engine.arrays.state.sections[REMAINING, : component.sections.count]
+            remaining = engine.arrays.state.sections[S.remaining, : component.sections.count]
             assert remaining.min() >= 0

@@ -20,7 +20,7 @@ from optsched.packing.kernels.beam_heap import (
 )
 from optsched.packing.kernels.beam_node import place_in_node, show_node, skip_in_node
 from optsched.packing.kernels.branch import choose_section, may_start
-from optsched.packing.kernels.state import COVER, ENTRY, PackingState
+from optsched.packing.kernels.state import PackingState, S
 from optsched.runtime.kernel import kernel
 
 
@@ -58,7 +58,7 @@ def expand(
     sections, cover, node = state.sections, state.cover, beam.scratch
     n, m = state.buffers.shape[1], sections.shape[1] - 2
     # Read, not written as 0: for numba a literal is a type of its own, and calls for new code.
-    zero = sections[ENTRY, 0]
+    zero = sections[S.entry, 0]
     ids = 3 * m + n + 1
     made = 0
     for parent in parents:
@@ -70,7 +70,7 @@ def expand(
             if t < 0:
                 break
             floor = node[t]
-            for c in range(sections[COVER, t], sections[COVER, t + 1]):
+            for c in range(sections[S.cover, t], sections[S.cover, t + 1]):
                 i = cover[c]
                 if node[3 * m + i] != floor or not may_start(state, i):
                     continue

@@ -17,22 +17,11 @@ from optsched.packing.kernels.branch import floor_after_skip
 from optsched.packing.kernels.failures import HASH_BITS
 from optsched.packing.kernels.moves import reset, settle
 from optsched.packing.kernels.state import (
-    CAP,
-    COVER,
-    ENTRY,
-    FIRST,
-    FLOOR,
-    GAPPED,
-    LAST,
-    MAX_OFFSET,
-    MIN_OFFSET,
     NEVER,
-    PLACED,
-    PLAIN,
-    REMAINING,
-    SIZE,
-    SUPPORTER,
+    B,
+    C,
     PackingState,
+    S,
     admissible,
     covers,
     share_section,
@@ -54,11 +43,11 @@ def start_node(state: PackingState, node: IntArray) -> bool:
     if not reset(state, None) or not settle(state):
         return False
     for t in range(m):
-        node[t] = state.sections[FLOOR, t]
-        node[m + t] = state.sections[REMAINING, t]
-        node[2 * m + t] = state.sections[SUPPORTER, t]
+        node[t] = state.sections[S.floor, t]
+        node[m + t] = state.sections[S.remaining, t]
+        node[2 * m + t] = state.sections[S.supporter, t]
     for i in range(n):
-        node[3 * m + i] = state.buffers[MIN_OFFSET, i]
+        node[3 * m + i] = state.buffers[B.min_offset, i]
         node[3 * m + n + 1 + i] = i
     node[3 * m + n] = 0
     return True
@@ -70,11 +59,11 @@ def show_node(state: PackingState, node: IntArray) -> None:
     buffers, sections = state.buffers, state.sections
     n, m = buffers.shape[1], sections.shape[1] - 2
     for t in range(m):
-        sections[FLOOR, t] = node[t]
-        sections[REMAINING, t] = node[m + t]
+        sections[S.floor, t] = node[t]
+        sections[S.remaining, t] = node[m + t]
     for i in range(n):
-        buffers[MIN_OFFSET, i] = node[3 * m + i]
-        buffers[PLACED, i] = node[3 * m + i] == NEVER
+        buffers[B.min_offset, i] = node[3 * m + i]
+        buffers[B.placed, i] = node[3 * m + i] == NEVER
 
 
 @inner
@@ -84,7 +73,7 @@ def settle_node(state: PackingState, beam: Beam, node: IntArray) -> tuple[float,
     A floor may be too low, never too high.
     """
     n, m = state.buffers.shape[1], state.sections.shape[1] - 2
-    caps, starts = state.sections[CAP], state.sections[COVER]
+    caps, starts = state.sections[S.cap], state.sections[S.cover]
     shift = beam.knobs[SHIFT]
     rating = 0.0
     code = node[3 * m + n]
@@ -122,9 +111,9 @@ def place_in_node(
     """
     buffers = state.buffers
     n, m = buffers.shape[1], state.sections.shape[1] - 2
-    firsts, lasts = buffers[FIRST], buffers[LAST]
-    first, last, size = firsts[i], lasts[i], buffers[SIZE, i]
-    gapped, plain = state.counters[GAPPED] != 0, state.counters[PLAIN] != 0
+    firsts, lasts = buffers[B.first], buffers[B.last]
+    first, last, size = firsts[i], lasts[i], buffers[B.size, i]
+    gapped, plain = state.counters[C.gapped] != 0, state.counters[C.plain] != 0
     top = offset + size
     node[3 * m + i] = NEVER
     node[3 * m + n] = (node[3 * m + n] + beam.factors[i]) & HASH_BITS
@@ -146,7 +135,7 @@ def place_in_node(
         lowest = node[3 * m + j]
         if lowest < top:
             lowest = top if plain else admissible(state, j, top)
-            if lowest > buffers[MAX_OFFSET, j]:
+            if lowest > buffers[B.max_offset, j]:
                 return OVERFLOW, 0
             node[3 * m + j] = lowest
         if lowest == top and not gapped and lasts[j] > ahead:
@@ -164,18 +153,18 @@ def skip_in_node(state: PackingState, beam: Beam, node: IntArray, t: int) -> flo
     """Let nobody start at the floor of a section of the node shown; return the rating."""
     sections, n = state.sections, state.buffers.shape[1]
     m = sections.shape[1] - 2
-    floor, left, cap = node[t], node[m + t], sections[CAP, t]
+    floor, left, cap = node[t], node[m + t], sections[S.cap, t]
     if floor + left >= cap:
         return OVERFLOW
-    floor = floor_after_skip(state, t, floor, sections[ENTRY, 0], n)
+    floor = floor_after_skip(state, t, floor, sections[S.entry, 0], n)
     if floor + left > cap:
         return OVERFLOW
     node[t] = floor
-    for k in range(sections[COVER, t], sections[COVER, t + 1]):
+    for k in range(sections[S.cover, t], sections[S.cover, t + 1]):
         j = state.cover[k]
         if node[3 * m + j] < floor:
             node[3 * m + j] = admissible(state, j, floor)
-            if node[3 * m + j] > state.buffers[MAX_OFFSET, j]:
+            if node[3 * m + j] > state.buffers[B.max_offset, j]:
                 return OVERFLOW
     rating, _ = settle_node(state, beam, node)
     return rating

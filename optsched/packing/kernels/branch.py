@@ -18,25 +18,11 @@ from optsched.packing.kernels.moves import (
     settle,
 )
 from optsched.packing.kernels.state import (
-    BEFORE_ME,
-    CAP,
-    COVER,
-    FAR,
-    FIRST,
-    FLOOR,
-    GAPPED,
-    LAST,
-    MIN_OFFSET,
     NEVER,
-    PLACED,
-    PLAIN,
-    RANK,
-    REMAINING,
-    RUN,
-    SIZE,
-    TALLY,
-    WEIGHT,
+    B,
+    C,
     PackingState,
+    S,
     admissible,
     bottom_in,
     covers,
@@ -63,14 +49,14 @@ def split_components(
     count = 0
     reach = -1
     for i in range(begin, end):
-        if buffers[PLACED, i]:
+        if buffers[B.placed, i]:
             continue
-        if count == 0 or (buffers[FIRST, i] >= reach and not whole):
-            ranges[0, at + count] = buffers[FIRST, i]
+        if count == 0 or (buffers[B.first, i] >= reach and not whole):
+            ranges[0, at + count] = buffers[B.first, i]
             count += 1
-            reach = buffers[LAST, i]
-        elif buffers[LAST, i] > reach:
-            reach = buffers[LAST, i]
+            reach = buffers[B.last, i]
+        elif buffers[B.last, i] > reach:
+            reach = buffers[B.last, i]
         ranges[1, at + count - 1] = reach
     return count
 
@@ -78,15 +64,15 @@ def split_components(
 @inner
 def may_start(state: PackingState, i: int) -> bool:
     """Whether the identical buffer that is to lie below it, if any, is placed."""
-    before = state.buffers[BEFORE_ME, i]
-    return bool(before < 0 or state.buffers[PLACED, before] != 0)
+    before = state.buffers[B.before_me, i]
+    return bool(before < 0 or state.buffers[B.placed, before] != 0)
 
 
 @inner
 def score_section(state: PackingState, t: int, children: int, slack: int, rule: int) -> int:
     """Rate a section: the one of lowest score is branched on."""
     sections = state.sections
-    floor, weight = sections[FLOOR, t], sections[WEIGHT, t]
+    floor, weight = sections[S.floor, t], sections[S.weight, t]
     score = children << 40
     if rule == FEWEST_THEN_TIGHT:
         score += slack
@@ -109,9 +95,9 @@ def choose_section(
     floors. Where buffers are absent at times, only the lowest floors are sure to be such gaps.
     """
     buffers, sections = state.buffers, state.sections
-    floors, remaining = sections[FLOOR], sections[REMAINING]
-    runs, tally = sections[RUN], sections[TALLY]
-    if state.counters[GAPPED] != 0:
+    floors, remaining = sections[S.floor], sections[S.remaining]
+    runs, tally = sections[S.run], sections[S.tally]
+    if state.counters[C.gapped] != 0:
         return choose_lowest(state, low, high, rule)
     until = high
     for t in range(high - 1, low - 1, -1):
@@ -123,12 +109,12 @@ def choose_section(
         tally[t] = 0
     tally[high] = 0
     for i in range(begin, end):
-        first = buffers[FIRST, i]
-        if buffers[PLACED, i] or buffers[MIN_OFFSET, i] != floors[first]:
+        first = buffers[B.first, i]
+        if buffers[B.placed, i] or buffers[B.min_offset, i] != floors[first]:
             continue
-        if runs[first] >= buffers[LAST, i] and may_start(state, i):
+        if runs[first] >= buffers[B.last, i] and may_start(state, i):
             tally[first] += 1
-            tally[buffers[LAST, i]] -= 1
+            tally[buffers[B.last, i]] -= 1
     best = NEVER * 4
     chosen = NO_SECTION
     children = 0
@@ -143,7 +129,7 @@ def choose_section(
             children += tally[t]
             left = remaining[t]
             if is_gap and left > 0:
-                slack = sections[CAP, t] - floor - left
+                slack = sections[S.cap, t] - floor - left
                 branches = children + (slack > 0)
                 if branches == 0:
                     return DEAD
@@ -161,18 +147,22 @@ def choose_lowest(state: PackingState, low: int, high: int, rule: int) -> int:
     buffers, sections = state.buffers, state.sections
     lowest = NEVER
     for t in range(low, high):
-        if sections[REMAINING, t] > 0:
-            lowest = sections[FLOOR, t] if sections[FLOOR, t] < lowest else lowest
+        if sections[S.remaining, t] > 0:
+            lowest = sections[S.floor, t] if sections[S.floor, t] < lowest else lowest
     best = NEVER * 4
     chosen = NO_SECTION
     for t in range(low, high):
-        if sections[REMAINING, t] == 0 or sections[FLOOR, t] != lowest:
+        if sections[S.remaining, t] == 0 or sections[S.floor, t] != lowest:
             continue
-        slack = sections[CAP, t] - lowest - sections[REMAINING, t]
+        slack = sections[S.cap, t] - lowest - sections[S.remaining, t]
         children = 1 if slack > 0 else 0
-        for k in range(state.sections[COVER, t], state.sections[COVER, t + 1]):
+        for k in range(state.sections[S.cover, t], state.sections[S.cover, t + 1]):
             i = state.cover[k]
-            if not buffers[PLACED, i] and buffers[MIN_OFFSET, i] == lowest and may_start(state, i):
+            if (
+                not buffers[B.placed, i]
+                and buffers[B.min_offset, i] == lowest
+                and may_start(state, i)
+            ):
                 children += 1
         if children == 0:
             return DEAD
@@ -191,12 +181,12 @@ def next_child(
     buffers = state.buffers
     best = NEVER
     child = -1
-    for k in range(state.sections[COVER, t], state.sections[COVER, t + 1]):
+    for k in range(state.sections[S.cover, t], state.sections[S.cover, t + 1]):
         i = state.cover[k]
-        if buffers[PLACED, i] or bottom_in(state, occupied, i, t) != floor:
+        if buffers[B.placed, i] or bottom_in(state, occupied, i, t) != floor:
             continue
-        if rank < buffers[RANK, i] < best and may_start(state, i):
-            best = buffers[RANK, i]
+        if rank < buffers[B.rank, i] < best and may_start(state, i):
+            best = buffers[B.rank, i]
             child = i
     return child
 
@@ -206,41 +196,41 @@ def floor_after_skip(state: PackingState, t: int, floor: int, begin: int, end: i
     """Return the lowest start in a section in which nobody starts at its floor.
 
     The lowest buffer there either has a higher minimum offset, or rests on the top of an unplaced
-    buffer that shares a section with it but does not cover this one. Not FAR: the next offset.
+    buffer that shares a section with it but does not cover this one. Not `far`: the next offset.
     """
-    buffers, far = state.buffers, state.counters[FAR] != 0
+    buffers, far = state.buffers, state.counters[C.far] != 0
     lowest = NEVER
     # From the first to the last section of those that lie on the floor.
     first, last = state.sections.shape[1], 0
-    for k in range(state.sections[COVER, t], state.sections[COVER, t + 1]):
+    for k in range(state.sections[S.cover, t], state.sections[S.cover, t + 1]):
         i = state.cover[k]
-        if not buffers[PLACED, i]:
-            start = buffers[MIN_OFFSET, i]
+        if not buffers[B.placed, i]:
+            start = buffers[B.min_offset, i]
             if start == floor and not far:
                 start = admissible(state, i, floor + 1)
             if start > floor:
                 lowest = start if start < lowest else lowest
             else:
-                first = buffers[FIRST, i] if buffers[FIRST, i] < first else first
-                last = buffers[LAST, i] if buffers[LAST, i] > last else last
+                first = buffers[B.first, i] if buffers[B.first, i] < first else first
+                last = buffers[B.last, i] if buffers[B.last, i] > last else last
     if not far:
         return lowest
-    gapped, plain = state.counters[GAPPED] != 0, state.counters[PLAIN] != 0
+    gapped, plain = state.counters[C.gapped] != 0, state.counters[C.plain] != 0
     for j in range(begin, end):
-        top = buffers[MIN_OFFSET, j] + buffers[SIZE, j]
-        if buffers[PLACED, j] or top >= lowest:
+        top = buffers[B.min_offset, j] + buffers[B.size, j]
+        if buffers[B.placed, j] or top >= lowest:
             continue
-        if buffers[FIRST, j] >= last or buffers[LAST, j] <= first:
+        if buffers[B.first, j] >= last or buffers[B.last, j] <= first:
             continue
-        if buffers[FIRST, j] <= t < buffers[LAST, j] and (not gapped or covers(state, j, t)):
+        if buffers[B.first, j] <= t < buffers[B.last, j] and (not gapped or covers(state, j, t)):
             continue
         if plain and not gapped:
             # It lies on one side of this section, which all of them cover: it meets one of them.
             lowest = top
             continue
-        for k in range(state.sections[COVER, t], state.sections[COVER, t + 1]):
+        for k in range(state.sections[S.cover, t], state.sections[S.cover, t + 1]):
             i = state.cover[k]
-            if buffers[PLACED, i] or buffers[MIN_OFFSET, i] != floor:
+            if buffers[B.placed, i] or buffers[B.min_offset, i] != floor:
                 continue
             if not share_section(state, i, j):
                 continue
@@ -253,14 +243,14 @@ def floor_after_skip(state: PackingState, t: int, floor: int, begin: int, end: i
 def skip(state: PackingState, t: int, floor: int) -> bool:
     """Raise the floor of a section; False if nothing can follow."""
     buffers, sections = state.buffers, state.sections
-    if floor + sections[REMAINING, t] > sections[CAP, t]:
-        sections[WEIGHT, t] += 1
+    if floor + sections[S.remaining, t] > sections[S.cap, t]:
+        sections[S.weight, t] += 1
         return False
-    note(state, t, sections[FLOOR, t])
-    sections[FLOOR, t] = floor
-    for k in range(state.sections[COVER, t], state.sections[COVER, t + 1]):
+    note(state, t, sections[S.floor, t])
+    sections[S.floor, t] = floor
+    for k in range(state.sections[S.cover, t], state.sections[S.cover, t + 1]):
         i = state.cover[k]
-        if not buffers[PLACED, i] and buffers[MIN_OFFSET, i] < floor:
+        if not buffers[B.placed, i] and buffers[B.min_offset, i] < floor:
             start = admissible(state, i, floor)
             if not raise_offset(state, i, start):
                 forget_queue(state)

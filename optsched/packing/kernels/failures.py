@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from optsched.model.arrays import IntArray
-from optsched.packing.kernels.state import FLOOR, PLACED, REMAINING, PackingState
+from optsched.packing.kernels.state import B, PackingState, S
 from optsched.runtime.kernel import inner
 
 WAYS = 4
@@ -42,7 +42,7 @@ class Failures(NamedTuple):
 @inner
 def find_place(state: PackingState, failures: Failures, begin: int, end: int) -> int:
     """Write the bits of the scope's unplaced buffers to the key; return its first entry."""
-    placed, key = state.buffers[PLACED], failures.key
+    placed, key = state.buffers[B.placed], failures.key
     for word in range(len(key)):
         key[word] = 0
     for i in range(begin, end):
@@ -71,7 +71,7 @@ def is_refuted(
     state: PackingState, failures: Failures, low: int, high: int, begin: int, end: int
 ) -> bool:
     """Whether a scope with these buffers failed on floors nowhere higher."""
-    floors, rest = state.sections[FLOOR], state.sections[REMAINING]
+    floors, rest = state.sections[S.floor], state.sections[S.remaining]
     rows = failures.rows
     place = find_place(state, failures, begin, end)
     at = 1 + len(failures.key)
@@ -90,7 +90,7 @@ def remember_failure(
     state: PackingState, failures: Failures, low: int, high: int, begin: int, end: int
 ) -> None:
     """Store a scope whose search was exhausted; the state must be as it was on entry."""
-    floors, rest = state.sections[FLOOR], state.sections[REMAINING]
+    floors, rest = state.sections[S.floor], state.sections[S.remaining]
     rows = failures.rows
     place = find_place(state, failures, begin, end)
     at = 1 + len(failures.key)

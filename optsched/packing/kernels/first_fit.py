@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from optsched.model.arrays import IntArray
-from optsched.packing.kernels.state import ALIGNMENT, FIRST, LAST, MAX_OFFSET, OFFSET, RELEASE, SIZE
+from optsched.packing.kernels.state import B
 from optsched.runtime.kernel import inner, kernel
 
 # Rows of `parts`: bytes LOW to HIGH of the buffer are there in the sections FROM to UNTIL.
@@ -13,7 +13,7 @@ FROM, UNTIL, LOW, HIGH = 0, 1, 2, 3
 @inner
 def may_meet(buffers: IntArray, masks: IntArray, i: int, j: int) -> bool:
     """Whether two buffers are ever live together; with parts, whether their ranges overlap."""
-    if buffers[FIRST, j] >= buffers[LAST, i] or buffers[LAST, j] <= buffers[FIRST, i]:
+    if buffers[B.first, j] >= buffers[B.last, i] or buffers[B.last, j] <= buffers[B.first, i]:
         return False
     apart = masks.shape[1] > 0
     for word in range(masks.shape[1]):
@@ -58,7 +58,7 @@ def first_fit(
     Parameters
     ----------
     buffers
-        Rows as of :class:`optsched.packing.kernels.state.PackingState`; OFFSET is written.
+        Rows as of :class:`optsched.packing.kernels.state.PackingState`; `offset` is written.
     masks
         Sections that each buffer covers, without words if each covers all of its range.
     parts
@@ -75,23 +75,23 @@ def first_fit(
     int
         How many of the order have a place; all of them if it succeeded.
     """
-    offsets = buffers[OFFSET]
+    offsets = buffers[B.offset]
     for turn in range(len(order)):
         i = order[turn]
         if turn >= placed:
-            step = buffers[ALIGNMENT, i]
-            lowest = buffers[RELEASE, i]
+            step = buffers[B.alignment, i]
+            lowest = buffers[B.release, i]
             lowest += -lowest % step
             before = -1
-            while before != lowest and lowest <= buffers[MAX_OFFSET, i]:
+            while before != lowest and lowest <= buffers[B.max_offset, i]:
                 before = lowest
                 for k in range(turn):
                     j = line[k]
-                    if offsets[j] - lowest >= buffers[SIZE, i]:
+                    if offsets[j] - lowest >= buffers[B.size, i]:
                         break
                     if not may_meet(buffers, masks, i, j):
                         continue
-                    top = offsets[j] + buffers[SIZE, j]
+                    top = offsets[j] + buffers[B.size, j]
                     if parts is not None:
                         top = lowest_above(parts, ranges[i], ranges[j], lowest, offsets[j])
                     if top > lowest:
@@ -99,7 +99,7 @@ def first_fit(
                 if parts is None:
                     # They came by offset. Parts do not come by their tops: once more through them.
                     break
-            if lowest > buffers[MAX_OFFSET, i]:
+            if lowest > buffers[B.max_offset, i]:
                 return turn
             offsets[i] = lowest
         k = turn

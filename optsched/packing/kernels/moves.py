@@ -10,34 +10,11 @@ from __future__ import annotations
 
 from optsched.model.arrays import IntArray
 from optsched.packing.kernels.state import (
-    AFTER,
-    BEFORE,
-    CAP,
-    COVER,
-    ENTRY,
-    FIRST,
-    FLOOR,
-    GAPPED,
-    LAST,
-    MAX_OFFSET,
-    MIN_OFFSET,
     NEVER,
-    OFFSET,
-    PLACED,
-    PLAIN,
-    QUEUE,
-    QUEUED,
-    RELEASE,
-    REMAINING,
-    SIZE,
-    STACK,
-    STACKED,
-    SUPPORTER,
-    SUPPORTS,
-    TRAILED,
-    WAITING,
-    WEIGHT,
+    B,
+    C,
     PackingState,
+    S,
     admissible,
     covers,
     share_section,
@@ -49,9 +26,9 @@ from optsched.runtime.kernel import inner
 @inner
 def set_supporter(state: PackingState, t: int, j: int) -> None:
     """Let buffer `j` (or none, -1) support the floor of section `t`."""
-    supporter = state.sections[SUPPORTER]
-    after, before = state.sections[AFTER], state.sections[BEFORE]
-    heads = state.buffers[SUPPORTS]
+    supporter = state.sections[S.supporter]
+    after, before = state.sections[S.after], state.sections[S.before]
+    heads = state.buffers[B.supports]
     old = supporter[t]
     if old >= 0:
         if before[t] >= 0:
@@ -73,10 +50,10 @@ def set_supporter(state: PackingState, t: int, j: int) -> None:
 @inner
 def note(state: PackingState, what: int, value: int) -> None:
     """Remember an old value: of floor `t`, minimum offset `m + i`, supporter `m + n + t`."""
-    top = state.counters[TRAILED]
+    top = state.counters[C.trailed]
     state.trail[0, top] = what
     state.trail[1, top] = value
-    state.counters[TRAILED] = top + 1
+    state.counters[C.trailed] = top + 1
 
 
 @inner
@@ -84,40 +61,40 @@ def undo(state: PackingState, occupied: IntArray | None, trailed: int, stacked: 
     """Go back to the state that had `trailed` entries on the trail, `stacked` buffers placed."""
     buffers, sections, trail, counters = state.buffers, state.sections, state.trail, state.counters
     n, m = buffers.shape[1], sections.shape[1] - 2
-    for k in range(counters[TRAILED] - 1, trailed - 1, -1):
+    for k in range(counters[C.trailed] - 1, trailed - 1, -1):
         what = trail[0, k]
         if what < m:
-            sections[FLOOR, what] = trail[1, k]
+            sections[S.floor, what] = trail[1, k]
         elif what < m + n:
-            buffers[MIN_OFFSET, what - m] = trail[1, k]
+            buffers[B.min_offset, what - m] = trail[1, k]
         else:
             set_supporter(state, what - m - n, trail[1, k])
-    counters[TRAILED] = trailed
-    for k in range(counters[STACKED] - 1, stacked - 1, -1):
-        i = buffers[STACK, k]
-        buffers[PLACED, i] = 0
-        for t in range(buffers[FIRST, i], buffers[LAST, i]):
-            sections[REMAINING, t] += size_in(state, occupied, i, t)
-    counters[STACKED] = stacked
+    counters[C.trailed] = trailed
+    for k in range(counters[C.stacked] - 1, stacked - 1, -1):
+        i = buffers[B.stack, k]
+        buffers[B.placed, i] = 0
+        for t in range(buffers[B.first, i], buffers[B.last, i]):
+            sections[S.remaining, t] += size_in(state, occupied, i, t)
+    counters[C.stacked] = stacked
 
 
 @inner
 def enqueue(state: PackingState, t: int) -> None:
     """Mark a section whose floor must be updated."""
     sections, counters = state.sections, state.counters
-    if sections[QUEUED, t] == 0:
-        sections[QUEUED, t] = 1
-        sections[QUEUE, counters[WAITING]] = t
-        counters[WAITING] += 1
+    if sections[S.queued, t] == 0:
+        sections[S.queued, t] = 1
+        sections[S.queue, counters[C.waiting]] = t
+        counters[C.waiting] += 1
 
 
 @inner
 def forget_queue(state: PackingState) -> None:
     """Empty the queue after a failure."""
     sections, counters = state.sections, state.counters
-    for k in range(counters[WAITING]):
-        sections[QUEUED, sections[QUEUE, k]] = 0
-    counters[WAITING] = 0
+    for k in range(counters[C.waiting]):
+        sections[S.queued, sections[S.queue, k]] = 0
+    counters[C.waiting] = 0
 
 
 @inner
@@ -129,30 +106,30 @@ def settle(state: PackingState) -> bool:
     buffers, sections, counters = state.buffers, state.sections, state.counters
     n, m = buffers.shape[1], sections.shape[1] - 2
     fits = True
-    while counters[WAITING] > 0:
-        counters[WAITING] -= 1
-        t = sections[QUEUE, counters[WAITING]]
-        sections[QUEUED, t] = 0
-        if not fits or sections[REMAINING, t] == 0:
+    while counters[C.waiting] > 0:
+        counters[C.waiting] -= 1
+        t = sections[S.queue, counters[C.waiting]]
+        sections[S.queued, t] = 0
+        if not fits or sections[S.remaining, t] == 0:
             continue
-        floor = sections[FLOOR, t]
+        floor = sections[S.floor, t]
         lowest = NEVER
         supporter = -1
-        for k in range(state.sections[COVER, t], state.sections[COVER, t + 1]):
+        for k in range(state.sections[S.cover, t], state.sections[S.cover, t + 1]):
             j = state.cover[k]
-            if buffers[PLACED, j] == 0 and buffers[MIN_OFFSET, j] < lowest:
-                lowest = buffers[MIN_OFFSET, j]
+            if buffers[B.placed, j] == 0 and buffers[B.min_offset, j] < lowest:
+                lowest = buffers[B.min_offset, j]
                 supporter = j
                 if lowest <= floor:
                     break
         if lowest > floor:
             note(state, t, floor)
-            sections[FLOOR, t] = lowest
-        if sections[SUPPORTER, t] != supporter:
-            note(state, m + n + t, sections[SUPPORTER, t])
+            sections[S.floor, t] = lowest
+        if sections[S.supporter, t] != supporter:
+            note(state, m + n + t, sections[S.supporter, t])
             set_supporter(state, t, supporter)
-        if lowest + sections[REMAINING, t] > sections[CAP, t]:
-            sections[WEIGHT, t] += 1
+        if lowest + sections[S.remaining, t] > sections[S.cap, t]:
+            sections[S.weight, t] += 1
             fits = False
     return fits
 
@@ -161,14 +138,14 @@ def settle(state: PackingState) -> bool:
 def raise_offset(state: PackingState, j: int, offset: int) -> bool:
     """Set a higher minimum offset, queue the sections it supported; False if above the maximum."""
     buffers, sections = state.buffers, state.sections
-    note(state, sections.shape[1] - 2 + j, buffers[MIN_OFFSET, j])
-    buffers[MIN_OFFSET, j] = offset
-    t = buffers[SUPPORTS, j]
+    note(state, sections.shape[1] - 2 + j, buffers[B.min_offset, j])
+    buffers[B.min_offset, j] = offset
+    t = buffers[B.supports, j]
     while t >= 0:
-        if sections[FLOOR, t] != offset:
+        if sections[S.floor, t] != offset:
             enqueue(state, t)
-        t = sections[AFTER, t]
-    return bool(offset <= buffers[MAX_OFFSET, j])
+        t = sections[S.after, t]
+    return bool(offset <= buffers[B.max_offset, j])
 
 
 @inner
@@ -182,48 +159,48 @@ def place(state: PackingState, i: int, offset: int, begin: int, end: int) -> boo
     """
     buffers, sections, counters = state.buffers, state.sections, state.counters
     n, m = buffers.shape[1], sections.shape[1] - 2
-    first, last, size = buffers[FIRST, i], buffers[LAST, i], buffers[SIZE, i]
+    first, last, size = buffers[B.first, i], buffers[B.last, i], buffers[B.size, i]
     top = offset + size
-    gapped, plain = counters[GAPPED] != 0, counters[PLAIN] != 0
-    buffers[PLACED, i] = 1
-    buffers[OFFSET, i] = offset
-    buffers[STACK, counters[STACKED]] = i
-    counters[STACKED] += 1
+    gapped, plain = counters[C.gapped] != 0, counters[C.plain] != 0
+    buffers[B.placed, i] = 1
+    buffers[B.offset, i] = offset
+    buffers[B.stack, counters[C.stacked]] = i
+    counters[C.stacked] += 1
     fits = True
     for t in range(first, last):
         if gapped and not covers(state, i, t):
             continue
-        note(state, t, sections[FLOOR, t])
-        sections[FLOOR, t] = top
-        sections[REMAINING, t] -= size
-        if sections[REMAINING, t] > 0 and top + sections[REMAINING, t] > sections[CAP, t]:
-            sections[WEIGHT, t] += 1
+        note(state, t, sections[S.floor, t])
+        sections[S.floor, t] = top
+        sections[S.remaining, t] -= size
+        if sections[S.remaining, t] > 0 and top + sections[S.remaining, t] > sections[S.cap, t]:
+            sections[S.weight, t] += 1
             fits = False
     if not fits:
         return False
     ahead = first
-    beyond = sections[ENTRY, last] if sections[ENTRY, last] < end else end
+    beyond = sections[S.entry, last] if sections[S.entry, last] < end else end
     for j in range(begin, beyond):
-        if buffers[PLACED, j] or buffers[LAST, j] <= first:
+        if buffers[B.placed, j] or buffers[B.last, j] <= first:
             continue
         if gapped and not share_section(state, i, j):
             continue
-        lowest = buffers[MIN_OFFSET, j]
+        lowest = buffers[B.min_offset, j]
         if lowest < top:
             lowest = top if plain else admissible(state, j, top)
             if not raise_offset(state, j, lowest):
                 forget_queue(state)
                 return False
-        if lowest == top and not gapped and buffers[LAST, j] > ahead:
+        if lowest == top and not gapped and buffers[B.last, j] > ahead:
             # Buffers come by first section: what lies between `ahead` and this one has no
             # supporter at the new floor yet, what this one covers has.
-            while ahead < buffers[FIRST, j]:
+            while ahead < buffers[B.first, j]:
                 enqueue(state, ahead)
                 ahead += 1
-            until = buffers[LAST, j] if buffers[LAST, j] < last else last
+            until = buffers[B.last, j] if buffers[B.last, j] < last else last
             while ahead < until:
-                if sections[SUPPORTER, ahead] != j:
-                    note(state, m + n + ahead, sections[SUPPORTER, ahead])
+                if sections[S.supporter, ahead] != j:
+                    note(state, m + n + ahead, sections[S.supporter, ahead])
                     set_supporter(state, ahead, j)
                 ahead += 1
     while ahead < last:
@@ -238,21 +215,21 @@ def reset(state: PackingState, occupied: IntArray | None) -> bool:
     buffers, sections, counters = state.buffers, state.sections, state.counters
     n, m = buffers.shape[1], sections.shape[1] - 2
     for t in range(m + 1):
-        sections[FLOOR, t] = 0
-        sections[REMAINING, t] = 0
-        sections[SUPPORTER, t] = -1
-        sections[QUEUED, t] = 0
-    for k in range(PLAIN):
+        sections[S.floor, t] = 0
+        sections[S.remaining, t] = 0
+        sections[S.supporter, t] = -1
+        sections[S.queued, t] = 0
+    for k in range(C.plain):
         counters[k] = 0
     fits = True
     for i in range(n):
-        buffers[MIN_OFFSET, i] = admissible(state, i, buffers[RELEASE, i])
-        buffers[PLACED, i] = 0
-        buffers[SUPPORTS, i] = -1
-        if buffers[MIN_OFFSET, i] > buffers[MAX_OFFSET, i]:
+        buffers[B.min_offset, i] = admissible(state, i, buffers[B.release, i])
+        buffers[B.placed, i] = 0
+        buffers[B.supports, i] = -1
+        if buffers[B.min_offset, i] > buffers[B.max_offset, i]:
             fits = False
-        for t in range(buffers[FIRST, i], buffers[LAST, i]):
-            sections[REMAINING, t] += size_in(state, occupied, i, t)
+        for t in range(buffers[B.first, i], buffers[B.last, i]):
+            sections[S.remaining, t] += size_in(state, occupied, i, t)
     for t in range(m):
         enqueue(state, t)
     return fits

@@ -13,27 +13,10 @@ from optsched.packing.kernels.partial_moves import (
     raise_partial,
     settle_partial,
 )
-from optsched.packing.kernels.state import (
-    CAP,
-    COVER,
-    FAR,
-    FIRST,
-    FLOOR,
-    LAST,
-    MIN_OFFSET,
-    NEVER,
-    OFFSET,
-    PARTS,
-    PLACED,
-    REMAINING,
-    SUPPORTS,
-    WEIGHT,
-    PackingState,
-    bottom_in,
-)
+from optsched.packing.kernels.state import NEVER, B, C, PackingState, S, bottom_in
 from optsched.runtime.kernel import inner
 
-FLAT = SUPPORTS
+FLAT = B.supports
 """Row of `PackingState.buffers`: whether it would lie on the floor of all its sections."""
 
 
@@ -48,23 +31,23 @@ def choose_partial(
     buffers, sections = state.buffers, state.sections
     for i in range(begin, end):
         flat = 1
-        for t in range(buffers[FIRST, i], buffers[LAST, i]):
-            at = buffers[PARTS, i] + t
-            bottom = buffers[MIN_OFFSET, i] + occupied[0, at]
-            if occupied[0, at] < occupied[1, at] and bottom != sections[FLOOR, t]:
+        for t in range(buffers[B.first, i], buffers[B.last, i]):
+            at = buffers[B.parts, i] + t
+            bottom = buffers[B.min_offset, i] + occupied[0, at]
+            if occupied[0, at] < occupied[1, at] and bottom != sections[S.floor, t]:
                 flat = 0
         buffers[FLAT, i] = flat
     best = NEVER * 4
     chosen = NO_SECTION
     for t in range(low, high):
-        if sections[REMAINING, t] == 0:
+        if sections[S.remaining, t] == 0:
             continue
-        slack = sections[CAP, t] - sections[FLOOR, t] - sections[REMAINING, t]
+        slack = sections[S.cap, t] - sections[S.floor, t] - sections[S.remaining, t]
         branches = 1 if slack > 0 else 0
         flat = 1
-        for k in range(sections[COVER, t], sections[COVER, t + 1]):
+        for k in range(sections[S.cover, t], sections[S.cover, t + 1]):
             i = state.cover[k]
-            if buffers[PLACED, i] or bottom_in(state, occupied, i, t) != sections[FLOOR, t]:
+            if buffers[B.placed, i] or bottom_in(state, occupied, i, t) != sections[S.floor, t]:
                 continue
             if may_start(state, i):
                 branches += 1
@@ -73,7 +56,7 @@ def choose_partial(
             return DEAD
         score = score_section(state, t, branches, slack, rule)
         if flat == 0:
-            score = NEVER + sections[FLOOR, t]
+            score = NEVER + sections[S.floor, t]
         if score < best:
             best = score
             chosen = t
@@ -90,27 +73,27 @@ def next_support(state: PackingState, occupied: IntArray, i: int, t: int) -> int
     parts in the two sections let it be below in the other.
     """
     buffers, sections = state.buffers, state.sections
-    lowest, span = buffers[MIN_OFFSET, i], buffers[PARTS, i]
+    lowest, span = buffers[B.min_offset, i], buffers[B.parts, i]
     best = NEVER
-    for s in range(buffers[FIRST, i], buffers[LAST, i]):
+    for s in range(buffers[B.first, i], buffers[B.last, i]):
         low = occupied[0, span + s]
         if low == occupied[1, span + s]:
             continue
-        for k in range(sections[COVER, s], sections[COVER, s + 1]):
+        for k in range(sections[S.cover, s], sections[S.cover, s + 1]):
             j = state.cover[k]
-            at = buffers[PARTS, j]
-            if buffers[PLACED, j]:
-                start = buffers[OFFSET, j] + occupied[1, at + s] - low
+            at = buffers[B.parts, j]
+            if buffers[B.placed, j]:
+                start = buffers[B.offset, j] + occupied[1, at + s] - low
                 if lowest < start < best:
                     best = start
                 continue
             if j == i:
                 continue
-            there = buffers[FIRST, j] <= t < buffers[LAST, j]
+            there = buffers[B.first, j] <= t < buffers[B.last, j]
             there = there and occupied[0, at + t] < occupied[1, at + t]
             if there and occupied[1, at + s] + occupied[1, span + t] > low + occupied[0, at + t]:
                 continue
-            start = buffers[MIN_OFFSET, j] + occupied[1, at + s] - low
+            start = buffers[B.min_offset, j] + occupied[1, at + s] - low
             start = start if start > lowest else lowest + 1
             best = start if start < best else best
     return best
@@ -121,19 +104,19 @@ def partial_floor_after_skip(state: PackingState, occupied: IntArray, t: int, le
     """Return the lowest floor of a section in which no part begins at `level`.
 
     Of the buffers there one is the lowest: it begins above anyway, or it has to rest on something
-    above its minimum offset. Not FAR: on the next offset.
+    above its minimum offset. Not `far`: on the next offset.
     """
     buffers = state.buffers
     floor = NEVER
-    for k in range(state.sections[COVER, t], state.sections[COVER, t + 1]):
+    for k in range(state.sections[S.cover, t], state.sections[S.cover, t + 1]):
         i = state.cover[k]
-        if buffers[PLACED, i]:
+        if buffers[B.placed, i]:
             continue
-        start = buffers[MIN_OFFSET, i]
+        start = buffers[B.min_offset, i]
         if bottom_in(state, occupied, i, t) == level:
-            start = next_support(state, occupied, i, t) if state.counters[FAR] != 0 else start + 1
+            start = next_support(state, occupied, i, t) if state.counters[C.far] != 0 else start + 1
             start = lift(state, occupied, i, start)
-        bottom = start + occupied[0, buffers[PARTS, i] + t]
+        bottom = start + occupied[0, buffers[B.parts, i] + t]
         floor = bottom if bottom < floor else floor
     return floor
 
@@ -142,16 +125,16 @@ def partial_floor_after_skip(state: PackingState, occupied: IntArray, t: int, le
 def skip_partial(state: PackingState, occupied: IntArray, t: int, floor: int) -> bool:
     """Raise the floor of a section; False if nothing can follow."""
     buffers, sections = state.buffers, state.sections
-    if floor + sections[REMAINING, t] > sections[CAP, t]:
-        sections[WEIGHT, t] += 1
+    if floor + sections[S.remaining, t] > sections[S.cap, t]:
+        sections[S.weight, t] += 1
         return False
-    note(state, t, sections[FLOOR, t])
-    sections[FLOOR, t] = floor
-    for k in range(sections[COVER, t], sections[COVER, t + 1]):
+    note(state, t, sections[S.floor, t])
+    sections[S.floor, t] = floor
+    for k in range(sections[S.cover, t], sections[S.cover, t + 1]):
         i = state.cover[k]
-        if buffers[PLACED, i] or bottom_in(state, occupied, i, t) >= floor:
+        if buffers[B.placed, i] or bottom_in(state, occupied, i, t) >= floor:
             continue
-        if not raise_partial(state, occupied, i, buffers[MIN_OFFSET, i]):
+        if not raise_partial(state, occupied, i, buffers[B.min_offset, i]):
             return False
     enqueue(state, t)
     return settle_partial(state, occupied)
@@ -167,11 +150,13 @@ def has_obstacles(state: PackingState, occupied: IntArray, low: int, high: int) 
     """
     buffers, sections = state.buffers, state.sections
     for t in range(low, high):
-        if sections[REMAINING, t] == 0:
+        if sections[S.remaining, t] == 0:
             continue
-        for k in range(sections[COVER, t], sections[COVER, t + 1]):
+        for k in range(sections[S.cover, t], sections[S.cover, t + 1]):
             j = state.cover[k]
-            above = buffers[OFFSET, j] + occupied[1, buffers[PARTS, j] + t] > sections[FLOOR, t]
-            if buffers[PLACED, j] and above and not has_one_place(state, j):
+            above = (
+                buffers[B.offset, j] + occupied[1, buffers[B.parts, j] + t] > sections[S.floor, t]
+            )
+            if buffers[B.placed, j] and above and not has_one_place(state, j):
                 return True
     return False

@@ -7,7 +7,7 @@ above the other in one section and the other way round in the next. Hence:
 
 * A placed buffer lies at its minimum offset. Where its part is then above the floor it is an
   obstacle, which others stay below or above; only what lies below the floor is forgotten.
-* The floor of a section is the lowest `MIN_OFFSET + low` of the unplaced buffers there. Either one
+* The floor of a section is the lowest `min_offset` + low` of the unplaced buffers there. Either one
   of them has the bottom of its part there, and then it lies at its minimum offset: a child; or none
   has: the skip. That is complete for every section, in a gap of the skyline or not.
 * Buffers with one admissible offset only, such as pinned ones, are placed before the search.
@@ -21,9 +21,9 @@ a part changes. `far_skip` is proved anew at `floor_after_skip` and `failures` a
 both in :mod:`optsched.packing.kernels.partial_branch`. `units` divides the bounds of the parts as
 well. Beams are not run: their states hold no obstacles.
 
-`occupied` has shape `(2, pairs)`: `low` and `high` of each buffer in each section from FIRST to
-LAST (equal: nothing of it is there). Those of buffer `i` and section `t` stand in the column
-`buffers[PARTS, i] + t`.
+`occupied` has shape `(2, pairs)`: `low` and `high` of each buffer in each section from `first` to
+`last` (equal: nothing of it is there). Those of buffer `i` and section `t` stand in the column
+`buffers[`parts`, i] + t`.
 """
 
 from __future__ import annotations
@@ -31,25 +31,11 @@ from __future__ import annotations
 from optsched.model.arrays import IntArray
 from optsched.packing.kernels.moves import enqueue, forget_queue, note
 from optsched.packing.kernels.state import (
-    CAP,
-    COVER,
-    FIRST,
-    FLOOR,
-    LAST,
-    MAX_OFFSET,
-    MIN_OFFSET,
     NEVER,
-    OFFSET,
-    PARTS,
-    PLACED,
-    QUEUE,
-    QUEUED,
-    REMAINING,
-    STACK,
-    STACKED,
-    WAITING,
-    WEIGHT,
+    B,
+    C,
     PackingState,
+    S,
     admissible,
     bottom_in,
     size_in,
@@ -64,23 +50,23 @@ def lift(state: PackingState, occupied: IntArray, i: int, offset: int) -> int:
     If there is none up to the maximum offset, any offset above that.
     """
     buffers, sections = state.buffers, state.sections
-    first, last, span = buffers[FIRST, i], buffers[LAST, i], buffers[PARTS, i]
+    first, last, span = buffers[B.first, i], buffers[B.last, i], buffers[B.parts, i]
     x = admissible(state, i, offset)
     before = -1
-    while before != x and x <= buffers[MAX_OFFSET, i]:
+    while before != x and x <= buffers[B.max_offset, i]:
         before = x
         for t in range(first, last):
             low, high = occupied[0, span + t], occupied[1, span + t]
             if low == high:
                 continue
-            if x + low < sections[FLOOR, t]:
-                x = admissible(state, i, sections[FLOOR, t] - low)
-            for k in range(sections[COVER, t], sections[COVER, t + 1]):
+            if x + low < sections[S.floor, t]:
+                x = admissible(state, i, sections[S.floor, t] - low)
+            for k in range(sections[S.cover, t], sections[S.cover, t + 1]):
                 j = state.cover[k]
-                if buffers[PLACED, j] == 0:
+                if buffers[B.placed, j] == 0:
                     continue
-                bottom = buffers[OFFSET, j] + occupied[0, buffers[PARTS, j] + t]
-                top = buffers[OFFSET, j] + occupied[1, buffers[PARTS, j] + t]
+                bottom = buffers[B.offset, j] + occupied[0, buffers[B.parts, j] + t]
+                top = buffers[B.offset, j] + occupied[1, buffers[B.parts, j] + t]
                 if x + low < top and bottom < x + high:
                     x = admissible(state, i, top - low)
     return x
@@ -91,12 +77,12 @@ def raise_partial(state: PackingState, occupied: IntArray, i: int, offset: int) 
     """Raise a minimum offset to `offset` or above; False if that is past the maximum."""
     buffers, sections = state.buffers, state.sections
     lowest = lift(state, occupied, i, offset)
-    if lowest > buffers[MAX_OFFSET, i]:
+    if lowest > buffers[B.max_offset, i]:
         forget_queue(state)
         return False
-    note(state, sections.shape[1] - 2 + i, buffers[MIN_OFFSET, i])
-    buffers[MIN_OFFSET, i] = lowest
-    for t in range(buffers[FIRST, i], buffers[LAST, i]):
+    note(state, sections.shape[1] - 2 + i, buffers[B.min_offset, i])
+    buffers[B.min_offset, i] = lowest
+    for t in range(buffers[B.first, i], buffers[B.last, i]):
         enqueue(state, t)
     return True
 
@@ -109,29 +95,29 @@ def settle_partial(state: PackingState, occupied: IntArray) -> bool:
     """
     buffers, sections, counters = state.buffers, state.sections, state.counters
     fits = True
-    while counters[WAITING] > 0:
-        counters[WAITING] -= 1
-        t = sections[QUEUE, counters[WAITING]]
-        sections[QUEUED, t] = 0
-        if not fits or sections[REMAINING, t] == 0:
+    while counters[C.waiting] > 0:
+        counters[C.waiting] -= 1
+        t = sections[S.queue, counters[C.waiting]]
+        sections[S.queued, t] = 0
+        if not fits or sections[S.remaining, t] == 0:
             continue
         lowest = NEVER
-        for k in range(sections[COVER, t], sections[COVER, t + 1]):
+        for k in range(sections[S.cover, t], sections[S.cover, t + 1]):
             j = state.cover[k]
-            if buffers[PLACED, j] == 0:
+            if buffers[B.placed, j] == 0:
                 bottom = bottom_in(state, occupied, j, t)
                 lowest = bottom if bottom < lowest else lowest
-        if lowest > sections[FLOOR, t]:
-            note(state, t, sections[FLOOR, t])
-            sections[FLOOR, t] = lowest
-        top = lowest + sections[REMAINING, t]
-        for k in range(sections[COVER, t], sections[COVER, t + 1]):
+        if lowest > sections[S.floor, t]:
+            note(state, t, sections[S.floor, t])
+            sections[S.floor, t] = lowest
+        top = lowest + sections[S.remaining, t]
+        for k in range(sections[S.cover, t], sections[S.cover, t + 1]):
             j = state.cover[k]
-            at = buffers[PARTS, j] + t
-            if buffers[PLACED, j] and buffers[OFFSET, j] + occupied[0, at] >= lowest:
+            at = buffers[B.parts, j] + t
+            if buffers[B.placed, j] and buffers[B.offset, j] + occupied[0, at] >= lowest:
                 top += size_in(state, occupied, j, t)
-        if top > sections[CAP, t]:
-            sections[WEIGHT, t] += 1
+        if top > sections[S.cap, t]:
+            sections[S.weight, t] += 1
             fits = False
     return fits
 
@@ -140,23 +126,26 @@ def settle_partial(state: PackingState, occupied: IntArray) -> bool:
 def place_partial(state: PackingState, occupied: IntArray, i: int) -> bool:
     """Place a buffer at its minimum offset; False if nothing can follow."""
     buffers, sections = state.buffers, state.sections
-    x = buffers[MIN_OFFSET, i]
-    buffers[PLACED, i] = 1
-    buffers[OFFSET, i] = x
-    buffers[STACK, state.counters[STACKED]] = i
-    state.counters[STACKED] += 1
-    for t in range(buffers[FIRST, i], buffers[LAST, i]):
-        sections[REMAINING, t] -= size_in(state, occupied, i, t)
-    for t in range(buffers[FIRST, i], buffers[LAST, i]):
-        low, high = x + occupied[0, buffers[PARTS, i] + t], x + occupied[1, buffers[PARTS, i] + t]
+    x = buffers[B.min_offset, i]
+    buffers[B.placed, i] = 1
+    buffers[B.offset, i] = x
+    buffers[B.stack, state.counters[C.stacked]] = i
+    state.counters[C.stacked] += 1
+    for t in range(buffers[B.first, i], buffers[B.last, i]):
+        sections[S.remaining, t] -= size_in(state, occupied, i, t)
+    for t in range(buffers[B.first, i], buffers[B.last, i]):
+        low, high = (
+            x + occupied[0, buffers[B.parts, i] + t],
+            x + occupied[1, buffers[B.parts, i] + t],
+        )
         if low == high:
             continue
         enqueue(state, t)
-        for k in range(sections[COVER, t], sections[COVER, t + 1]):
+        for k in range(sections[S.cover, t], sections[S.cover, t + 1]):
             j = state.cover[k]
-            start, at = buffers[MIN_OFFSET, j], buffers[PARTS, j] + t
+            start, at = buffers[B.min_offset, j], buffers[B.parts, j] + t
             meets = start + occupied[0, at] < high and low < start + occupied[1, at]
-            if buffers[PLACED, j] == 0 and meets and not raise_partial(state, occupied, j, start):
+            if buffers[B.placed, j] == 0 and meets and not raise_partial(state, occupied, j, start):
                 return False
     return settle_partial(state, occupied)
 
@@ -173,4 +162,4 @@ def place_fixed(state: PackingState, occupied: IntArray) -> bool:
 @inner
 def has_one_place(state: PackingState, i: int) -> bool:
     """Whether a buffer is pinned, or as good as that; such are placed in all states."""
-    return bool(admissible(state, i, 0) == state.buffers[MAX_OFFSET, i])
+    return bool(admissible(state, i, 0) == state.buffers[B.max_offset, i])

@@ -32,20 +32,7 @@ from optsched.packing.kernels.partial_branch import (
     skip_partial,
 )
 from optsched.packing.kernels.partial_moves import place_fixed, place_partial
-from optsched.packing.kernels.state import (
-    CAP,
-    DEPTH,
-    ENTRY,
-    FLOOR,
-    NODES,
-    RANK,
-    REFUTED,
-    REMAINING,
-    SPLITS,
-    STACKED,
-    TRAILED,
-    PackingState,
-)
+from optsched.packing.kernels.state import B, C, PackingState, S
 from optsched.runtime.kernel import inner, kernel
 
 EXHAUSTED, SOLVED, LIMIT = 0, 1, 2
@@ -87,13 +74,13 @@ def choose(
 ) -> bool:
     """Write the section to branch on to a branch frame; False if its scope is dead."""
     low, high = rows[depth, LOW], rows[depth, HIGH]
-    begin, end = state.sections[ENTRY, low], state.sections[ENTRY, high]
+    begin, end = state.sections[S.entry, low], state.sections[S.entry, high]
     if occupied is None:
         section = choose_section(state, low, high, begin, end, rule)
     else:
         section = choose_partial(state, occupied, low, high, begin, end, rule)
     rows[depth, SECTION] = section
-    rows[depth, LEVEL] = state.sections[FLOOR, section] if section >= 0 else 0
+    rows[depth, LEVEL] = state.sections[S.floor, section] if section >= 0 else 0
     rows[depth, LAST_RANK] = -1
     return bool(section >= 0)
 
@@ -103,7 +90,7 @@ def try_skip(
     state: PackingState, occupied: IntArray | None, section: int, level: int, begin: int, end: int
 ) -> bool:
     """Raise the floor of a section to the next start possible there; False if nothing follows."""
-    if level + state.sections[REMAINING, section] >= state.sections[CAP, section]:
+    if level + state.sections[S.remaining, section] >= state.sections[S.cap, section]:
         return False
     if occupied is None:
         floor = floor_after_skip(state, section, level, begin, end)
@@ -127,7 +114,7 @@ def search(
     Parameters
     ----------
     state
-        With DEPTH 0 it is started anew; as a search that met its limit has left it, it goes on.
+        With `depth` 0 it is started anew; as a search that met its limit has left it, it goes on.
         Solved, its OFFSET row is the packing.
     occupied
         Which bytes of each buffer are there in each of its sections; None if always all.
@@ -150,13 +137,13 @@ def search(
     sections, counters = state.sections, state.counters
     n, m = state.buffers.shape[1], sections.shape[1] - 2
     rows, ranges = frames.rows, frames.ranges
-    entry = sections[ENTRY]
+    entry = sections[S.entry]
     trail_room = state.trail.shape[1] - 4 * (n + m) - 16
     depth = -1
     low, high = 0, m
     top = 0
     step = ENTER
-    if counters[DEPTH] == 0:
+    if counters[C.depth] == 0:
         ready = reset(state, occupied)
         if ready and occupied is None:
             ready = settle(state)
@@ -165,7 +152,7 @@ def search(
         if not ready:
             return EXHAUSTED
     else:
-        depth = counters[DEPTH] - 1
+        depth = counters[C.depth] - 1
         top = rows[depth, TOP_RANGE]
         step = NEXT
     while True:
@@ -178,7 +165,7 @@ def search(
             low, high = ranges[0, top], ranges[1, top]
             depth += 1
             if count > 1:
-                counters[SPLITS] += 1
+                counters[C.splits] += 1
                 rows[depth, IS_SPLIT] = 1
                 rows[depth, NEXT_RANGE] = top + 1
                 top += count
@@ -188,18 +175,18 @@ def search(
             rows[depth, LOW] = low
             rows[depth, HIGH] = high
             rows[depth, TOP_RANGE] = top
-            rows[depth, ENTERED] = counters[TRAILED]
-            rows[depth, TRAIL] = counters[TRAILED]
-            rows[depth, STACK] = counters[STACKED]
+            rows[depth, ENTERED] = counters[C.trailed]
+            rows[depth, TRAIL] = counters[C.trailed]
+            rows[depth, STACK] = counters[C.stacked]
             dead = False
             if switches[REMEMBER]:
                 dead = is_refuted(state, failures, low, high, entry[low], entry[high])
-                counters[REFUTED] += dead
+                counters[C.refuted] += dead
             if not dead:
                 dead = not choose(state, occupied, rows, depth, rule)
             step = NEXT
             if dead:
-                counters[NODES] += 1
+                counters[C.nodes] += 1
                 depth -= 1
                 step = FAIL
         elif step == NEXT:
@@ -207,12 +194,12 @@ def search(
             begin, end = entry[low], entry[high]
             section, level = rows[depth, SECTION], rows[depth, LEVEL]
             child = next_child(state, occupied, section, level, rows[depth, LAST_RANK])
-            if counters[NODES] >= limit or counters[TRAILED] > trail_room:
-                counters[DEPTH] = depth + 1
+            if counters[C.nodes] >= limit or counters[C.trailed] > trail_room:
+                counters[C.depth] = depth + 1
                 return LIMIT
-            counters[NODES] += 1
+            counters[C.nodes] += 1
             if child >= 0:
-                rows[depth, LAST_RANK] = state.buffers[RANK, child]
+                rows[depth, LAST_RANK] = state.buffers[B.rank, child]
                 if occupied is None:
                     fits = place(state, child, level, begin, end)
                 else:
@@ -224,7 +211,7 @@ def search(
                 continue
             if try_skip(state, occupied, section, level, begin, end):
                 # The frame goes on with another section; its children undo to here.
-                rows[depth, TRAIL] = counters[TRAILED]
+                rows[depth, TRAIL] = counters[C.trailed]
                 if choose(state, occupied, rows, depth, rule):
                     continue
             if switches[REMEMBER]:

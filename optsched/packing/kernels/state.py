@@ -26,21 +26,81 @@ from optsched.runtime.kernel import inner
 NEVER = 1 << 60
 """Above every offset."""
 
-# Rows of `PackingState.buffers`: given.
-FIRST, LAST, SIZE, ALIGNMENT, BEFORE_ME, RELEASE, MAX_OFFSET, RANK = 0, 1, 2, 3, 4, 5, 6, 7
-ZONE, ZONE_END, PARTS = 8, 9, 10
-# Rows of `PackingState.buffers`: state.
-MIN_OFFSET, PLACED, SUPPORTS, OFFSET, STACK = 11, 12, 13, 14, 15
-BUFFER_ROWS = 16
 
-# Rows of `PackingState.sections`.
-FLOOR, REMAINING, CAP, SUPPORTER, AFTER, BEFORE = 0, 1, 2, 3, 4, 5
-RUN, TALLY, QUEUE, QUEUED, WEIGHT, ENTRY, COVER = 6, 7, 8, 9, 10, 11, 12
-SECTION_ROWS = 13
+class BufferRows(NamedTuple):
+    """Rows of `PackingState.buffers`; from `min_offset` on they change during a search.
 
-# Entries of `PackingState.counters`; those before PLAIN are reset at the start of a search.
-NODES, TRAILED, STACKED, WAITING, REFUTED, SPLITS, DEPTH, PLAIN, GAPPED, FAR = range(10)
-COUNTERS = 10
+    `first`, `last`: half-open range of sections. `before_me`: the identical buffer that must be
+    placed before, or -1. `release`, `max_offset`: lowest and highest offset. `rank`: place in the
+    order of trial. `zone`, `zone_end`: its range of zones. `parts`: where its entries of `occupied`
+    begin, less `first`. `supports`: head of the list of sections whose floor it supports, or -1.
+    `stack`: buffers in the order they were placed.
+    """
+
+    first: int = 0
+    last: int = 1
+    size: int = 2
+    alignment: int = 3
+    before_me: int = 4
+    release: int = 5
+    max_offset: int = 6
+    rank: int = 7
+    zone: int = 8
+    zone_end: int = 9
+    parts: int = 10
+    min_offset: int = 11
+    placed: int = 12
+    supports: int = 13
+    offset: int = 14
+    stack: int = 15
+
+
+class SectionRows(NamedTuple):
+    """Rows of `PackingState.sections`.
+
+    `cap`: no buffer that covers the section may end above. `supporter`: an unplaced buffer whose
+    minimum offset is the floor. `after`, `before`: the list of sections of one supporter. `run`:
+    end of the run of equal floors. `queue`: sections whose floor must be updated. `weight`:
+    failures met. `entry`: the first buffer that starts there or later. `cover`: where its buffers
+    begin in `PackingState.cover`.
+    """
+
+    floor: int = 0
+    remaining: int = 1
+    cap: int = 2
+    supporter: int = 3
+    after: int = 4
+    before: int = 5
+    run: int = 6
+    tally: int = 7
+    queue: int = 8
+    queued: int = 9
+    weight: int = 10
+    entry: int = 11
+    cover: int = 12
+
+
+class CounterRows(NamedTuple):
+    """Entries of `PackingState.counters`; those before `plain` are reset when a search starts.
+
+    `depth`: the frame to resume with, plus one, or 0. `plain`: neither alignment nor release nor
+    zones. `gapped`: `masks` has words. `far`: whether a skip goes to the next top.
+    """
+
+    nodes: int = 0
+    trailed: int = 1
+    stacked: int = 2
+    waiting: int = 3
+    refuted: int = 4
+    splits: int = 5
+    depth: int = 6
+    plain: int = 7
+    gapped: int = 8
+    far: int = 9
+
+
+B, S, C = BufferRows(), SectionRows(), CounterRows()
+"""Numba takes the fields of a tuple of integers for constants."""
 
 
 class PackingState(NamedTuple):
@@ -49,17 +109,9 @@ class PackingState(NamedTuple):
     Parameters
     ----------
     buffers
-        Shape `(BUFFER_ROWS, n)`. FIRST, LAST: half-open range of sections. BEFORE_ME: the identical
-        buffer that must be placed before, or -1. RELEASE, MAX_OFFSET: lowest and highest offset.
-        RANK: place in the order of trial. ZONE, ZONE_END: its range of zones. PARTS: where its
-        entries of `occupied` begin, less FIRST. SUPPORTS: head of the list of sections whose floor
-        it supports, or -1. STACK: buffers in the order they were placed.
+        Shape `(len(B), n)`.
     sections
-        Shape `(SECTION_ROWS, m + 2)`. CAP: no buffer that covers the section may end above.
-        SUPPORTER: an unplaced buffer whose minimum offset is the floor. AFTER, BEFORE: the list of
-        sections of one supporter. RUN: end of the run of equal floors. QUEUE: sections whose floor
-        must be updated. WEIGHT: failures met. ENTRY: the first buffer that starts there or later.
-        COVER: where its buffers begin in `cover`.
+        Shape `(len(S), m + 2)`.
     cover
         Buffers of each section, one section after another.
     zones
@@ -67,12 +119,11 @@ class PackingState(NamedTuple):
         `zones[1]` would meet a pinned buffer.
     masks
         Shape `(n, words)`: the sections that each buffer covers as bits, 60 a word; no words if
-        each covers all sections from FIRST to LAST.
+        each covers its whole range.
     trail
         Shape `(2, t)`: what changed, and what it was.
     counters
-        DEPTH: the frame to resume with, plus one, or 0. PLAIN: neither alignment nor release nor
-        zones. GAPPED: `masks` has words. FAR: whether a skip goes to the next top.
+        Shape `(len(C),)`.
     """
 
     buffers: IntArray
@@ -91,12 +142,12 @@ def admissible(state: PackingState, i: int, offset: int) -> int:
     It is aligned, at or above the release, and in no zone.
     """
     buffers, zones = state.buffers, state.zones
-    if offset < buffers[RELEASE, i]:  # noqa: PLR1730
-        offset = buffers[RELEASE, i]
-    step = buffers[ALIGNMENT, i]
+    if offset < buffers[B.release, i]:  # noqa: PLR1730
+        offset = buffers[B.release, i]
+    step = buffers[B.alignment, i]
     if step > 1:
         offset += -offset % step
-    for k in range(buffers[ZONE, i], buffers[ZONE_END, i]):
+    for k in range(buffers[B.zone, i], buffers[B.zone_end, i]):
         if offset <= zones[0, k]:
             break
         if offset < zones[1, k]:
@@ -116,9 +167,9 @@ def covers(state: PackingState, i: int, t: int) -> bool:
 def share_section(state: PackingState, i: int, j: int) -> bool:
     """Whether two buffers are ever live together."""
     buffers = state.buffers
-    if buffers[LAST, j] <= buffers[FIRST, i] or buffers[LAST, i] <= buffers[FIRST, j]:
+    if buffers[B.last, j] <= buffers[B.first, i] or buffers[B.last, i] <= buffers[B.first, j]:
         return False
-    if state.counters[GAPPED] == 0:
+    if state.counters[C.gapped] == 0:
         return True
     for word in range(state.masks.shape[1]):
         if state.masks[i, word] & state.masks[j, word] != 0:
@@ -129,9 +180,9 @@ def share_section(state: PackingState, i: int, j: int) -> bool:
 @inner
 def bottom_in(state: PackingState, occupied: IntArray | None, i: int, t: int) -> int:
     """Return the first byte of section `t` that the buffer would fill at its minimum offset."""
-    start = state.buffers[MIN_OFFSET, i]
+    start = state.buffers[B.min_offset, i]
     if occupied is not None:
-        start += occupied[0, state.buffers[PARTS, i] + t]
+        start += occupied[0, state.buffers[B.parts, i] + t]
     return int(start)
 
 
@@ -139,8 +190,8 @@ def bottom_in(state: PackingState, occupied: IntArray | None, i: int, t: int) ->
 def size_in(state: PackingState, occupied: IntArray | None, i: int, t: int) -> int:
     """Return how many bytes of the buffer are there in section `t`."""
     if occupied is not None:
-        at = state.buffers[PARTS, i] + t
+        at = state.buffers[B.parts, i] + t
         return int(occupied[1, at] - occupied[0, at])
-    if state.counters[GAPPED] != 0 and not covers(state, i, t):
+    if state.counters[C.gapped] != 0 and not covers(state, i, t):
         return 0
-    return int(state.buffers[SIZE, i])
+    return int(state.buffers[B.size, i])
