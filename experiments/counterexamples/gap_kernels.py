@@ -6,12 +6,18 @@ from functools import cache
 
 import numpy as np
 
-from optsched.counterexamples.kernels.slabs import fits, fullest_step
+from optsched.counterexamples.kernels.slabs import fullest_step, next_capacity
 from optsched.model.arrays import IntArray
 from optsched.runtime.kernel import kernel
 
 MOST = 4096
 """Seeds that a search returns at most."""
+
+
+@kernel
+def fits(start: IntArray, end: IntArray, size: IntArray, capacity: int) -> bool:
+    """Whether buffers pack into a capacity, by exhaustion."""
+    return next_capacity(start, end, size, capacity, np.zeros(len(start), np.int64)) < 0
 
 
 @kernel

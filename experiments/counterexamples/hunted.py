@@ -11,11 +11,13 @@ from pathlib import Path
 from experiments.tables import markdown, read_rows, replace_table, write_rows
 from heuristics import ORDERINGS, PACKINGS
 from optsched.counterexamples import AnyFind, GraphFind, HuntTarget, LossObjective, hunt
-from optsched.counterexamples.search import Clock, Search
+from optsched.counterexamples.search import HuntSearch
 from optsched.counterexamples.spaces import GraphSpace, PackingSpace
 from optsched.formats import packing_of, write_graph, write_packing
 from optsched.reports.hunt import paragraph
 from optsched.reports.record import order_names
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Limits
 
 HERE = Path(__file__).parent
 TABLE = HERE / "hunted.csv"
@@ -105,7 +107,7 @@ def _hunt(folder: Path, method: str) -> Hunted:
 def tiny_worst(method: str) -> tuple[int, int]:
     """Return the worst value and optimum of all that a hunt enumerates; 0, 0 without a loss."""
     space = GraphSpace if method in ORDERINGS else PackingSpace
-    search = Search(space(method, None, LossObjective.RATIO, 5, 3), Clock(None, None))
+    search = HuntSearch(space(method, None, LossObjective.RATIO, 5, 3), Clock(Limits()))
     search.enumerate()
     return (search.loss.value, search.loss.rival) if search.loss else (0, 0)
 

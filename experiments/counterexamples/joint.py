@@ -12,9 +12,13 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from experiments.counterexamples.gap_kernels import every_gap, random_chain_gap, random_gaps
+from experiments.counterexamples.gap_kernels import (
+    every_gap,
+    fits,
+    random_chain_gap,
+    random_gaps,
+)
 from experiments.counterexamples.search import shrink_rows
-from optsched.counterexamples.kernels.slabs import fits
 from optsched.model.arrays import IntArray
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph

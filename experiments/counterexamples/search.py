@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 from experiments.counterexamples.graphs import one_buffer_per_op
-from optsched.counterexamples.shrink import PackingWays, Shrinker
+from optsched.counterexamples.shrink import PACKING_MOVES, Shrinker
 from optsched.counterexamples.spaces import make_problem
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
@@ -154,7 +154,7 @@ def _loser(packing: Packing) -> Callable[[PackingProblem], bool]:
 
 def shrink_rows(rows: Sequence[Row], loses: Callable[[PackingProblem], bool]) -> list[Row]:
     """Drop buffers, steps and bytes while the loss stays."""
-    shrinker = Shrinker(make_problem(tuple(rows)), PackingWays(), loses, lambda: False)
+    shrinker = Shrinker(make_problem(tuple(rows)), PACKING_MOVES, loses, lambda: False)
     shrinker.run()
     problem = shrinker.item
     columns = problem.start.tolist(), problem.end.tolist(), problem.size.tolist()

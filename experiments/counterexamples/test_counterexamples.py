@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from experiments.counterexamples.change import losing_changes
-from experiments.counterexamples.gap_kernels import every_gap, random_gaps
+from experiments.counterexamples.gap_kernels import every_gap, fits, random_gaps
 from experiments.counterexamples.growth import halving, strangers
 from experiments.counterexamples.joint import thin_out
 from experiments.counterexamples.search import is_connected, smallest_graphs
 from heuristics import ORDERINGS, PACKINGS
 from optsched.counterexamples.judges import OrderingJudge, PackingJudge
-from optsched.counterexamples.kernels.slabs import fits
 from optsched.counterexamples.loss import Loss, LossObjective
 from optsched.counterexamples.removals import parts, without, without_buffers
 from optsched.formats import read_graph, read_packing

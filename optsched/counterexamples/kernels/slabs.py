@@ -69,12 +69,6 @@ def next_capacity(
 
 
 @kernel
-def fits(start: IntArray, end: IntArray, size: IntArray, capacity: int) -> bool:
-    """Whether buffers pack into a capacity, by exhaustion."""
-    return next_capacity(start, end, size, capacity, np.zeros(len(start), np.int64)) < 0
-
-
-@kernel
 def fullest_step(start: IntArray, end: IntArray, size: IntArray) -> int:
     """Bytes live at the fullest step."""
     most = 0
