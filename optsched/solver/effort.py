@@ -37,6 +37,10 @@ class DriverEffort:
     """For CP-SAT's joint model of a small graph."""
     walk_share: float = 0.5
     """For the walk that lowers the sum of the pools' peaks."""
+    again_share: float = 0.5
+    """For searching an order once more, each round, while its peak is not proved."""
+    others_share: float = 0.5
+    """For packing other orders, each round."""
     last_packing: float = 0.3
     """Part of the whole time that packing the best plan's own order may count on at the end."""
     packed_orders: int = 3

@@ -86,6 +86,7 @@ class PlanIncumbent(Incumbent):
         self.claimed = {Objective.PEAK: 0, Objective.SLAB: 0}
         self.whole = self.clock.left()
         self.cut_short = False
+        self.searches = 0
         self.packed: set[tuple[tuple[int, ...], Pairs]] = set()
         self.seen_orders: set[bytes] = set()
         self.order_search: dict[str, int] = {}

@@ -108,7 +108,11 @@ def _schedules() -> dict[Engine, Schedule]:
         Stage(stages.closure_bounds, share=effort.closure_share),
     )
     heuristics = (*bounds, Stage(stages.pack_heuristically))
-    others = Stage(stages.other_orders, share=0.5, lacks=stages.OTHER_ORDERS_LACK)
+    repeated = (
+        Stage(stages.search_again, share=effort.again_share),
+        Stage(stages.other_orders, share=effort.others_share, lacks=stages.OTHER_ORDERS_LACK),
+        Stage(stages.last_packing),
+    )
     searches = (
         *bounds,
         Stage(stages.pack_before_search),
@@ -137,7 +141,7 @@ def _schedules() -> dict[Engine, Schedule]:
     cpsat = Stage(stages.joint_model, lacks=Feature.INPLACE, named=True)
     milp = Stage(stages.milp_order, lacks=Feature.INPLACE, named=True)
     return {
-        Engine.AUTO: Schedule(searches, (others, Stage(stages.last_packing))),
+        Engine.AUTO: Schedule(searches, repeated),
         Engine.CPSAT: Schedule((*heuristics, cpsat)),
         Engine.MILP: Schedule((*heuristics, milp)),
         Engine.HEURISTICS: Schedule(heuristics),

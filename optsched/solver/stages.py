@@ -199,32 +199,73 @@ def other_orders(best: PlanIncumbent, clock: Clock) -> bool:
 
     if best.plan is None:
         return False
-    if (best.plan.order, ()) not in best.packed:
-        clock = best.clock.share(1.0, best.effort.last_packing * (best.whole or 0.0))
+    clock = _before_last_packing(best, clock)
     known = [(best.peak, np.array(best.plan.order, np.int64))]
     known += best.best_orders(best.effort.packed_orders)
-    budget = max(best.peak_bound, min(peak for peak, _ in known))
-    above = max(budget, best.slab - 1)
+    room = max(best.peak_bound, min(peak for peak, _ in known))
     if best.capacity is not None:
-        budget = above = best.capacity
-    before = len(best.seen_orders)
-    rooms = dict.fromkeys((budget, above))
-    for number, room in enumerate(rooms):
+        room = best.capacity
+    elif room >= best.slab:
+        # Only an order of smaller peak could bring less.
+        return False
+    part, before = clock.share(0.5), len(best.seen_orders)
+    while not best.done():
+        slab, seen = best.slab, len(best.seen_orders)
         orders = [order for peak, order in known if peak <= room]
-        if not orders or best.done() or clock.expired():
-            continue
-        part = clock.share(1 / (len(rooms) - number))
         for plan in other_plans(
             best.graph,
             orders,
-            budget,
+            room,
             bound=best.peak_bound,
             limits=part,
-            room=room,
             seen=best.seen_orders,
         ):
             best.offer(plan, "other order")
+            known.insert(0, (best.peak, np.array(best.plan.order, np.int64)))
+        nothing_new = best.slab == slab and (part.left() is None or len(best.seen_orders) == seen)
+        if clock.expired() or best.capacity is not None or (part is clock and nothing_new):
+            break
+        # Orders above the minimum peak may pack into less than all of that peak.
+        part, room = clock, best.slab - 1
     return len(best.seen_orders) > before
+
+
+def search_again(best: PlanIncumbent, clock: Clock) -> bool:
+    """Search for an order once more, with ops under other names: ties break otherwise."""
+    if best.order_done() or not best.candidates or clock.left() is None:
+        return False
+    from optsched.joint.other_orders import rename_ops
+    from optsched.ordering import solve_order
+
+    best.searches += 1
+    rng = np.random.default_rng((best.clock.limits.seed, best.searches))
+    names: list[int] = rng.permutation(best.size).tolist()
+    peak, order = best.best_orders(1)[0]
+    outcome = solve_order(
+        rename_ops(best.graph, names),
+        limits=limits_of(_before_last_packing(best, clock)),
+        warm_start=np.argsort(names)[order].tolist(),
+        bound=best.peak_bound,
+        on_event=best.relay_orders("order search again"),
+    )
+    best.raise_bound(outcome.bound, outcome.proof or Proof.SEARCH, "order search again")
+    if outcome.peak < peak:
+        found = np.array([names[v] for v in outcome.order], np.int64)
+        best.offer_order(found, "order search again")
+        best.pack(found, "order search again")
+    raise_if_interrupted(outcome.stop_reason)
+    return True
+
+
+def _before_last_packing(best: PlanIncumbent, clock: Clock) -> Clock:
+    """Return a clock that leaves time for packing the best plan's order, unless that is done."""
+    if best.plan is None or (best.plan.order, ()) in best.packed or Feature.PEAK & best.features:
+        return clock
+    left = best.clock.share(1.0, best.effort.last_packing * (best.whole or 0.0)).left()
+    whole = clock.left()
+    if left is None or not whole or left >= whole:
+        return clock
+    return clock.share(left / whole)
 
 
 def pools_apart(best: PlanIncumbent, clock: Clock) -> bool:

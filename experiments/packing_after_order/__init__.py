@@ -1,0 +1,1 @@
+"""Whether pack() beats solve() on the order of its own plan."""
