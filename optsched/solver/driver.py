@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Flag, auto
 from typing import Generic, TypeVar
 
@@ -158,14 +158,6 @@ def _run_stage(asked: Asked, stage: Stage[Asked]) -> bool:
     if late or not stage.serves(asked) or (asked.done() and not stage.named):
         return False
     return stage.run(asked, asked.part(stage.share))
-
-
-def limits_of(clock: Clock) -> Limits:
-    """Return what is left of a clock as limits, for an engine that makes a clock of its own."""
-    left = clock.left()
-    if clock.limits.work is not None:
-        return replace(clock.limits, work=int(left or 0))
-    return replace(clock.limits, seconds=left)
 
 
 def raise_if_interrupted(reason: StopReason) -> None:

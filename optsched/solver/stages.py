@@ -23,7 +23,7 @@ from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import take_interrupt
 from optsched.runtime.limits import Objective, Proof, StopReason
-from optsched.solver.driver import Feature, Stage, limits_of, raise_if_interrupted
+from optsched.solver.driver import Feature, Stage, raise_if_interrupted
 from optsched.solver.incumbent import PlanIncumbent
 from optsched.solver.pack import CONTINUED, WHOLE, PackingIncumbent, pack_rows
 
@@ -91,7 +91,7 @@ def order_search(best: PlanIncumbent, clock: Clock) -> bool:
     share = best.effort.order_share if others else best.effort.peak_share
     outcome = solve_order(
         best.graph,
-        limits=limits_of(best.part(share)),
+        limits=best.part(share),
         warm_start=best.best_orders(1)[0][1].tolist(),
         bound=best.peak_bound,
         on_event=best.relay_orders("order search"),
@@ -243,7 +243,7 @@ def search_again(best: PlanIncumbent, clock: Clock) -> bool:
     peak, order = best.best_orders(1)[0]
     outcome = solve_order(
         rename_ops(best.graph, names),
-        limits=limits_of(_before_last_packing(best, clock)),
+        limits=_before_last_packing(best, clock),
         warm_start=np.argsort(names)[order].tolist(),
         bound=best.peak_bound,
         on_event=best.relay_orders("order search again"),
@@ -275,7 +275,7 @@ def pools_apart(best: PlanIncumbent, clock: Clock) -> bool:
     peaks = slabs = 0
     for number, graph in enumerate(best.pool_graphs):
         part = clock.share(1 / (len(best.pool_graphs) - number))
-        found = solve(graph, limits=limits_of(part))
+        found = solve(graph, limits=part)
         peaks, slabs = peaks + found.peak_bound, slabs + found.slab_bound
         if found.plan is not None:
             best.offer_order(found.plan.order, f"order of pool {number}")
@@ -335,7 +335,7 @@ def milp_order(best: PlanIncumbent, clock: Clock) -> bool:
         raise UsageError(
             f"engine milp takes up to {MILP_OPS} ops, {best.graph.name} has {best.size}"
         )
-    outcome = solve_order_milp(best.graph, limits=limits_of(clock), peak_bound=best.peak_bound)
+    outcome = solve_order_milp(best.graph, limits=clock, peak_bound=best.peak_bound)
     if outcome.order is not None:
         best.offer_order(outcome.order, "milp")
         best.pack(np.asarray(outcome.order, np.int64), "milp")

@@ -172,7 +172,7 @@ def test_a_search_for_orders_that_runs_out_leaves_time_to_pack(
     graph = random_graph(np.random.default_rng(4), ops=30, features=PLANNABLE - {"alignment"})
 
     def runs_out(graph: Graph, **options: Any) -> ordering.OrderOutcome:
-        given.append(("orders", options["limits"].seconds))
+        given.append(("orders", Clock.of(options["limits"]).left() or 0.0))
         found = solved(graph, **{**options, "limits": Limits(seconds=0)})
         return replace(found, bound=0, proof=None, stop_reason=StopReason.TIME_LIMIT)
 
