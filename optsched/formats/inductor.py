@@ -20,8 +20,8 @@ from typing import Any
 from optsched.errors import FormatError
 from optsched.formats.fields import Record, show
 from optsched.formats.format import Content, Format, Source
-from optsched.formats.native import GRAPH_FORMAT, read_graph_document
 from optsched.formats.recorded import recorded_orders
+from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
 from optsched.model.graph import Graph
 
 
@@ -44,7 +44,7 @@ class _BufferRow:
     is_input: bool
     is_output: bool
     deps: list[str]
-    birth: str | None = None
+    birth: int | None = None
     leftover: bool = False
 
 
@@ -89,18 +89,14 @@ def read_inductor(
         for dep in row.deps:
             if dep not in rows:
                 raise FormatError(f"buffer {row.name!r} depends on unknown buffer {dep!r}")
-    _find_births(rows, producer, op_names)
+    _find_births(rows, producer)
+    ids = {b: i for i, b in enumerate(rows)}
+    ops = _make_ops(op_names, writes, rows, ids, producer, extra)
     source = extra.text("source", "inductor")
-    return read_graph_document(
-        {
-            "format": GRAPH_FORMAT,
-            "name": name,
-            "memory_model": f"{source}; input bytes {input_bytes}",
-            "ops": _make_ops(op_names, writes, rows, producer, extra),
-            "buffers": [_make_buffer(row) for row in rows.values()],
-            "inplace": _read_inplace(extra),
-        }
-    )
+    model = f"{source}; input bytes {input_bytes}"
+    buffers = tuple(_make_buffer(row) for row in rows.values())
+    inplace = _read_inplace(extra, op_names, ids)
+    return Graph(name, ops, buffers, inplace, model)
 
 
 def _read_row(value: object) -> _BufferRow:
@@ -124,9 +120,7 @@ def _use_true_bytes(rows: Mapping[str, _BufferRow], extra: Record) -> None:
             row.size = row.alloc = true.count(row.name)
 
 
-def _find_births(
-    rows: Mapping[str, _BufferRow], producer: Mapping[str, int], op_names: Sequence[str]
-) -> None:
+def _find_births(rows: Mapping[str, _BufferRow], producer: Mapping[str, int]) -> None:
     """Give buffers that a parent op allocates (multi-output layouts) their op of birth.
 
     There the parent's buffer allocates the sum and frees nothing, each child allocates nothing
@@ -146,31 +140,31 @@ def _find_births(
                 f"buffer {row.name!r} frees {row.size} bytes that no buffer it depends on allocated"
             )
         left[parents[0]] -= row.size
-        row.birth = op_names[producer[parents[0]]]
+        row.birth = producer[parents[0]]
     for name, remainder in left.items():
         # Bytes that nobody frees stay live to the end, as they do in Inductor's estimate.
         rows[name].size = remainder
         rows[name].leftover = remainder > 0
 
 
-def _make_buffer(row: _BufferRow) -> dict[str, Any]:
-    made: dict[str, Any] = {"name": row.name, "size": row.size}
-    if row.is_input:
-        made["input"] = "freed"
-    if row.is_output or row.leftover:
-        made["output"] = "live"
-    if row.birth is not None:
-        made["birth"] = row.birth
-    return made
+def _make_buffer(row: _BufferRow) -> Buffer:
+    return Buffer(
+        name=row.name,
+        size=row.size,
+        input=InputPolicy.FREED if row.is_input else None,
+        output=OutputPolicy.LIVE if row.is_output or row.leftover else None,
+        birth=row.birth,
+    )
 
 
 def _make_ops(
     names: Sequence[str],
     writes: Sequence[Sequence[str]],
     rows: Mapping[str, _BufferRow],
+    ids: Mapping[str, int],
     producer: Mapping[str, int],
     extra: Record,
-) -> list[dict[str, Any]]:
+) -> tuple[Op, ...]:
     raw = _per_node(extra, "unmet_dep_names", len(names))
     ordering = _per_node(extra, "pred_nodes", len(names))
     _check_positions(ordering or [], len(names))
@@ -182,18 +176,20 @@ def _make_ops(
         used = [d for d in deps if d not in own]
         direct = [d for d in used if raw is None or rows[d].is_input or d in raw[v]]
         carried = {producer[d] for d in used if d in producer}
-        before = set() if ordering is None else set(ordering[v]) - carried
+        control: set[int] = set()
+        if ordering is not None:
+            control = {u for u in ordering[v] if u not in carried}
         ops.append(
-            {
-                "name": name,
-                "reads": direct,
-                "uses": [d for d in used if d not in set(direct)],
-                "writes": list(writes[v]),
-                "control": [names[u] for u in sorted(before)],
-                "kind": kinds[v] if v < len(kinds) else "",
-            }
+            Op(
+                name=name,
+                reads=tuple(ids[d] for d in direct),
+                uses=tuple(ids[d] for d in used if d not in set(direct)),
+                writes=tuple(ids[b] for b in writes[v]),
+                control=tuple(sorted(control)),
+                kind=kinds[v] if v < len(kinds) else "",
+            )
         )
-    return ops
+    return tuple(ops)
 
 
 def _per_node(extra: Record, key: str, count: int) -> list[Any] | None:
@@ -213,15 +209,21 @@ def _check_positions(rows: list[list[Any]], count: int) -> None:
                 raise FormatError(f"extra.pred_nodes: entry {v} names node {show(u)} of {count}")
 
 
-def _read_inplace(extra: Record) -> list[dict[str, str]]:
-    candidates = Record(extra.mapping("inplace_candidates", {}), "extra.inplace_candidates")
+def _read_inplace(
+    extra: Record, op_names: Sequence[str], ids: Mapping[str, int]
+) -> tuple[tuple[int, int, int], ...]:
+    op_ids = {name: v for v, name in enumerate(op_names)}
     found = []
+    candidates = Record(extra.mapping("inplace_candidates", {}), "extra.inplace_candidates")
     for op in candidates.value:
         for pair in candidates.items(op):
             if not (isinstance(pair, list) and [type(x) for x in pair] == [str, str]):
                 raise FormatError(f"op {op!r}: in-place candidate {show(pair)} is no pair of names")
-            found.append({"op": op, "output": pair[0], "input": pair[1]})
-    return found
+            for known, what in ((op_ids, op), (ids, pair[0]), (ids, pair[1])):
+                if what not in known:
+                    raise FormatError(f"op {op!r}: in-place candidate names unknown {what!r}")
+            found.append((op_ids[op], ids[pair[0]], ids[pair[1]]))
+    return tuple(found)
 
 
 def _sniff(source: Source) -> bool:
