@@ -16,7 +16,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import replace
 from functools import cache
 from types import FunctionType
 from typing import Any, cast
@@ -24,33 +23,16 @@ from typing import Any, cast
 import numba
 import numpy as np
 
-from heuristics import ORDERINGS, PACKINGS
-from heuristics.orderings.pooled import pooled_orders
 from heuristics.packings import common
 from optsched.errors import OptschedError
 from optsched.model.graph import Graph
-from optsched.model.packing_problem import packing_problem
-from optsched.ordering import ALL_RULES, closure_bound, solve_order
-from optsched.ordering.bound.precedences import related
-from optsched.ordering.bound.single_ops import peak_lower_bound
-from optsched.ordering.context import SearchContext
-from optsched.ordering.improve.anneal import Annealer
-from optsched.ordering.problem import build_problem
-from optsched.ordering.tree.search import Splitter
-from optsched.packing import solve_packing
+from optsched.ordering import solve_order
 from optsched.runtime import kernel as kernels
 from optsched.runtime.kernel import Kernel
-from optsched.runtime.limits import Limits
-from optsched.solver.warmup import warm_beam
+from optsched.solver.warmup import LIMITS, use_orders, use_packings, use_tree
 from tests.support.generators import PLAIN, PLANNABLE, random_graph
 
 Form = Callable[..., Any]
-LIMITS = Limits(work=2_000)
-"""Of each search: units of work, so that a run can be repeated."""
-BRANCHES = 3
-"""Of a tree of precedences."""
-WALK = 200
-"""Work of a walk over orders."""
 
 
 class DisagreementError(AssertionError):
@@ -112,34 +94,11 @@ def is_same(one: Any, other: Any) -> bool:
 
 def run_all(graph: Graph, seed: int) -> None:
     """Order, bound and pack a graph in all ways that have kernels."""
-    ops = list(range(len(graph.ops)))
-    for ordering in ORDERINGS.values():
-        ordering(graph, seed)
-    next(pooled_orders(graph, np.array(ops), work=WALK))
-    peak_lower_bound(graph, [ops])
-    closure_bound(graph, [ops])
-    rules = replace(ALL_RULES, split=bool(seed % 2))
-    order = solve_order(graph, limits=LIMITS, warm_start=ops, rules=rules).order
-    problem, _ = packing_problem(graph, np.array(order))
-    for packing in PACKINGS.values():
-        packing(problem)
-    solve_packing(problem, limits=LIMITS)
-    context = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
-    Annealer(context, order, seed).improve(WALK, 0)
-    if len(ops) > 2:
-        grow_tree(context, order)
-    if len(problem) > 2:
-        warm_beam(problem)
-
-
-def grow_tree(context: SearchContext, order: Sequence[int]) -> None:
-    """Take up some branches of a tree that looks for a lower peak than that of an order."""
-    budget = context.follow(order)[0] - 1
-    blame = np.zeros(len(order), np.int64)
-    tree = Splitter(
-        context, related(context.problem), budget, np.zeros(len(order), np.int64), blame
-    )
-    tree.run(BRANCHES, lambda _: False)
+    use_orders(graph, seed)
+    if len(graph.ops) > 2:
+        solve_order(graph, limits=LIMITS)
+        use_tree(graph)
+        use_packings(graph)
 
 
 def compare(graphs: int, seed: int, comparison: Comparison) -> int:
