@@ -11,7 +11,7 @@ from dataclasses import replace
 from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypedDict, TypeVar, Unpack
 
 from optsched.errors import UsageError
 from optsched.model.graph import Graph
@@ -32,6 +32,20 @@ if TYPE_CHECKING:
     from optsched.model.reserved import Region
     from optsched.solver.result import PackingResult, Result
 
+
+class LimitKeywords(TypedDict, total=False):
+    """The fields of :class:`Limits` as keywords."""
+
+    time_limit: float | None
+    """Seconds; 60 by default, `math.inf` for as long as it takes."""
+    work: int | None
+    """Units of work instead of seconds, for runs that can be repeated."""
+    workers: int | None
+    """Threads."""
+    seed: int | None
+    """Of all random choices."""
+
+
 _Member = TypeVar("_Member", bound=StrEnum)
 
 
@@ -42,13 +56,10 @@ def solve(
     capacity: int | str | SupportsIndex | None = None,
     inplace: bool = False,
     engine: Engine | str = Engine.AUTO,
-    time_limit: float | None = None,
-    work: int | None = None,
-    workers: int | None = None,
-    seed: int | None = None,
     limits: Limits | None = None,
     warm_start: Plan | None = None,
     on_event: OnEvent | None = None,
+    **named: Unpack[LimitKeywords],
 ) -> Result:
     """Choose an order and offsets of minimum slab or peak, with proof or an honest gap.
 
@@ -65,15 +76,14 @@ def solve(
         Whether an op may write an output into a candidate input that dies at it.
     engine
         See :class:`Engine`.
-    time_limit, work, workers, seed
-        The fields of :class:`Limits`, one by one: seconds (60 by default), units of work instead
-        of seconds for runs that can be repeated, threads, seed of all random choices.
     limits
-        All of these at once.
+        Time or work, threads, seed; a minute by default. Ctrl-C ends the search as they do.
     warm_start
         A plan to start from; it must be valid.
     on_event
-        Called whenever the best plan or bound moves. Ctrl-C ends the search as a limit does.
+        Called whenever the best plan or bound moves.
+    named
+        The limits one by one: `time_limit=5`, `work=`, `workers=`, `seed=`.
 
     Returns
     -------
@@ -94,7 +104,7 @@ def solve(
         objective=_member(Objective, objective, "objective"),
         capacity=None if capacity is None else parse_bytes(capacity),
         engine=_member(Engine, engine, "engine"),
-        limits=_limits(limits, time_limit, work, workers, seed),
+        limits=_limits(limits, named),
         warm_start=warm_start,
         on_event=on_event,
     )
@@ -105,12 +115,9 @@ def pack(
     *,
     capacity: int | str | SupportsIndex | None = None,
     reserved: Sequence[Region] = (),
-    time_limit: float | None = None,
-    work: int | None = None,
-    workers: int | None = None,
-    seed: int | None = None,
     limits: Limits | None = None,
     on_event: OnEvent | None = None,
+    **named: Unpack[LimitKeywords],
 ) -> PackingResult:
     """Find offsets of minimum slab for given live ranges, or ones that fit a capacity.
 
@@ -123,7 +130,7 @@ def pack(
         `problem.capacity` if None.
     reserved
         Bytes that no buffer may use; they count as part of the slab.
-    time_limit, work, workers, seed, limits, on_event
+    limits, on_event, named
         As for :func:`solve`.
 
     Raises
@@ -139,7 +146,7 @@ def pack(
         _problem(problem),
         capacity=None if capacity is None else parse_bytes(capacity),
         reserved=reserved,
-        limits=_limits(limits, time_limit, work, workers, seed),
+        limits=_limits(limits, named),
         on_event=on_event,
     )
 
@@ -149,11 +156,8 @@ def explain(
     *,
     inplace: bool = False,
     changes: int = 8,
-    time_limit: float | None = None,
-    work: int | None = None,
-    workers: int | None = None,
-    seed: int | None = None,
     limits: Limits | None = None,
+    **named: Unpack[LimitKeywords],
 ) -> Explanation:
     """Say why no order has a smaller peak: `print(explain(graph))`.
 
@@ -163,13 +167,13 @@ def explain(
         The graph.
     changes
         How many of the largest live buffers are tried smaller.
-    inplace, time_limit, work, workers, seed, limits
+    inplace, limits, named
         As for :func:`solve`. Where the time is too short for the minimum peak, the bound that was
         proved is explained.
     """
     from optsched import explanation
 
-    chosen = _limits(limits, time_limit, work, workers, seed)
+    chosen = _limits(limits, named)
     return explanation.explain(_graph(graph, inplace), changes=changes, limits=chosen)
 
 
@@ -179,11 +183,8 @@ def certify(
     *,
     result: Result | None = None,
     inplace: bool = False,
-    time_limit: float | None = None,
-    work: int | None = None,
-    workers: int | None = None,
-    seed: int | None = None,
     limits: Limits | None = None,
+    **named: Unpack[LimitKeywords],
 ) -> Written:
     """Prove that no order has a smaller peak in a form that `optsched check` verifies.
 
@@ -195,7 +196,7 @@ def certify(
         File to write the certificate to, if any.
     result
         What :func:`solve` said of the graph; it is asked if None.
-    inplace, time_limit, work, workers, seed, limits
+    inplace, limits, named
         As for :func:`solve`; the seconds are for the solver, and again for the certificate.
 
     Returns
@@ -207,7 +208,7 @@ def certify(
     from optsched.formats import write_certificate
 
     graph = _graph(graph, inplace)
-    chosen = _limits(limits, time_limit, work, workers, seed)
+    chosen = _limits(limits, named)
     if result is None:
         result = solve(graph, limits=chosen)
     order = range(len(graph.ops)) if result.plan is None else result.plan.order
@@ -229,6 +230,7 @@ def hunt(
     at_least: float | Fraction | None = None,
     time_limit: float | None = 60.0,
     seed: int = 0,
+    name: str = "found",
     on_progress: OnProgress | None = None,
 ) -> Hunt:
     """Find a small instance on which a method is as bad as possible.
@@ -249,8 +251,8 @@ def hunt(
         Limits; where the number of tries ends the hunt, the same seed gives the same find.
     at_least
         With `source`: the loss to be kept; its own if None.
-    seed
-        Of the random changes.
+    seed, name
+        Of the random changes; of what is found.
     on_progress
         Called now and then.
     """
@@ -272,8 +274,8 @@ def hunt(
     if at_least is not None:
         raise UsageError("at_least goes with source")
     if target.seconds is None and max_tries is None:
-        raise UsageError("a hunt without a time limit needs max_tries: it has no end of its own")
-    return room.hunt(target, on_progress=on_progress)
+        raise UsageError("a hunt without a time limit needs a number of tries: else it never ends")
+    return room.hunt(target, name=name, on_progress=on_progress)
 
 
 def report(
@@ -282,11 +284,8 @@ def report(
     *,
     plans: Plan | Mapping[str, Plan] | None = None,
     inplace: bool = False,
-    time_limit: float | None = None,
-    work: int | None = None,
-    workers: int | None = None,
-    seed: int | None = None,
     limits: Limits | None = None,
+    **named: Unpack[LimitKeywords],
 ) -> None:
     """Show plans to people: `report(solve(graph), "plan.html")`.
 
@@ -301,7 +300,7 @@ def report(
     plans
         Plans to show, by name, the first one as what the others are compared with; the best plan
         found if None.
-    inplace, time_limit, work, workers, seed, limits
+    inplace, limits, named
         As for :func:`solve`, where there is something to solve.
 
     Raises
@@ -319,14 +318,14 @@ def report(
     if kind is None:
         raise UsageError(f"{path}: a report ends in {', '.join(kinds)}")
     room.require([kind])
-    chosen = _limits(limits, time_limit, work, workers, seed)
+    chosen = _limits(limits, named)
     if isinstance(what, Result | Graph):
         result = what if isinstance(what, Result) else solve(what, inplace=inplace, limits=chosen)
         graph = what if isinstance(what, Graph) else result.graph
         if graph is None or (plans is None and result.plan is None):
             raise UsageError("there is no plan to show")
-        named = plans if isinstance(plans, Mapping) else {"plan": plans or result.plan}
-        shown = [(name, plan, ()) for name, plan in named.items() if plan is not None]
+        known = plans if isinstance(plans, Mapping) else {"plan": plans or result.plan}
+        shown = [(name, plan, ()) for name, plan in known.items() if plan is not None]
         made = room.make_report(_graph(graph, inplace), result, shown)
     else:
         problem = _problem(what)
@@ -359,26 +358,21 @@ def _graph(graph: Graph, inplace: bool) -> Graph:
     return MemoryModel(inplace=True).apply(graph) if inplace else graph
 
 
-def _limits(
-    limits: Limits | None,
-    time_limit: float | None,
-    work: int | None,
-    workers: int | None,
-    seed: int | None,
-) -> Limits:
+def _limits(limits: Limits | None, named: LimitKeywords) -> Limits:
     """Return the limits that are given as one object or as keywords, not as both."""
-    named = {"seconds": time_limit, "work": work, "workers": workers, "seed": seed}
-    given: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
+    given: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
+    if unknown := sorted(given.keys() - LimitKeywords.__annotations__.keys()):
+        raise UsageError(f"there is no option {unknown[0]!r}")
     if limits is not None:
         if given:
             raise UsageError("give either limits= or time_limit=, work=, workers= and seed=")
         if not isinstance(limits, Limits):
             raise UsageError(f"limits wants a Limits, got {limits!r}: write time_limit={limits!r}")
         return limits
-    if time_limit is not None and work is not None:
+    if "time_limit" in given and "work" in given:
         raise UsageError("give either time_limit or work: one of them ends the search")
-    if work is not None:
-        given["seconds"] = None
+    if "time_limit" in given or "work" in given:
+        given["seconds"] = given.pop("time_limit", None)
     return replace(DEFAULT_LIMITS, **given)
 
 

@@ -15,7 +15,7 @@ from optsched.cli.output import print_result, progress
 from optsched.errors import UsageError
 
 if TYPE_CHECKING:
-    from optsched.counterexamples import HuntProgress, HuntTarget
+    from optsched.counterexamples import HuntProgress
     from optsched.model.graph import Graph
     from optsched.model.packing_problem import PackingProblem
     from optsched.reports.progress import ProgressLine
@@ -61,46 +61,34 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what the arguments ask for; return the exit code."""
-    from optsched.counterexamples import hunt, hunt_from
+    from optsched.api import hunt
     from optsched.reports.hunt import hunt_record, hunt_text, write_find
 
-    target = _target(args)
     protect([args.output], args.source)
-    source = None if args.source is None else _read(args)
+    if args.at_least is not None and args.source is None:
+        raise UsageError("--at-least goes with --from")
     with progress(f"{args.method}  ") as line:
-        show = _shower(line)
-        if source is None:
-            done = hunt(target, name=_stem(args.output), on_progress=show)
-        else:
-            done = hunt_from(source, target, on_progress=show)
+        done = hunt(
+            args.method,
+            versus=args.versus,
+            source=None if args.source is None else _read(args),
+            objective=args.objective,
+            max_ops=args.max_ops,
+            max_bytes=args.max_bytes,
+            max_tries=args.max_tries,
+            at_least=None if args.at_least is None else _number(args.at_least),
+            time_limit=args.time_limit,
+            seed=args.seed,
+            name=_stem(args.output),
+            on_progress=_shower(line),
+        )
     files = {} if done.find is None else write_find(Path(args.output), done.find)
-    print_result(args, hunt_record(target, done, files), hunt_text(target, done, files))
+    print_result(args, hunt_record(done, files), hunt_text(done, files))
     if done.interrupted:
         return exits.INTERRUPTED
     if done.find is None:
         return exits.NOTHING_FOUND
     return exits.OK if done.find.optimum.proved else exits.UNPROVED
-
-
-def _target(args: argparse.Namespace) -> HuntTarget:
-    from optsched.counterexamples import HuntTarget, LossObjective
-
-    if args.at_least is not None and args.source is None:
-        raise UsageError("--at-least goes with --from")
-    limit = None if args.time_limit == float("inf") else args.time_limit
-    if limit is None and args.max_tries is None and args.source is None:
-        raise UsageError("a hunt without --time-limit needs --max-tries: it has no end of its own")
-    return HuntTarget(
-        method=args.method,
-        versus=args.versus,
-        objective=LossObjective(args.objective),
-        max_ops=args.max_ops,
-        max_bytes=args.max_bytes,
-        seconds=limit,
-        tries=args.max_tries,
-        seed=args.seed,
-        at_least=None if args.at_least is None else _number(args.at_least),
-    )
 
 
 def _number(text: str) -> Fraction:

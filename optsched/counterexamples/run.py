@@ -133,6 +133,8 @@ class Hunt:
 
     Parameters
     ----------
+    target
+        What was wanted.
     find
         The worst instance, or None where the method never lost.
     exhausted
@@ -147,6 +149,7 @@ class Hunt:
         Whether the user ended it.
     """
 
+    target: HuntTarget
     find: AnyFind | None
     exhausted: tuple[str, ...]
     scope: str
@@ -205,7 +208,13 @@ def hunt(
         find = closing.run(item, search.loss, interrupted)
         interrupted = closing.interrupted
     return Hunt(
-        find, tuple(search.exhausted), space.scope, search.tried, clock.seconds(), interrupted
+        target,
+        find,
+        tuple(search.exhausted),
+        space.scope,
+        search.tried,
+        clock.seconds(),
+        interrupted,
     )
 
 
@@ -243,7 +252,7 @@ def hunt_from(
             )
         loss = wanted_loss
     find = closing.run(item, loss, False, keep_names=True) if loss.loses else None
-    return Hunt(find, (), "", 0, clock.seconds(), closing.interrupted)
+    return Hunt(target, find, (), "", 0, clock.seconds(), closing.interrupted)
 
 
 def _compile(space: HuntSpace[Any], on_progress: OnProgress | None) -> None:

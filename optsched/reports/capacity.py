@@ -12,6 +12,7 @@ from optsched.model.graph import Graph
 from optsched.model.liveness import timeline
 from optsched.model.packing_problem import PackingProblem, packing_problem, select
 from optsched.ordering.bound.single_ops import peak_lower_bound
+from optsched.reports.view import packing_load
 from optsched.runtime.text import readable
 from optsched.solver.result import PackingResult, Result, Status
 from optsched.solver.spill.pack import Shortage
@@ -160,23 +161,14 @@ def _largest(rows: list[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
 
 
 def _fullest(problem: PackingProblem) -> tuple[int, tuple[tuple[str, int], ...]]:
-    """First fullest step, and what is live then; a step after the last without buffers."""
-    parts = problem.parts
-    steps = np.unique(parts.start)
-    if not len(steps):
-        return 0, ()
-    change = np.zeros(len(steps) + 1, np.int64)
-    height = parts.high - parts.low
-    np.add.at(change, np.searchsorted(steps, parts.start), height)
-    np.subtract.at(change, np.searchsorted(steps, parts.end), height)
-    step = int(steps[np.argmax(np.cumsum(change[:-1]))])
+    """First fullest step, and what is live then."""
+    load = packing_load(problem)
+    step = int(load.start[np.argmax(load.live)])
     return step, _live_at(problem, step)
 
 
 def _live_at(problem: PackingProblem, step: int) -> tuple[tuple[str, int], ...]:
     parts = problem.parts
-    rows: dict[int, int] = {}
-    for j in np.flatnonzero((parts.start <= step) & (step < parts.end)).tolist():
-        if parts.high[j] > parts.low[j]:
-            rows[int(parts.owner[j])] = int(parts.high[j] - parts.low[j])
-    return _largest([(problem.names[i], size) for i, size in rows.items()])
+    here = (parts.start <= step) & (step < parts.end) & (parts.high > parts.low)
+    owners, sizes = parts.owner[here].tolist(), (parts.high - parts.low)[here].tolist()
+    return _largest([(problem.names[i], size) for i, size in zip(owners, sizes, strict=True)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from optsched.counterexamples import AnyFind, Hunt, HuntTarget, LossObjective, PackingFind
+from optsched.counterexamples import AnyFind, Hunt, LossObjective, PackingFind
 from optsched.counterexamples.run import kind_of
 from optsched.formats import packing_of, write_bytes, write_graph, write_packing, write_plan
 from optsched.model.graph import Graph
@@ -45,8 +45,9 @@ def picture(find: AnyFind) -> str:
     return contrast_picture(panels, find.loss.rival)
 
 
-def hunt_record(target: HuntTarget, hunt: Hunt, files: dict[str, str]) -> dict[str, Any]:
+def hunt_record(hunt: Hunt, files: dict[str, str]) -> dict[str, Any]:
     """Return what `optsched hunt --json` prints."""
+    target = hunt.target
     record: dict[str, Any] = {
         "method": target.method,
         "versus": target.versus,
@@ -91,9 +92,9 @@ def _plan(item: Graph | PackingProblem, plan: Any) -> Any:
     return order_names(item, plan.order)
 
 
-def hunt_text(target: HuntTarget, hunt: Hunt, files: dict[str, str]) -> str:
+def hunt_text(hunt: Hunt, files: dict[str, str]) -> str:
     """Return what `optsched hunt` prints."""
-    lines = []
+    target, lines = hunt.target, []
     if hunt.find is None:
         rival = f"worse than {target.versus}" if target.versus else "above the optimum"
         lines.append(f"{target.method} was never found {rival}")

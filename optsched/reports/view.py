@@ -240,7 +240,7 @@ def packing_view(
         )
         if start < end and low < high
     ]
-    load = _load(problem)
+    load = packing_load(problem)
     subject = Subject(
         problem.name,
         problem.memory_model,
@@ -252,7 +252,7 @@ def packing_view(
     return _view(name, subject, int(load.live.max()), slab, (), load, ranges, rows)
 
 
-def _load(problem: PackingProblem) -> Load:
+def packing_load(problem: PackingProblem) -> Load:
     """Return the live bytes of given live ranges, from step 0 on."""
     parts = problem.parts
     steps = np.unique(np.concatenate([[0, 1], parts.start, parts.end]))

@@ -123,7 +123,7 @@ WRONG = [
     (["--method", "nobody", "-o", "x.json"], "unknown method 'nobody'"),
     (["--method", "lpmf", "--versus", "naive", "-o", "x.json"], "different kinds"),
     (["--method", "lpmf", "--at-least", "2", "-o", "x.json"], "--at-least goes with --from"),
-    (["--method", "lpmf", "--time-limit", "inf", "-o", "x.json"], "needs --max-tries"),
+    (["--method", "lpmf", "--time-limit", "inf", "-o", "x.json"], "needs a number of tries"),
     (["--method", "lpmf", "--max-ops", "40", "-o", "x.json"], "2 to 16 ops"),
     (["--method", "lpmf", "-o", "no/such/folder/x.json"], "a folder that exists"),
     (["--method", "lpmf", "-o", "."], "a folder that exists"),
