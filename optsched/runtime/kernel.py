@@ -40,7 +40,7 @@ IMPORT_SECONDS = 0.3
 LOAD_SECONDS = 0.01
 """What loading a compiled kernel from the disk takes."""
 
-NUMBERS = r"None|(int|bool|float)|tuple\[((int|bool|float)(, )?)+\]"
+NUMBERS = r"None|(Int|int|bool|float)|tuple\[((Int|int|bool|float)(, )?)+\]"
 """What a kernel that returns no arrays is annotated with."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from numpy import int64
 
 from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.max_flow import Int
@@ -21,13 +22,13 @@ def has_bit(row: IntArray, i: Int) -> Int:
 @inner
 def set_bit(row: IntArray, i: Int) -> None:
     """Put `i` into the set."""
-    row[i // WORD] |= np.int64(1) << (i % WORD)
+    row[i // WORD] |= int64(1) << (i % WORD)
 
 
 @inner
 def clear_bit(row: IntArray, i: Int) -> None:
     """Take `i` out of the set."""
-    row[i // WORD] &= ~(np.int64(1) << (i % WORD))
+    row[i // WORD] &= ~(int64(1) << (i % WORD))
 
 
 @inner
@@ -60,7 +61,7 @@ def words(count: int) -> int:
 def pack(matrix: npt.NDArray[np.bool_]) -> IntArray:
     """The rows of a matrix of truths as sets."""
     rows = [
-        matrix[:, i : i + WORD] @ (np.int64(1) << np.arange(min(WORD, matrix.shape[1] - i)))
+        matrix[:, i : i + WORD] @ (int64(1) << np.arange(min(WORD, matrix.shape[1] - i)))
         for i in range(0, matrix.shape[1], WORD)
     ]
     return np.ascontiguousarray(np.array(rows, np.int64).reshape(len(rows), len(matrix)).T)

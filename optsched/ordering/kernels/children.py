@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy import int64
 
 from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.cut import best_selection
@@ -41,6 +42,8 @@ COUNTED = {
 """What kernels count, by the name that :class:`optsched.ordering.rules.Statistics` has for it."""
 COUNTERS = 7
 
+SINGLE, NO_ROOM = -1, -2
+
 LOOKS, MOST_LOOKS = 3, 1 << 17
 """Looks at ready ops that second steps from a state may take: some hundredths of a second. Where in
 a gauge it stands how many are left."""
@@ -72,14 +75,29 @@ class SearchTask(NamedTuple):
     foresee: bool
 
 
-class Scratch(NamedTuple):
-    """Arrays used over and over: candidates, children, marks; for foresight, ops and a gauge."""
+class SearchScratch(NamedTuple):
+    """Arrays used over and over.
+
+    Parameters
+    ----------
+    ready, second
+        Shape `(n + 1,)`: candidates for a first step, and for a second one.
+    child
+        Shape `(3n + 3,)`: first move, end of moves and live bytes of each successor.
+    spot, mark
+        Shape `(n,)`: all -1 between uses; stamps.
+    checked
+        Shape `(n,)`: ops in the order in which the look-ahead bound tries them.
+    gauge
+        Numbers that steer the look-ahead bound, and looks that second steps may still take.
+    """
 
     ready: IntArray
+    second: IntArray
     child: IntArray
     spot: IntArray
     mark: IntArray
-    critics: IntArray
+    checked: IntArray
     gauge: IntArray
 
 
@@ -116,7 +134,7 @@ def put_free_first(
     problem: OrderingProblem, state: State, task: SearchTask, budget: Int, candidates: IntArray
 ) -> None:
     """Let a candidate that fits the budget and does not raise the live bytes be the first one."""
-    for i in range(len(candidates)):
+    for i in range(state.tally[READY]):
         v = candidates[i]
         during, far = look_ahead(problem, state, task.forward, v)
         if during <= budget and far <= state.tally[LIVE]:
@@ -131,7 +149,7 @@ def undo_moves(
 ) -> None:
     """Take back `moves[first:end]`."""
     for k in range(end - 1, first - 1, -1):
-        take_back(problem, state, forward, np.int64(moves[k]))
+        take_back(problem, state, forward, int64(moves[k]))
 
 
 @inner
@@ -190,7 +208,7 @@ def probe_second(
     moves: Moves,
     first: Int,
     end: Int,
-    scratch: Scratch,
+    scratch: SearchScratch,
     stamp: Int,
 ) -> Int:
     """Look for a second step after `moves[first:end]` that gets back to the present live bytes.
@@ -202,20 +220,20 @@ def probe_second(
         return -1
     start_live = state.tally[LIVE]
     for k in range(first, end):
-        place(problem, state, task.forward, np.int64(moves[k]))
+        place(problem, state, task.forward, int64(moves[k]))
     mark_touched(problem, moves, first, end, scratch.mark, stamp)
     count = 0
     for i in range(state.tally[READY]):
         if scratch.mark[state.ready[i]] == stamp:
-            scratch.ready[count] = state.ready[i]
+            scratch.second[count] = state.ready[i]
             count += 1
     found = -1
     scratch.gauge[LOOKS] -= state.tally[READY]
     for i in range(count):
-        v = scratch.ready[i]
+        v = scratch.second[i]
         during, _ = look_ahead(problem, state, task.forward, v)
         if during > budget and problem.saving_ptr[v] < problem.saving_ptr[v + 1]:
-            during -= saved(problem, state.waiting, v, np.int64(task.forward))
+            during -= saved(problem, state.waiting, v, int64(task.forward))
         if during > budget:
             continue
         if scratch.gauge[LOOKS] <= 0:
@@ -240,38 +258,41 @@ def find_children(
     task: SearchTask,
     budget: Int,
     s: Int,
-    scratch: Scratch,
+    scratch: SearchScratch,
     keys: Keys,
     counters: IntArray,
 ) -> Int:
-    """List the successors of the current state behind `arena.moves`; return their number, or -1.
+    """List the successors of the current state behind `arena.moves`; return their number.
 
     `scratch.child` gets first move, end of moves and live bytes of each. The state's `need` is set.
-    A single successor, by the commit rule, replaces all others. -1 if there is no room. Of blocks
-    that may change places and are equally far, ops of the first one only are looked at.
+    `SINGLE`: the first of them has no more live bytes than the state; by the commit rule
+    :func:`single_child` makes of it the one that replaces all others. `NO_ROOM`: for the moves. Of
+    blocks that may change places and are equally far, ops of the first one only are looked at.
     """
     moves, child = arena.moves, scratch.child
     live = state.tally[LIVE]
     ready = state.tally[READY]
-    candidates = state.ready[:ready].copy()
+    candidates = scratch.ready
+    for i in range(ready):
+        candidates[i] = state.ready[i]
     if ready > WIDE:
         put_free_first(problem, state, task, budget, candidates)
     at = int(arena.fill[MOVES])
     room = len(moves) - 2 * len(problem.delta) - 2
     count = 0
-    need = np.int64(NEVER)
+    need = int64(NEVER)
     for i in range(ready):
         v = candidates[i]
         if len(keys.same) > 0 and keys.block[v] >= 0 and keys.same[keys.block[v]] > 0:
             continue
         during, _ = look_ahead(problem, state, task.forward, v)
         if during > budget and problem.saving_ptr[v] < problem.saving_ptr[v + 1]:
-            during -= saved(problem, state.waiting, v, np.int64(task.forward))
+            during -= saved(problem, state.waiting, v, int64(task.forward))
         if during > budget:
-            need = min(np.int64(during), need)
+            need = min(int64(during), need)
             continue
         if at > room:
-            return -1
+            return NO_ROOM
         end = try_move(problem, state, task, budget, v, moves, at)
         child[3 * count] = at
         child[3 * count + 1] = end
@@ -282,7 +303,7 @@ def find_children(
         at = end
         if task.probe > 0 and child[3 * count - 1] <= live:
             child[0], child[1], child[2] = child[3 * count - 3], end, child[3 * count - 1]
-            return single_child(problem, state, arena, task, s, scratch, counters)
+            return SINGLE
     arena.need[s] = need
     if task.probe > 1:
         scratch.gauge[LOOKS] = MOST_LOOKS
@@ -304,7 +325,7 @@ def find_children(
             )
             if last >= 0:
                 child[0], child[1] = at, last
-                return single_child(problem, state, arena, task, s, scratch, counters)
+                return SINGLE
     return count
 
 
@@ -315,14 +336,14 @@ def single_child(
     arena: Arena,
     task: SearchTask,
     s: Int,
-    scratch: Scratch,
+    scratch: SearchScratch,
     counters: IntArray,
 ) -> Int:
     """Make the first child, which has no more live bytes than its parent, the only one."""
     moves, child = arena.moves, scratch.child
     end = keep_best(problem, state, task.forward, moves, child[0], child[1], scratch.spot)
     for k in range(child[0], end):
-        place(problem, state, task.forward, np.int64(moves[k]))
+        place(problem, state, task.forward, int64(moves[k]))
     child[1], child[2] = end, state.tally[LIVE]
     undo_moves(problem, state, task.forward, moves, child[0], end)
     arena.need[s] = NEVER

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+from numpy import int64
 
 from optsched.ordering.kernels.state import State, place
 from optsched.ordering.kernels.states import Moves
@@ -14,4 +14,4 @@ from optsched.runtime.kernel import kernel
 def place_all(problem: OrderingProblem, state: State, forward: bool, moves: Moves) -> None:
     """Place moves one after the other."""
     for k in range(len(moves)):
-        place(problem, state, forward, np.int64(moves[k]))
+        place(problem, state, forward, int64(moves[k]))

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numpy import int64
 
 from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.max_flow import (
@@ -138,10 +139,10 @@ def build_cut(problem: OrderingProblem, done: Flags, free: IntArray, place: IntA
                 buffers[found] = b
                 found += 1
                 pairs += 1 + problem.user_ptr[b + 1] - problem.user_ptr[b]
-    unbounded = np.int64(UNBOUNDED)
+    unbounded = int64(UNBOUNDED)
     source, sink = count + found, count + found + 1
     arcs = empty_arcs(count + found + 2, pairs)
-    profit, e = np.int64(0), np.int64(0)
+    profit, e = int64(0), int64(0)
     for j in range(found):
         b = buffers[j]
         profit += problem.size[b]
@@ -170,8 +171,8 @@ def best_selection(
 ) -> Flags:
     """Which of `free` to add for the least live bytes; the largest or the smallest such choice."""
     cut = build_cut(problem, done, free, place)
-    max_flow(cut.arcs, cut.source, cut.sink, np.int64(UNBOUNDED))
-    side = mark_side(cut.arcs, cut.sink if largest else cut.source, np.int64(largest))
+    max_flow(cut.arcs, cut.source, cut.sink, int64(UNBOUNDED))
+    side = mark_side(cut.arcs, cut.sink if largest else cut.source, int64(largest))
     chosen = np.empty(len(free), np.bool_)
     for i in range(len(free)):
         chosen[i] = side[i] != largest
@@ -182,7 +183,7 @@ def best_selection(
 def smallest_best(problem: OrderingProblem, done: Flags, free: IntArray) -> Flags:
     """Which of `free` to add to a downset for the minimum live bytes: the smallest such choice."""
     place = np.full(len(problem.delta), -1, np.int64)
-    return best_selection(problem, done, free, place, np.int64(0))
+    return best_selection(problem, done, free, place, int64(0))
 
 
 @kernel
@@ -208,7 +209,7 @@ def minimum_plain(
             free[count] = u
             count += 1
     cut = build_cut(problem, before, free[:count].copy(), spot)
-    enough, work = np.int64(UNBOUNDED), np.int64(MOST_WORK)
+    enough, work = int64(UNBOUNDED), int64(MOST_WORK)
     flow = flow_within(cut.arcs, cut.source, cut.sink, enough, work)
     return live_after(problem, base, before) + problem.rise[op] + flow - cut.profit
 
@@ -243,7 +244,7 @@ def least_given(
     plain = minimum_plain(problem, base, before, after, op, spot)
     first, end = problem.saving_ptr[op], problem.saving_ptr[op + 1]
     if end - first > MOST_CASES:
-        most = np.int64(0)
+        most = int64(0)
         for i in range(first, end):
             most = max(most, problem.saving[i])
         return plain - most
@@ -252,7 +253,7 @@ def least_given(
         # More ops ended by force never make it less.
         if plain - problem.saving[i] < least:
             more = before.copy()
-            if require(problem, np.int64(i), op, after, more):
+            if require(problem, int64(i), op, after, more):
                 case = minimum_plain(problem, base, more, after, op, spot) - problem.saving[i]
                 least = min(least, case)
     return least

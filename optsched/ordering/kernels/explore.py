@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy import int64
 
 from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.children import (
@@ -11,13 +12,15 @@ from optsched.ordering.kernels.children import (
     FORESEEN,
     LIFTED,
     NEVER,
+    SINGLE,
     STORED,
-    Scratch,
+    SearchScratch,
     SearchTask,
     find_children,
     keep_best,
+    single_child,
 )
-from optsched.ordering.kernels.look_ahead import FIRST_LOOK, WAIT, foresee
+from optsched.ordering.kernels.look_ahead import FIRST_LOOK, WAIT, look_ahead_bound
 from optsched.ordering.kernels.max_flow import Int
 from optsched.ordering.kernels.orbit import Keys, add_moves, take_stock
 from optsched.ordering.kernels.state import State
@@ -58,8 +61,8 @@ def store_child(
     at = find_state(arena, low, high)
     if arena.table[at] >= 0:
         counters[DUPLICATES] += 1
-        return np.int64(-1)
-    new = np.int64(arena.fill[STATES])
+        return int64(-1)
+    new = int64(arena.fill[STATES])
     start = arena.fill[MOVES]
     for k in range(first, end):
         moves[start + k - first] = moves[k]
@@ -107,14 +110,15 @@ def raise_budget(arena: Arena, budget: Int, ceiling: Int) -> Int:
     return budget
 
 
-def start_scratch(ops: int, critics: IntArray) -> Scratch:
-    """Return what a search has room to work in; `critics` are the ops that foresight looks at."""
-    scratch = Scratch(
+def start_scratch(ops: int, checked: IntArray) -> SearchScratch:
+    """Return what a search works in; `checked` are the ops that the look-ahead bound tries."""
+    scratch = SearchScratch(
+        np.empty(ops + 1, np.int64),
         np.empty(ops + 1, np.int64),
         np.empty(3 * ops + 3, np.int64),
         np.full(ops, -1, np.int64),
         np.zeros(ops, np.int64),
-        critics.copy(),
+        checked.copy(),
         np.zeros(4, np.int64),
     )
     scratch.gauge[WAIT] = FIRST_LOOK
@@ -127,7 +131,7 @@ def advance(
     task: SearchTask,
     state: State,
     arena: Arena,
-    scratch: Scratch,
+    scratch: SearchScratch,
     budget: Int,
     keys: Keys,
     path: Moves,
@@ -173,17 +177,12 @@ def advance(
             budget = raised
         s = pop(arena.open, arena.left, arena.live)
         go_to(problem, state, arena, task.forward, s)
-        if task.foresee:
-            cost = foresee(
-                problem,
-                task.base,
-                state,
-                task.forward,
-                budget,
-                scratch.critics,
-                scratch.gauge,
+        scratch.gauge[WAIT] -= 1
+        if task.foresee and scratch.gauge[WAIT] <= 0:
+            cost = look_ahead_bound(
+                problem, task.base, state, task.forward, budget, scratch.checked, scratch.gauge,
                 scratch.spot,
-            )
+            )  # fmt: skip
             if cost > 0:
                 counters[FORESEEN] += 1
                 arena.need[s] = cost
@@ -193,6 +192,8 @@ def advance(
         if len(keys.same) > 0:
             hashes = take_stock(state, task.forward, keys)
         count = find_children(problem, state, arena, task, budget, s, scratch, keys, counters)
+        if count == SINGLE:
+            count = single_child(problem, state, arena, task, s, scratch, counters)
         if count < 0 or arena.fill[STATES] + count > len(arena.parent):
             push(arena.open, arena.left, arena.live, s)
             return FULL, budget, 0
@@ -215,9 +216,9 @@ def advance(
             if commits or arena.left[new] == 0:
                 length = read_path(arena, new, path)
                 if commits:
-                    go_to(problem, state, arena, task.forward, np.int64(0))
+                    go_to(problem, state, arena, task.forward, int64(0))
                     length = keep_best(
-                        problem, state, task.forward, path, np.int64(0), length, scratch.spot
+                        problem, state, task.forward, path, int64(0), length, scratch.spot
                     )
                 return REACHED, budget, length
         if arena.need[s] < NEVER:

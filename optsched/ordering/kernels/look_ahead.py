@@ -1,8 +1,12 @@
-"""Closure bounds from the current state: what an op still to come costs on any way to the goal."""
+"""The look-ahead bound: what an op still to come costs on any way from a state to the goal.
+
+It is the closure bound of the op, with all that the state has done as done and nothing else of the
+segment: a minimum cut. A state at which it passes the budget leads nowhere within it.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+from numpy import int64
 
 from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.cut import around, least_given
@@ -12,10 +16,10 @@ from optsched.ordering.problem import OrderingProblem
 from optsched.runtime.kernel import inner
 
 SELDOM = 64
-"""Foresight that keeps failing is tried at one state in so many."""
+"""A bound that keeps failing is tried at one state in so many."""
 
 FIRST_LOOK = 16
-"""Short searches go without."""
+"""Expansions before it is tried first: short searches go without."""
 
 PERIOD, WAIT, TURN = 0, 1, 2
 
@@ -40,29 +44,27 @@ def least_ahead(
 
 
 @inner
-def foresee(
+def look_ahead_bound(
     problem: OrderingProblem,
     base: Int,
     state: State,
     forward: bool,
     budget: Int,
-    critics: IntArray,
+    checked: IntArray,
     gauge: IntArray,
     spot: IntArray,
 ) -> Int:
     """Return bytes above the budget that some op ahead costs on any way to the goal, or 0.
 
-    Of `critics`, the two ops ahead that did last are tried, and one more in turn. The more often
-    that fails, the seldomer it is tried at all: `gauge` holds the period, the wait and the turn.
+    Of the ops `checked`, the two ops ahead that did last are tried, and one more in turn. The more
+    often that fails, the seldomer it is tried at all: `gauge` holds the period, the states to wait
+    for the next try, which the caller counts down, and the turn.
     """
-    gauge[WAIT] -= 1
-    if gauge[WAIT] > 0:
-        return np.int64(0)
-    gauge[TURN] = (gauge[TURN] + 1) % len(critics)
+    gauge[TURN] = (gauge[TURN] + 1) % len(checked)
     tried = 0
-    for i in range(len(critics)):
-        at = i if tried < 2 else max(np.int64(i), gauge[TURN])
-        v = critics[at]
+    for i in range(len(checked)):
+        at = i if tried < 2 else max(int64(i), gauge[TURN])
+        v = checked[at]
         if not state.within[v] or state.done[v] == forward:
             if tried < 2:
                 continue
@@ -70,14 +72,14 @@ def foresee(
         cost = least_ahead(problem, base, state, forward, v, spot)
         if cost > budget:
             for j in range(at, 0, -1):
-                critics[j] = critics[j - 1]
-            critics[0] = v
+                checked[j] = checked[j - 1]
+            checked[0] = v
             gauge[PERIOD] //= 2
             gauge[WAIT] = gauge[PERIOD]
             return cost
         tried += 1
         if tried == 3:
             break
-    gauge[PERIOD] = min(gauge[PERIOD] + 1, np.int64(SELDOM))
+    gauge[PERIOD] = min(gauge[PERIOD] + 1, int64(SELDOM))
     gauge[WAIT] = gauge[PERIOD]
-    return np.int64(0)
+    return int64(0)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from numpy import int64
 
 from optsched.model.arrays import IntArray
 from optsched.runtime.kernel import inner, kernel
@@ -180,7 +181,7 @@ def push_blocking(arcs: Arcs, bench: Bench, source: Int, sink: Int, step: Int) -
     `step` is by how much the level changes on the way to the sink.
     """
     level, current, path = bench.level, bench.current, bench.path
-    sent = np.int64(0)
+    sent = int64(0)
     depth = 0
     node = source
     while True:
@@ -224,10 +225,10 @@ def send(arcs: Arcs, bench: Bench, source: Int, sink: Int, enough: Int, from_sin
     Levels are counted from the sink, or from the source: then only nodes near the source take time,
     and a sink with many arcs costs nothing.
     """
-    start, goal, step = source, sink, np.int64(1)
+    start, goal, step = source, sink, int64(1)
     if from_sink:
-        start, goal, step = sink, source, np.int64(-1)
-    total = np.int64(0)
+        start, goal, step = sink, source, int64(-1)
+    total = int64(0)
     while total <= enough and bench.left[0] >= 0:
         met = find_levels(arcs, bench, start, goal, from_sink)
         if met == 0:
@@ -245,9 +246,9 @@ def flow_within(arcs: Arcs, source: Int, sink: Int, enough: Int, work: Int) -> I
 
     It was a largest flow if no way is left from source to sink.
     """
-    bench = make_bench(len(arcs.first), np.int64(0))
+    bench = make_bench(len(arcs.first), int64(0))
     bench.left[0] = work
-    return send(arcs, bench, source, sink, enough, np.int64(1))
+    return send(arcs, bench, source, sink, enough, int64(1))
 
 
 @kernel
@@ -268,7 +269,7 @@ def max_flow(arcs: Arcs, source: Int, sink: Int, enough: Int) -> Int:
     int
         Units sent.
     """
-    return flow_within(arcs, source, sink, enough, np.int64(UNBOUNDED))
+    return flow_within(arcs, source, sink, enough, int64(UNBOUNDED))
 
 
 @kernel

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
+from numpy import int64
 
 from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.max_flow import Int
@@ -74,7 +74,7 @@ def take_stock(state: State, forward: bool, keys: Keys) -> tuple[Int, Int]:
     codes, block, part, slot = keys.codes, keys.block, keys.part, keys.slot
     for j in range(len(keys.same)):
         part[LOW, j], part[HIGH, j] = keys.salt[LOW, j], keys.salt[HIGH, j]
-    low, high = np.int64(0), np.int64(0)
+    low, high = int64(0), int64(0)
     for v in range(len(block)):
         if state.done[v] == forward:
             if block[v] >= 0:
@@ -86,7 +86,7 @@ def take_stock(state: State, forward: bool, keys: Keys) -> tuple[Int, Int]:
     for i in range(len(slot)):
         slot[i] = -1
     for j in range(len(keys.same)):
-        count_part(keys, np.int64(j), 1)
+        count_part(keys, int64(j), 1)
         keys.same[j] = 0
         at = part[LOW, j] & (len(slot) - 1)
         while slot[at] >= 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from numpy import int64
 
 from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.cut import (
@@ -95,17 +96,17 @@ def try_side(
     # What may be late may have all that follows it late: the first of these are tried first, if ops
     # are numbered in some order, and of those that may be early the last.
     for k in range(count):
-        i = np.int64(count - 1 - k if wants_early else k)
+        i = int64(count - 1 - k if wants_early else k)
         u = free[i]
         if forced[u] != FREE or reached[u] or (early[i] if wants_early else late[i]):
             continue
         if tests == 0:
             break
         take_back(arcs, bench, at_first)
-        sent = send(arcs, bench, i, goal, most, np.int64(0))
+        sent = send(arcs, bench, i, goal, most, int64(0))
         if sent <= most:
             far = goal if wants_early else i
-            note_sides(arcs, far, cut.sink, np.int64(wants_early), late, early)
+            note_sides(arcs, far, cut.sink, int64(wants_early), late, early)
             tests = tests - 1
             continue
         reached[u] = True
@@ -144,15 +145,15 @@ def imply_case(
             count += 1
     free = free[:count].copy()
     cut = build_cut(problem, before, free, np.full(n, -1, np.int64))
-    enough, work = np.int64(UNBOUNDED), np.int64(MOST_WORK)
+    enough, work = int64(UNBOUNDED), int64(MOST_WORK)
     least = live_after(problem, base, before) + problem.rise[op] - spare - cut.profit
     least += flow_within(cut.arcs, cut.source, cut.sink, enough, work)
-    near = mark_side(cut.arcs, cut.source, np.int64(0))
+    near = mark_side(cut.arcs, cut.source, int64(0))
     if least > budget or count == 0 or near[cut.sink]:
         return least, forced
     early = np.zeros(count, np.bool_)
     late = np.zeros(count, np.bool_)
-    note_sides(cut.arcs, cut.sink, cut.sink, np.int64(1), late, early)
+    note_sides(cut.arcs, cut.sink, cut.sink, int64(1), late, early)
     for i in range(count):
         if not near[i]:
             late[i] = True
@@ -194,7 +195,7 @@ def imply_at(
     n = len(problem.delta)
     before, after = around(problem, op)
     first, end = problem.saving_ptr[op], problem.saving_ptr[op + 1]
-    spare = np.int64(0)
+    spare = int64(0)
     if end - first > MOST_CASES:
         for i in range(first, end):
             spare = max(spare, problem.saving[i])
@@ -202,7 +203,7 @@ def imply_at(
     least, forced = imply_case(problem, base, before, after, op, spare, budget, tests)
     for i in range(first, end):
         more = before.copy()
-        if not require(problem, np.int64(i), op, after, more):
+        if not require(problem, int64(i), op, after, more):
             continue
         value, held = imply_case(problem, base, more, after, op, problem.saving[i], budget, tests)
         if value > budget:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numpy import int64
 
 from optsched.model.arrays import IntArray, row_counts, row_lengths
 from optsched.ordering.kernels.cut import Flags
@@ -195,7 +196,7 @@ def saved(problem: OrderingProblem, waiting: IntArray, v: Int, left: Int) -> Int
 
     That is 1 before the op runs, and 0 where it is in the downset already.
     """
-    most = np.int64(0)
+    most = int64(0)
     for i in range(problem.saving_ptr[v], problem.saving_ptr[v + 1]):
         met = problem.saving[i] > most
         for k in range(problem.need_ptr[i], problem.need_ptr[i + 1]):
@@ -226,7 +227,7 @@ def close_state(
             v = state.ready[i]
             during, far = look_ahead(problem, state, forward, v)
             if during > budget and problem.saving_ptr[v] < problem.saving_ptr[v + 1]:
-                during -= saved(problem, state.waiting, v, np.int64(forward))
+                during -= saved(problem, state.waiting, v, int64(forward))
             if during <= budget and far <= state.tally[LIVE]:
                 place(problem, state, forward, v)
                 moves[count] = v
@@ -253,7 +254,7 @@ def close_nearby(
     """
     count = at + 1
     while at < count:
-        v = np.int64(moves[at])
+        v = int64(moves[at])
         at += 1
         if forward:
             for k in range(problem.succ_ptr[v], problem.succ_ptr[v + 1]):
@@ -295,7 +296,7 @@ def place_if_free(
         return count
     during, far = look_ahead(problem, state, forward, v)
     if during > budget and problem.saving_ptr[v] < problem.saving_ptr[v + 1]:
-        during -= saved(problem, state.waiting, v, np.int64(forward))
+        during -= saved(problem, state.waiting, v, int64(forward))
     if during > budget or far > state.tally[LIVE]:
         return count
     place(problem, state, forward, v)
@@ -312,7 +313,7 @@ def follow(problem: OrderingProblem, base: Int, order: IntArray, during: IntArra
         v = order[i]
         during[i] = live + problem.rise[v]
         if problem.saving_ptr[v] < problem.saving_ptr[v + 1]:
-            during[i] -= saved(problem, waiting, v, np.int64(1))
+            during[i] -= saved(problem, waiting, v, int64(1))
         peak = max(peak, during[i])
         live += problem.delta[v]
         for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):

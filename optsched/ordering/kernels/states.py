@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numpy import int64
 
 from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.max_flow import Int
@@ -156,8 +157,8 @@ def sooner(first: IntArray, second: IntArray, a: Int, b: Int) -> bool:
 def push(heap: Moves, first: IntArray, second: IntArray, s: Int) -> None:
     """Put a state on a heap, whose entry 0 is its size, ordered by two keys."""
     heap[0] += 1
-    i = np.int64(heap[0])
-    while i > 1 and sooner(first, second, s, np.int64(heap[i >> 1])):
+    i = int64(heap[0])
+    while i > 1 and sooner(first, second, s, int64(heap[i >> 1])):
         heap[i] = heap[i >> 1]
         i >>= 1
     heap[i] = s
@@ -166,18 +167,18 @@ def push(heap: Moves, first: IntArray, second: IntArray, s: Int) -> None:
 @inner
 def pop(heap: Moves, first: IntArray, second: IntArray) -> Int:
     """Take the first state off a heap that is not empty."""
-    top = np.int64(heap[1])
-    count = np.int64(heap[0])
-    last = np.int64(heap[count])
+    top = int64(heap[1])
+    count = int64(heap[0])
+    last = int64(heap[count])
     count -= 1
     heap[0] = count
     i = 1
     while 2 * i <= count:
         child = 2 * i
-        here = np.int64(heap[child])
-        if child < count and sooner(first, second, np.int64(heap[child + 1]), here):
+        here = int64(heap[child])
+        if child < count and sooner(first, second, int64(heap[child + 1]), here):
             child += 1
-            here = np.int64(heap[child])
+            here = int64(heap[child])
         if not sooner(first, second, here, last):
             break
         heap[i] = here
@@ -198,7 +199,7 @@ def go_to(problem: OrderingProblem, state: State, arena: Arena, forward: bool, s
     while here > common:
         t = arena.path[here]
         for k in range(arena.start[t] + arena.length[t] - 1, arena.start[t] - 1, -1):
-            take_back(problem, state, forward, np.int64(arena.moves[k]))
+            take_back(problem, state, forward, int64(arena.moves[k]))
         here -= 1
     t = s
     for i in range(level, common, -1):
@@ -207,5 +208,5 @@ def go_to(problem: OrderingProblem, state: State, arena: Arena, forward: bool, s
     for i in range(common + 1, level + 1):
         t = arena.path[i]
         for k in range(arena.start[t], arena.start[t] + arena.length[t]):
-            place(problem, state, forward, np.int64(arena.moves[k]))
+            place(problem, state, forward, int64(arena.moves[k]))
     arena.fill[LEVEL] = level

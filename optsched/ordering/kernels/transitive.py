@@ -6,6 +6,8 @@ and the blocks are gone through one by one: that takes little memory, however ma
 
 from __future__ import annotations
 
+import numpy as np
+
 from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.bits import WORD, has_bit, set_bit
 from optsched.ordering.kernels.cut import Flags
@@ -67,7 +69,7 @@ def mark_implied(
         for i in range(pred_ptr[v], pred_ptr[v + 1]):
             if start <= pred[i] < start + width * WORD:
                 set_bit(row, pred[i] - start)
-    row = above[0].copy()
+    row = np.copy(above[0])
     for b in range(len(user_ptr) - 1):
         first, last = user_ptr[b], user_ptr[b + 1]
         if user[first] < start + width * WORD and user[last - 1] >= start:

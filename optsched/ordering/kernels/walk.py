@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numpy import int64
 
 from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.max_flow import Int
@@ -64,7 +65,7 @@ class Walk(NamedTuple):
 @inner
 def saved_last(problem: OrderingProblem, walk: Walk, v: Int) -> Int:
     """Bytes that an op of a trial can do without, being the last user of what its ways need."""
-    most = np.int64(0)
+    most = int64(0)
     for i in range(problem.saving_ptr[v], problem.saving_ptr[v + 1]):
         met = problem.saving[i] > most
         for k in range(problem.need_ptr[i], problem.need_ptr[i + 1]):
