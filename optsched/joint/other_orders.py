@@ -156,9 +156,10 @@ class _OtherOrders:
         """Search for an order within the room under other names, from a random order."""
         names = self.rng.permutation(len(self.graph.ops))
         renamed = rename_ops(self.graph, names.tolist())
+        seed = int(self.rng.integers(2**31))
         outcome = solve_order(
             renamed,
-            limits=self._limits(self.effort.search_seconds, int(self.rng.integers(2**31))),
+            limits=portion(self.clock, self.effort.search_seconds, seed),
             warm_start=random_order(renamed, self.rng),
             bound=bound,
         )
@@ -166,12 +167,6 @@ class _OtherOrders:
             raise KeyboardInterrupt
         order = [int(names[v]) for v in outcome.order]
         return order if peak_memory(self.graph, order) <= room else None
-
-    def _limits(self, seconds: float, seed: int) -> Limits:
-        left = self.clock.left()
-        if left is not None and self.clock.limits.work is None:
-            seconds = min(seconds, left)
-        return Limits(seconds=seconds, seed=seed)
 
 
 class RandomWalk:

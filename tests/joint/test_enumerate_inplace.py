@@ -13,7 +13,7 @@ from optsched.check.plan import check_plan
 from optsched.cli import main
 from optsched.formats import write_graph
 from optsched.joint import EnumerationEffort, enumerate_orders
-from optsched.joint.enumerate import matchings
+from optsched.joint.partial_orders import matchings
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan

@@ -1,0 +1,186 @@
+"""Orders that grow op by op, and what their steps ask of a packing.
+
+Where an op may write outputs in place it takes any matching of its outputs and its dying inputs.
+What the steps ask of a packing is a set of *constraints* on pairs of buffers, kept as a mask: two
+that are live together share no byte, or, where one is written into the other, share their offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from optsched.model.dependencies import topological_order
+from optsched.model.graph import Graph
+from optsched.model.inplace import Pair
+from optsched.model.inplace_choice import Pairs, heads
+from optsched.model.liveness import live_ranges
+from optsched.model.packing_problem import packing_problem
+
+
+@dataclass(frozen=True, slots=True)
+class PartialOrder:
+    """Steps taken so far: ops and the in-place pairs they took.
+
+    Parameters
+    ----------
+    steps
+        Op and pairs, as buffer ids, of each step.
+    done, live
+        Masks of the ops that have run and of the buffers that are live behind them.
+    constraints
+        Mask of what the steps ask of a packing, see :meth:`OrderGrowth.constraints`.
+    peaks
+        The most bytes of each pool so far.
+    """
+
+    steps: tuple[tuple[int, Pairs], ...]
+    done: int
+    live: int
+    constraints: int
+    peaks: tuple[int, ...]
+
+
+class OrderGrowth:
+    """The partial orders of a graph; buffers are numbered among those that are ever live."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.all = (1 << len(graph.ops)) - 1
+        self.needs = [sum(1 << u for u in before) for before in graph.predecessors]
+        self._number_buffers()
+        self._number_pairs()
+
+    def _number_buffers(self) -> None:
+        graph, arrays = self.graph, self.graph.arrays
+        _, ids = packing_problem(graph, topological_order(graph.predecessors))
+        self.position = {int(b): i for i, b in enumerate(ids)}
+        self.size = [int(arrays.size[b]) for b in ids]
+        self.kept = [bool(arrays.keep[b]) for b in ids]
+        pools = [graph.buffers[b].pool for b in ids]
+        self.same_pool = [
+            sum(1 << i for i, other in enumerate(pools) if other == pool) for pool in pools
+        ]
+        self.pool_masks = sorted(set(self.same_pool))
+        self.users: list[int] = []
+        self.born: list[list[int]] = [[] for _ in graph.ops]
+        self.inputs: list[int] = []
+        for i, b in enumerate(ids.tolist()):
+            users = {*arrays.user.row(b).tolist(), int(arrays.producer[b])} - {-1}
+            self.users.append(sum(1 << v for v in users))
+            birth = int(arrays.birth[b])
+            (self.inputs if birth < 0 else self.born[birth]).append(i)
+
+    def _number_pairs(self) -> None:
+        arrays = self.graph.arrays
+        self.pairs: list[list[Pair]] = [[] for _ in self.graph.ops]
+        rows = (arrays.inplace_op, arrays.inplace_output, arrays.inplace_source)
+        for v, output, source in zip(*(row.tolist() for row in rows), strict=True):
+            self.pairs[v].append((output, source))
+
+    def start(self) -> PartialOrder:
+        """Return the order of no ops, with what is live before the first step."""
+        live, constraints = self._allocate(0, self.inputs, {})
+        peaks = self._raised((0,) * len(self.pool_masks), live)
+        return PartialOrder((), 0, live, constraints, peaks)
+
+    def longer(self, at: PartialOrder) -> Iterator[PartialOrder]:
+        """Yield the partial orders with one more step."""
+        for v, needs in enumerate(self.needs):
+            if at.done >> v & 1 or needs & ~at.done:
+                continue
+            done = at.done | 1 << v
+            # An input dies here if all of its users have run.
+            able = [p for p in self.pairs[v] if not self.users[self.position[p[1]]] & ~done]
+            for taken in matchings(able):
+                into = {self.position[output]: self.position[source] for output, source in taken}
+                live, constraints = self._allocate(at.live, self.born[v], into)
+                written = sum(1 << output for output in into)
+                yield PartialOrder(
+                    (*at.steps, (v, taken)),
+                    done,
+                    self._release(live, done),
+                    at.constraints | constraints,
+                    # What is written in place has its bytes inside the input's while the op runs.
+                    self._raised(at.peaks, live & ~written),
+                )
+
+    def _allocate(self, live: int, born: Sequence[int], into: dict[int, int]) -> tuple[int, int]:
+        """Return what is live with some more buffers, and the constraints that these add."""
+        constraints = 0
+        for i in born:
+            for j in _bits(live & self.same_pool[i]):
+                constraints |= self._shared(i, j) if into.get(i) == j else self._apart(i, j)
+            live |= 1 << i
+        return live, constraints
+
+    def _release(self, live: int, done: int) -> int:
+        for i in _bits(live):
+            if not self.kept[i] and not self.users[i] & ~done:
+                live &= ~(1 << i)
+        return live
+
+    def _apart(self, i: int, j: int) -> int:
+        """The constraint that two buffers share no byte."""
+        return 1 << max(i, j) * len(self.size) + min(i, j)
+
+    def _shared(self, i: int, j: int) -> int:
+        """The constraint that two buffers share their offset."""
+        return 1 << min(i, j) * len(self.size) + max(i, j)
+
+    def _raised(self, peaks: tuple[int, ...], live: int) -> tuple[int, ...]:
+        """Return the most bytes of each pool, those of `live` included."""
+        now = [sum(self.size[i] for i in _bits(live & mask)) for mask in self.pool_masks]
+        return tuple(max(pair) for pair in zip(peaks, now, strict=True))
+
+    def constraints(
+        self, order: Sequence[int], taken: Pairs, packed: set[int], low: int, high: int
+    ) -> int:
+        """Return what the steps `[low, high)` ask of the buffers of a pool.
+
+        Parameters
+        ----------
+        order, taken
+            The order and its in-place pairs.
+        packed
+            The pool's buffers that others may be written into: their roots in the packing.
+        low, high
+            Steps.
+        """
+        ranges, into, head = live_ranges(self.graph, order), dict(taken), heads(taken)
+        start, end = np.maximum(ranges[:, 0], low), np.minimum(ranges[:, 1], high)
+        inside = [b for b in self.position if start[b] < end[b] and head.get(b, b) in packed]
+        core = 0
+        for a, b in combinations(inside, 2):
+            meet = start[a] < end[b] and start[b] < end[a]
+            if meet and into.get(a) != b and into.get(b) != a:
+                core |= self._apart(self.position[a], self.position[b])
+        heads_inside = {head.get(b, b) for b in inside}
+        for output, source in taken:
+            if head[output] in heads_inside and ranges[output, 0] < high:
+                core |= self._shared(self.position[output], self.position[source])
+        return core
+
+
+def matchings(pairs: Sequence[Pair]) -> Iterator[Pairs]:
+    """Yield all sets of pairs in which no output and no input is twice; more pairs first."""
+    if not pairs:
+        yield ()
+        return
+    (output, source), rest = pairs[0], pairs[1:]
+    apart = [pair for pair in rest if pair[0] != output and pair[1] != source]
+    for others in matchings(apart):
+        yield ((output, source), *others)
+    yield from matchings(rest)
+
+
+def _bits(mask: int) -> list[int]:
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return found
