@@ -1,8 +1,8 @@
 """Certificates by trees of supposed precedences.
 
-What :mod:`optsched.ordering.tree.search` does, but depth first, and with the reason of each
-contradiction worked out at once: where that does not rest on the last supposition, neither the
-contrary nor anything else supposed since then need be looked at.
+What :mod:`optsched.ordering.tree` does, but depth first, and with the premises of each conflict
+worked out at once: where these do not rest on the last supposition, neither the contrary nor
+anything else supposed since then need be looked at.
 """
 
 from __future__ import annotations
@@ -15,33 +15,29 @@ import numpy as np
 from optsched.certificate.bounds import context_of, running_in
 from optsched.certificate.effort import DEFAULT_EFFORT, CertificateEffort
 from optsched.certificate.flow import FlowNetwork
-from optsched.certificate.trail import Conflict, Inference, Trail, UnshownError, contrary, suppose
+from optsched.certificate.trail import (
+    Conflict,
+    Inference,
+    Trail,
+    UnshownError,
+    contrary,
+    suppose,
+)
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
-from optsched.ordering.bound.precedences import related
-from optsched.ordering.tree.kernels.downsets import FILL, Branch
-from optsched.ordering.tree.kernels.propagate import add_pair
-from optsched.ordering.tree.search import Splitter
+from optsched.ordering.tree import Branch, Propagation, count_pairs, known_pairs
 from optsched.runtime.clock import Clock
 
 
 @dataclass(slots=True)
 class _Node:
-    """A branch, what was supposed last, and all facts from there on."""
+    """A branch, what was supposed last, and all inferences from there on."""
 
     branch: Branch
     supposed: Inference | None
-    facts: Sequence[Inference]
+    inferences: Sequence[Inference]
     length: int
-    """Facts of the trail in all."""
-
-
-class _Branches(Splitter):
-    """Keeps the branch that was looked at last."""
-
-    def refuted(self, branch: Branch) -> bool:
-        self.looked = branch
-        return super().refuted(branch)
+    """Inferences of the trail in all."""
 
 
 class ConflictTree:
@@ -69,25 +65,21 @@ class ConflictTree:
         clock: Clock,
         effort: CertificateEffort = DEFAULT_EFFORT,
     ) -> None:
-        self.problem = context_of(graph, clock)
-        during = running_in(graph, order)
-        self.budget, self.effort = budget, effort
+        context, during = context_of(graph, clock), running_in(graph, order)
+        self.effort, self.ops = effort, len(graph.ops)
         self.trail = Trail(FlowNetwork(graph), budget)
-        self.contradictions = 0
-        blame = np.zeros_like(during)
-        self.branches = _Branches(
-            self.problem, related(self.problem.problem), budget, during, blame
-        )
-        root = self.branches.looked
-        self.why = self.note(root, np.zeros_like(during), refuted=self.branches.settled)
+        self.conflicts = 0
+        self.propagation = Propagation(context, budget, during, np.zeros_like(during))
+        root = self.propagation.root()
+        self.why = self.derive(root)
         self.nodes = [_Node(root, None, (), len(self.trail.inferences))]
 
     def run(self, most: int) -> Conflict | None:
-        """Go on until there were `most` contradictions; None if that settles nothing.
+        """Go on until there were `most` conflicts; None if that settles nothing.
 
-        None as well if an order is found, or a contradiction can not be shown.
+        None as well if an order is found, or a conflict can not be shown.
         """
-        while self.nodes and self.contradictions < most:
+        while self.nodes and self.conflicts < most:
             if self.why is not None:
                 node = self.nodes.pop()
                 if node.supposed is None:
@@ -96,7 +88,7 @@ class ConflictTree:
                 self.trail.cut(above.length)
                 self.why = self.dismiss(above, node.supposed, self.why)
                 continue
-            found = self.split(self.nodes[-1])
+            found = self.divide(self.nodes[-1])
             if isinstance(found, _Node):
                 self.why = self.enter(found)
             elif found is None:
@@ -108,25 +100,24 @@ class ConflictTree:
     def enter(self, node: _Node) -> Conflict | None:
         """Take up one of the ways from the last node; why it contradicts itself after all.
 
-        The ways that were looked at after it have overwritten its supports with such that obey
-        the facts of the last node alone.
+        The ways that were looked at after it have overwritten its watched downsets with such that
+        obey the inferences of the last node alone.
         """
-        tree, blamed = self.branches, self.branches.blame.copy()
-        for fact in node.facts:
-            self.trail.push(fact)
-        fill = int(self.nodes[-1].branch.tally[FILL])
-        node.branch = tree.enter(tree.leave(node.branch, fill))
-        why = self.note(node.branch, blamed, refuted=tree.refuted(node.branch))
+        for inference in node.inferences:
+            self.trail.push(inference)
+        known = count_pairs(self.nodes[-1].branch)
+        node.branch = self.propagation.resume(self.propagation.postpone(node.branch, known))
+        why = self.derive(node.branch)
         node.length = len(self.trail.inferences)
         self.nodes.append(node)
         return why
 
-    def split(self, node: _Node) -> _Node | Conflict | None:
+    def divide(self, node: _Node) -> _Node | Conflict | None:
         """Suppose an order of some pair; of those that cost most, one from which most follows.
 
         If one of its orders contradicts itself the other one is learnt, and the choice made again.
         """
-        while pairs := self.choices(node.branch):
+        while pairs := self.propagation.choose(node.branch, self.effort.critical_ops):
             known = node.length
             best, chosen = -1, node
             for pair in pairs:
@@ -135,7 +126,7 @@ class ConflictTree:
                     return ways
                 if node.length != known:
                     break
-                gains = [len(way.facts) for way in ways]
+                gains = [len(way.inferences) for way in ways]
                 if gains[0] * gains[1] > best:
                     best = gains[0] * gains[1]
                     chosen = ways[0] if gains[0] >= gains[1] else ways[1]
@@ -148,52 +139,43 @@ class ConflictTree:
 
         In-place, less was derived than is so: an op was taken to save as much as it ever can.
         """
-        ops = range(self.problem.ops)
-        found = next((why for why in map(self.trail.refute, ops) if why is not None), None)
-        self.contradictions += found is not None
+        refuted = map(self.trail.refute, range(self.ops))
+        found = next((why for why in refuted if why is not None), None)
+        self.conflicts += found is not None
         return found
-
-    def choices(self, branch: Branch) -> list[tuple[int, int]]:
-        """Pairs to split on; none if all ops are in order."""
-        count = self.branches.derive(branch, self.effort.critical_ops)
-        return [(u, v) for _, v, u in self.branches.choice[:count].tolist()]
 
     def both(self, node: _Node, pair: tuple[int, int]) -> list[_Node] | Conflict:
         """The two orders of a pair; none of them if something was learnt instead."""
         ways = []
         for first, second in (pair, pair[::-1]):
-            fact = suppose(first, second)
-            way, why = self.assume(node, fact)
+            supposed = suppose(first, second)
+            way, why = self.assume(node, supposed)
             self.trail.cut(node.length)
             if why is not None:
-                return self.dismiss(node, fact, why) or []
+                return self.dismiss(node, supposed, why) or []
             ways.append(way)
         return ways
 
-    def assume(self, node: _Node, fact: Inference) -> tuple[_Node, Conflict | None]:
-        """Add a fact to a node, and all that follows from it; why that is a contradiction."""
-        self.problem.check_time()
-        self.problem.statistics.branches += 1
-        tree = self.branches
-        way = tree.enter(tree.leave(node.branch, int(node.branch.tally[FILL])))
-        self.problem.pick(add_pair)(way, fact.first, fact.second)
-        self.trail.push(fact)
-        if int(way.tally[FILL]) != len(self.trail.inferences):
+    def assume(self, node: _Node, inference: Inference) -> tuple[_Node, Conflict | None]:
+        """Add an inference to a node, and all that follows; why that is a contradiction."""
+        way = self.propagation.assume(node.branch, inference.first, inference.second)
+        self.trail.push(inference)
+        if way is None or count_pairs(way) != len(self.trail.inferences):
             raise UnshownError
-        blamed = tree.blame.copy()
-        why = self.note(way, blamed, refuted=tree.refuted(way))
-        facts = self.trail.inferences[node.length :]
-        return _Node(way, fact, facts, len(self.trail.inferences)), why
+        why = self.derive(way)
+        inferences = self.trail.inferences[node.length :]
+        return _Node(way, inference, inferences, len(self.trail.inferences)), why
 
-    def note(self, branch: Branch, blamed: IntArray, *, refuted: bool) -> Conflict | None:
+    def derive(self, branch: Branch) -> Conflict | None:
         """Put what follows in a branch on the trail; why it contradicts itself, if it does."""
-        fill = int(branch.tally[FILL])
-        for first, second in branch.pair[len(self.trail.inferences) : fill].tolist():
+        blamed = self.propagation.blame.copy()
+        refuted = self.propagation.refutes(branch)
+        for first, second in known_pairs(branch, len(self.trail.inferences)).tolist():
             self.trail.push(Inference(first, second))
         if not refuted:
             return None
-        self.contradictions += 1
-        why = self.trail.refute(int(np.argmax(self.branches.blame - blamed)))
+        self.conflicts += 1
+        why = self.trail.refute(int(np.argmax(self.propagation.blame - blamed)))
         if why is None:
             raise UnshownError
         return why

@@ -30,7 +30,7 @@ from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.ordering.context import BlockFamily, OutOfTimeError
 from optsched.ordering.reduce.symmetry import line_up
-from optsched.ordering.tree.search import MOST_OPS
+from optsched.ordering.tree import MOST_OPS
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 

@@ -21,13 +21,12 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem, packing_problem
 from optsched.ordering import closure_bound, solve_order
-from optsched.ordering.bound.precedences import related
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.ordering.context import SearchContext
 from optsched.ordering.improve.anneal import Annealer
 from optsched.ordering.problem import build_problem
 from optsched.ordering.rules import ALL_RULES
-from optsched.ordering.tree.search import Splitter
+from optsched.ordering.tree import PrecedenceTree
 from optsched.packing import Rules as PackingRules
 from optsched.packing import solve_packing
 from optsched.packing.beam import search_beam
@@ -100,9 +99,9 @@ def use_tree(graph: Graph) -> None:
     context = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
     peak, live = context.follow(np.arange(context.ops))
     blame = np.zeros(len(live), np.int64)
-    tree = Splitter(context, related(context.problem), peak - 1, live, blame)
+    tree = PrecedenceTree(context, peak - 1, live, blame)
     if tree.parts.waiting:
-        tree.known()
+        tree.strengthened()
     tree.run(BRANCHES, lambda _: False)
 
 

@@ -23,7 +23,8 @@ from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.ordering import closure_bound, solve_order
 from optsched.ordering.kernels.bits import has_bit
-from optsched.ordering.tree.kernels.downsets import FILL, SUPPORTS
+from optsched.ordering.tree import known_pairs
+from optsched.ordering.tree.kernels.downsets import WATCHED
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 from tests.certificate.branches import some_graphs
@@ -127,7 +128,7 @@ def test_a_tree_is_taken_up_again() -> None:
     whole = a_tree(graph, order, outcome.peak - 1).run(ENOUGH)
     tree, found, turns = a_tree(graph, order, outcome.peak - 1), None, 0
     while found is None:
-        found = tree.run(tree.contradictions + 1)
+        found = tree.run(tree.conflicts + 1)
         turns += 1
     assert whole is not None
     assert turns > 1
@@ -154,19 +155,19 @@ def test_what_is_too_long_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "more than 0 states to list" in missing()
 
 
-def test_supports_obey_all_facts_of_their_node() -> None:
-    # Ways that were looked at after the one that was taken leave supports that are none of its own.
+def test_watched_downsets_obey_all_facts_of_their_node() -> None:
+    # Ways that were looked at after the one that was taken leave downsets that are none of its own.
     graph = wiring(96, 2, unit=False, inplace=False)
     tree = a_tree(graph, ORDERINGS["lpmf"](graph, 0), 1_831)
     looked = 0
-    while tree.run(tree.contradictions + 1) is None:
+    while tree.run(tree.conflicts + 1) is None:
         if tree.why is not None:
             continue
-        branch, member = tree.nodes[-1].branch, tree.branches.supports.member
-        for v, k in product(range(len(graph.ops)), range(SUPPORTS)):
+        branch, member = tree.nodes[-1].branch, tree.propagation.watched.member
+        for v, k in product(range(len(graph.ops)), range(WATCHED)):
             if branch.valid[v] >> k & 1:
                 ended = {u for u in range(len(graph.ops)) if has_bit(member[v, k], u)}
-                for first, second in branch.pair[: branch.tally[FILL]].tolist():
+                for first, second in known_pairs(branch).tolist():
                     assert first in ended or second not in {v, *ended}
                 looked += 1
     assert looked > 100

@@ -14,13 +14,13 @@ from itertools import pairwise
 import numpy as np
 
 from optsched.model.arrays import IntArray
-from optsched.ordering.bound.precedences import BudgetPrecedences, related
+from optsched.ordering.bound.precedences import BudgetPrecedences
 from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels import explore
 from optsched.ordering.reduce.contraction import Contracted, contract
 from optsched.ordering.reduce.cuts import forced_cuts
 from optsched.ordering.search.segment import Segment
-from optsched.ordering.tree.search import MOST_OPS, Splitter
+from optsched.ordering.tree import MOST_OPS, PrecedenceTree
 
 LOOKS, LOOK_SECONDS = 20, 0.005
 """How often a worker looks whether there is a part of a tree for it; how long it waits between."""
@@ -101,10 +101,10 @@ class FeasibilitySearch:
         self.context = context
         self.during = during
         self.known: dict[int, tuple[SearchContext, Contracted] | None] = {}
-        self.trees: dict[int, Splitter] = {}
+        self.trees: dict[int, PrecedenceTree] = {}
         self.blame = np.zeros(context.ops, np.int64)
-        self.latest: Splitter | None = None
-        self.shared: tuple[Splitter, Splitter] | None = None
+        self.latest: PrecedenceTree | None = None
+        self.shared: tuple[PrecedenceTree, PrecedenceTree] | None = None
 
     def refutes(self, budget: int) -> bool:
         """Whether the precedences that a budget implies refute it."""
@@ -124,11 +124,12 @@ class FeasibilitySearch:
                 return None
             problem = precedences.problem
         if split:
-            tree = Splitter(context, related(problem), budget, self.during, self.blame)
+            strong = replace(context, problem=problem)
+            tree = PrecedenceTree(strong, budget, self.during, self.blame)
             if tree.settled:
                 return None
             self.trees[budget] = tree
-            problem = tree.known()
+            problem = tree.strengthened()
         small = contract(problem, merge=rules.contract, check_time=context.check_time)
         priority = small.gather(self.during)
         return replace(context, problem=small.problem, priority=priority), small
@@ -176,7 +177,7 @@ class FeasibilitySearch:
         tree = self.shared[1]
         return tree.budget, self.grow(tree, states // self.context.effort.states_per_branch)
 
-    def grow(self, tree: Splitter, nodes: int) -> Feasibility:
+    def grow(self, tree: PrecedenceTree, nodes: int) -> Feasibility:
         """Go on with a tree, if there is a part of it that no other worker is at."""
         for _ in range(LOOKS):
             if tree.settled or tree.take_part():

@@ -1,9 +1,14 @@
-"""Supports: downsets that show, without any flow, where the ops may be around one of them.
+"""Watched downsets: they show, without any flow, where the ops may be around one of them.
 
 What op `v` may cost is a question about the downset `D` of ops that have ended when it runs. A
-*support* of `v` is such a `D` within the budget: as long as it obeys all precedences known, it
-shows that its members may run before `v` and all others after it. What it takes to move an op, and
-all that must go along with it, to the other side bounds what a flow would find.
+*watched downset* of `v` is such a `D` with live bytes within the budget: as long as it obeys all
+precedences known, it shows that its members may run before `v` and all others after it. So nothing
+need be worked out for `v` again until a new precedence breaks one of its watched downsets, as with
+the watched literals of a SAT solver.
+
+References
+----------
+Moskewicz et al., "Chaff: engineering an efficient SAT solver", 2001.
 """
 
 from __future__ import annotations
@@ -13,35 +18,35 @@ from typing import NamedTuple
 import numpy as np
 
 from optsched.model.arrays import IntArray
-from optsched.ordering.kernels.bits import WORD, first_bit, has_bit, set_bit
+from optsched.ordering.kernels.bits import has_bit, set_bit
 from optsched.ordering.kernels.max_flow import Int
 from optsched.ordering.problem import OrderingProblem
-from optsched.ordering.tree.kernels.release import drain_all, is_full, take_up
-from optsched.ordering.tree.kernels.workspace import Desk, lay_out
+from optsched.ordering.tree.kernels.flow import log_is_full, push_all, restore_flow
+from optsched.ordering.tree.kernels.workspace import FlowWorkspace, set_up
 from optsched.runtime.kernel import inner
 
-SUPPORTS = 56
-"""Supports that an op keeps; a new one takes the place of a lost one or of the oldest."""
+WATCHED = 56
+"""Downsets that an op watches; a new one takes the place of a broken one or of the oldest."""
 
-UNKNOWN = -1
-"""Live bytes of a support that is not there yet."""
+EMPTY = -1
+"""Live bytes of a watched downset that is not there yet."""
 
-FILL, TURN, FLOWS = 0, 1, 2
-"""Numbers of a branch's `tally`: pairs known; where the next support may go; flows so far."""
-COUNTS = 3
+PAIRS, NEXT_SLOT, FLOWS = 0, 1, 2
+"""Numbers of a branch's `tally`: pairs known; where the next downset may go; flows so far."""
+TALLIES = 3
 
 
-class Supports(NamedTuple):
+class WatchedDownsets(NamedTuple):
     """Downsets within the budget, shared by all branches.
 
     Parameters
     ----------
     member
-        Shape `(n, SUPPORTS, words)`: who has ended in a support, as bits.
+        Shape `(n, WATCHED, words)`: who has ended in a downset, as bits.
     ended
-        Shape `(n, n)`: in which supports of the first op the second has ended, as bits.
+        Shape `(n, n)`: in which downsets of the first op the second has ended, as bits.
     live
-        Shape `(n, SUPPORTS)`: live bytes while the op runs there.
+        Shape `(n, WATCHED)`, bytes: live while the op runs there.
     """
 
     member: IntArray
@@ -57,152 +62,103 @@ class Branch(NamedTuple):
     before, after
         Shape `(n, words)`: who runs before an op, and after it, as bits; transitive.
     valid
-        Shape `(n,)`: which supports obey the pairs looked at, as bits.
-    seen
-        Shape `(n,)`: how many pairs each op's supports have been held against.
-    pair
+        Shape `(n,)`: which watched downsets obey the pairs looked at, as bits.
+    checked
+        Shape `(n,)`: how many pairs the watched downsets of each op were compared with.
+    pairs
         Shape `(room, 2)`: the pairs that were added, the earlier op first.
     tally
-        See :data:`FILL`.
+        See :data:`PAIRS`.
     """
 
     before: IntArray
     after: IntArray
     valid: IntArray
-    seen: IntArray
-    pair: IntArray
+    checked: IntArray
+    pairs: IntArray
     tally: IntArray
 
 
 @inner
-def keep_support(branch: Branch, supports: Supports, v: Int, member: IntArray, live: Int) -> None:
-    """Keep a downset where a support was lost, or in place of an old one."""
+def watch(branch: Branch, watched: WatchedDownsets, v: Int, member: IntArray, live: Int) -> None:
+    """Watch a downset where another one was broken, or in place of an old one."""
     slot = np.int64(-1)
-    for k in range(SUPPORTS):
+    for k in range(WATCHED):
         if not (branch.valid[v] >> k) & 1:
             slot = np.int64(k)
             break
     if slot < 0:
-        slot = branch.tally[TURN] % SUPPORTS
-        branch.tally[TURN] += 1
+        slot = branch.tally[NEXT_SLOT] % WATCHED
+        branch.tally[NEXT_SLOT] += 1
     bit = np.int64(1) << slot
     for w in range(len(member)):
-        supports.member[v, slot, w] = member[w]
+        watched.member[v, slot, w] = member[w]
     for u in range(len(branch.valid)):
         if has_bit(member, u):
-            supports.ended[v, u] |= bit
+            watched.ended[v, u] |= bit
         else:
-            supports.ended[v, u] &= ~bit
-    supports.live[v, slot] = live
+            watched.ended[v, u] &= ~bit
+    watched.live[v, slot] = live
     branch.valid[v] |= bit
 
 
 @inner
-def lowest(branch: Branch, supports: Supports, v: Int) -> Int:
-    """The support of an op with the least live bytes; -1 if there is none."""
-    best = np.int64(-1)
-    for k in range(SUPPORTS):
-        if (branch.valid[v] >> k) & 1 and (
-            best < 0 or supports.live[v, k] < supports.live[v, best]
-        ):
-            best = np.int64(k)
-    return best
+def least_watched(branch: Branch, watched: WatchedDownsets, v: Int) -> Int:
+    """The fewest live bytes of the watched downsets of an op."""
+    least = np.int64(EMPTY)
+    for k in range(WATCHED):
+        if (branch.valid[v] >> k) & 1 and (least == EMPTY or watched.live[v, k] < least):
+            least = watched.live[v, k]
+    return least
 
 
 @inner
-def rise(net: OrderingProblem, desk: Desk, done: IntArray, other: IntArray) -> Int:
-    """Live bytes after `done` and `other` less those after `done` alone, or without `other`."""
-    total = np.int64(0)
-    for w in range(len(done)):
-        rest = other[w]
-        while rest != 0:
-            place = first_bit(rest)
-            rest &= rest - 1
-            u = w * WORD + place
-            total += net.delta[u]
-            for k in range(net.read_ptr[u], net.read_ptr[u + 1]):
-                user = desk.user[net.read[k]]
-                # Counted at the first of its users among the others, if all have ended.
-                dead = user[w] & other[w] & ((np.int64(1) << place) - 1) == 0
-                for y in range(len(done)):
-                    dead = dead and user[y] & ~(done[y] | other[y]) == 0
-                    dead = dead and (y >= w or user[y] & other[y] == 0)
-                if dead:
-                    total -= net.size[net.read[k]]
-    return total
-
-
-@inner
-def shift(
-    net: OrderingProblem,
-    desk: Desk,
-    have: IntArray,
-    row: IntArray,
-    u: Int,
-    side: Int,
-    more: IntArray,
-) -> Int:
-    """Live bytes more after a downset with an op and its `row` added, or taken out for side 1.
-
-    The ops that would change sides are put into `more`.
-    """
-    for w in range(len(more)):
-        more[w] = row[w] & (have[w] if side else ~have[w])
-    set_bit(more, u)
-    change = rise(net, desk, have, more)
-    return -change if side else change
-
-
-@inner
-def drop_supports(branch: Branch, supports: Supports, v: Int) -> bool:
-    """Hold the supports of an op against the pairs it has not seen; whether it is well off.
-
-    That is so if none was lost and one is left.
-    """
-    ended, valid = supports.ended[v], branch.valid[v]
+def recheck(branch: Branch, watched: WatchedDownsets, v: Int) -> bool:
+    """Compare the watched downsets of an op with new pairs; whether none broke and one is left."""
+    ended, valid = watched.ended[v], branch.valid[v]
     kept = valid
-    for p in range(branch.seen[v], branch.tally[FILL]):
-        first, second = branch.pair[p, 0], branch.pair[p, 1]
+    for p in range(branch.checked[v], branch.tally[PAIRS]):
+        first, second = branch.pairs[p, 0], branch.pairs[p, 1]
         kept &= ended[first] | (0 if second == v else ~ended[second])
     branch.valid[v] = kept
-    branch.seen[v] = branch.tally[FILL]
+    branch.checked[v] = branch.tally[PAIRS]
     return bool(kept != 0 and kept == valid)
 
 
 @inner
-def open_sides(branch: Branch, supports: Supports, v: Int) -> IntArray:
-    """Ops that some support has before `v`, and those that some has after it or are `v`."""
+def sides_shown(branch: Branch, watched: WatchedDownsets, v: Int) -> IntArray:
+    """Ops that some watched downset has before `v`, and those that some has after it or are `v`."""
     sides = np.zeros((2, branch.before.shape[1]), np.int64)
     for u in range(len(branch.valid)):
-        if supports.ended[v, u] & branch.valid[v] != 0:
+        if watched.ended[v, u] & branch.valid[v] != 0:
             set_bit(sides[0], u)
-        if ~supports.ended[v, u] & branch.valid[v] != 0:
+        if ~watched.ended[v, u] & branch.valid[v] != 0:
             set_bit(sides[1], u)
     set_bit(sides[0], v)
     return sides
 
 
 @inner
-def flow_at(
-    net: OrderingProblem,
+def minimum_live(
+    problem: OrderingProblem,
     base: Int,
     budget: Int,
     before: IntArray,
     branch: Branch,
-    desk: Desk,
+    flow: FlowWorkspace,
     v: Int,
 ) -> Int:
-    """Least live bytes while `v` runs, or a number above the budget that is not above them.
+    """Minimum live bytes while `v` runs, or a lower bound on them that is above the budget.
 
-    Where the op has ways to save bytes, it is taken to save the most of them in any case.
+    In-place, the op is taken to save the most bytes that it ever can, whatever has ended.
     """
     spare = np.int64(0)
-    for i in range(net.saving_ptr[v], net.saving_ptr[v + 1]):
-        spare = max(spare, net.saving[i])
-    least = lay_out(net, base, before, branch.after, desk, v) + take_up(desk, v) - spare
+    for i in range(problem.saving_ptr[v], problem.saving_ptr[v + 1]):
+        spare = max(spare, problem.saving[i])
+    least = set_up(problem, base, before, branch.after, flow, v) + restore_flow(flow, v) - spare
     branch.tally[FLOWS] += 1
     while least <= budget:
-        least += drain_all(desk, budget + 1 - least)
-        if not is_full(desk):
+        least += push_all(flow, budget + 1 - least)
+        if not log_is_full(flow):
             break
     return least

@@ -1,7 +1,9 @@
-"""Precedences that a budget implies, kept up to date while more of them are assumed.
+"""Propagation: precedences that a budget implies, kept up to date while more of them are assumed.
 
-Where an op may run is shown by its supports: see :mod:`optsched.ordering.tree.kernels.downsets`.
-Only what lost one is looked at again, from the flow that the op had when it was last looked at.
+If op `v` does not fit the budget in any downset with `u`, then `v` runs before `u`; if in none
+without `u`, then `u` runs before `v`. Where an op may run is shown by its watched downsets
+(:mod:`optsched.ordering.tree.kernels.downsets`); only an op that lost one is looked at again, from
+the flow it had when it was last looked at.
 """
 
 from __future__ import annotations
@@ -13,32 +15,31 @@ from optsched.ordering.kernels.bits import has_bit, set_bit
 from optsched.ordering.kernels.max_flow import Int
 from optsched.ordering.problem import OrderingProblem
 from optsched.ordering.tree.kernels.downsets import (
-    FILL,
     FLOWS,
+    PAIRS,
     Branch,
-    Supports,
-    drop_supports,
-    flow_at,
-    keep_support,
-    open_sides,
+    WatchedDownsets,
+    minimum_live,
+    recheck,
+    sides_shown,
+    watch,
 )
-from optsched.ordering.tree.kernels.release import (
-    begin_with,
-    close_without,
-    is_full,
-    least_with,
-    least_without,
-    mark_late,
-    mark_lost,
-    put_away,
+from optsched.ordering.tree.kernels.flow import (
+    begin_including,
+    cost_of_excluding,
+    cost_of_including,
+    end_excluding,
+    find_late,
+    log_is_full,
+    save_flow,
     undo,
 )
-from optsched.ordering.tree.kernels.score import weigh
-from optsched.ordering.tree.kernels.workspace import LOGGED, Desk
+from optsched.ordering.tree.kernels.score import score_pairs
+from optsched.ordering.tree.kernels.workspace import LOGGED, FlowWorkspace
 from optsched.runtime.kernel import inner, kernel
 
 MISSES = 3
-"""Ops that do not go with the others of a support, after which it is kept as it is."""
+"""Ops that do not fit into a downset with the others, after which it is watched as it is."""
 
 
 @kernel
@@ -58,93 +59,72 @@ def add_pair(branch: Branch, first: Int, second: Int) -> bool:
             for w in range(before.shape[1]):
                 after[v, w] |= after[second, w]
             set_bit(after[v], second)
-    fill = branch.tally[FILL]
-    branch.pair[fill, 0] = first
-    branch.pair[fill, 1] = second
-    branch.tally[FILL] = fill + 1
+    count = branch.tally[PAIRS]
+    branch.pairs[count, 0] = first
+    branch.pairs[count, 1] = second
+    branch.tally[PAIRS] = count + 1
     return True
 
 
-@kernel
-def reduce_rows(before: IntArray) -> tuple[IntArray, IntArray]:
-    """The direct predecessors, as adjacency rows: those that no other predecessor runs after."""
-    n = len(before)
-    ptr = np.zeros(n + 1, np.int64)
-    idx = np.empty(n * n // 4 + n + 1, np.int64)
-    count = 0
-    for v in range(n):
-        direct = before[v].copy()
-        for u in range(n - 1, -1, -1):
-            # Whoever went out took its own predecessors with it.
-            if has_bit(direct, u):
-                for w in range(len(direct)):
-                    direct[w] &= ~before[u, w]
-        for u in range(n):
-            if has_bit(direct, u):
-                idx[count] = u
-                count += 1
-        ptr[v + 1] = count
-    return ptr, idx[:count].copy()
-
-
 @inner
-def allow(
-    branch: Branch, supports: Supports, desk: Desk, v: Int, side: IntArray, sides: IntArray,
-    before: IntArray, live: Int,
+def watch_without(
+    branch: Branch, watched: WatchedDownsets, flow: FlowWorkspace, v: Int, out: IntArray,
+    sides: IntArray, before: IntArray, live: Int,
 ) -> None:  # fmt: skip
-    """Keep the downset of all that has ended for certain and the free ops that are not late."""
-    member = np.empty(len(side), np.int64)
-    for w in range(len(side)):
-        member[w] = before[v, w] | (desk.free[w] & ~side[w])
+    """Watch the downset of all that has ended for certain and the undecided ops not in `out`."""
+    member = np.empty(len(out), np.int64)
+    for w in range(len(out)):
+        member[w] = before[v, w] | (flow.undecided[w] & ~out[w])
         sides[0, w] |= member[w]
-        sides[1, w] |= side[w]
-    keep_support(branch, supports, v, member, live)
+        sides[1, w] |= out[w]
+    watch(branch, watched, v, member, live)
 
 
 @inner
-def is_settled(branch: Branch, v: Int, u: Int) -> bool:
-    """Whether it is known which of two ops runs first."""
-    return bool(has_bit(branch.before[v], u) | has_bit(branch.after[v], u))
+def is_open(branch: Branch, flow: FlowWorkspace, side: IntArray, v: Int, u: Int) -> bool:
+    """Whether two ops may run in either order, and no downset shows one: the side lacks `u`."""
+    ordered = has_bit(branch.before[v], u) | has_bit(branch.after[v], u)
+    return bool(has_bit(flow.undecided, u) and not ordered and not has_bit(side, u))
 
 
 @inner
-def try_early(
-    branch: Branch, supports: Supports, desk: Desk, v: Int, least: Int, slack: Int,
+def find_followers(
+    branch: Branch, watched: WatchedDownsets, flow: FlowWorkspace, v: Int, least: Int, slack: Int,
     before: IntArray, sides: IntArray,
 ) -> bool:  # fmt: skip
-    """Find the free ops that can not have ended before `v`; False on a cycle.
+    """Find the undecided ops that can not have ended before `v`; False on a cycle.
 
-    As many as go together are shown by one support to be none of them.
+    As many as fit together are shown, by one watched downset, to be none of them.
     """
-    n, width = len(before), len(desk.free)
-    side = np.empty(width, np.int64)
-    need = np.empty(width, np.int64)
+    n, width = len(before), len(flow.undecided)
+    out = np.empty(width, np.int64)
+    needs = np.empty(width, np.int64)
     tried = np.zeros(width, np.int64)
-    spare = len(desk.supply) - 1
+    spare = len(flow.supply) - 1
     some = True
     while some:
         some = False
         total = np.int64(0)
         misses = 0
-        begin_with(desk)
-        for u in range(n - 1, -1, -1):
-            known = has_bit(sides[0], u) | has_bit(tried, u)
-            if known or not has_bit(desk.free, u) or is_settled(branch, v, np.int64(u)):
+        begin_including(flow)
+        for i in range(n - 1, -1, -1):
+            u = np.int64(i)
+            if has_bit(tried, u) or not is_open(branch, flow, sides[0], v, u):
                 continue
             branch.tally[FLOWS] += 1
-            line = desk.tally[LOGGED]
+            line = flow.tally[LOGGED]
             for w in range(width):
-                need[w] = desk.need[spare, w]
-            more = least_with(desk, before, np.int64(u), slack - total)
-            full = is_full(desk)
+                needs[w] = flow.needs[spare, w]
+            more = cost_of_including(flow, before, u, slack - total)
+            full = log_is_full(flow)
             if more <= slack - total and not full:
                 total += more
                 some = True
                 set_bit(tried, u)
                 continue
-            undo(desk, line)
+            undo(flow, line)
             for w in range(width):
-                desk.need[spare, w] = need[w]
+                flow.needs[spare, w] = needs[w]
             if some:
                 misses += 1
                 if misses == MISSES:
@@ -152,108 +132,102 @@ def try_early(
             else:
                 # It is too much by itself.
                 set_bit(tried, u)
-                if not full and not add_pair(branch, v, np.int64(u)):
+                if not full and not add_pair(branch, v, u):
                     return False
         if some:
-            mark_late(desk, before, side)
-            allow(branch, supports, desk, v, side, sides, before, least + total)
-        undo(desk, np.int64(0))
+            find_late(flow, before, out)
+            watch_without(branch, watched, flow, v, out, sides, before, least + total)
+        undo(flow, np.int64(0))
     return True
 
 
 @inner
-def try_late(
-    branch: Branch, supports: Supports, desk: Desk, v: Int, least: Int, slack: Int,
+def find_predecessors(
+    branch: Branch, watched: WatchedDownsets, flow: FlowWorkspace, v: Int, least: Int, slack: Int,
     before: IntArray, sides: IntArray,
 ) -> bool:  # fmt: skip
-    """Find the free ops that must have ended before `v`; False on a cycle."""
-    side = np.empty(len(desk.free), np.int64)
-    for u in range(len(before)):
-        known = has_bit(sides[1], u)
-        if known or not has_bit(desk.free, u) or is_settled(branch, v, np.int64(u)):
+    """Find the undecided ops that must have ended before `v`; False on a cycle."""
+    for i in range(len(before)):
+        u = np.int64(i)
+        if not is_open(branch, flow, sides[1], v, u):
             continue
         branch.tally[FLOWS] += 1
-        more = least_without(desk, np.int64(u), slack)
-        if more <= slack and not is_full(desk):
-            for w in range(len(side)):
-                side[w] = desk.free[w] & ~desk.mark[0, w]
-            allow(branch, supports, desk, v, side, sides, before, least + more)
-        close_without(desk, np.int64(u), slack)
-        if more > slack and not add_pair(branch, np.int64(u), v):
+        more = cost_of_excluding(flow, u, slack)
+        if more <= slack and not log_is_full(flow):
+            out = flow.undecided & ~flow.seen[0]
+            watch_without(branch, watched, flow, v, out, sides, before, least + more)
+        end_excluding(flow, u, slack)
+        if more > slack and not add_pair(branch, u, v):
             return False
     return True
 
 
 @inner
-def refine_op(
-    net: OrderingProblem,
+def propagate_at(
+    problem: OrderingProblem,
     base: Int,
     budget: Int,
     branch: Branch,
-    supports: Supports,
-    desk: Desk,
+    watched: WatchedDownsets,
+    flow: FlowWorkspace,
     v: Int,
 ) -> bool:
     """Find the pairs that the budget implies at one op; False if it leaves no order."""
-    width = len(desk.every)
-    sides = open_sides(branch, supports, v)
+    sides = sides_shown(branch, watched, v)
     missing = np.int64(0)
-    for w in range(width):
-        free = desk.every[w] & ~(branch.before[v, w] | branch.after[v, w])
-        missing |= free & ~(sides[0, w] & sides[1, w])
+    for w in range(len(flow.every)):
+        unordered = flow.every[w] & ~(branch.before[v, w] | branch.after[v, w])
+        missing |= unordered & ~(sides[0, w] & sides[1, w])
     if missing == 0 and branch.valid[v] != 0:
         return True
     # The pairs found on the way are not in the flow.
     before = branch.before.copy()
-    least = flow_at(net, base, budget, before, branch, desk, v)
+    least = minimum_live(problem, base, budget, before, branch, flow, v)
     slack = budget - least
     possible = slack >= 0
     if possible:
-        side = np.empty(width, np.int64)
-        # The smallest downset: what the gains that are left need; then the largest.
-        for w in range(width):
-            side[w] = desk.free[w] & ~desk.mark[0, w]
-        allow(branch, supports, desk, v, side, sides, before, least)
-        mark_late(desk, before, side)
-        mark_lost(desk)
-        allow(branch, supports, desk, v, side, sides, before, least)
-        possible = try_early(branch, supports, desk, v, least, slack, before, sides)
+        # The smallest downset of the minimum: what sources with bytes left need; then the largest.
+        out = flow.undecided & ~flow.seen[0]
+        watch_without(branch, watched, flow, v, out, sides, before, least)
+        find_late(flow, before, out)
+        watch_without(branch, watched, flow, v, out, sides, before, least)
+        possible = find_followers(branch, watched, flow, v, least, slack, before, sides)
         if possible:
-            possible = try_late(branch, supports, desk, v, least, slack, before, sides)
-    put_away(desk, v)
+            possible = find_predecessors(branch, watched, flow, v, least, slack, before, sides)
+    save_flow(flow, v)
     return bool(possible)
 
 
 @kernel
-def refine(
-    net: OrderingProblem,
+def propagate(
+    problem: OrderingProblem,
     base: Int,
     budget: Int,
     branch: Branch,
-    supports: Supports,
-    desk: Desk,
+    watched: WatchedDownsets,
+    flow: FlowWorkspace,
     order: IntArray,
     blame: IntArray,
-    tops: Int,
-    choice: IntArray,
+    critical: Int,
+    choices: IntArray,
 ) -> Int:
-    """Add all pairs that a budget implies, to a fixpoint; after that, list pairs to split on.
+    """Add all pairs that a budget implies, to a fixpoint; after that, list pairs to branch on.
 
     Parameters
     ----------
-    net, base
+    problem, base
         The problem, and the live bytes of the empty downset.
     budget
         Live bytes that no order may pass.
-    branch, supports, desk
+    branch, watched, flow
         Changed in place.
     order
         All ops, in the order in which to look at them; one that brings news moves up.
     blame
         Shape `(n,)`: how often a contradiction came up at an op; added to.
-    tops
-        Above 0 where all pairs are there: then, ops to list pairs at, as :func:`weigh` has them.
-    choice
+    critical
+        Above 0 where all pairs are there: then, ops to list pairs at (:func:`score_pairs`).
+    choices
         Shape `(room, 3)`: gets score, op and other op of each pair, the best first.
 
     Returns
@@ -265,18 +239,18 @@ def refine(
     -----
     One kernel for both: most of the code is the same, and takes a second to compile.
     """
-    if tops > 0:
-        return weigh(net, base, budget, branch, supports, desk, blame, tops, choice)
+    if critical > 0:
+        return score_pairs(problem, base, budget, branch, watched, flow, blame, critical, choices)
     n = len(order)
     idle = 0
     at = 0
     while idle < n:
         v = order[at]
         idle += 1
-        if not drop_supports(branch, supports, v):
-            fill = branch.tally[FILL]
-            refuted = not refine_op(net, base, budget, branch, supports, desk, v)
-            if refuted or fill != branch.tally[FILL]:
+        if not recheck(branch, watched, v):
+            count = branch.tally[PAIRS]
+            refuted = not propagate_at(problem, base, budget, branch, watched, flow, v)
+            if refuted or count != branch.tally[PAIRS]:
                 for i in range(at, at // 2, -1):
                     order[i] = order[i - 1]
                 order[at // 2] = v

@@ -1,4 +1,4 @@
-"""Which pairs of ops to split on: both orders cost most, at the ops where there is least slack."""
+"""Branching scores: of which pairs of ops both orders cost most, where there is least slack."""
 
 from __future__ import annotations
 
@@ -10,66 +10,67 @@ from optsched.ordering.kernels.max_flow import Int
 from optsched.ordering.problem import OrderingProblem
 from optsched.ordering.tree.kernels.downsets import (
     Branch,
-    Supports,
-    flow_at,
-    lowest,
-    shift,
+    WatchedDownsets,
+    least_watched,
+    minimum_live,
 )
-from optsched.ordering.tree.kernels.release import (
-    begin_with,
-    close_without,
-    least_with,
-    least_without,
-    mark_late,
-    mark_lost,
-    put_away,
+from optsched.ordering.tree.kernels.flow import (
+    begin_including,
+    cost_of_excluding,
+    cost_of_including,
+    end_excluding,
+    find_late,
+    save_flow,
     undo,
 )
-from optsched.ordering.tree.kernels.workspace import Desk
+from optsched.ordering.tree.kernels.workspace import FlowWorkspace
 from optsched.runtime.kernel import inner
 
 COST_PARTS = 1 << 20
-"""Costs are compared in so many parts of the slack at least."""
+"""Costs are compared in this many parts of the slack at least, so that products fit 64 bits."""
 
 
 @inner
-def insert_choice(choice: IntArray, count: Int, row: tuple[Int, Int, Int]) -> Int:
+def insert_choice(choices: IntArray, count: Int, row: tuple[Int, Int, Int]) -> Int:
     """Insert (score, op, other op) where it belongs; return how many choices there are."""
-    if count == len(choice):
-        if row[0] <= choice[count - 1, 0]:
+    if count == len(choices):
+        if row[0] <= choices[count - 1, 0]:
             return count
         count -= 1
     at = count
-    while at > 0 and choice[at - 1, 0] < row[0]:
+    while at > 0 and choices[at - 1, 0] < row[0]:
         for j in range(3):
-            choice[at, j] = choice[at - 1, j]
+            choices[at, j] = choices[at - 1, j]
         at -= 1
     for j in range(3):
-        choice[at, j] = row[j]
+        choices[at, j] = row[j]
     return count + 1
 
 
 @inner
-def tallest(branch: Branch, supports: Supports, every: IntArray) -> IntArray:
-    """Least live bytes of any support of each op, -1 for those in order with all others."""
+def live_at_unordered(branch: Branch, watched: WatchedDownsets, every: IntArray) -> IntArray:
+    """Fewest live bytes of each op's watched downsets, -1 if it is in order with all others."""
     n = len(branch.before)
-    height = np.full(n, -1, np.int64)
+    live = np.full(n, -1, np.int64)
     for v in range(n):
-        free = -1
+        # The op itself is in order with none.
+        unordered = -1
         for w in range(len(every)):
             rest = every[w] & ~(branch.before[v, w] | branch.after[v, w])
-            while rest != 0 and free <= 0:
+            while rest != 0 and unordered <= 0:
                 rest &= rest - 1
-                free += 1
-        if free <= 0:
-            continue
-        height[v] = supports.live[v, lowest(branch, supports, v)]
-    return height
+                unordered += 1
+        if unordered > 0:
+            live[v] = least_watched(branch, watched, v)
+    return live
 
 
 @inner
 def score(cost_in: Int, cost_out: Int, slack: Int, unit: Int) -> Int:
-    """How good it is to split on a pair of which the two orders cost so much at an op."""
+    """How good it is to branch on a pair of which the two orders cost so much at an op.
+
+    Both orders have to be refuted, so both should cost something: the product counts.
+    """
     return (tenths(min(cost_in, slack + 1), unit) + 1) * (
         tenths(min(cost_out, slack + 1), unit) + 1
     )
@@ -82,64 +83,48 @@ def tenths(cost: Int, unit: Int) -> Int:
 
 
 @inner
-def weigh(
-    net: OrderingProblem, base: Int, budget: Int, branch: Branch, supports: Supports, desk: Desk,
-    blame: IntArray, tops: Int, choice: IntArray,
+def score_pairs(
+    problem: OrderingProblem, base: Int, budget: Int, branch: Branch, watched: WatchedDownsets,
+    flow: FlowWorkspace, blame: IntArray, critical: Int, choices: IntArray,
 ) -> Int:  # fmt: skip
     """List the pairs of ops whose two orders cost most at the ops with the least slack.
 
-    Of ops with the same slack, those blamed more often are looked at, `tops` of them; and then as
-    many that are blamed most of all.
+    Of ops with the same slack, those blamed more often are looked at, `critical` of them; and then
+    as many that are blamed most of all.
     """
-    height = tallest(branch, supports, desk.every)
-    low, high = np.empty_like(desk.every), np.empty_like(desk.every)
-    more = np.empty_like(desk.every)
-    count, least = np.int64(0), np.int64(-1)
-    for turn in range(2 * tops):
+    live = live_at_unordered(branch, watched, flow.every)
+    late = np.empty_like(flow.every)
+    count = np.int64(0)
+    for turn in range(2 * critical):
         v = np.int64(-1)
-        for i in range(len(height)):
-            if height[i] < 0:
+        for i in range(len(live)):
+            if live[i] < 0:
                 continue
             better = v < 0 or blame[i] > blame[v]
-            if v >= 0 and turn < tops:
-                better = height[i] > height[v] or (height[i] == height[v] and better)
+            if v >= 0 and turn < critical:
+                better = live[i] > live[v] or (live[i] == live[v] and better)
             if better:
                 v = np.int64(i)
         if v < 0:
             break
-        height[v] = -1
-        slack = budget - flow_at(net, base, budget, branch.before, branch, desk, v)
-        for w in range(len(low)):
-            low[w] = branch.before[v, w] | (desk.free[w] & desk.mark[0, w])
-        mark_late(desk, branch.before, high)
-        mark_lost(desk)
-        for w in range(len(high)):
-            high[w] = branch.before[v, w] | (desk.free[w] & ~high[w])
-        # Costs in parts of the slack fit 64 bits when multiplied.
+        live[v] = -1
+        slack = budget - minimum_live(problem, base, budget, branch.before, branch, flow, v)
         unit = max(slack, 0) // COST_PARTS + 1
-        for i in range(len(height)):
+        low = flow.seen[0].copy()
+        find_late(flow, branch.before, late)
+        for i in range(len(live)):
             u = np.int64(i)
-            if not has_bit(desk.free, u):
+            if not has_bit(flow.undecided, u):
                 continue
-            # Both orders should cost something, as both have to be refuted. No flow is needed
-            # where what it costs to move an op with all that must go along is too little.
+            # Nothing where the smallest downset of the minimum lacks the op, or the largest has it.
             cost_in, cost_out = np.int64(0), np.int64(0)
-            if not has_bit(high, u):
-                cost_in = shift(net, desk, high, branch.before[u], u, np.int64(0), more)
+            if has_bit(late, u):
+                begin_including(flow)
+                cost_in = cost_of_including(flow, branch.before, u, slack)
+                undo(flow, np.int64(0))
             if has_bit(low, u):
-                cost_out = shift(net, desk, low, branch.after[u], u, np.int64(1), more)
-            if score(cost_in, cost_out, slack, unit) <= least:
-                continue
-            if cost_in > 0:
-                begin_with(desk)
-                cost_in = least_with(desk, branch.before, u, slack)
-                undo(desk, np.int64(0))
-            if score(cost_in, cost_out, slack, unit) <= least:
-                continue
-            if cost_out > 0:
-                cost_out = least_without(desk, u, slack)
-                close_without(desk, u, slack)
-            count = insert_choice(choice, count, (score(cost_in, cost_out, slack, unit), v, u))
-            least = choice[count - 1, 0] if count == len(choice) else np.int64(-1)
-        put_away(desk, v)
+                cost_out = cost_of_excluding(flow, u, slack)
+                end_excluding(flow, u, slack)
+            count = insert_choice(choices, count, (score(cost_in, cost_out, slack, unit), v, u))
+        save_flow(flow, v)
     return count

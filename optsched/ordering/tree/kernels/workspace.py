@@ -1,7 +1,6 @@
-"""Where the flow at an op is worked out: what a release of buffers gains, what it costs.
+"""The workspace of the flow at an op: sources, sinks, and what is sent from one to the other.
 
-What gains and costs are, and how they meet, is said in
-:mod:`optsched.ordering.tree.kernels.release`.
+What they are, and what the flow says, is told in :mod:`optsched.ordering.tree.kernels.flow`.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ from optsched.ordering.kernels.max_flow import Int
 from optsched.ordering.problem import OrderingProblem
 from optsched.runtime.kernel import inner
 
-LISTED, LOGGED = 0, 1
-"""Numbers of a desk's `tally`: gains within reach; lines in the log."""
-
+SOURCES, LOGGED = 0, 1
+"""Numbers of a workspace's `tally`: sources that are listed; lines in the log."""
 
 LOG_PATHS = 16
 """The log has room for so many paths of the greatest length."""
 
 
-class Desk(NamedTuple):
-    """Where the flow at an op is worked out, and the flows of all ops are kept.
+class FlowWorkspace(NamedTuple):
+    """The flow at one op at a time, and the last flows of all ops.
 
-    There is a gain for each shared buffer, then one for each op of `giver`, then one spare row.
+    There is a source for each shared buffer, then one for each op of `shrinking`, then a spare one.
+    Sets of ops and of sources are rows of bits.
 
     Parameters
     ----------
@@ -35,138 +34,162 @@ class Desk(NamedTuple):
         Shape `(words,)`: all ops.
     user
         Shape `(m, words)`: the users of a shared buffer.
-    giver
-        Ops with a negative net change.
-    kept, kept_count
-        Shapes `(n, room, 3)` and `(n,)`: gain, op and bytes of the flow last seen at each op.
-    free
+    shrinking
+        Ops after which fewer bytes are live.
+    saved, saved_count
+        Shapes `(n, room, 3)` and `(n,)`: source, op and bytes of the flow last seen at each op.
+    undecided
         Shape `(words,)`: ops that may have ended or not.
-    listed
-        The gains that can be had.
-    need
-        Shape `(gains + 1, words)`: free ops that a gain needs.
+    sources
+        The sources that have something to send.
+    needs
+        Shape `(sources + 1, words)`: undecided ops that must have ended for a source to be freed.
     supply
-        Shape `(gains + 1,)`, bytes: what a gain has not sent.
-    space, roomy
-        Shape `(n,)`, bytes: what an op can still take; those with any, as bits.
-    sent, carry, holder
-        Shape `(gains + 1, n)`, bytes: what a gain sends to an op. Which ones, as bits of ops
-        `(gains + 1, words)`, and of gains `(n, words of gains)`.
+        Shape `(sources + 1,)`, bytes: what a source has not sent.
+    capacity, unfilled
+        Shape `(n,)`, bytes: what an op can still take; shape `(words,)`: the ops that can.
+    sent, receivers, senders
+        Shape `(sources + 1, n)`, bytes: what a source sends to an op; to whom each source sends,
+        shape `(sources + 1, words)`; from whom each op has any, shape `(n, words of sources)`.
     log
-        Shape `(room, 3)`: what was sent since the log was empty; an op as `-1 - op` says what left
-        a supply and a space.
-    up, over, queue, mark, met
-        Scratch of a search for a path: op by which a gain was reached, gain by which an op was;
-        gains to look at; ops and gains reached, as bits.
+        Shape `(room, 3)`: source, op and bytes of what was sent since the log was empty; an op as
+        `-1 - op` says what left a supply and a capacity.
+    came_from, came_by, queue, seen, seen_sources
+        Scratch of a search for a path: the op from which a source was reached, the source by which
+        an op was; sources to look at; ops and sources reached, and room for another such set.
     tally
-        See :data:`LISTED`.
+        See :data:`SOURCES`.
     """
 
     every: IntArray
     user: IntArray
-    giver: IntArray
-    kept: IntArray
-    kept_count: IntArray
-    free: IntArray
-    listed: IntArray
-    need: IntArray
+    shrinking: IntArray
+    saved: IntArray
+    saved_count: IntArray
+    undecided: IntArray
+    sources: IntArray
+    needs: IntArray
     supply: IntArray
-    space: IntArray
-    roomy: IntArray
+    capacity: IntArray
+    unfilled: IntArray
     sent: IntArray
-    carry: IntArray
-    holder: IntArray
+    receivers: IntArray
+    senders: IntArray
     log: IntArray
-    up: IntArray
-    over: IntArray
+    came_from: IntArray
+    came_by: IntArray
     queue: IntArray
-    mark: IntArray
-    met: IntArray
+    seen: IntArray
+    seen_sources: IntArray
     tally: IntArray
 
 
-def make_desk(net: OrderingProblem) -> Desk:
-    """A desk for a problem; no flow is known."""
-    n, m = len(net.delta), len(net.size)
+def make_workspace(problem: OrderingProblem) -> FlowWorkspace:
+    """A workspace for a problem; no flow is known."""
+    n, m = len(problem.delta), len(problem.size)
     width = words(n)
     user = np.zeros((m, width), np.int64)
-    owner = np.repeat(np.arange(m), np.diff(net.user_ptr))
-    np.bitwise_or.at(user, (owner, net.user // WORD), np.int64(1) << (net.user % WORD))
-    giver = np.flatnonzero(net.delta < 0)
-    gains = m + len(giver)
+    owner = np.repeat(np.arange(m), np.diff(problem.user_ptr))
+    np.bitwise_or.at(user, (owner, problem.user // WORD), np.int64(1) << (problem.user % WORD))
+    shrinking = np.flatnonzero(problem.delta < 0)
+    sources = m + len(shrinking)
+    rows, row_words = sources + 1, words(sources + 1)
 
     def zeros(*shape: int) -> IntArray:
         return np.zeros(shape, np.int64)
 
-    return Desk(
-        pack(np.ones((1, n), np.bool_))[0], user, giver,
-        zeros(n, gains + n, 3), zeros(n), zeros(width), zeros(gains),
-        zeros(gains + 1, width), zeros(gains + 1), zeros(n), zeros(width), zeros(gains + 1, n),
-        zeros(gains + 1, width), zeros(n, words(gains + 1)), zeros(LOG_PATHS * (2 * gains + 4), 3),
-        zeros(gains + 1), zeros(n), zeros(gains + 1), zeros(3, width), zeros(3, words(gains + 1)),
-        zeros(2),
-    )  # fmt: skip
+    return FlowWorkspace(
+        every=pack(np.ones((1, n), np.bool_))[0],
+        user=user,
+        shrinking=shrinking,
+        saved=zeros(n, sources + n, 3),
+        saved_count=zeros(n),
+        undecided=zeros(width),
+        sources=zeros(sources),
+        needs=zeros(rows, width),
+        supply=zeros(rows),
+        capacity=zeros(n),
+        unfilled=zeros(width),
+        sent=zeros(rows, n),
+        receivers=zeros(rows, width),
+        senders=zeros(n, row_words),
+        log=zeros(LOG_PATHS * (2 * sources + 4), 3),
+        came_from=zeros(rows),
+        came_by=zeros(n),
+        queue=zeros(rows),
+        seen=zeros(2, width),
+        seen_sources=zeros(2, row_words),
+        tally=zeros(2),
+    )
 
 
 @inner
-def list_gain(desk: Desk, gain: Int, amount: Int) -> None:
-    """Note a gain that can be had."""
-    desk.supply[gain] = amount
-    desk.listed[desk.tally[LISTED]] = gain
-    desk.tally[LISTED] += 1
+def add_source(flow: FlowWorkspace, source: Int, amount: Int) -> None:
+    """List a source with what it can send."""
+    flow.supply[source] = amount
+    flow.sources[flow.tally[SOURCES]] = source
+    flow.tally[SOURCES] += 1
 
 
 @inner
-def need_op(desk: Desk, gain: Int, before: IntArray, u: Int) -> None:
-    """Let a gain need an op, and all before it."""
-    for w in range(len(desk.free)):
-        desk.need[gain, w] |= before[u, w] & desk.free[w]
-    set_bit(desk.need[gain], u)
+def include_op(flow: FlowWorkspace, source: Int, before: IntArray, u: Int) -> None:
+    """Let a source need an undecided op, and all such ops before it."""
+    for w in range(len(flow.undecided)):
+        flow.needs[source, w] |= before[u, w] & flow.undecided[w]
+    set_bit(flow.needs[source], u)
 
 
 @inner
-def lay_out(
-    net: OrderingProblem, base: Int, before: IntArray, after: IntArray, desk: Desk, v: Int
+def set_up(
+    problem: OrderingProblem,
+    base: Int,
+    before: IntArray,
+    after: IntArray,
+    flow: FlowWorkspace,
+    v: Int,
 ) -> Int:
-    """Set up gains and costs at an op, without a flow; return its live bytes with all gains."""
-    width = len(desk.free)
+    """Set up sources and sinks at an op; return its live bytes if all sources were freed at once.
+
+    That is less than any downset has: what must have ended for it may have made bytes too.
+    """
+    width = len(flow.undecided)
     for w in range(width):
-        desk.free[w] = desk.every[w] & ~(before[v, w] | after[v, w])
-        desk.roomy[w] = 0
-    clear_bit(desk.free, v)
-    live = base + net.rise[v]
-    for u in range(len(net.delta)):
-        desk.space[u] = 0
+        flow.undecided[w] = flow.every[w] & ~(before[v, w] | after[v, w])
+        flow.unfilled[w] = 0
+    clear_bit(flow.undecided, v)
+    live = base + problem.rise[v]
+    for u in range(len(problem.delta)):
+        flow.capacity[u] = 0
         if has_bit(before[v], u):
-            live += net.delta[u]
-        elif net.delta[u] > 0 and has_bit(desk.free, u):
-            desk.space[u] = net.delta[u]
-            set_bit(desk.roomy, u)
-    desk.tally[LISTED] = 0
-    shared = len(net.size)
+            live += problem.delta[u]
+        elif problem.delta[u] > 0 and has_bit(flow.undecided, u):
+            flow.capacity[u] = problem.delta[u]
+            set_bit(flow.unfilled, u)
+    flow.tally[SOURCES] = 0
+    shared = len(problem.size)
     for b in range(shared):
         dead = possible = True
         for w in range(width):
-            desk.need[b, w] = 0
-            left = desk.user[b, w] & ~before[v, w]
+            flow.needs[b, w] = 0
+            left = flow.user[b, w] & ~before[v, w]
             dead = dead and left == 0
-            possible = possible and left & ~desk.free[w] == 0
-        desk.supply[b] = 0
+            possible = possible and left & ~flow.undecided[w] == 0
+        flow.supply[b] = 0
         if possible:
-            live -= net.size[b]
+            live -= problem.size[b]
         if possible and not dead:
-            list_gain(desk, np.int64(b), net.size[b])
-            for k in range(net.user_ptr[b], net.user_ptr[b + 1]):
-                if not has_bit(before[v], net.user[k]):
-                    need_op(desk, np.int64(b), before, net.user[k])
-    for i in range(len(desk.giver)):
-        u = desk.giver[i]
-        gain = np.int64(shared + i)
-        desk.supply[gain] = 0
+            add_source(flow, np.int64(b), problem.size[b])
+            for k in range(problem.user_ptr[b], problem.user_ptr[b + 1]):
+                if not has_bit(before[v], problem.user[k]):
+                    include_op(flow, np.int64(b), before, problem.user[k])
+    for i in range(len(flow.shrinking)):
+        u = flow.shrinking[i]
+        source = np.int64(shared + i)
+        flow.supply[source] = 0
         for w in range(width):
-            desk.need[gain, w] = 0
-        if has_bit(desk.free, u):
-            live += net.delta[u]
-            list_gain(desk, gain, -net.delta[u])
-            need_op(desk, gain, before, u)
+            flow.needs[source, w] = 0
+        if has_bit(flow.undecided, u):
+            live += problem.delta[u]
+            add_source(flow, source, -problem.delta[u])
+            include_op(flow, source, before, u)
     return live

@@ -11,19 +11,18 @@ from optsched.model.graph import Graph
 from optsched.ordering.bound.precedences import related
 from optsched.ordering.kernels.bits import pack, unpack
 from optsched.ordering.problem import build_problem
-from optsched.ordering.tree.kernels.release import (
-    begin_with,
-    close_without,
-    drain_all,
-    least_with,
-    least_without,
-    mark_late,
-    mark_lost,
-    put_away,
-    take_up,
+from optsched.ordering.tree.kernels.flow import (
+    begin_including,
+    cost_of_excluding,
+    cost_of_including,
+    end_excluding,
+    find_late,
+    push_all,
+    restore_flow,
+    save_flow,
     undo,
 )
-from optsched.ordering.tree.kernels.workspace import Desk, lay_out, make_desk
+from optsched.ordering.tree.kernels.workspace import FlowWorkspace, make_workspace, set_up
 from tests.support.generators import PLANNABLE, random_graph
 from tests.support.ordering_oracle import Oracle
 
@@ -48,21 +47,21 @@ class Case:
             for done in self.oracle.downsets
             if all(need[v] & ~done == 0 for v in range(self.n) if done >> v & 1)
         ]
-        self.need = need
+        self.needs = need
 
     def live(self, v: int) -> dict[int, int]:
         """Live bytes while an op runs, by the downset that has ended."""
         return {
             done: self.oracle.live(done, 1 << v)
             for done in self.downsets
-            if self.need[v] & ~done == 0 and not done >> v & 1
+            if self.needs[v] & ~done == 0 and not done >> v & 1
         }
 
-    def flow(self, desk: Desk, v: int) -> int:
+    def flow(self, flow: FlowWorkspace, v: int) -> int:
         """Work out the flow at an op; its least live bytes."""
         before, after = pack(self.above), pack(self.above.T)
-        least = lay_out(self.problem, self.base, before, after, desk, v) + take_up(desk, v)
-        return int(least + drain_all(desk, MUCH))
+        least = set_up(self.problem, self.base, before, after, flow, v) + restore_flow(flow, v)
+        return int(least + push_all(flow, MUCH))
 
     def assume(self, rng: np.random.Generator) -> None:
         """Add one more precedence, if two ops are not in order."""
@@ -94,54 +93,53 @@ def some_cases(seed: int, count: int) -> list[tuple[Case, np.random.Generator]]:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_flow_is_the_least_live_bytes_with_ever_more_precedences(seed: int) -> None:
-    # The desk keeps the flow of each op from one branch for the next.
+    # The flow keeps the flow of each op from one branch for the next.
     for case, rng in some_cases(seed, 40):
-        desk = make_desk(case.problem)
+        flow = make_workspace(case.problem)
         for _ in range(3):
             for v in range(case.n):
-                assert case.flow(desk, v) == min(case.live(v).values())
-                put_away(desk, v)
-                assert not desk.sent.any()
-                assert not desk.carry.any()
-                assert not desk.holder.any()
+                assert case.flow(flow, v) == min(case.live(v).values())
+                save_flow(flow, v)
+                assert not flow.sent.any()
+                assert not flow.receivers.any()
+                assert not flow.senders.any()
             case.assume(rng)
 
 
 def test_having_an_op_ended_or_not_costs_what_the_best_such_downset_does() -> None:
     for case, rng in some_cases(3, 60):
         case.assume(rng)
-        desk, before = make_desk(case.problem), pack(case.above)
-        late = np.zeros_like(desk.every)
+        flow, before = make_workspace(case.problem), pack(case.above)
+        late = np.zeros_like(flow.every)
         for v in range(case.n):
-            least, live = case.flow(desk, v), case.live(v)
-            mark_late(desk, before, late)
-            mark_lost(desk)
-            for u in np.flatnonzero(unpack(desk.free[None], case.n)[0]).tolist():
+            least, live = case.flow(flow, v), case.live(v)
+            find_late(flow, before, late)
+            for u in np.flatnonzero(unpack(flow.undecided[None], case.n)[0]).tolist():
                 having = min(x for done, x in live.items() if done >> u & 1)
                 lacking = min(x for done, x in live.items() if not done >> u & 1)
                 for slack in (0, MUCH):
-                    begin_with(desk)
-                    more = least_with(desk, before, u, slack)
+                    begin_including(flow)
+                    more = cost_of_including(flow, before, u, slack)
                     assert more == min(having - least, slack + 1)
-                    undo(desk, np.int64(0))
-                    assert least_without(desk, u, slack) == min(lacking - least, slack + 1)
-                    close_without(desk, u, slack)
-            put_away(desk, v)
+                    undo(flow, np.int64(0))
+                    assert cost_of_excluding(flow, u, slack) == min(lacking - least, slack + 1)
+                    end_excluding(flow, u, slack)
+            save_flow(flow, v)
 
 
 def test_late_ops_are_those_outside_the_largest_best_downset() -> None:
     for case, rng in some_cases(4, 60):
         case.assume(rng)
-        desk, before = make_desk(case.problem), pack(case.above)
-        late = np.zeros_like(desk.every)
+        flow, before = make_workspace(case.problem), pack(case.above)
+        late = np.zeros_like(flow.every)
         for v in range(case.n):
-            case.flow(desk, v)
+            case.flow(flow, v)
             live = case.live(v)
             largest = 0
             for done, x in live.items():
                 largest |= done if x == min(live.values()) else 0
-            mark_late(desk, before, late)
-            free = np.flatnonzero(unpack(desk.free[None], case.n)[0]).tolist()
+            find_late(flow, before, late)
+            free = np.flatnonzero(unpack(flow.undecided[None], case.n)[0]).tolist()
             found = np.flatnonzero(unpack(late[None], case.n)[0]).tolist()
             assert found == [u for u in free if not largest >> u & 1]
-            put_away(desk, v)
+            save_flow(flow, v)

@@ -9,13 +9,11 @@ import pytest
 from optsched.check.plan import check_order
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
-from optsched.ordering.bound.precedences import related
 from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels.bits import unpack
 from optsched.ordering.problem import build_problem
 from optsched.ordering.rules import Statistics
-from optsched.ordering.tree import search as split
-from optsched.ordering.tree.search import Splitter
+from optsched.ordering.tree import PrecedenceTree, search
 from optsched.runtime import kernel as kernels
 from tests.support.generators import PLANNABLE, random_graph
 from tests.support.ordering_oracle import Oracle
@@ -23,10 +21,10 @@ from tests.support.ordering_oracle import Oracle
 ENOUGH = 100_000
 
 
-def make_tree(graph: Graph, budget: int) -> Splitter:
+def make_tree(graph: Graph, budget: int) -> PrecedenceTree:
     problem = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
     blame = np.zeros(problem.ops, np.int64)
-    return Splitter(problem, related(problem.problem), budget, problem.problem.rise, blame)
+    return PrecedenceTree(problem, budget, problem.problem.rise, blame)
 
 
 def no_search(_: SearchContext) -> bool:
@@ -57,7 +55,7 @@ def assert_decided(graph: Graph, optimum: int) -> None:
 @pytest.mark.parametrize("patience", [1, 32])
 def test_tree_alone_decides_every_budget(patience: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # With a patience of one every part is divided at once.
-    monkeypatch.setattr(split, "PATIENCE", patience)
+    monkeypatch.setattr(search, "PATIENCE", patience)
     for graph, optimum in some_graphs(patience, 80):
         if graph.ops:
             assert_decided(graph, optimum)
@@ -69,7 +67,7 @@ def test_compiled_tree_does_what_the_twin_does(monkeypatch: pytest.MonkeyPatch) 
         for form in (kernels.reference_form, kernels.compiled_form):
             monkeypatch.setattr(kernels, "force", form)
             tree = make_tree(graph, optimum)
-            answers.append((tree.run(ENOUGH, no_search), tree.problem.statistics))
+            answers.append((tree.run(ENOUGH, no_search), tree.context.statistics))
         assert answers[0] == answers[1]
 
 
@@ -87,16 +85,16 @@ def test_tree_can_be_left_and_taken_up_again() -> None:
 
 def test_workers_share_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     # By turns, a branch each: what one has divided the other takes.
-    monkeypatch.setattr(split, "PATIENCE", 1)
+    monkeypatch.setattr(search, "PATIENCE", 1)
     helped = 0
     for graph, optimum in some_graphs(13, 80):
         for budget in (optimum - 1, optimum):
             tree = make_tree(graph, budget)
-            other = tree.share(replace(tree.problem, statistics=Statistics()))
+            other = tree.share(replace(tree.context, statistics=Statistics()))
             answers: list[list[int] | bool] = [False]
             while not any(answers):
                 answers += [worker.run(1, no_search) for worker in (tree, other)]
-            helped += other.problem.statistics.branches
+            helped += other.context.statistics.branches
             order = next((answer for answer in answers if isinstance(answer, list)), None)
             if budget < optimum:
                 assert order is None
@@ -112,7 +110,7 @@ def test_a_tree_in_which_an_order_was_found_is_never_refuted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # A worker may go on with its part of it, and another not know yet what was found.
-    monkeypatch.setattr(split, "SEARCH_EVERY", 1)
+    monkeypatch.setattr(search, "SEARCH_EVERY", 1)
     later = 0
     for graph, optimum in some_graphs(19, 60):
         tree = make_tree(graph, optimum)
@@ -122,7 +120,7 @@ def test_a_tree_in_which_an_order_was_found_is_never_refuted(
 
         def knows_one(
             strong: SearchContext,
-            tree: Splitter = tree,
+            tree: PrecedenceTree = tree,
             found: list[int] = found,
             step: dict[int, int] = step,
         ) -> list[int] | bool:
@@ -143,7 +141,7 @@ def test_a_tree_in_which_an_order_was_found_is_never_refuted(
 def test_part_in_the_hands_of_another_worker_is_not_refuted() -> None:
     for graph, optimum in some_graphs(17, 40):
         tree = make_tree(graph, optimum)
-        other = tree.share(tree.problem)
+        other = tree.share(tree.context)
         assert other.take_part()
         assert tree.run(ENOUGH, no_search) is False
         order = other.run(ENOUGH, no_search)
@@ -161,11 +159,12 @@ def test_there_is_a_pair_to_split_on_however_large_sizes_are() -> None:
     build.op("drop", reads=["x"])
     graph = build.build()
     tree = make_tree(graph, Oracle(graph).least_peak())
-    root = tree.enter(tree.parts.waiting[0])
-    assert not tree.refuted(root)
+    propagation = tree.propagation
+    root = propagation.resume(tree.parts.waiting[0])
+    assert not propagation.refutes(root)
     before = unpack(root.before, 3)
     assert not (before | before.T)[0, 2]
-    assert tree.derive(root, split.TOPS) > 0
+    assert propagation.choose(root, search.CRITICAL_OPS)
 
 
 def test_branch_is_given_up_only_where_its_states_are_refuted() -> None:
@@ -173,5 +172,5 @@ def test_branch_is_given_up_only_where_its_states_are_refuted() -> None:
     for graph, optimum in some_graphs(11, 20):
         tree = make_tree(graph, optimum)
         if not tree.settled:
-            tree.opened = split.SEARCH_EVERY - 1
+            tree.opened = search.SEARCH_EVERY - 1
             assert tree.run(1, lambda _: True) is True

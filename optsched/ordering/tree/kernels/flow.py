@@ -1,0 +1,281 @@
+"""Minimum live bytes over the downsets around an op, by a flow that is kept for the next time.
+
+While an op runs, some ops have ended for certain, some have not begun, and the rest is undecided.
+Live bytes fall where a *source* is freed: a shared buffer, whose users must have ended, or an op
+after which fewer bytes are live. They rise at the *sinks*, undecided ops after which more are. As
+known precedences are transitive, which sources are best freed is a transportation problem (a
+maximum closure): a source sends its bytes to sinks among the ops that it needs; what is sent is not
+gained, what can not be sent is. So live bytes with all sources freed, and what the maximum flow
+sends, add up to the minimum. The smallest downset that has it ends the ops that sources with bytes
+left lead to, along the flow and what can be sent back; the largest all that lead to no capacity.
+
+For example, let a buffer of 5 bytes be freed by an op that makes 3: the source has 5 to send, the
+sink takes 3, and the downset with that op has 2 bytes less than the one without.
+
+Assumed precedences only ever add to what a source needs, so the flow found for an op in one branch,
+less what does not fit, is a good start in the next.
+
+References
+----------
+Picard, "Maximal closure of a graph and applications to combinatorial problems", 1976.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optsched.model.arrays import IntArray
+from optsched.ordering.kernels.bits import WORD, clear_bit, first_bit, has_bit, set_bit
+from optsched.ordering.kernels.max_flow import Int
+from optsched.ordering.tree.kernels.workspace import LOGGED, SOURCES, FlowWorkspace, include_op
+from optsched.runtime.kernel import inner
+
+
+@inner
+def send(flow: FlowWorkspace, source: Int, u: Int, amount: Int) -> None:
+    """Let a source send some bytes more to an op; fewer if negative."""
+    flow.sent[source, u] += amount
+    if flow.sent[source, u] > 0:
+        set_bit(flow.receivers[source], u)
+        set_bit(flow.senders[u], source)
+    else:
+        clear_bit(flow.receivers[source], u)
+        clear_bit(flow.senders[u], source)
+
+
+@inner
+def take_capacity(flow: FlowWorkspace, source: Int, u: Int, amount: Int) -> None:
+    """Take bytes from a supply and a capacity; give them back if negative."""
+    flow.supply[source] -= amount
+    flow.capacity[u] -= amount
+    if flow.capacity[u] > 0:
+        set_bit(flow.unfilled, u)
+    else:
+        clear_bit(flow.unfilled, u)
+
+
+@inner
+def record(flow: FlowWorkspace, source: Int, u: Int, amount: Int) -> None:
+    """Write a line into the log."""
+    line = flow.tally[LOGGED]
+    flow.log[line, 0] = source
+    flow.log[line, 1] = u
+    flow.log[line, 2] = amount
+    flow.tally[LOGGED] = line + 1
+
+
+@inner
+def log_is_full(flow: FlowWorkspace) -> bool:
+    """Whether the log may be too short for one more path."""
+    return bool(flow.tally[LOGGED] + 2 * len(flow.supply) + 2 > len(flow.log))
+
+
+@inner
+def copy_seen(flow: FlowWorkspace, to: Int, like: Int) -> None:
+    """Copy what was reached from one row to the other; nothing was if `like` is negative."""
+    for w in range(flow.seen.shape[1]):
+        flow.seen[to, w] = flow.seen[like, w] if like >= 0 else 0
+    for y in range(flow.seen_sources.shape[1]):
+        flow.seen_sources[to, y] = flow.seen_sources[like, y] if like >= 0 else 0
+
+
+@inner
+def find_path(flow: FlowWorkspace, start: Int) -> Int:
+    """Find an op with capacity that a source can send to, others making way; -1 if there is none.
+
+    Who was reached is marked as seen, and not looked at again.
+    """
+    seen, met = flow.seen[0], flow.seen_sources[0]
+    flow.queue[0] = start
+    set_bit(met, start)
+    taken, filled = 0, 1
+    while taken < filled:
+        source = flow.queue[taken]
+        taken += 1
+        for w in range(len(seen)):
+            fresh = flow.needs[source, w] & ~seen[w]
+            hit = fresh & flow.unfilled[w]
+            if hit != 0:
+                u = np.int64(w * WORD + first_bit(hit))
+                flow.came_by[u] = source
+                return u
+            seen[w] |= fresh
+            while fresh != 0:
+                u = np.int64(w * WORD + first_bit(fresh))
+                fresh &= fresh - 1
+                flow.came_by[u] = source
+                for y in range(len(met)):
+                    more = flow.senders[u, y] & ~met[y]
+                    met[y] |= more
+                    while more != 0:
+                        other = np.int64(y * WORD + first_bit(more))
+                        more &= more - 1
+                        flow.came_from[other] = u
+                        flow.queue[filled] = other
+                        filled += 1
+    return np.int64(-1)
+
+
+@inner
+def push_along(flow: FlowWorkspace, start: Int, end: Int, most: Int) -> Int:
+    """Send up to `most` bytes along the path found; return how many."""
+    amount = min(most, flow.supply[start], flow.capacity[end])
+    source = flow.came_by[end]
+    while source != start:
+        amount = min(amount, flow.sent[source, flow.came_from[source]])
+        source = flow.came_by[flow.came_from[source]]
+    take_capacity(flow, start, end, amount)
+    record(flow, start, -1 - end, amount)
+    u = end
+    while True:
+        source = flow.came_by[u]
+        send(flow, source, u, amount)
+        record(flow, source, u, amount)
+        if source == start:
+            return amount
+        u = flow.came_from[source]
+        send(flow, source, u, -amount)
+        record(flow, source, u, -amount)
+
+
+@inner
+def push(flow: FlowWorkspace, start: Int, most: Int) -> Int:
+    """Send what a source has, or until `most` bytes are sent; return how many were.
+
+    What was seen where no path led on stays marked; so no later search need go there.
+    """
+    total = np.int64(0)
+    while total < most and flow.supply[start] > 0 and not log_is_full(flow):
+        copy_seen(flow, 1, 0)
+        end = find_path(flow, start)
+        if end < 0:
+            break
+        copy_seen(flow, 0, 1)
+        total += push_along(flow, start, end, most - total)
+    return total
+
+
+@inner
+def push_all(flow: FlowWorkspace, most: Int) -> Int:
+    """Send what all sources have, or until `most` bytes are sent; return how many were."""
+    copy_seen(flow, 0, -1)
+    flow.tally[LOGGED] = 0
+    total = np.int64(0)
+    for i in range(flow.tally[SOURCES]):
+        if total >= most:
+            break
+        total += push(flow, flow.sources[i], most - total)
+    return total
+
+
+@inner
+def begin_including(flow: FlowWorkspace) -> None:
+    """Begin to require that undecided ops have ended: none so far."""
+    copy_seen(flow, 0, -1)
+    for w in range(len(flow.undecided)):
+        flow.needs[len(flow.supply) - 1, w] = 0
+    flow.tally[LOGGED] = 0
+
+
+@inner
+def cost_of_including(flow: FlowWorkspace, before: IntArray, u: Int, slack: Int) -> Int:
+    """Bytes more if an undecided op must have ended as well, `slack + 1` if more than `slack`."""
+    spare = np.int64(len(flow.supply) - 1)
+    include_op(flow, spare, before, u)
+    flow.supply[spare] = slack + 1
+    return push(flow, spare, slack + 1)
+
+
+@inner
+def cost_of_excluding(flow: FlowWorkspace, u: Int, slack: Int) -> Int:
+    """Bytes more if an undecided op must not have begun, `slack + 1` if more than `slack`."""
+    flow.capacity[u] += slack + 1
+    set_bit(flow.unfilled, u)
+    return push_all(flow, slack + 1)
+
+
+@inner
+def undo(flow: FlowWorkspace, to: Int) -> None:
+    """Take back what was sent since the log had `to` lines."""
+    for line in range(flow.tally[LOGGED] - 1, to - 1, -1):
+        source, u, amount = flow.log[line, 0], flow.log[line, 1], flow.log[line, 2]
+        if u < 0:
+            take_capacity(flow, source, -1 - u, -amount)
+        else:
+            send(flow, source, u, -amount)
+    flow.tally[LOGGED] = to
+
+
+@inner
+def end_excluding(flow: FlowWorkspace, u: Int, slack: Int) -> None:
+    """Take back all of :func:`cost_of_excluding`."""
+    undo(flow, np.int64(0))
+    flow.capacity[u] -= slack + 1
+    if flow.capacity[u] == 0:
+        clear_bit(flow.unfilled, u)
+
+
+@inner
+def find_late(flow: FlowWorkspace, before: IntArray, late: IntArray) -> None:
+    """Find the undecided ops that have not begun in the largest downset of the minimum."""
+    copy_seen(flow, 1, -1)
+    for w in range(len(late)):
+        flow.seen[1, w] = flow.unfilled[w]
+    changed = True
+    while changed:
+        changed = False
+        for i in range(flow.tally[SOURCES]):
+            source = flow.sources[i]
+            if has_bit(flow.seen_sources[1], source):
+                continue
+            leads = np.int64(0)
+            for w in range(len(late)):
+                leads |= flow.needs[source, w] & flow.seen[1, w]
+            if leads != 0:
+                changed = True
+                set_bit(flow.seen_sources[1], source)
+                for w in range(len(late)):
+                    flow.seen[1, w] |= flow.receivers[source, w]
+    for w in range(len(late)):
+        late[w] = 0
+    for u in range(len(before)):
+        if not has_bit(flow.undecided, u):
+            continue
+        leads = has_bit(flow.seen[1], u)
+        for w in range(len(late)):
+            leads |= before[u, w] & flow.seen[1, w]
+        if leads != 0:
+            set_bit(late, u)
+
+
+@inner
+def restore_flow(flow: FlowWorkspace, v: Int) -> Int:
+    """Start with the flow saved for an op, as far as it fits; return its bytes."""
+    total = np.int64(0)
+    for i in range(flow.saved_count[v]):
+        source, u, amount = flow.saved[v, i, 0], flow.saved[v, i, 1], flow.saved[v, i, 2]
+        if has_bit(flow.needs[source], u):
+            take_capacity(flow, source, u, amount)
+            send(flow, source, u, amount)
+            total += amount
+    return total
+
+
+@inner
+def save_flow(flow: FlowWorkspace, v: Int) -> None:
+    """Save the flow of an op, and clear the workspace."""
+    count = 0
+    for i in range(flow.tally[SOURCES]):
+        source = flow.sources[i]
+        for w in range(len(flow.undecided)):
+            rest = flow.receivers[source, w]
+            while rest != 0:
+                u = np.int64(w * WORD + first_bit(rest))
+                rest &= rest - 1
+                if count < flow.saved.shape[1]:
+                    flow.saved[v, count, 0] = source
+                    flow.saved[v, count, 1] = u
+                    flow.saved[v, count, 2] = flow.sent[source, u]
+                    count += 1
+                send(flow, source, u, -flow.sent[source, u])
+    flow.saved_count[v] = count
