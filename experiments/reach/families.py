@@ -11,7 +11,7 @@ from itertools import product
 
 from experiments.reach.table import HEAD, line, solve_row, warm_up
 from optsched.model.graph import Graph
-from optsched.ordering import Rules
+from optsched.ordering import OrderingRules
 from tests.support.families.copies import accumulated, branches, microbatches
 from tests.support.families.wiring import checkpointed, random_wiring, training
 
@@ -78,6 +78,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(line(HEAD), flush=True)
     graphs = LARGEST if args.largest else BLOCKS if args.blocks else USUAL
     for make, symmetry in product(graphs, (True, False) if args.blocks else (True,)):
-        rules = Rules(symmetry=symmetry)
+        rules = OrderingRules(symmetry=symmetry)
         print(line(solve_row(make(), rules, args.seconds, args.workers).values()), flush=True)
     return 0

@@ -29,14 +29,14 @@ from heuristics import ORDERINGS
 from optsched.formats.inductor import read_inductor
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
-from optsched.ordering import Rules, closure_bound, solve_order
+from optsched.ordering import OrderingRules, closure_bound, solve_order
 from optsched.runtime.limits import Limits
 from tests.support.families.copies import branches, microbatches
 from tests.support.families.shapes import layered, series_parallel
 from tests.support.families.stacks import experts, recurrent
 from tests.support.families.wiring import checkpointed, random_wiring, training
 
-RULES = [field.name for field in fields(Rules)]
+RULES = [field.name for field in fields(OrderingRules)]
 INDUCTOR = ("program", "lpmf", "bfs", "dfs")
 """The orders of which Inductor takes the best one."""
 
@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         graphs = chain(graphs, (make() for make in FAMILIES))
     if args.ablation:
         return ablation(graphs, args.seconds, args.csv)
-    rules = Rules(**{name: name not in args.without for name in RULES})
+    rules = OrderingRules(**{name: name not in args.without for name in RULES})
     warm_up()
     rows: list[Row] = []
     print(line(HEAD), flush=True)
@@ -125,7 +125,7 @@ def read_all(folders: Sequence[Path], match: str) -> Iterator[Graph]:
                 yield read_inductor(document, name=path.name.split(".json")[0])
 
 
-def solve_row(graph: Graph, rules: Rules, seconds: float, workers: int = 1) -> Row:
+def solve_row(graph: Graph, rules: OrderingRules, seconds: float, workers: int = 1) -> Row:
     """Solve a graph from the best heuristic order; times are those of all workers together."""
     orders = {name: make(graph, 0) for name, make in ORDERINGS.items()}
     peaks = {name: peak_memory(graph, order) for name, order in orders.items()}
@@ -161,12 +161,12 @@ def ablation(graphs: Iterator[Graph], seconds: float, path: Path | None) -> int:
     rows: list[tuple[object, ...]] = []
     print(*head, sep=",", flush=True)
     for graph in graphs:
-        usual = solve_row(graph, Rules(), seconds)
+        usual = solve_row(graph, OrderingRules(), seconds)
         if int(str(usual["states"])) < FEW:
             continue
         found = [usual]
         for name in RULES:
-            found.append(solve_row(graph, replace(Rules(), **{name: False}), seconds))
+            found.append(solve_row(graph, replace(OrderingRules(), **{name: False}), seconds))
             if found[-1]["proof"] != "-" and found[-1]["optimum"] != usual["optimum"]:
                 raise RuntimeError(f"{graph.name}: another optimum without {name}")
         states = (f"{'>' if row['proof'] == '-' else ''}{row['states']}" for row in found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from optsched.ordering.bound.closure import ClosureBound, closure_bound
 from optsched.ordering.bound.witness import ClosureWitness, closure_witness
-from optsched.ordering.rules import ALL_RULES, Rules, Statistics
+from optsched.ordering.rules import ALL_RULES, OrderingRules, Statistics
 from optsched.ordering.solve import OrderOutcome, solve_order
 
 __all__ = [
@@ -12,7 +12,7 @@ __all__ = [
     "ClosureBound",
     "ClosureWitness",
     "OrderOutcome",
-    "Rules",
+    "OrderingRules",
     "Statistics",
     "closure_bound",
     "closure_witness",

@@ -17,7 +17,7 @@ from optsched.ordering.kernels.cut import Flags
 from optsched.ordering.kernels.state import count_waiting, follow
 from optsched.ordering.problem import OrderingProblem
 from optsched.ordering.reduce.blocks import find_blocks
-from optsched.ordering.rules import ALL_RULES, Rules, Statistics
+from optsched.ordering.rules import ALL_RULES, OrderingRules, Statistics
 from optsched.runtime.clock import Clock
 from optsched.runtime.kernel import Kernel
 from optsched.runtime.limits import Limits
@@ -75,7 +75,7 @@ class SearchContext:
 
     problem: OrderingProblem
     base: int
-    rules: Rules = ALL_RULES
+    rules: OrderingRules = ALL_RULES
     effort: OrderingEffort = EFFORT
     clock: Clock = field(default_factory=lambda: Clock.of(Limits()))
     priority: IntArray | None = None

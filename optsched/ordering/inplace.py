@@ -1,20 +1,24 @@
-"""What an op can do without while it runs, in an in-place graph, by which inputs die at it.
+"""In-place savings: what an op can do without while it runs, by which of its inputs die at it.
 
-The heaviest matching over the available inputs grows with the set of these, less and less the more
-are there. So it is the best of a few *ways*: a number of bytes, and the inputs that must all be
-available for it, smaller sets first. An input with no other user always is.
+An op may write outputs into inputs that die at it: any matching of available pairs. The heaviest
+matching grows with the set of available inputs, by less and less. So it is the best of a few
+*savings*: a number of bytes, and the inputs that must all be available for it, smaller sets first.
+An input with no other user is always available.
 
-All rules of the search stay valid (:class:`optsched.ordering.rules.Rules`). They compare a way
-through states `X` with one through `X | Z` or `X & Z`:
+All rules of the search stay valid (:class:`optsched.ordering.rules.OrderingRules`). They compare an
+order through states `X` with one through `X | Z` or `X & Z`:
 
 * `X | Z`: more ops have ended, so no op saves less there.
 * `X & Z`: let op `v`, which is in `Z`, save less there than at `X`. Then of each input lost some
   other user is in `X` but not in `Z`. The input is live after `X`, after `Z` and after `X & Z`, and
   dead after `X | Z`: `M(X | Z) + M(X & Z) <= M(X) + M(Z)` has its bytes to spare. All inputs lost
-  have at least what they saved, as outputs are no larger than their inputs and an input adds the
-  less the more others there are.
+  have at least what they saved: an output is no larger than its input, and an input adds less the
+  more others there are.
 
-So states compare as ever, and what is saved only lowers rises. Bounds take each way as a case.
+So states compare as ever, and what is saved only lowers rises. Bounds take each saving as a case.
+
+Example: `v` reads `a` (8 bytes, read by `u` too) and writes 6 bytes. Its one saving is 6 bytes, for
+which `v` must be the last user of `a`: if `u` runs before it, `v` rises by 0 instead of 6.
 """
 
 from __future__ import annotations
@@ -34,16 +38,16 @@ MOST_SAVINGS = 1_000
 
 
 class Savings(NamedTuple):
-    """What ops can do without while they run: op `v` has the ways `ptr[v]` to `ptr[v + 1]`.
+    """What ops can do without while they run: op `v` has the savings `ptr[v]` to `ptr[v + 1]`.
 
     Parameters
     ----------
     ptr
         Shape `(n + 1,)`.
     value
-        Shape `(ways,)`: bytes.
+        Shape `(savings,)`: bytes.
     need_ptr, need
-        Way to shared buffers that the op must be the last to use, one at least.
+        Saving to shared buffers that the op must be the last to use, one at least.
     """
 
     ptr: IntArray
@@ -59,9 +63,9 @@ Saving = tuple[int, frozenset[int]]
 def find_savings(
     pairs: Sequence[Pair], size: IntArray, certain: Collection[int]
 ) -> tuple[int, list[Saving]]:
-    """Return the bytes saved in any case, and the ways to save more than that.
+    """Return the bytes saved in any case, and the savings beyond that.
 
-    Of two ways with the same bytes where one needs less, only that one is kept. If an input adds
+    Of two savings of the same bytes where one needs less, only that one is kept. If an input adds
     nothing to a set, it adds nothing to a larger one: sets grow one input at a time.
 
     Raises
@@ -90,7 +94,7 @@ def find_savings(
                     larger[more] = value
         found += [(value - always, inputs) for inputs, value in larger.items()]
         if len(found) > MOST_SAVINGS:
-            raise UsageError("in-place: an op has too many ways to write into its inputs")
+            raise UsageError("in-place: an op has too many savings to write into its inputs")
         level = larger
     return always, found
 
@@ -98,7 +102,7 @@ def find_savings(
 def graph_savings(
     arrays: GraphArrays, users: IntArray, shared: IntArray
 ) -> tuple[IntArray, dict[int, list[Saving]]]:
-    """Return what each op saves in any case, shape `(n,)`, and the ways of ops that may save more.
+    """Return what each op saves in any case, shape `(n,)`, and the savings of ops beyond that.
 
     Parameters
     ----------
@@ -107,7 +111,7 @@ def graph_savings(
     users
         Shape `(m,)`: number of users of each buffer.
     shared
-        Shape `(m,)`: the number by which a way names a buffer.
+        Shape `(m,)`: the number by which a saving names a buffer.
     """
     rows: dict[int, list[Pair]] = {}
     for v, output, source in zip(
@@ -121,29 +125,31 @@ def graph_savings(
     found: dict[int, list[Saving]] = {}
     for v, pairs in rows.items():
         certain = {source for _, source in pairs if users[source] == 1}
-        saved[v], ways = find_savings(pairs, arrays.size, certain)
-        if ways:
-            found[v] = [(value, frozenset(shared[list(needs)].tolist())) for value, needs in ways]
+        saved[v], savings = find_savings(pairs, arrays.size, certain)
+        if savings:
+            found[v] = [
+                (value, frozenset(shared[list(needs)].tolist())) for value, needs in savings
+            ]
     return saved, found
 
 
 def pack_savings(rows: Sequence[Sequence[Saving]]) -> Savings:
-    """Flatten the ways of each op."""
+    """Flatten the savings of each op."""
     ptr = np.zeros(len(rows) + 1, np.int64)
     np.cumsum([len(row) for row in rows], out=ptr[1:])
-    ways = [way for row in rows for way in row]
-    need_ptr = np.zeros(len(ways) + 1, np.int64)
-    np.cumsum([len(needs) for _, needs in ways], out=need_ptr[1:])
+    savings = [saving for row in rows for saving in row]
+    need_ptr = np.zeros(len(savings) + 1, np.int64)
+    np.cumsum([len(needs) for _, needs in savings], out=need_ptr[1:])
     return Savings(
         ptr,
-        np.array([value for value, _ in ways], np.int64),
+        np.array([value for value, _ in savings], np.int64),
         need_ptr,
-        np.array([b for _, needs in ways for b in sorted(needs)], np.int64),
+        np.array([b for _, needs in savings for b in sorted(needs)], np.int64),
     )
 
 
-def unpack_savings(ways: Savings) -> list[list[Saving]]:
+def unpack_savings(savings: Savings) -> list[list[Saving]]:
     """The opposite of :func:`pack_ways`."""
-    value, ptr, need = ways.value.tolist(), ways.need_ptr.tolist(), ways.need.tolist()
+    value, ptr, need = savings.value.tolist(), savings.need_ptr.tolist(), savings.need.tolist()
     flat = [(value[i], frozenset(need[ptr[i] : ptr[i + 1]])) for i in range(len(value))]
-    return [flat[a:b] for a, b in pairwise(ways.ptr.tolist())]
+    return [flat[a:b] for a, b in pairwise(savings.ptr.tolist())]

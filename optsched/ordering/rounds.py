@@ -25,7 +25,7 @@ from optsched.ordering.incumbent import OrderIncumbent
 from optsched.ordering.problem import build_problem
 from optsched.ordering.reduce.regions import reduce
 from optsched.ordering.reduce.symmetry import LinedUp, line_up
-from optsched.ordering.rules import Rules, Statistics
+from optsched.ordering.rules import OrderingRules, Statistics
 from optsched.ordering.search.feasibility import Feasibility, FeasibilitySearch, search_all
 from optsched.ordering.search.worker import WorkerThread
 from optsched.runtime.clock import Clock
@@ -51,7 +51,7 @@ class OrderingRounds(OrderIncumbent):
         clock: Clock,
         warm_start: Sequence[int] | None,
         bound: int,
-        rules: Rules,
+        rules: OrderingRules,
         effort: OrderingEffort,
         on_event: OnEvent | None,
     ) -> None:

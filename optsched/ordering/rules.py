@@ -6,10 +6,11 @@ from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """One switch per rule; each keeps at least one best order, so the optimum is the same.
+class OrderingRules:
+    """One switch per rule; each keeps at least one optimal order, so the optimum is the same.
 
-    `M` is submodular: `M(X | Y) + M(X & Y) <= M(X) + M(Y)` for all downsets.
+    `M(D)` are the live bytes after a downset `D`. `M` is submodular:
+    `M(X | Y) + M(X & Y) <= M(X) + M(Y)` for all downsets.
 
     Parameters
     ----------
@@ -21,37 +22,39 @@ class Rules:
         A ready op that fits the budget and does not raise the live bytes runs at once: in any
         order that does not, moving it here raises no state's live bytes, by submodularity.
     commit
-        Once a state with no more live bytes than the search's root is reached, the least state `Z`
-        between the two is on some best way: joining `Z` to every state of another way raises none.
+        Once a state with no more live bytes than the search's root is reached, the smallest state
+        `Z` with fewest bytes between the two is on some optimal path: joining `Z` to every state
+        of another path raises none.
     probe
-        The commit rule at every state, for targets that one or two steps away.
+        The commit rule at every state, for targets that are one or two steps away.
     dovetail
-        Search from both ends of the interval in turns; each alone is exhaustive.
+        Search from both ends of the segment in turns; each alone is exhaustive.
     cuts
         An op that is comparable to all others splits every order at the same two states.
     lift
-        When no state is left, the least blocked rise is a proven bound and the next budget.
+        When no state is left, the smallest blocked peak is a proven bound and the next budget.
     foresee
-        An op still to come costs at least its closure bound over the states ahead: a state at which
-        that passes the budget leads nowhere within it.
+        The look-ahead bound: an op still to come costs at least its closure bound over the states
+        ahead. A state at which that passes the budget leads nowhere within it.
     implied
-        If `v` after `u` (or before it) costs more than the budget, only the other way is left.
+        If `v` after `u` (or before it) forces more than the budget, only the other way is left.
     nearby
-        The same at the ops around the peak only, along edges: for many ops, before all else that
-        takes long.
+        The same for the few ops at the peak only: local precedences, before all else that takes
+        long in a large graph.
     split
         Orders in which `u` runs before `v` and those in which it does not are refuted, or found,
         one after the other, with all that the budget then implies.
     windows
-        Stretches of a known order around its peak are searched for a better way, all else fixed.
+        Stretches of a known order around its peak are searched for a better path, all else fixed.
     anneal
-        A walk over orders, which may rise above the best peak ever less, looks for a lower one.
+        A walk over orders, which may rise above the best peak by less and less, looks for a lower
+        one.
     symmetry
         Where two identical blocks of ops change places the problem stays as it is: of states that
-        differ by that one is enough, and in some best order the blocks pass an op in line. (That
-        their ops force the same bytes spares flows of the closure bound in any case.)
+        differ by that one is enough, and in some optimal order the blocks pass an op in line.
+        (That their ops force the same bytes saves flows of the closure bound in any case.)
     regions
-        Ops between two, with no buffer shared outside, run in an order of their own that is best
+        Ops between two, with no buffer shared outside, run in a hill-valley order that is best
         whatever runs beside them: they become a chain (:mod:`optsched.ordering.reduce.regions`).
     """
 
@@ -72,7 +75,7 @@ class Rules:
     regions: bool = True
 
 
-ALL_RULES = Rules()
+ALL_RULES = OrderingRules()
 
 
 @dataclass(slots=True)
@@ -86,7 +89,7 @@ class Statistics:
     regions
         Regions that became chains.
     segments
-        Intervals between forced cuts.
+        Stretches between forced cuts.
     flows
         Minimum cuts for bounds.
     expanded, stored, duplicates
@@ -95,7 +98,7 @@ class Statistics:
         Ops placed by the closure rule; states with a single successor; commits at a root; budgets
         raised.
     foreseen
-        States put off because an op still to come passes the budget.
+        States put off by the look-ahead bound.
     blocks
         Identical blocks of ops.
     relations
@@ -107,7 +110,7 @@ class Statistics:
     walked, lowered
         Moves tried by annealing, and how often a lower peak was met.
     table_bytes
-        The most that states of one interval, from both ends, had room for at a time.
+        Memory that the states of one segment, from both ends, had at most.
     """
 
     ops: int = 0

@@ -9,7 +9,7 @@ from optsched.model.graph import Graph
 from optsched.ordering.context import OutOfTimeError
 from optsched.ordering.effort import EFFORT, OrderingEffort
 from optsched.ordering.rounds import OrderingRounds
-from optsched.ordering.rules import ALL_RULES, Rules, Statistics
+from optsched.ordering.rules import ALL_RULES, OrderingRules, Statistics
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import held_interrupts
 from optsched.runtime.limits import Limits, OnEvent, Proof, StopReason
@@ -51,7 +51,7 @@ def solve_order(
     limits: Limits | Clock = NO_LIMITS,
     warm_start: Sequence[int] | None = None,
     bound: int = 0,
-    rules: Rules = ALL_RULES,
+    rules: OrderingRules = ALL_RULES,
     effort: OrderingEffort = EFFORT,
     on_event: OnEvent | None = None,
 ) -> OrderOutcome:

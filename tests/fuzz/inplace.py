@@ -20,7 +20,7 @@ import numpy as np
 
 from optsched.check.plan import check_order
 from optsched.model.graph import Graph
-from optsched.ordering import ALL_RULES, ClosureBound, Rules, solve_order
+from optsched.ordering import ALL_RULES, ClosureBound, OrderingRules, solve_order
 from optsched.ordering import rounds as engine
 from optsched.ordering.bound.closure import closure_bound
 from optsched.ordering.bound.single_ops import peak_lower_bound
@@ -29,7 +29,7 @@ from optsched.runtime import kernel as kernels
 from tests.support.brute import least_peak, least_peak_inplace
 from tests.support.generators import PLANNABLE, random_graph, random_order
 
-NAMES = [field.name for field in fields(Rules)]
+NAMES = [field.name for field in fields(OrderingRules)]
 SIZES = (2, 4, 16, 1000, 2**40, 2**55)
 BUSY = frozenset({"inputs", "inplace", "multi", "workspace"})
 ALL_CHOICES = 6
@@ -55,7 +55,8 @@ def main() -> int:
             wrong += differs(number, f"{bound} above {optimum}", bound.value <= optimum)
         vars(engine)["closure_bound"] = nothing_known if number % 2 else closure_bound
         subsets = [
-            Rules(**{name: bool(rng.integers(2)) for name in NAMES}) for _ in range(args.subsets)
+            OrderingRules(**{name: bool(rng.integers(2)) for name in NAMES})
+            for _ in range(args.subsets)
         ]
         for rules in [ALL_RULES, *subsets]:
             effort = OrderingEffort(first_states=int(rng.choice([1, 4, 8_192])))

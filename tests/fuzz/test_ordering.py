@@ -10,7 +10,7 @@ import pytest
 
 from optsched.formats.native import read_graph_document
 from optsched.model.graph import Graph
-from optsched.ordering import OrderOutcome, Rules, solve_order
+from optsched.ordering import OrderingRules, OrderOutcome, solve_order
 from optsched.ordering.reduce import blocks as found_blocks
 from optsched.runtime import kernel as kernels
 from optsched.runtime.limits import Limits
@@ -69,7 +69,7 @@ def test_blocks_that_are_not_verified_are_noticed(monkeypatch: pytest.MonkeyPatc
 
 def test_a_bound_that_is_too_high_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def boastful(
-        graph: Graph, *, warm_start: list[int] | None, rules: Rules, limits: Limits
+        graph: Graph, *, warm_start: list[int] | None, rules: OrderingRules, limits: Limits
     ) -> OrderOutcome:
         found = solve_order(graph, warm_start=warm_start, rules=rules, limits=limits)
         worse = max(graph.arrays.initial, found.peak) + 1

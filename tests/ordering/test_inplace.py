@@ -12,7 +12,7 @@ from optsched.check.plan import check_order
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.inplace import matched_bytes
-from optsched.ordering import ClosureBound, Rules, closure_bound, solve_order
+from optsched.ordering import ClosureBound, OrderingRules, closure_bound, solve_order
 from optsched.ordering import rounds as engine
 from optsched.ordering.bound.precedences import BudgetPrecedences, related
 from optsched.ordering.bound.sets import best_set
@@ -35,7 +35,7 @@ from tests.support.brute import (
 )
 from tests.support.generators import PLANNABLE, random_graph, random_order
 
-NAMES = [field.name for field in fields(Rules)]
+NAMES = [field.name for field in fields(OrderingRules)]
 BUSY = frozenset({"inputs", "inplace", "multi", "workspace"})
 
 
@@ -66,7 +66,7 @@ def test_optimum_is_the_oracles_whatever_the_rules(
         graph = some_graph(rng, 9, max_size)
         optimum = least_peak(graph)
         for number in range(3):
-            rules = Rules(**{name: not number or bool(rng.integers(2)) for name in NAMES})
+            rules = OrderingRules(**{name: not number or bool(rng.integers(2)) for name in NAMES})
             start = random_order(rng, graph) if number < 2 else None
             outcome = solve_order(graph, warm_start=start, rules=rules, effort=effort)
             assert check_order(graph, outcome.order) == outcome.peak

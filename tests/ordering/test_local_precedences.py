@@ -9,7 +9,7 @@ import pytest
 from optsched.check.plan import check_order
 from optsched.model.arrays import Rows
 from optsched.model.graph import Graph
-from optsched.ordering import Rules, solve_order
+from optsched.ordering import OrderingRules, solve_order
 from optsched.ordering.bound.precedences import BudgetPrecedences, with_edges
 from optsched.ordering.context import SearchContext
 from optsched.ordering.effort import EFFORT
@@ -80,8 +80,12 @@ def test_optimum_is_the_same_with_the_rule_and_without(monkeypatch: pytest.Monke
     proved = 0
     for graph in some_graphs(150, seed=4, most=8):
         optimum, start = least_peak(graph), random_order(rng, graph)
-        some = {field.name: bool(rng.integers(2)) for field in fields(Rules)}
-        for rules in (Rules(nearby=False), Rules(), Rules(**some | {"nearby": True})):
+        some = {field.name: bool(rng.integers(2)) for field in fields(OrderingRules)}
+        for rules in (
+            OrderingRules(nearby=False),
+            OrderingRules(),
+            OrderingRules(**some | {"nearby": True}),
+        ):
             events: list[Event] = []
             outcome = solve_order(
                 graph, warm_start=start, rules=rules, on_event=events.append, effort=effort

@@ -17,7 +17,7 @@ from optsched.ordering.problem import build_problem
 from optsched.ordering.reduce import regions
 from optsched.ordering.reduce.modules import ModuleContraction
 from optsched.ordering.reduce.regions import find_forks, reduce
-from optsched.ordering.rules import Rules
+from optsched.ordering.rules import OrderingRules
 from optsched.runtime.limits import Proof
 from tests.fuzz.ordering.regions import compare, lead_all, nested, side_by_side
 from tests.support.families.shapes import series_parallel
@@ -42,8 +42,12 @@ def test_optimum_is_the_same_with_the_rule_and_without(monkeypatch: pytest.Monke
     for _ in range(250):
         graph = nested(rng, int(rng.integers(4, 12)))
         optimum = Oracle(graph).least_peak()
-        some = {field.name: bool(rng.integers(2)) for field in fields(Rules)}
-        for rules in (Rules(), Rules(**some | {"regions": True}), Rules(regions=False)):
+        some = {field.name: bool(rng.integers(2)) for field in fields(OrderingRules)}
+        for rules in (
+            OrderingRules(),
+            OrderingRules(**some | {"regions": True}),
+            OrderingRules(regions=False),
+        ):
             outcome = solve_order(graph, rules=rules, effort=effort)
             assert check_order(graph, outcome.order) == outcome.peak
             assert (outcome.peak, outcome.bound) == (optimum, optimum)
@@ -69,7 +73,9 @@ def test_a_region_that_takes_too_long_stays(limit: str, monkeypatch: pytest.Monk
         effort = replace(effort, **{limit: 0})
     graph = series_parallel(60, 1)
     outcome = solve_order(graph, effort=effort)
-    assert outcome.peak == outcome.bound == solve_order(graph, rules=Rules(regions=False)).peak
+    assert (
+        outcome.peak == outcome.bound == solve_order(graph, rules=OrderingRules(regions=False)).peak
+    )
     assert outcome.statistics.regions == 0
 
 

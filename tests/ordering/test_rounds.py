@@ -11,7 +11,7 @@ import pytest
 from optsched.check.plan import check_order
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
-from optsched.ordering import ALL_RULES, OrderOutcome, Rules, closure_bound, solve_order
+from optsched.ordering import ALL_RULES, OrderingRules, OrderOutcome, closure_bound, solve_order
 from optsched.ordering.effort import EFFORT
 from optsched.ordering.reduce import merging
 from optsched.ordering.rounds import OrderingRounds
@@ -23,7 +23,7 @@ from tests.support.clocks import ExpiringClock
 from tests.support.generators import PLANNABLE, random_graph, random_order
 from tests.support.ordering_oracle import Oracle
 
-NAMES = [field.name for field in fields(Rules)]
+NAMES = [field.name for field in fields(OrderingRules)]
 
 
 def some_graph(rng: np.random.Generator, ops: int, max_size: int) -> Graph:
@@ -50,7 +50,7 @@ def test_optimum_is_the_oracles_whatever_the_rules(max_size: int, states: int) -
         optimum = Oracle(graph).least_peak()
         assert_proved(graph, solve_order(graph, effort=effort), optimum)
         for _ in range(3):
-            rules = Rules(**{name: bool(rng.integers(2)) for name in NAMES})
+            rules = OrderingRules(**{name: bool(rng.integers(2)) for name in NAMES})
             start = random_order(rng, graph)
             assert_proved(
                 graph, solve_order(graph, warm_start=start, rules=rules, effort=effort), optimum
@@ -69,7 +69,7 @@ def test_every_combination_of_rules(states: int) -> None:
         # What is near the peak matters to many ops only, and symmetry to identical blocks: their
         # own tests combine them with the others.
         walk = number % 3 > 0
-        rules = Rules(**dict(zip(others, switches, strict=True)), anneal=walk)
+        rules = OrderingRules(**dict(zip(others, switches, strict=True)), anneal=walk)
         graph = graphs[number % len(graphs)]
         assert_proved(
             graph, solve_order(graph, rules=rules, effort=effort), optima[number % len(graphs)]
@@ -169,7 +169,7 @@ def test_graph_without_ops() -> None:
 def test_rules_are_switches_and_documented() -> None:
     assert all(value is True for value in (getattr(ALL_RULES, name) for name in NAMES))
     for name in NAMES:
-        assert f"    {name}\n" in (Rules.__doc__ or "")
+        assert f"    {name}\n" in (OrderingRules.__doc__ or "")
 
 
 @pytest.mark.parametrize("gap", [1, 2, 7, 300])

@@ -9,7 +9,7 @@ from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels.state import READY
 from optsched.ordering.kernels.states import STATE_BYTES, make_arena
 from optsched.ordering.problem import build_problem
-from optsched.ordering.rules import Rules
+from optsched.ordering.rules import OrderingRules
 from optsched.ordering.search.segment import FIRST_ROOM, DirectedSearch
 from optsched.ordering.solve import solve_order
 from tests.support.generators import random_graph, random_order
@@ -72,5 +72,5 @@ def test_states_take_the_bytes_that_are_counted() -> None:
     taken = sum(a.nbytes - b.nbytes for a, b in zip(arena, smaller, strict=True))
     assert taken == room * STATE_BYTES
     graph = random_graph(np.random.default_rng(1), ops=10)
-    statistics = solve_order(graph, rules=Rules(contract=False)).statistics
+    statistics = solve_order(graph, rules=OrderingRules(contract=False)).statistics
     assert (statistics.table_bytes >= FIRST_ROOM * STATE_BYTES) == (statistics.stored > 0)

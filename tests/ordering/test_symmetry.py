@@ -12,7 +12,7 @@ from optsched.model.arrays import Rows
 from optsched.model.elements import Buffer, Op
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
-from optsched.ordering import ALL_RULES, Rules, solve_order
+from optsched.ordering import ALL_RULES, OrderingRules, solve_order
 from optsched.ordering import rounds as engine
 from optsched.ordering.context import BlockFamily, OutOfTimeError, SearchContext
 from optsched.ordering.effort import EFFORT
@@ -32,7 +32,7 @@ from tests.support.clocks import ExpiringClock
 from tests.support.families.copies import branches, microbatches
 from tests.support.generators import random_order
 
-NAMES = [field.name for field in fields(Rules)]
+NAMES = [field.name for field in fields(OrderingRules)]
 ENDLESS = 2**62
 
 
@@ -40,7 +40,7 @@ SOON = replace(EFFORT, first_turn=1)
 """Blocks are looked for in short searches as well."""
 
 
-def with_blocks(graph: Graph, rules: Rules) -> tuple[SearchContext, list[BlockFamily]]:
+def with_blocks(graph: Graph, rules: OrderingRules) -> tuple[SearchContext, list[BlockFamily]]:
     problem = contract(build_problem(graph.arrays), merge=rules.contract).problem
     context = SearchContext(problem, graph.arrays.initial, rules, SOON)
     return context, context.families(wanted=True)
@@ -51,7 +51,7 @@ def test_a_search_without_bounds_finds_the_least_peak() -> None:
     runs = in_line = 0
     for graph in block_graphs(220):
         switches = {name: bool(rng.integers(2)) for name in NAMES if name != "symmetry"}
-        context, families = with_blocks(graph, Rules(**switches))
+        context, families = with_blocks(graph, OrderingRules(**switches))
         if not families:
             continue
         optimum = least_peak(graph)
@@ -100,7 +100,7 @@ def test_optimum_is_brute_forces_whatever_the_rules(workers: int) -> None:
         for states in (1, 16):
             few = int(rng.choice([0, 1_000]))
             effort = replace(SOON, first_states=states, local_ops=few)
-            rules = Rules(**{name: bool(rng.random() < 0.6) for name in NAMES})
+            rules = OrderingRules(**{name: bool(rng.random() < 0.6) for name in NAMES})
             outcome = solve_order(
                 graph,
                 warm_start=random_order(rng, graph),

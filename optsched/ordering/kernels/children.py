@@ -15,7 +15,7 @@ from optsched.ordering.kernels.state import (
     LIVE,
     READY,
     WIDE,
-    State,
+    Downset,
     close_nearby,
     close_state,
     look_ahead,
@@ -62,7 +62,7 @@ class SearchTask(NamedTuple):
         Live bytes of the empty downset.
     close, commit, probe, lift, foresee
         Rules: closure; commit at the root; a single successor found by up to two probing steps (0,
-        1 or 2); raising the budget in place; bounds from the current state.
+        1 or 2); raising the budget in place; the look-ahead bound.
     """
 
     forward: bool
@@ -104,7 +104,7 @@ class SearchScratch(NamedTuple):
 @inner
 def try_move(
     problem: OrderingProblem,
-    state: State,
+    state: Downset,
     task: SearchTask,
     budget: Int,
     v: Int,
@@ -131,7 +131,7 @@ def try_move(
 
 @inner
 def put_free_first(
-    problem: OrderingProblem, state: State, task: SearchTask, budget: Int, candidates: IntArray
+    problem: OrderingProblem, state: Downset, task: SearchTask, budget: Int, candidates: IntArray
 ) -> None:
     """Let a candidate that fits the budget and does not raise the live bytes be the first one."""
     for i in range(state.tally[READY]):
@@ -145,7 +145,7 @@ def put_free_first(
 
 @inner
 def undo_moves(
-    problem: OrderingProblem, state: State, forward: bool, moves: Moves, first: Int, end: Int
+    problem: OrderingProblem, state: Downset, forward: bool, moves: Moves, first: Int, end: Int
 ) -> None:
     """Take back `moves[first:end]`."""
     for k in range(end - 1, first - 1, -1):
@@ -155,7 +155,7 @@ def undo_moves(
 @inner
 def keep_best(
     problem: OrderingProblem,
-    state: State,
+    state: Downset,
     forward: bool,
     moves: Moves,
     first: Int,
@@ -202,7 +202,7 @@ def mark_touched(
 @inner
 def probe_second(
     problem: OrderingProblem,
-    state: State,
+    state: Downset,
     task: SearchTask,
     budget: Int,
     moves: Moves,
@@ -253,7 +253,7 @@ def probe_second(
 @inner
 def find_children(
     problem: OrderingProblem,
-    state: State,
+    state: Downset,
     arena: Arena,
     task: SearchTask,
     budget: Int,
@@ -332,7 +332,7 @@ def find_children(
 @inner
 def single_child(
     problem: OrderingProblem,
-    state: State,
+    state: Downset,
     arena: Arena,
     task: SearchTask,
     s: Int,

@@ -23,7 +23,7 @@ from optsched.ordering.kernels.children import (
 from optsched.ordering.kernels.look_ahead import FIRST_LOOK, WAIT, look_ahead_bound
 from optsched.ordering.kernels.max_flow import Int
 from optsched.ordering.kernels.orbit import Keys, add_moves, take_stock
-from optsched.ordering.kernels.state import State
+from optsched.ordering.kernels.state import Downset
 from optsched.ordering.kernels.states import (
     MOVES,
     STATES,
@@ -129,7 +129,7 @@ def start_scratch(ops: int, checked: IntArray) -> SearchScratch:
 def advance(
     problem: OrderingProblem,
     task: SearchTask,
-    state: State,
+    state: Downset,
     arena: Arena,
     scratch: SearchScratch,
     budget: Int,

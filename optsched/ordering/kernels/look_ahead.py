@@ -11,7 +11,7 @@ from numpy import int64
 from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.cut import around, least_given
 from optsched.ordering.kernels.max_flow import Int
-from optsched.ordering.kernels.state import State
+from optsched.ordering.kernels.state import Downset
 from optsched.ordering.problem import OrderingProblem
 from optsched.runtime.kernel import inner
 
@@ -26,7 +26,7 @@ PERIOD, WAIT, TURN = 0, 1, 2
 
 @inner
 def least_ahead(
-    problem: OrderingProblem, base: Int, state: State, forward: bool, op: Int, spot: IntArray
+    problem: OrderingProblem, base: Int, state: Downset, forward: bool, op: Int, spot: IntArray
 ) -> Int:
     """Least live bytes while `op` runs, on any way from the current state to the goal.
 
@@ -47,7 +47,7 @@ def least_ahead(
 def look_ahead_bound(
     problem: OrderingProblem,
     base: Int,
-    state: State,
+    state: Downset,
     forward: bool,
     budget: Int,
     checked: IntArray,

@@ -14,7 +14,7 @@ from numpy import int64
 
 from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.max_flow import Int
-from optsched.ordering.kernels.state import State
+from optsched.ordering.kernels.state import Downset
 from optsched.ordering.kernels.states import Moves
 from optsched.runtime.kernel import inner
 
@@ -66,7 +66,7 @@ def mixed(value: Int) -> Int:
 
 
 @inner
-def take_stock(state: State, forward: bool, keys: Keys) -> tuple[Int, Int]:
+def take_stock(state: Downset, forward: bool, keys: Keys) -> tuple[Int, Int]:
     """Work out the parts of the blocks; return the two hashes of all other ops placed.
 
     Placed is all that the state has, or lacks if it is to shrink: not by this search alone.

@@ -25,7 +25,7 @@ WIDE, CROWD = 1_024, 256
 successor of the state."""
 
 
-class State(NamedTuple):
+class Downset(NamedTuple):
     """A downset with counters that placing and taking back an op keep up to date.
 
     Parameters
@@ -63,7 +63,7 @@ def count_waiting(problem: OrderingProblem, base: int, done: Flags) -> tuple[Int
 
 def start_state(
     problem: OrderingProblem, base: int, done: Flags, within: Flags, forward: bool
-) -> State:
+) -> Downset:
     """Return the state of a downset; only ops of `within` will ever be placed.
 
     Not compiled: a kernel that returns that many arrays takes long to make.
@@ -79,11 +79,11 @@ def start_state(
     ready[: len(first)] = first
     slot[first] = np.arange(len(first))
     tally = np.array([len(first), live], np.int64)
-    return State(done.copy(), within, missing, waiting, ready, slot, tally)
+    return Downset(done.copy(), within, missing, waiting, ready, slot, tally)
 
 
 @inner
-def add_ready(state: State, v: Int) -> None:
+def add_ready(state: Downset, v: Int) -> None:
     """Put an op on the ready list."""
     count = state.tally[READY]
     state.ready[count] = v
@@ -92,7 +92,7 @@ def add_ready(state: State, v: Int) -> None:
 
 
 @inner
-def drop_ready(state: State, v: Int) -> None:
+def drop_ready(state: Downset, v: Int) -> None:
     """Take an op off the ready list; the last one moves to its place."""
     count = state.tally[READY] - 1
     last = state.ready[count]
@@ -104,7 +104,7 @@ def drop_ready(state: State, v: Int) -> None:
 
 
 @inner
-def place(problem: OrderingProblem, state: State, forward: bool, v: Int) -> None:
+def place(problem: OrderingProblem, state: Downset, forward: bool, v: Int) -> None:
     """Place a ready op."""
     drop_ready(state, v)
     live = state.tally[LIVE]
@@ -137,7 +137,7 @@ def place(problem: OrderingProblem, state: State, forward: bool, v: Int) -> None
 
 
 @inner
-def take_back(problem: OrderingProblem, state: State, forward: bool, v: Int) -> None:
+def take_back(problem: OrderingProblem, state: Downset, forward: bool, v: Int) -> None:
     """Undo the latest placement, which was of `v`."""
     live = state.tally[LIVE]
     if forward:
@@ -170,7 +170,7 @@ def take_back(problem: OrderingProblem, state: State, forward: bool, v: Int) -> 
 
 
 @inner
-def look_ahead(problem: OrderingProblem, state: State, forward: bool, v: Int) -> tuple[Int, Int]:
+def look_ahead(problem: OrderingProblem, state: Downset, forward: bool, v: Int) -> tuple[Int, Int]:
     """Live bytes while a ready op runs, and on its far side if it is placed now.
 
     What the op saves is not taken off: :func:`saved` says it, for callers to ask where that many
@@ -209,7 +209,7 @@ def saved(problem: OrderingProblem, waiting: IntArray, v: Int, left: Int) -> Int
 @inner
 def close_state(
     problem: OrderingProblem,
-    state: State,
+    state: Downset,
     forward: bool,
     budget: Int,
     moves: npt.NDArray[np.int32],
@@ -241,7 +241,7 @@ def close_state(
 @inner
 def close_nearby(
     problem: OrderingProblem,
-    state: State,
+    state: Downset,
     forward: bool,
     budget: Int,
     moves: npt.NDArray[np.int32],
@@ -281,7 +281,7 @@ def close_nearby(
 @inner
 def place_if_free(
     problem: OrderingProblem,
-    state: State,
+    state: Downset,
     forward: bool,
     budget: Int,
     v: Int,

@@ -10,7 +10,7 @@ from numpy import int64
 
 from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.max_flow import Int
-from optsched.ordering.kernels.state import State, place, take_back
+from optsched.ordering.kernels.state import Downset, place, take_back
 from optsched.ordering.problem import OrderingProblem
 from optsched.runtime.kernel import inner
 
@@ -188,7 +188,7 @@ def pop(heap: Moves, first: IntArray, second: IntArray) -> Int:
 
 
 @inner
-def go_to(problem: OrderingProblem, state: State, arena: Arena, forward: bool, s: Int) -> None:
+def go_to(problem: OrderingProblem, state: Downset, arena: Arena, forward: bool, s: Int) -> None:
     """Turn the current state into `s`, by way of the latest state before both."""
     level = arena.level[s]
     here = arena.fill[LEVEL]

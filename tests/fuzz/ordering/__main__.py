@@ -27,7 +27,7 @@ from optsched.check.plan import check_order
 from optsched.errors import PlanError
 from optsched.formats.native import read_graph_document
 from optsched.model.graph import Graph
-from optsched.ordering import ALL_RULES, OrderOutcome, Rules, solve_order
+from optsched.ordering import ALL_RULES, OrderingRules, OrderOutcome, solve_order
 from optsched.ordering.effort import OrderingEffort
 from optsched.runtime import kernel as kernels
 from tests.model.test_inplace import more_candidates
@@ -35,7 +35,7 @@ from tests.support.block_graphs import block_document
 from tests.support.brute import least_peak
 from tests.support.generators import PLANNABLE, random_graph, random_order
 
-NAMES = [field.name for field in fields(Rules)]
+NAMES = [field.name for field in fields(OrderingRules)]
 SIZES = (2, 4, 16, 1000, 2**40, 2**55)
 FACTORS = (4096, 1_000_003, 2**40)
 """All sizes are multiplied by one of them; not those that are large already."""
@@ -56,7 +56,8 @@ def main() -> int:
         scaled += graph.name == "scaled"
         optimum = least_peak(graph)
         subsets = [
-            Rules(**{name: bool(rng.integers(2)) for name in NAMES}) for _ in range(args.subsets)
+            OrderingRules(**{name: bool(rng.integers(2)) for name in NAMES})
+            for _ in range(args.subsets)
         ]
         for rules in [ALL_RULES, ALL_RULES, *subsets]:
             first_flows, flow_looks = [(96, 1 << 23), (1, 0)][rng.integers(2)]
@@ -119,7 +120,9 @@ def certificate_holds(graph: Graph, order: tuple[int, ...], optimum: int) -> boo
     return False
 
 
-def differs(graph: Graph, outcome: OrderOutcome, optimum: int, number: int, rules: Rules) -> bool:
+def differs(
+    graph: Graph, outcome: OrderOutcome, optimum: int, number: int, rules: OrderingRules
+) -> bool:
     """Whether an outcome is wrong; prints what it is then."""
     replayed = check_order(graph, outcome.order)
     if replayed == outcome.peak == outcome.bound == optimum and outcome.proof is not None:

@@ -22,7 +22,7 @@ import numpy as np
 
 from optsched.formats.native import read_graph_document
 from optsched.model.graph import Graph
-from optsched.ordering import ALL_RULES, Rules
+from optsched.ordering import ALL_RULES, OrderingRules
 from optsched.ordering.context import SearchContext
 from optsched.ordering.effort import EFFORT
 from optsched.ordering.problem import build_problem
@@ -39,7 +39,7 @@ from tests.support.definition import Model
 RUNS = 3
 MOST_DOWNSETS = 60_000
 ENDLESS, STATES = 2**62, 10**6
-OTHERS = [field.name for field in fields(Rules) if field.name != "symmetry"]
+OTHERS = [field.name for field in fields(OrderingRules) if field.name != "symmetry"]
 
 
 def main() -> int:

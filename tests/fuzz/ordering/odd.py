@@ -28,7 +28,7 @@ from optsched.errors import GraphError, OptschedError
 from optsched.formats.certificate import certificate_document, read_certificate_document
 from optsched.formats.native import read_graph_document
 from optsched.model.graph import Graph
-from optsched.ordering import ALL_RULES, OrderOutcome, Rules, solve_order
+from optsched.ordering import ALL_RULES, OrderingRules, OrderOutcome, solve_order
 from optsched.ordering.effort import OrderingEffort
 from optsched.runtime import kernel as kernels
 from optsched.runtime.limits import Limits
@@ -188,9 +188,9 @@ def values_in(value: Any) -> Iterator[Any]:
             yield from values_in(inner)
 
 
-def some_rules(rng: random.Random) -> Rules:
+def some_rules(rng: random.Random) -> OrderingRules:
     """All rules, all but a few, or half of them."""
-    names = [field.name for field in fields(Rules)]
+    names = [field.name for field in fields(OrderingRules)]
     count = rng.choice([0, 0, 1, 2, len(names) // 2])
     return replace(ALL_RULES, **dict.fromkeys(rng.sample(names, count), False))
 

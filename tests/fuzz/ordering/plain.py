@@ -11,12 +11,12 @@ from pathlib import Path
 
 from heuristics import ORDERINGS
 from optsched.model.graph import Graph
-from optsched.ordering import ClosureBound, Rules, solve_order
+from optsched.ordering import ClosureBound, OrderingRules, solve_order
 from optsched.ordering import rounds as engine
 from optsched.runtime.limits import Limits
 from tests.support.files import read_all
 
-PLAIN = Rules(**{field.name: field.name == "lift" for field in fields(Rules)})
+PLAIN = OrderingRules(**{field.name: field.name == "lift" for field in fields(OrderingRules)})
 """The budget still rises to the next that opens a move: else one budget would be all."""
 
 

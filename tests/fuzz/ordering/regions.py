@@ -20,7 +20,7 @@ import numpy as np
 
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
-from optsched.ordering import ALL_RULES, Rules, solve_order
+from optsched.ordering import ALL_RULES, OrderingRules, solve_order
 from optsched.ordering.context import SearchContext
 from optsched.ordering.effort import EFFORT, OrderingEffort
 from optsched.ordering.problem import OrderingProblem, build_problem
@@ -50,7 +50,7 @@ def main() -> int:
 
 def compare(graph: Graph, counts: Counter[str]) -> Iterator[str]:
     """Solve with the rule and without."""
-    without, outcome = solve_order(graph, rules=Rules(regions=False)), solve_order(graph)
+    without, outcome = solve_order(graph, rules=OrderingRules(regions=False)), solve_order(graph)
     counts["regions searched"] += outcome.statistics.regions
     if (outcome.peak, outcome.bound) != (without.peak, without.bound):
         yield f"[{outcome.bound}, {outcome.peak}], without [{without.bound}, {without.peak}]"
