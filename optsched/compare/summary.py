@@ -58,10 +58,10 @@ class Summary:
 
 def summarise(comparisons: Sequence[Comparison], methods: Sequence[Method]) -> list[Summary]:
     """Return one summary a method that has figures, orders first, best first within a kind."""
-    least = [_least_by_kind(c) for c in comparisons]
+    minima = [_minimum_by_kind(c) for c in comparisons]
     found = []
     for method in methods:
-        rows = [(c.row(method.name), best) for c, best in zip(comparisons, least, strict=True)]
+        rows = [(c.row(method.name), best) for c, best in zip(comparisons, minima, strict=True)]
         own = [(row, best[row.kind]) for row, best in rows if row is not None]
         if own:
             found.append(_summary(method, own, len(_asked(comparisons, method))))
@@ -130,12 +130,12 @@ def _asked(comparisons: Sequence[Comparison], method: Method) -> list[Comparison
     ]
 
 
-def _least_by_kind(comparison: Comparison) -> dict[Kind, int]:
-    least: dict[Kind, int] = {}
+def _minimum_by_kind(comparison: Comparison) -> dict[Kind, int]:
+    minimum: dict[Kind, int] = {}
     for row in comparison.rows:
         value = row.value
-        least[row.kind] = min(least.get(row.kind, value), value)
-    return least
+        minimum[row.kind] = min(minimum.get(row.kind, value), value)
+    return minimum
 
 
 def _summary(method: Method, own: Sequence[tuple[MethodRow, int]], asked: int) -> Summary:
@@ -152,6 +152,6 @@ def _summary(method: Method, own: Sequence[tuple[MethodRow, int]], asked: int) -
         at_optimum=sum(row.status is Status.OPTIMAL for row in rows),
         proved=sum(row.proof not in (None, Proof.CLAIMED) for row in rows),
         against_optimum=sum(row.against_optimum for row in rows),
-        wins=sum(row.value == least for row, least in own),
+        wins=sum(row.value == minimum for row, minimum in own),
         seconds=math.fsum(row.runtime for row in rows),
     )

@@ -251,8 +251,8 @@ class _TableRow:
         self.id = unshield(self.fields["id"].strip())
         self.where = f"line {number}: buffer {self.id[:200]!r}"
 
-    def integer(self, column: str, least: int = 0) -> int:
-        """An integer from `least` to 2**62."""
+    def integer(self, column: str, minimum: int = 0) -> int:
+        """An integer from `minimum` to 2**62."""
         text = self.fields[column].strip()
         match = _INTEGER.fullmatch(text)
         if match is None:
@@ -261,8 +261,8 @@ class _TableRow:
         if len(digits) > 19 or int(digits) > MAX_TOTAL_BYTES:
             raise FormatError(f"{self.where}: {column} {text[:60]} exceeds 2**62")
         value = -int(digits) if sign == "-" else int(digits)
-        if value < least:
-            raise FormatError(f"{self.where}: {column} must be at least {least}, got {value}")
+        if value < minimum:
+            raise FormatError(f"{self.where}: {column} must be at least {minimum}, got {value}")
         return value
 
     def live_range(self) -> tuple[int, int]:
@@ -274,7 +274,7 @@ class _TableRow:
 
     def alignment(self) -> int:
         """Alignment, 1 if the table has none."""
-        return self.integer("alignment", least=1) if "alignment" in self.fields else 1
+        return self.integer("alignment", minimum=1) if "alignment" in self.fields else 1
 
     def offset(self) -> int:
         """Given offset, or `UNPLACED` for a blank one."""

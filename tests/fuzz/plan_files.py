@@ -130,6 +130,8 @@ def fuzz(plans: int, seed: int) -> tuple[Counter[str], list[str]]:
             return counts, [*wrong, "hardly any run writes a plan"]
         with tempfile.TemporaryDirectory() as folder:
             wrong += fuzz_graph(rng, Path(folder), counts)
+        print(f"\r{counts['plans']:,} plans, {len(wrong):,} wrong", end="", file=sys.stderr)
+    print(file=sys.stderr)
     return counts, wrong
 
 
