@@ -17,10 +17,10 @@ MAX_MOVES = 3
 class _Draft:
     """A graph that can be changed."""
 
-    def __init__(self, graph: SmallGraph, most_ops: int, largest: int) -> None:
+    def __init__(self, graph: SmallGraph, max_ops: int, largest: int) -> None:
         self.size, self.before = list(graph.size), list(graph.before)
         self.kept = graph.kept
-        self.most_ops, self.largest = most_ops, largest
+        self.max_ops, self.largest = max_ops, largest
 
     def resize(self, rng: Random) -> None:
         v = rng.randrange(len(self.size))
@@ -51,7 +51,7 @@ class _Draft:
     def grow(self, rng: Random) -> None:
         """Add an op: a copy of one, with the same readers or read by one op alone, or a new one."""
         n = len(self.size)
-        if n >= self.most_ops:
+        if n >= self.max_ops:
             return
         v = rng.randrange(n)
         at = rng.randrange(v + 1, n + 1)
@@ -70,7 +70,7 @@ class _Draft:
         n = len(self.size)
         v = rng.randrange(n)
         readers = [w for w in range(v + 1, n) if self.before[w] >> v & 1]
-        if n + 2 > self.most_ops or not readers:
+        if n + 2 > self.max_ops or not readers:
             return
         w = rng.choice(readers)
         size = self.size[v], self.size[w]
@@ -119,15 +119,17 @@ _MOVES = (
 """What a change is made of, as often as it is wanted."""
 
 
-def change_graph(graph: SmallGraph, rng: Random, most_ops: int, largest: int) -> SmallGraph:
+def change_graph(graph: SmallGraph, rng: Random, max_ops: int, largest: int) -> SmallGraph:
     """Return a graph that differs by a few random moves."""
-    draft = _Draft(graph, most_ops, largest)
+    draft = _Draft(graph, max_ops, largest)
     for _ in range(rng.randint(1, MAX_MOVES)):
         rng.choice(_MOVES)(draft, rng)
     return SmallGraph(tuple(draft.size), tuple(draft.before), draft.kept)
 
 
-def change_packing(rows: LiveRows, rng: Random, most: int, steps: int, largest: int) -> LiveRows:
+def change_packing(
+    rows: LiveRows, rng: Random, max_buffers: int, steps: int, largest: int
+) -> LiveRows:
     """Return live ranges that differ by a few random moves."""
     draft = list(rows)
     for _ in range(rng.randint(1, MAX_MOVES)):
@@ -145,7 +147,7 @@ def change_packing(rows: LiveRows, rng: Random, most: int, steps: int, largest: 
         elif how == 5:
             draft.insert(rng.randrange(len(draft)), draft.pop(i))
             continue
-        elif how == 6 and len(draft) < most:
+        elif how == 6 and len(draft) < max_buffers:
             start, end = sorted(rng.sample(range(steps + 1), 2))
             draft.insert(rng.randint(0, len(draft)), (start, end, size))
             continue

@@ -86,7 +86,7 @@ class Judge(ABC, Generic[T, P]):
     def reaches(self, item: T, target: Loss, seconds: float) -> bool:
         """Whether the loss on this is surely as bad as the target."""
         value = self.value(item, self.method)
-        capacity = target.most_rival(value)
+        capacity = target.rival_limit(value)
         if value == 0:
             return False
         if self.versus is not None:

@@ -45,9 +45,9 @@ class Loss:
 
     def reaches(self, other: Loss) -> bool:
         """Whether this loss is at least the other, which is one, in exact integers."""
-        return self.rival <= other.most_rival(self.value)
+        return self.rival <= other.rival_limit(self.value)
 
-    def most_rival(self, value: int) -> int:
+    def rival_limit(self, value: int) -> int:
         """Bytes that a rival of a method with `value` may need at most, for as bad a loss."""
         if self.objective is LossObjective.DIFFERENCE:
             return value - (self.value - self.rival)

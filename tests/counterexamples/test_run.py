@@ -199,4 +199,4 @@ def test_losses_are_compared_exactly() -> None:
     assert not Loss(3 * 10**17, 2 * 10**17 + 1).reaches(Loss(3, 2))
     assert Loss(7, 3, LossObjective.DIFFERENCE).reaches(Loss(4, 0, LossObjective.DIFFERENCE))
     assert not Loss(7, 4, LossObjective.DIFFERENCE).reaches(Loss(4, 0, LossObjective.DIFFERENCE))
-    assert Loss(6, 5).most_rival(13) == 10
+    assert Loss(6, 5).rival_limit(13) == 10

@@ -177,6 +177,19 @@ def test_other_orders_pack_where_the_first_refuses() -> None:
     assert plans == again
 
 
+def test_work_instead_of_seconds_gives_the_same_plans_again() -> None:
+    rng = np.random.default_rng(12)
+    graph = random_graph(rng, 60, max_size=16, max_reads=4)
+    start = [np.array(random_order(rng, graph))]
+    peak = peak_memory(graph, start[0])
+    one, two = (
+        list(other_plans(graph, start, peak, bound=0, limits=Limits(work=100_000)))
+        for _ in range(2)
+    )
+    assert one == two
+    assert one
+
+
 def test_interrupts_keep_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*arguments: object) -> bool:
         raise KeyboardInterrupt

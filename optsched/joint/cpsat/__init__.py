@@ -8,12 +8,11 @@ CP-SAT says is never a proof by itself: an outcome holds claims, and values repl
 from __future__ import annotations
 
 from optsched.joint.cpsat.solve import CpSatOutcome, solve_joint, solve_order, solve_packing
-from optsched.joint.cpsat.solver import SAFE, CpSatSettings
+from optsched.joint.cpsat.solver import SAFE
 
 __all__ = [
     "SAFE",
     "CpSatOutcome",
-    "CpSatSettings",
     "solve_joint",
     "solve_order",
     "solve_packing",

@@ -12,8 +12,9 @@ a proof, so values are replayed in integers and bounds are kept apart from the p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from optsched.check.plan import check_order, check_packing, check_plan
@@ -21,7 +22,7 @@ from optsched.errors import PlanError
 from optsched.joint.cpsat.constraints import joint_model, order_model, packing_model
 from optsched.joint.cpsat.hints import add_hint, point_of
 from optsched.joint.cpsat.instance import ModelInstance, graph_instance, packing_instance
-from optsched.joint.cpsat.solver import SAFE, CpSatRun, CpSatSettings, run_model
+from optsched.joint.cpsat.solver import SAFE, CpSatRun, SolverThread
 from optsched.joint.cpsat.variables import ModelPoint, ModelVariables
 from optsched.model.graph import Graph
 from optsched.model.liveness import Order
@@ -82,7 +83,7 @@ def solve_order(
     warm_start: Order | None = None,
     peak_bound: int = 0,
     on_event: OnEvent | None = None,
-    settings: CpSatSettings = SAFE,
+    parameters: Mapping[str, Any] = SAFE,
 ) -> CpSatOutcome:
     """Choose an order of minimum peak.
 
@@ -102,8 +103,8 @@ def solve_order(
     on_event
         Called in this thread with every incumbent and bound. If it raises, the search is stopped
         and the error passed on; KeyboardInterrupt ends the search with the incumbent.
-    settings
-        The configuration of CP-SAT.
+    parameters
+        Names and values of further parameters of CP-SAT.
 
     Raises
     ------
@@ -119,7 +120,7 @@ def solve_order(
         order = tuple(int(v) for v in warm_start)
         value, start = check_order(graph, order), point_of(instance, order)
     search = _Minimisation(instance, Objective.PEAK, capacity, peak_bound, clock, on_event)
-    best = search.run(lambda: order_model(instance, peak_bound), start, value, settings)
+    best = search.run(partial(order_model, instance, peak_bound), start, value, parameters)
     return search.outcome(order=None if best is None else best.order)
 
 
@@ -131,7 +132,7 @@ def solve_packing(
     warm_start: Sequence[int] | None = None,
     slab_bound: int = 0,
     on_event: OnEvent | None = None,
-    settings: CpSatSettings = SAFE,
+    parameters: Mapping[str, Any] = SAFE,
 ) -> CpSatOutcome:
     """Choose offsets of minimum slab for given live ranges; parameters as of :func:`solve_order`.
 
@@ -145,7 +146,7 @@ def solve_packing(
         start = point_of(instance, (), [given[item.id] for item in instance.items])
     slab_bound = max(slab_bound, problem.max_load)
     search = _Minimisation(instance, Objective.SLAB, capacity, slab_bound, clock, on_event)
-    best = search.run(lambda: packing_model(instance, slab_bound), start, value, settings)
+    best = search.run(partial(packing_model, instance, slab_bound), start, value, parameters)
     if best is not None and best is not start:
         offsets = [max(0, int(pin)) for pin in problem.pin]
         for item, offset in zip(instance.items, best.offsets, strict=True):
@@ -164,7 +165,7 @@ def solve_joint(
     peak_bound: int = 0,
     slab_bound: int = 0,
     on_event: OnEvent | None = None,
-    settings: CpSatSettings = SAFE,
+    parameters: Mapping[str, Any] = SAFE,
 ) -> CpSatOutcome:
     """Choose order and offsets together; parameters as of :func:`solve_order`.
 
@@ -182,7 +183,9 @@ def solve_joint(
         start = point_of(instance, warm_start.order, places)
     bound = slab_bound if objective is Objective.SLAB else peak_bound
     search = _Minimisation(instance, objective, capacity, bound, clock, on_event)
-    best = search.run(lambda: joint_model(instance, peak_bound, slab_bound), start, value, settings)
+    best = search.run(
+        lambda: joint_model(instance, peak_bound, slab_bound), start, value, parameters
+    )
     plan = warm_start if best is start else _plan_of(graph, best)
     return search.outcome(order=None if plan is None else plan.order, plan=plan)
 
@@ -213,7 +216,7 @@ class _Minimisation:
         make_model: Callable[[], ModelVariables],
         start: ModelPoint | None,
         value: int | None,
-        settings: CpSatSettings,
+        parameters: Mapping[str, Any],
     ) -> ModelPoint | None:
         """Return a point with fewer bytes than the warm start, or else `start` itself.
 
@@ -223,8 +226,8 @@ class _Minimisation:
             Builds the model, which may take a while.
         start, value
             The warm start and its bytes, which may be more than those of the point.
-        settings
-            The configuration of CP-SAT.
+        parameters
+            Names and values of further parameters of CP-SAT.
         """
         self.value = value
         if self._fits(value):
@@ -237,7 +240,7 @@ class _Minimisation:
         except KeyboardInterrupt:
             self.stop_reason = StopReason.INTERRUPTED
             return start
-        found = run_model(variables, self._units, self.clock, settings, self._note)
+        found = SolverThread(variables, self._units, self.clock, parameters).run(self._note)
         self._note(found)
         if found.interrupted:
             self.stop_reason = StopReason.INTERRUPTED

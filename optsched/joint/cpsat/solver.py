@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
@@ -23,22 +23,9 @@ EXACT_FLOAT = 2**53
 """CP-SAT reports bounds as floats; integers below this are exact in them."""
 
 
-@dataclass(frozen=True, slots=True)
-class CpSatSettings:
-    """A configuration of CP-SAT.
-
-    Parameters
-    ----------
-    parameters
-        Names and values of its parameters.
-    """
-
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-
-
-SAFE = CpSatSettings({"presolve_inclusion_work_limit": 0})
-"""The default. Without the parameter OR-Tools 9.15 is known to return a wrong optimum with a
-matching bound (OR-Tools issue 5293)."""
+SAFE: Mapping[str, Any] = {"presolve_inclusion_work_limit": 0}
+"""The default parameters of CP-SAT. Without this one OR-Tools 9.15 is known to return a wrong
+optimum with a matching bound (OR-Tools issue 5293)."""
 
 
 @dataclass
@@ -63,46 +50,6 @@ class CpSatRun:
     interrupted: bool = False
 
 
-def run_model(
-    variables: ModelVariables,
-    value: Callable[[ModelPoint], int],
-    clock: Clock,
-    settings: CpSatSettings,
-    on_progress: Callable[[CpSatRun], None],
-) -> CpSatRun:
-    """Solve a model in a thread of its own, so that Ctrl-C ends the search and not the program.
-
-    Parameters
-    ----------
-    variables
-        A complete model.
-    value
-        What is minimised, told from the point itself and not from the solver's variables.
-    clock, settings
-        Time or work, workers, seed; further parameters.
-    on_progress
-        Called in the caller's thread whenever best point or bound moved. If it raises, the search
-        is stopped first.
-    """
-    return _SolverThread(variables, value, _make_solver(clock, settings), clock).run(on_progress)
-
-
-def _make_solver(clock: Clock, settings: CpSatSettings) -> Any:
-    solver = cp_model.CpSolver()
-    parameters, limits, left = solver.parameters, clock.limits, clock.left()
-    parameters.num_workers = limits.workers
-    parameters.random_seed = limits.seed % 2**31
-    # Its own handler would leave the process without Python's when the search ends.
-    parameters.catch_sigint_signal = False
-    if left is not None and limits.work is not None:
-        parameters.max_deterministic_time = left / WORK_PER_SECOND
-    elif left is not None:
-        parameters.max_time_in_seconds = left
-    for name, setting in settings.parameters.items():
-        setattr(parameters, name, setting)
-    return solver
-
-
 class _SolutionReader(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
     """Reads each solution at once: what the solver holds at the end may be gone or worse."""
 
@@ -122,21 +69,39 @@ class _SolutionReader(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
         self.found(ModelPoint(variables.instance, order, offsets))
 
 
-class _SolverThread:
+class SolverThread:
+    """Solves a model in a thread of its own, so that Ctrl-C ends the search and not the program.
+
+    Parameters
+    ----------
+    variables
+        A complete model.
+    value
+        What is minimised, told from the point itself and not from the solver's variables.
+    clock
+        Time or work, workers, seed.
+    parameters
+        Names and values of further parameters of CP-SAT.
+    """
+
     def __init__(
         self,
         variables: ModelVariables,
         value: Callable[[ModelPoint], int],
-        solver: Any,
         clock: Clock,
+        parameters: Mapping[str, Any],
     ) -> None:
-        self.variables, self.value, self.solver, self.clock = variables, value, solver, clock
+        self.variables, self.value, self.clock = variables, value, clock
+        self.solver = _make_solver(clock, parameters)
         self.state = CpSatRun()
         self.moves: queue.SimpleQueue[ModelPoint | int | None] = queue.SimpleQueue()
         self.error: Exception | None = None
 
     def run(self, on_progress: Callable[[CpSatRun], None]) -> CpSatRun:
-        """Start the thread, pass on what it reports, and end it in any case."""
+        """Start the thread, pass on what it reports, and end it in any case.
+
+        If `on_progress` raises, which is called in this thread, the search is stopped first.
+        """
         thread = threading.Thread(target=self._work, name="cp-sat", daemon=True)
         thread.start()
         try:
@@ -195,3 +160,19 @@ class _SolverThread:
     def _on_bound(self, bound: float) -> None:
         if abs(bound) < EXACT_FLOAT:
             self.moves.put(ceil(bound - 1e-6))
+
+
+def _make_solver(clock: Clock, settings: Mapping[str, Any]) -> Any:
+    solver = cp_model.CpSolver()
+    parameters, limits, left = solver.parameters, clock.limits, clock.left()
+    parameters.num_workers = limits.workers
+    parameters.random_seed = limits.seed % 2**31
+    # Its own handler would leave the process without Python's when the search ends.
+    parameters.catch_sigint_signal = False
+    if left is not None and limits.work is not None:
+        parameters.max_deterministic_time = left / WORK_PER_SECOND
+    elif left is not None:
+        parameters.max_time_in_seconds = left
+    for name, setting in settings.items():
+        setattr(parameters, name, setting)
+    return solver

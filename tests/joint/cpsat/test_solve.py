@@ -9,7 +9,6 @@ from optsched.check.plan import check_order, check_packing, check_plan
 from optsched.errors import PlanError, UsageError
 from optsched.joint.cpsat import (
     CpSatOutcome,
-    CpSatSettings,
     solve_joint,
     solve_order,
     solve_packing,
@@ -23,7 +22,7 @@ from tests.joint.cpsat.common import QUICK, diamond, random_packing, random_plan
 from tests.support.brute import least_joint, least_peak, least_slab
 from tests.support.generators import FEATURES, PLANNABLE, random_graph, random_order
 
-TINY = CpSatSettings({**SAFE.parameters, "max_deterministic_time": 1e-6})
+TINY = {**SAFE, "max_deterministic_time": 1e-6}
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -118,7 +117,7 @@ def test_hint_survives_a_tiny_limit(seed: int) -> None:
     plan = random_plan(rng, graph)
     assert plan is not None
     before = check_plan(graph, plan)
-    outcome = solve_joint(graph, warm_start=plan, settings=TINY)
+    outcome = solve_joint(graph, warm_start=plan, parameters=TINY)
     assert outcome.plan is not None
     after = check_plan(graph, outcome.plan, slab=outcome.value)
     assert after.slab < before.slab or outcome.plan is plan
