@@ -107,7 +107,7 @@ class Component:
 
     @cached_property
     def _cover(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Buffers of each section: row starts, rows, and where the pair is in the occupied."""
+        """Buffers of each section: row starts, rows, and each pair's column of `occupied`."""
         first, last = self.sections.first, self.sections.last
         length = last - first
         buffer = np.repeat(np.arange(len(self)), length)
@@ -140,52 +140,35 @@ class Component:
     def bound(self) -> int:
         """Bytes that no packing goes below, by one section or one buffer.
 
-        In a section all starts are multiples of a common step: from the start of a buffer to the
-        next one above there is room for its size rounded up to the step. Only the topmost buffer
-        needs no more than its bytes.
+        In a section all starts are multiples of a common step: from one start to the next one above
+        there is room for the size rounded up to the step. Only the topmost buffer needs no more
+        than its bytes. Where buffers are there in part, the lowest one starts at its `low` or
+        above, and above the highest one there is the rest of its buffer.
         """
         if not len(self):
             return 0
         waste = self.size * self.unit - self.bytes
-        ends = np.where(self.pin >= 0, self.pin * self.unit, 0) + self.bytes
-        lowest = int(ends.max())
-        if self.occupancy is not None:
-            return max(lowest, self._bound_of_parts(self.occupancy))
-        if self.covered > MAX_COVER or (self.is_plain and not waste.any()):
+        lowest = int((np.maximum(self.pin, 0) * self.unit + self.bytes).max())
+        is_even = self.is_plain and not waste.any()
+        if self.occupancy is None and (is_even or self.covered > MAX_COVER):
             return max(lowest, int(self.load.max()) * self.unit - int(waste.max()))
-        starts, rows = self.cover
-        common = np.gcd.reduceat(self._multiple[rows], starts[:-1])
-        step = np.repeat(common, np.diff(starts))
-        room = -(-self.bytes[rows] // step) * step
-        most = np.maximum.reduceat(room - self.bytes[rows], starts[:-1])
-        return max(lowest, int((np.add.reduceat(room, starts[:-1]) - most).max()))
-
-    @property
-    def _multiple(self) -> IntArray:
-        """Bytes that each buffer's start is a multiple of."""
-        multiple = np.where(self.pin >= 0, np.gcd(self.alignment, self.pin), self.alignment)
-        return multiple * self.unit
-
-    def _bound_of_parts(self, occupancy: Occupancy) -> int:
-        """Bytes that no packing goes below, by one section.
-
-        The bottoms of what is there are multiples of a common step, the lowest at its `low` or
-        above; above the highest one there is the rest of its buffer.
-        """
-        if self.covered > MAX_COVER:
-            return int(occupancy.load(self.sections.count).max())
+        if self.occupancy is not None and self.covered > MAX_COVER:
+            return max(lowest, int(self.occupancy.load(self.sections.count).max()))
         starts, rows, pairs = self._cover
-        first, length = self.sections.first, self.sections.last - self.sections.first
-        low = occupancy.spread(occupancy.low, first, length)[pairs]
-        high = occupancy.spread(occupancy.high, first, length)[pairs]
         begin = starts[:-1]
-        common = np.gcd.reduceat(np.gcd(self._multiple[rows], low), begin)
+        low, high = np.zeros_like(rows), self.bytes[rows]
+        if self.occupancy is not None:
+            first, length = self.sections.first, self.sections.last - self.sections.first
+            low = self.occupancy.spread(self.occupancy.low, first, length)[pairs]
+            high = self.occupancy.spread(self.occupancy.high, first, length)[pairs]
+        pinned = np.where(self.pin >= 0, np.gcd(self.alignment, self.pin), self.alignment)
+        common = np.gcd.reduceat(np.gcd(pinned[rows] * self.unit, low), begin)
         step = np.repeat(common, np.diff(starts))
         room = -(-(high - low) // step) * step
         total = np.add.reduceat(room, begin) - np.maximum.reduceat(room - (high - low), begin)
         total += np.minimum.reduceat(low, begin)
         total += np.minimum.reduceat(self.bytes[rows] - high, begin)
-        return int(total.max())
+        return max(lowest, int(total.max()))
 
     def slab(self, offsets: IntArray) -> int:
         """Bytes of a packing given in units."""
