@@ -69,7 +69,7 @@ class CapacitySearch:
         self.component, self.rules, self.effort = component, rules, effort
         self.clock, self.on_move = clock, on_move
         self.engine = PackingEngine(component, rules, effort)
-        self.random = np.random.default_rng(seed)
+        self.seed, self.random = seed, np.random.default_rng(seed)
         self.bound = component.bound
         self.enough = self.bound
         self.is_decision = False
@@ -216,7 +216,8 @@ class CapacitySearch:
                 width=width,
                 softness=softness,
                 rule=effort.beam_rules[self.beams % len(effort.beam_rules)],
-                random=self.random,
+                # A stream of its own: what a beam finds does not depend on the searches before.
+                random=np.random.default_rng([self.seed, self.beams]),
                 clock=self.clock,
             )
             self.beams += 1
