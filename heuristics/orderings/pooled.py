@@ -45,6 +45,8 @@ def pooled_orders(
     counts = [
         b for b in range(arrays.buffer_count) if arrays.size[b] > 0 and (users[b] or arrays.keep[b])
     ]
+    if not counts:
+        return
     names = sorted({graph.buffers[b].pool for b in counts})
     rows = build_rows([users[b] for b in counts])
     ids = np.array(counts, np.int64)

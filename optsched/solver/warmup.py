@@ -108,7 +108,7 @@ def use_tree(graph: Graph) -> None:
 def use_packings(graph: Graph) -> None:
     """Pack the program's order in all ways there are."""
     order = np.arange(len(graph.ops))
-    next(pooled_orders(graph, order, work=MOVES))
+    next(pooled_orders(graph, order, work=MOVES), None)
     problem, _ = packing_problem(graph, order)
     for packing in PACKINGS.values():
         packing(problem)

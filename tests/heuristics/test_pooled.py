@@ -47,3 +47,11 @@ def test_small_graphs_have_nothing_to_move() -> None:
     build.op("a", writes={"x": 1})
     assert list(pooled_orders(build.build(), np.array([0]))) == []
     assert list(pooled_orders(GraphBuilder().build(), np.array([], np.int64))) == []
+
+
+def test_a_graph_without_a_byte_has_nothing_to_walk_for() -> None:
+    """It was divided by the number of its buffers."""
+    build = GraphBuilder("empty")
+    build.op("first", writes={"a": 0})
+    build.op("second", reads=["a"], writes={"b": 0})
+    assert list(pooled_orders(build.build(), np.arange(2))) == []
