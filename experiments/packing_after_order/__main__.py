@@ -100,7 +100,7 @@ def table(rows: list[Row]) -> str:
             str(len(here)),
             str(len(here) - len(still_open)),
             f"{100 * float(np.mean(gaps)):.1f}" if gaps else "-",
-            str(sum(row.stop_reason == "exhausted" for row in still_open)),
+            str(sum(row.stop_reason != "time limit" for row in still_open)),
             str(sum(row.slab < row.packed for row in here)),
             str(sum(row.slab > row.packed for row in here)),
         ])  # fmt: skip

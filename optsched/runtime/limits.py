@@ -14,7 +14,8 @@ class StopReason(StrEnum):
     """Why the search ended."""
 
     PROVED = "proved"
-    EXHAUSTED = "exhausted"
+    EXHAUSTED = "nothing left to try"
+    """The methods that were asked have ended; what is not proved may still have a better answer."""
     TIME_LIMIT = "time limit"
     INTERRUPTED = "interrupted"
     DECIDED = "decided"
