@@ -6,8 +6,8 @@ The same stages pack the orders of :func:`optsched.solver.pipeline.solve`, pool 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -112,7 +112,6 @@ class PackingIncumbent(Incumbent):
         self.slab_bound, self.proof = packing_bound(problem), Proof.PACKING
         self.offsets: IntArray | None = None
         self.slab = self.claimed = 0
-        self.source = ""
         self.is_searched = False
 
     def value(self) -> int | None:
@@ -139,7 +138,7 @@ class PackingIncumbent(Incumbent):
         slab = self.problem.slab_size(offsets)
         if self.offsets is None or slab < self.slab:
             check_packing(self.problem, offsets.tolist(), slab=slab)
-            self.offsets, self.slab, self.source = offsets, slab, source
+            self.offsets, self.slab = offsets, slab
             self.report(source)
 
     def try_packer(self, name: str) -> None:
@@ -245,60 +244,3 @@ WHOLE: tuple[Stage[PackingIncumbent], ...] = (
     Stage(ask_cpsat, most=EFFORT.cpsat_buffers),
 )
 """All that is known of packing."""
-
-
-@dataclass(frozen=True, slots=True)
-class PackedRows:
-    """Offsets of several pools of one order.
-
-    Parameters
-    ----------
-    offsets
-        Shape `(k,)`; None if a pool has none.
-    source
-        What found the last of them.
-    is_settled
-        Whether no time would bring more.
-    interrupted
-        Whether the caller's interrupt ended it.
-    """
-
-    offsets: IntArray | None
-    source: str
-    is_settled: bool
-    interrupted: bool
-
-
-def pack_rows(
-    problem: PackingProblem,
-    rows: Sequence[IntArray],
-    clock: Clock,
-    capacity: int | None,
-    stages: Sequence[Stage[PackingIncumbent]],
-    on_event: Callable[[Event], None],
-) -> PackedRows:
-    """Pack each pool of an order by itself; they share the time.
-
-    Parameters
-    ----------
-    problem
-        All buffers of the order.
-    rows
-        The positions of each pool's buffers.
-    clock, capacity, on_event
-        As for an incumbent.
-    stages
-        :data:`CONTINUED` or :data:`WHOLE`.
-    """
-    offsets, source = np.zeros(len(problem), np.int64), ""
-    is_settled = True
-    for number, row in enumerate(rows):
-        part = select(problem, row) if len(rows) > 1 else problem
-        best = PackingIncumbent(part, clock.share(1 / (len(rows) - number)), capacity, on_event)
-        run_stages(best, stages)
-        late = best.stop_reason() is StopReason.TIME_LIMIT
-        is_settled &= best.done() or (stages is WHOLE and not late)
-        if best.offsets is None or best.interrupted:
-            return PackedRows(best.offsets, best.source, is_settled, best.interrupted)
-        offsets[row], source = best.offsets, best.source
-    return PackedRows(offsets, source, is_settled, False)

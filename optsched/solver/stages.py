@@ -23,9 +23,9 @@ from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import take_interrupt
 from optsched.runtime.limits import Objective, Proof, StopReason
-from optsched.solver.driver import Feature, Stage, raise_if_interrupted
+from optsched.solver.driver import Feature, Stage, raise_if_interrupted, run_stages
 from optsched.solver.incumbent import PlanIncumbent
-from optsched.solver.pack import CONTINUED, WHOLE, PackingIncumbent, pack_rows
+from optsched.solver.pack import CONTINUED, WHOLE, PackingIncumbent
 
 PackingStages = Sequence[Stage[PackingIncumbent]]
 OTHER_ORDERS_LACK = Feature.INPLACE | Feature.POOLS | Feature.PEAK
@@ -155,17 +155,29 @@ def _pack_choice(
     load = sum(select(problem, row).max_load for row in rows)
     if best.plan is not None and load >= best.slab and best.objective is Objective.SLAB:
         return True
-    capacity = best.capacity if len(rows) < 2 else None
-    packed = pack_rows(
-        problem, rows, clock, capacity, stages, lambda event: best.report("packing search")
-    )
-    if packed.offsets is not None:
-        best.offer(make_plan(best.graph, order, packed.offsets, taken), packed.source)
-    if packed.is_settled:
-        best.packed.add(key)
-    if packed.interrupted:
+    offsets, settled, interrupted = np.zeros(len(problem), np.int64), True, False
+    for number, row in enumerate(rows):
+        part = PackingIncumbent(
+            problem if len(rows) < 2 else select(problem, row),
+            clock.share(1 / (len(rows) - number)),
+            best.capacity if len(rows) < 2 else None,
+            # Its bound is that of one order.
+            lambda event: best.report("packing search"),
+        )
+        run_stages(part, stages)
+        late = part.stop_reason() is StopReason.TIME_LIMIT
+        settled &= part.done() or (stages is WHOLE and not late)
+        interrupted |= part.interrupted
+        if part.offsets is None:
+            break
+        offsets[row] = part.offsets
+    else:
+        best.offer(make_plan(best.graph, order, offsets, taken), "packing search")
+    if interrupted:
         raise KeyboardInterrupt
-    return packed.is_settled
+    if settled:
+        best.packed.add(key)
+    return settled
 
 
 def all_orders(best: PlanIncumbent, clock: Clock) -> bool:

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem, select
 from optsched.runtime.clock import Clock
 from optsched.solver.result import PackingResult, Status
-from optsched.solver.spill.search import BoolArray, least_leaving, steps_of_pool
+from optsched.solver.spill.search import BoolArray, least_leaving, profile_of, steps_of_pool
 
 AT_ONCE = 200
 """One in this many buffers leaves before the loads are counted anew."""
@@ -33,7 +32,7 @@ class Spill(NamedTuple):
 def choose_spill(
     problem: PackingProblem,
     members: IntArray,
-    fixed: npt.NDArray[np.bool_],
+    fixed: BoolArray,
     capacity: int,
     pack: Pack,
     clock: Clock,
@@ -77,9 +76,7 @@ def choose_spill(
     return _with_fewest(problem, members, movable[members], capacity, pack, clock, ids, result)
 
 
-def least_spill(
-    problem: PackingProblem, members: IntArray, fixed: npt.NDArray[np.bool_], capacity: int
-) -> int:
+def least_spill(problem: PackingProblem, members: IntArray, fixed: BoolArray, capacity: int) -> int:
     """Return a lower bound on the bytes of the members that leave, by single steps."""
     steps = steps_of_pool(problem, members, ~fixed, capacity)
     if steps is None:
@@ -123,21 +120,21 @@ def _fits(result: PackingResult, capacity: int) -> bool:
 
 def _most_relief(
     problem: PackingProblem,
-    stays: npt.NDArray[np.bool_],
-    movable: npt.NDArray[np.bool_],
+    stays: BoolArray,
+    movable: BoolArray,
     capacity: int,
 ) -> IntArray:
     """Return who take most excess away per byte of their own; none without excess or movable."""
-    steps, load, parts = _loads(problem, np.flatnonzero(stays))
+    ids = np.flatnonzero(stays)
+    steps, load, owner, first, last, height = profile_of(select(problem, ids), with_ends=True)
     excess = np.maximum(load - capacity, 0)
     if not excess.any():
         return np.empty(0, np.int64)
-    length = np.append(np.diff(steps), 0)
-    area = np.concatenate([[0.0], np.cumsum(excess * length.astype(np.float64))])
-    time = np.concatenate([[0.0], np.cumsum(np.where(excess > 0, length, 0).astype(np.float64))])
-    owner, first, last, height = parts
+    length = np.append(np.diff(steps), 0).astype(np.float64)
+    area = np.concatenate([[0.0], np.cumsum(excess * length)])
+    time = np.concatenate([[0.0], np.cumsum(np.where(excess > 0, length, 0.0))])
     reach = np.minimum(area[last] - area[first], height * (time[last] - time[first]))
-    relief = np.bincount(owner, weights=reach, minlength=len(problem))
+    relief = np.bincount(ids[owner], weights=reach, minlength=len(problem))
     able = np.flatnonzero(stays & movable & (relief > 0))
     # Equal relief per byte: the larger one leaves, so that fewer do.
     rate = relief[able] / problem.size[able]
@@ -146,27 +143,13 @@ def _most_relief(
 
 def _smallest_of_fullest(
     problem: PackingProblem,
-    stays: npt.NDArray[np.bool_],
-    movable: npt.NDArray[np.bool_],
+    stays: BoolArray,
+    movable: BoolArray,
     count: int,
 ) -> IntArray:
     able = np.flatnonzero(stays & movable)
-    steps, load, _ = _loads(problem, np.flatnonzero(stays))
-    fullest = steps[int(np.argmax(load))]
+    profile = profile_of(select(problem, np.flatnonzero(stays)), with_ends=True)
+    fullest = profile.steps[int(np.argmax(profile.load))]
     here = able[(problem.start[able] <= fullest) & (fullest < problem.end[able])]
     here = here if len(here) >= count else able
     return here[np.argsort(problem.size[here], kind="stable")][:count]
-
-
-def _loads(
-    problem: PackingProblem, ids: IntArray
-) -> tuple[IntArray, IntArray, tuple[IntArray, IntArray, IntArray, IntArray]]:
-    """Steps at which live bytes change, the bytes from there on, and the parts by these steps."""
-    parts = select(problem, ids).parts
-    steps = np.unique(np.concatenate([parts.start, parts.end]))
-    first, last = np.searchsorted(steps, parts.start), np.searchsorted(steps, parts.end)
-    height = parts.high - parts.low
-    change = np.zeros(len(steps) + 1, np.int64)
-    np.add.at(change, first, height)
-    np.subtract.at(change, last, height)
-    return steps, np.cumsum(change)[:-1], (ids[parts.owner], first, last, height)

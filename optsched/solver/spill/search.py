@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -125,21 +126,41 @@ def least_sum(heights: IntArray, least: int) -> int | None:
     return None if best is None else best * unit
 
 
+class Profile(NamedTuple):
+    """Bytes live from one step to the next, and who they belong to.
+
+    `steps` and `load` have an entry a step; the other arrays one a part that has bytes: its
+    buffer, the steps `[first, last)` at which it is there, and its bytes.
+    """
+
+    steps: IntArray
+    load: IntArray
+    owner: IntArray
+    first: IntArray
+    last: IntArray
+    height: IntArray
+
+
+def profile_of(problem: PackingProblem, *, with_ends: bool) -> Profile:
+    """Return how much is live at the steps where live ranges start, or where they end as well."""
+    parts = problem.parts
+    solid = (parts.high > parts.low) & (parts.end > parts.start)
+    start, end = parts.start[solid], parts.end[solid]
+    height = (parts.high - parts.low)[solid]
+    steps = np.unique(np.concatenate([start, end]) if with_ends else start)
+    first, last = np.searchsorted(steps, start), np.searchsorted(steps, end)
+    change = np.zeros(len(steps) + 1, np.int64)
+    np.add.at(change, first, height)
+    np.subtract.at(change, last, height)
+    return Profile(steps, np.cumsum(change)[:-1], parts.owner[solid], first, last, height)
+
+
 def steps_of_pool(
     problem: PackingProblem, members: IntArray, movable: BoolArray, capacity: int
 ) -> Steps | None:
     """Return the steps at which more is live than the capacity; None if that is a large table."""
-    part = select(problem, members)
-    parts = part.parts
-    solid = (parts.high > parts.low) & (parts.end > parts.start)
-    owner, start, end = parts.owner[solid], parts.start[solid], parts.end[solid]
-    bytes_ = (parts.high - parts.low)[solid]
-    starts = np.unique(start)
-    first, last = np.searchsorted(starts, start), np.searchsorted(starts, end)
-    change = np.zeros(len(starts) + 1, np.int64)
-    np.add.at(change, first, bytes_)
-    np.subtract.at(change, last, bytes_)
-    full = np.cumsum(change)[:-1] > capacity
+    starts, load, owner, first, last, bytes_ = profile_of(select(problem, members), with_ends=False)
+    full = load > capacity
     # A step after which nothing ends before the next one begins is contained in that.
     closes = np.zeros(len(starts) + 1, np.bool_)
     closes[last] = True
@@ -152,7 +173,7 @@ def steps_of_pool(
     low, high = rows[first], rows[last]
     for i, a, b, x in zip(owner.tolist(), low.tolist(), high.tolist(), bytes_, strict=True):
         height[a:b, i] = x
-    return Steps(height, part.size, movable, capacity)
+    return Steps(height, problem.size[members], movable, capacity)
 
 
 def least_leaving(
