@@ -1,4 +1,4 @@
-"""Exact ordering: the least peak memory over all orders of a graph, with proof."""
+"""Exact ordering: the minimum peak memory over all orders of a graph, with proof."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class OrderingEffort:
     many_ops: int = 30_000
     """With more ops, making chains of regions takes seconds: only where they are many."""
     fork_distance: int = 16
-    """They are many where a region begins at one in so many ops, at least."""
+    """Regions are many where they begin at most this many ops apart, on average."""
 
     local_ops: int = 1_000
     """With more ops, precedences near the peak are looked for before all others."""
@@ -51,9 +51,9 @@ class OrderingEffort:
     test_work: int = 1_000_000
     """Ops, over all flows for one op from which no precedence follows, before no more are made."""
     patience: int = 48
-    """Ops without a new precedence after which a sweep ends, or more in small problems:"""
+    """Ops without a new precedence after which a sweep ends, at least."""
     patient_work: int = 30_000
-    """so many over the number of ops."""
+    """The same in small problems: this number over that of the ops."""
     local_first: int = 4
     """Ops without any precedence after which the search for local ones ends: where these refute a
     budget, one of the first ops says so."""
@@ -63,9 +63,9 @@ class OrderingEffort:
     """Ops that are looked at for local precedences."""
 
     states_per_branch: int = 16
-    """For so many states that may be stored the tree of precedences has a branch more."""
+    """A search that may store n states may look at n over this many branches of the tree."""
     tree_part: int = 4
-    """Where there is a tree it is given so many times as much as the search of states beside it."""
+    """By which factor a tree gets more effort than the search of states beside it."""
     branch_states: int = 512
     """States that each direction may store for one branch."""
 
@@ -74,9 +74,10 @@ class OrderingEffort:
     smallest_step: int = 128
     """Which part of the peak is too small a step."""
     far_gap: int = 16
-    """Where the gap is more than this part of the peak, the budget just below the peak gets"""
+    """A gap is wide if it is more than this part of the peak."""
     far_part: int = 4
-    """so many times less effort: refuting it is far off, though it may lead to a better order."""
+    """By which factor the budget just below the peak then gets less effort: to refute it is far
+    off, though it may lead to a better order."""
     halvings: int = 8
     """Budgets between bound and peak that are tried to be refuted by precedences alone."""
 
@@ -88,7 +89,7 @@ class OrderingEffort:
     """Windows in a row that may fail."""
 
     moves_per_state: int = 16
-    """So many moves of annealing take about as long as a state."""
+    """Moves of annealing that take about as long as a state of a search."""
     heats: tuple[float, float] = (4.0, 12.0)
     """Heat at the beginning of a cycle, in turns, in rises of the ops by which most bytes come.
     What is good for most graphs never leaves the surroundings of the start on some."""

@@ -282,7 +282,7 @@ class OrderingRounds(OrderIncumbent):
         self.search_windows()
 
     def anneal(self, states: int) -> None:
-        """Walk over orders for about as long as so many states would take."""
+        """Walk over orders for about as long as storing `states` states would take."""
         if self.annealer is None or self.proved:
             return
         self.annealer.catch_up(self.peak, self.shrunk)

@@ -1,4 +1,4 @@
-"""Find an order of least peak memory, and prove it."""
+"""Find an order of minimum peak memory, and prove it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class OrderOutcome:
-    """What is known about the least peak of a graph.
+    """What is known about the minimum peak of a graph.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def solve_order(
     effort: OrderingEffort = EFFORT,
     on_event: OnEvent | None = None,
 ) -> OrderOutcome:
-    """Find an order of least peak memory, and prove it.
+    """Find an order of minimum peak memory, and prove it.
 
     Parameters
     ----------

@@ -54,14 +54,14 @@ def nothing_known(graph: Graph, *_: object, **__: object) -> ClosureBound:
 
 @pytest.mark.parametrize("max_size", [2, 9, 2**40])
 @pytest.mark.parametrize("bound", [True, False])
-@pytest.mark.parametrize("effort", [1, 8_192])
+@pytest.mark.parametrize("states", [1, 8_192])
 def test_optimum_is_the_oracles_whatever_the_rules(
-    max_size: int, bound: bool, effort: int, monkeypatch: pytest.MonkeyPatch
+    max_size: int, bound: bool, states: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    effort = replace(EFFORT, first_states=effort)
+    effort = replace(EFFORT, first_states=states)
     if not bound:
         monkeypatch.setattr(engine, "closure_bound", nothing_known)
-    rng = np.random.default_rng(max_size + effort + bound)
+    rng = np.random.default_rng(max_size + states + bound)
     for _ in range(60):
         graph = some_graph(rng, 9, max_size)
         optimum = least_peak(graph)

@@ -19,6 +19,7 @@ from optsched.ordering.search.feasibility import UNKNOWN, Feasibility, Feasibili
 from optsched.runtime import kernel as kernels
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Event, Limits, Proof, StopReason
+from optsched.solver.warmup import wired_graph
 from tests.support.clocks import ExpiringClock
 from tests.support.generators import PLANNABLE, random_graph, random_order
 from tests.support.ordering_oracle import Oracle
@@ -126,6 +127,20 @@ def test_deadline_at_any_look_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> N
         assert outcome.peak <= check_order(graph, start)
         reasons.add(outcome.stop_reason)
     assert reasons == {StopReason.TIME_LIMIT, StopReason.PROVED}
+
+
+@pytest.mark.parametrize("work", [0, 50, 5_000])
+def test_a_limit_on_work_ends_at_the_same_place_each_time(work: int) -> None:
+    graph = wired_graph(100, seed=1)
+    start = list(range(len(graph.ops)))
+    first, again = (
+        solve_order(graph, warm_start=start, limits=Limits(work=work)) for _ in range(2)
+    )
+    assert first == again
+    assert first.bound <= first.peak == check_order(graph, first.order)
+    assert first.stop_reason in (StopReason.TIME_LIMIT, StopReason.PROVED)
+    if work <= 50:
+        assert first.statistics.stored < 1_000
 
 
 def test_interrupt_keeps_the_best() -> None:

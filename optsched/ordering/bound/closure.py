@@ -1,11 +1,11 @@
 """The closure bound: bytes that are live while an op runs, whatever the order.
 
-When op `v` runs, its ancestors have ended and neither `v` nor its descendants have. The least live
-bytes over all downsets of this kind are a minimum cut, so for every op
+When op `v` runs, its ancestors have ended and neither `v` nor its descendants have. The minimum of
+live bytes over all downsets of this kind is a minimum cut, so for every op
 
     peak >= LB(v) = rise(v) + min { M(D) : ancestors of v in D; v and its descendants not in D }
 
-Along an order that is known, `v` runs at some `during(v) >= LB(v)`; so an op whose least `during`
+Along an order that is known, `v` runs at some `during(v) >= LB(v)`; so an op whose lowest `during`
 over the known orders is at most the bound so far need not be looked at. Usually one flow is enough.
 """
 
@@ -69,7 +69,7 @@ def closure_bound(
     clock
         At its end the best bound so far is returned.
     most
-        The same after so many flows; None for no such limit.
+        The same after this number of flows; None for no such limit.
     effort
         After how many flows identical blocks are looked for.
 
@@ -151,7 +151,7 @@ def raise_closure(
 
 
 def _share(problem: OrderingProblem, cap: IntArray, clock: Clock | None) -> None:
-    """Of ops that correspond to each other in identical blocks leave one, with the least cap.
+    """Of ops that correspond to each other in identical blocks leave one, with the smallest cap.
 
     The problem stays as it is when blocks change places: these ops force the same bytes.
     """

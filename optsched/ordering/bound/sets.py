@@ -31,7 +31,7 @@ class ForcedSet:
     Parameters
     ----------
     value
-        Bytes: the least over all ops of the set that may be the last.
+        Bytes: the minimum over all ops of the set that may be the last.
     op
         The op that forces no more.
     ops
@@ -71,13 +71,13 @@ def least_extreme(
 
     Stops at one that is no news.
     """
-    least, least_op = -1, -1
+    least, weakest = -1, -1
     for op, value in extremes(context, above, members, last=last):
         if least < 0 or value < least:
-            least, least_op = value, op
+            least, weakest = value, op
         if least <= bound:
             break
-    return least, least_op
+    return least, weakest
 
 
 def extremes(

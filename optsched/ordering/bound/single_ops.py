@@ -53,7 +53,7 @@ def peak_lower_bound(
     """Return the best simple bound, looking only at ops that can still raise it.
 
     Along any order an op runs with at least as many live bytes as its own bound, so ops are tried
-    by their least known live bytes, most first, until no further one can beat the best.
+    by their lowest known live bytes, most first, until no further one can beat the best.
 
     Parameters
     ----------

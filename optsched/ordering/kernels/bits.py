@@ -33,7 +33,7 @@ def clear_bit(row: IntArray, i: Int) -> None:
 
 @inner
 def first_bit(word: Int) -> Int:
-    """The least place of a word that is not 0."""
+    """The lowest place that is set in a word that is not 0."""
     place = 0
     if word & 0x3FFFFFFF == 0:
         place = 30

@@ -55,7 +55,7 @@ class SearchTask(NamedTuple):
     Parameters
     ----------
     forward
-        From the start of the interval, or from its end.
+        From the start of the segment, or from its end.
     ceiling
         A budget of this or more is of no interest.
     base
@@ -162,7 +162,7 @@ def keep_best(
     end: Int,
     spot: IntArray,
 ) -> Int:
-    """Reduce moves from the current state to those that lead to the least live bytes on the way.
+    """Reduce moves from the current state to those that lead to the fewest live bytes on the way.
 
     Of several such states it is the farthest. Returns the place after the last move kept.
     """

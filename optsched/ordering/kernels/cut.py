@@ -1,4 +1,4 @@
-"""Least live bytes over a family of downsets, as a minimum cut.
+"""Minimum live bytes over a family of downsets, as a minimum cut.
 
 Between a downset and that downset with some `free` ops added, the live bytes change
 by the `delta` of the ops added less the shared buffers that these release. Buffers that can be
@@ -53,7 +53,7 @@ class Cut(NamedTuple):
     source, sink
         Nodes.
     profit
-        Sum of all profits: the least change of live bytes is the flow less this.
+        Sum of all profits: the minimum change of live bytes is the flow less this.
     """
 
     arcs: Arcs
@@ -169,7 +169,7 @@ def build_cut(problem: OrderingProblem, done: Flags, free: IntArray, place: IntA
 def best_selection(
     problem: OrderingProblem, done: Flags, free: IntArray, place: IntArray, largest: Int
 ) -> Flags:
-    """Which of `free` to add for the least live bytes; the largest or the smallest such choice."""
+    """Which of `free` to add for fewest live bytes; the largest or the smallest such choice."""
     cut = build_cut(problem, done, free, place)
     max_flow(cut.arcs, cut.source, cut.sink, int64(UNBOUNDED))
     side = mark_side(cut.arcs, cut.sink if largest else cut.source, int64(largest))

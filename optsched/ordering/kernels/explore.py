@@ -1,4 +1,9 @@
-"""Search from one end of an interval of downsets for a way that stays within the budget."""
+"""The search of a segment: from one end, for a way to the other that stays within the budget.
+
+States are taken up depth first, those with fewest ops left and then fewest live bytes first; each
+is stored once. A state of which some move was blocked waits for a larger budget. When no state is
+left, the lowest budget that lets one in is a proved bound, and the search goes on with it.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +102,7 @@ def read_path(arena: Arena, s: Int, out: Moves) -> Int:
 
 @inner
 def raise_budget(arena: Arena, budget: Int, ceiling: Int) -> Int:
-    """Let in the states that wait for the least budget, and return it; `ceiling` if none is less.
+    """Let in the states that wait for the lowest budget, and return it; `ceiling` if none is less.
 
     As no state is left to expand, no order stays below that budget.
     """
@@ -158,7 +163,7 @@ def advance(
     expansions
         How many states to expand at most.
     enough
-        Stop once so many states are stored.
+        Stop once this many states are stored.
 
     Returns
     -------

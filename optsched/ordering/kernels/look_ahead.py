@@ -16,7 +16,7 @@ from optsched.ordering.problem import OrderingProblem
 from optsched.runtime.kernel import inner
 
 SELDOM = 64
-"""A bound that keeps failing is tried at one state in so many."""
+"""A bound that keeps failing is tried at one state in this many."""
 
 FIRST_LOOK = 16
 """Expansions before it is tried first: short searches go without."""

@@ -107,7 +107,7 @@ class Bench(NamedTuple):
 
 @inner
 def make_bench(nodes: Int, log: Int) -> Bench:
-    """Return a bench for networks of so many nodes, with room for so many arcs in its log."""
+    """Return a bench for networks of a number of nodes, with room for some arcs in its log."""
     return Bench(
         np.full(nodes, -1, np.int64),
         np.empty(nodes, np.int64),
@@ -164,7 +164,7 @@ def find_levels(arcs: Arcs, bench: Bench, start: Int, goal: Int, backwards: Int)
 
 @inner
 def note_arcs(bench: Bench, depth: Int) -> None:
-    """Add a path of so many arcs to the log."""
+    """Add the first `depth` arcs of the path to the log."""
     noted = bench.logged[0]
     if noted < 0 or noted + depth > len(bench.log):
         bench.logged[0] = -1
@@ -242,7 +242,7 @@ def send(arcs: Arcs, bench: Bench, source: Int, sink: Int, enough: Int, from_sin
 
 @inner
 def flow_within(arcs: Arcs, source: Int, sink: Int, enough: Int, work: Int) -> Int:
-    """Do what :func:`max_flow` does, but end after meeting so many nodes, with what is sent then.
+    """Do what :func:`max_flow` does, but end after meeting `work` nodes, with what is sent then.
 
     It was a largest flow if no way is left from source to sink.
     """

@@ -3,7 +3,7 @@
 A state's hash is made of the codes of the ops placed. Ops of identical blocks that correspond to
 each other have one code, the exclusive or of a block's codes is mixed, and the blocks are summed:
 so it does not matter which block has come how far. Two 62-bit hashes; sums are taken modulo 2**62,
-so that no twin overflows.
+so that plain Python and compiled code agree.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A state of the search: a downset, grown op by op from its start or shrunk from its end.
 
 `forward` says which: forward, placing an op adds it to the downset; backward, it takes it away, and
-then the least live bytes are those before the op. Ops that may be placed next are `ready`.
+then the bytes that count are those before the op. Ops that may be placed next are `ready`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from optsched.runtime.kernel import inner, kernel
 READY, LIVE = 0, 1
 
 WIDE, CROWD = 1_024, 256
-"""More ready ops, in a state of so many more users of a buffer, are too many to look at for each
-successor of the state."""
+"""Ready ops, and users of a buffer, that are too many to look at for each successor of a state."""
 
 
 class Downset(NamedTuple):

@@ -1,1 +1,1 @@
-"""Smaller ordering problems with the same least peak."""
+"""Smaller ordering problems with the same minimum peak."""

@@ -36,7 +36,7 @@ TOO_MANY = 300_000
 
 @dataclass(frozen=True, slots=True)
 class Contracted:
-    """A smaller problem with the same least peak.
+    """A smaller problem with the same minimum peak.
 
     Parameters
     ----------

@@ -1,25 +1,31 @@
 """Regions: parts of a problem with an order of their own that is best whatever runs beside them.
 
-Let `M` be a set of ops such that each other op runs before all of them, after all of them, or has
-nothing to do with any, and no shared buffer is used inside and outside. Live bytes are then a sum
-`g(done in M) + h(done elsewhere)`, and `g` is submodular. A step of `M` costs a *level*, its live
+Let `M` be a set of ops (a *module*) such that each other op runs before all of them, after all of
+them, or is unrelated to all, and no shared buffer is used inside and outside. Live bytes are then a
+sum `g(done in M) + h(done elsewhere)`, and `g` is submodular. A step of `M` has a *level*: its live
 bytes by `g` alone, whatever `h` adds.
 
-Let `D` be a downset of `M` with least `g`. For every level `c` there is a least `R(c)` that steps
-of at most `c` lead to from the start; these are nested, the steps from one to the next do not pass
-the next level, and they end at `D`: that is what a search does which raises its budget only when it
-must, and commits. Backward from the end of `M` it is the same. Call the resulting order the string.
+Let `D` be a downset of `M` with minimum `g`. For every level `c` there is a set `R(c)` with minimum
+`g` among those that steps of at most `c` reach from the start; these are nested, the steps from one
+to the next do not pass the next level, and they end at `D`: that is what a search does which raises
+its budget only when it must, and commits. Backward from the end of `M` it is the same. The order
+that results is the hill-valley order of `M`.
 
-Any order can have `M` run along the string without a higher peak. Take the moment `T` in
-it at which `h` is least while `M` is under way. Before `T`, whenever `M` makes a step of a new
-highest level `c`, run the string on to `R(c)`: at no more than `c`, at the same `h`. In between `M`
-then has no more live bytes than it had. At `T` run it on to `D`: all levels that takes, `M` makes
-anyway, at `T` or later, at no less `h`. After `T` it is the mirror image. So nothing is lost if
-`M` is a chain along the string, in which the ops from one `R(c)` to the next are one.
+Any order of the whole can have `M` run along its hill-valley order without a higher peak. Take the
+step `T` at which `h` is minimum while `M` is under way. Before `T`, whenever `M` makes a step of a
+new highest level `c`, run on to `R(c)`: at no more than `c`, at the same `h`. In between `M` then
+has no more live bytes than it had. At `T` run on to `D`: all levels that takes, `M` makes anyway,
+at `T` or later, at no less `h`. After `T` it is the mirror image. So nothing is lost if `M` becomes
+a chain along its hill-valley order, in which the ops from one `R(c)` to the next are one op.
 
-Regions here lie between an op and the first one that all ways from it lead to. Inner ones become
-chains first, so those around them have few ops left: series-parallel graphs are solved by this.
-Chains in parallel are those of Abdel-Wahab and Kameda (Operations Research 26, 1978).
+Regions here lie between an op and the first one that all paths from it lead to. Inner ones become
+chains first, so those around them have few ops left: series-parallel graphs are solved by this
+alone.
+
+References
+----------
+Abdel-Wahab and Kameda, "Scheduling to minimize maximum cumulative cost subject to series-parallel
+precedence constraints", Operations Research 26, 1978 (chains in parallel).
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def make_keys(families: Sequence[BlockFamily], codes: IntArray, goal: Flags) -> 
 
 @dataclass(frozen=True, slots=True)
 class LinedUp:
-    """A problem in which blocks pass one of their ops in line: of the same least peak.
+    """A problem in which blocks pass one of their ops in line: of the same minimum peak.
 
     Parameters
     ----------

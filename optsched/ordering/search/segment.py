@@ -26,8 +26,8 @@ FIRST_ROOM = 1_024
 """States that a search has room for at first; doubled as needed."""
 
 OPS_PER_STATE, OPS_PER_PERIOD = 32, 512
-"""A search stores a state for so many ops before it first looks ahead; at first it then looks again
-after one for so many."""
+"""A search stores a state for every 32 ops before it tries the look-ahead bound, and then one for
+every 512 before the next try: a bound takes time that grows with the ops."""
 
 SLICE_SECONDS = 0.05
 """How long compiled code may run before the clock and interrupts are looked at. With a limit on
@@ -80,14 +80,14 @@ class DirectedSearch:
         self.state = start_state(context.problem, context.base, done, within, self.task.forward)
         self.plant(int(np.count_nonzero(within)))
         self.scratch = explore.start_scratch(context.ops, context.checked_ops)
-        self.delay_foresight()
+        self.delay_look_ahead()
 
     def plant(self, left: int) -> None:
-        """Make the present state the root, with so many ops left to place."""
+        """Make the present state the root, with `left` ops to place."""
         live = int(self.state.tally[LIVE])
         self.arena = arenas.make_arena(FIRST_ROOM, self.context.ops, left, live)
 
-    def delay_foresight(self) -> None:
+    def delay_look_ahead(self) -> None:
         """Let a search of many ops be longer before it looks ahead: that takes as many steps."""
         gauge = self.scratch.gauge
         gauge[WAIT] = max(FIRST_LOOK, self.context.ops // OPS_PER_STATE)
@@ -102,7 +102,7 @@ class DirectedSearch:
         # The state shares the second array, and may place no op outside it: so only now.
         self.begin[0][placed] = self.task.forward
         self.begin[1][placed] = False
-        self.delay_foresight()
+        self.delay_look_ahead()
         return int(self.state.tally[LIVE])
 
     @property
@@ -183,7 +183,7 @@ class Segment:
 
     @property
     def moves(self) -> list[int]:
-        """The ops placed so far, in order; all of them once the interval is solved."""
+        """The ops placed so far, in order; all of them once the segment is solved."""
         return self.head + self.tail[::-1]
 
     def run(self, states: int) -> int:
