@@ -130,7 +130,7 @@ def _schedules() -> dict[Engine, Schedule]:
             needs=Feature.POOLS,
             lacks=Feature.PEAK,
         ),
-        Stage(stages.all_orders, share=effort.all_orders_share, lacks=Feature.PEAK, most=small),
+        Stage(stages.all_orders, share=effort.all_orders_share, most=small),
         Stage(
             stages.joint_model_if_exact,
             share=effort.joint_share,

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from optsched.check.plan import check_plan
+from optsched.errors import GraphError
 from optsched.joint import EnumerationEffort, OtherOrdersEffort, enumerate_orders, other_plans
 from optsched.joint.other_orders import RandomWalk, _OtherOrders, rename_ops
 from optsched.model.builder import GraphBuilder
@@ -20,7 +21,7 @@ from optsched.reports.capacity import packing_refusal, refusal
 from optsched.reports.record import pack_record, solve_record
 from optsched.reports.table import packing_text, result_text
 from optsched.runtime.clock import Clock
-from optsched.runtime.limits import Limits, Proof, StopReason
+from optsched.runtime.limits import Limits, Objective, Proof, StopReason
 from optsched.solver import pipeline, stages
 from optsched.solver.pack import pack
 from optsched.solver.pipeline import Engine, solve
@@ -188,6 +189,20 @@ def test_work_instead_of_seconds_gives_the_same_plans_again() -> None:
     )
     assert one == two
     assert one
+
+
+@pytest.mark.parametrize("objective", Objective)
+@pytest.mark.parametrize("capacity", [None, 2**63])
+def test_pins_that_clash_in_every_order_are_told(
+    objective: Objective, capacity: int | None
+) -> None:
+    build = GraphBuilder("clash")
+    for name in "ab":
+        build.op(name, writes={f"{name}{name}": 4})
+        build.place(f"{name}{name}", pin=0)
+        build.output(f"{name}{name}")
+    with pytest.raises(GraphError, match="pinned onto each other in every order"):
+        solve(build.build(), objective=objective, capacity=capacity)
 
 
 def test_interrupts_keep_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
