@@ -146,7 +146,8 @@ def run_stages(
             for stage in stages:
                 _run_stage(asked, stage)
             while sum([_run_stage(asked, stage) for stage in repeated]):
-                if asked.clock.left() is None:
+                # Without a plan stages have their say beyond the limit, but for one round only.
+                if asked.clock.left() is None or asked.clock.expired():
                     return
     except KeyboardInterrupt:
         asked.interrupted = True
