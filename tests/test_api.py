@@ -13,6 +13,7 @@ import heuristics
 import optsched
 from optsched import GraphBuilder, Limits, OptschedError, PackingProblem
 from tests.support.families.small import aligned, diamond
+from tests.support.generators import PLAIN, random_graph
 
 PROBLEM = {"size": [8, 4], "start": [0, 2], "end": [4, 6]}
 
@@ -58,6 +59,15 @@ def test_explain_certify_and_hunt_are_functions(tmp_path: Path) -> None:
     assert found.tried <= 50
     shrunk = optsched.hunt("program", source=diamond(), objective="difference")
     assert shrunk.find is not None
+
+
+def test_a_limit_on_work_ends_where_no_stage_can_do_any() -> None:
+    # Rounds without work never ended: the clock stood still.
+    graph = random_graph(np.random.default_rng(2), ops=90, max_size=1000, features=PLAIN)
+    first, second = (optsched.solve(graph, work=3000) for _ in range(2))
+    assert first.stop_reason == "time limit"
+    assert first.order == second.order
+    assert first.offsets == second.offsets
 
 
 def test_explanations_are_printed_and_become_json() -> None:

@@ -149,6 +149,8 @@ def run_stages(
                 # Without a plan stages have their say beyond the limit, but for one round only.
                 if asked.clock.left() is None or asked.clock.expired():
                     return
+                # A stage that has hardly any work left ends at once: rounds must count as well.
+                asked.clock.spend(asked.size)
     except KeyboardInterrupt:
         asked.interrupted = True
 
