@@ -75,10 +75,12 @@ def test_greedy_by_size_loses_a_fifth_and_more() -> None:
         assert not Loss(value, brute.least_slab(smaller)).reaches(loss)
 
 
-@pytest.mark.parametrize("method", ["bfs", "linear_scan", "lpmf+first_fit_size"])
-def test_a_seed_gives_one_find(method: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "tries"), [("bfs", 1_500), ("linear_scan", 1_500), ("lpmf+first_fit_size", 700)]
+)
+def test_a_seed_gives_one_find(method: str, tries: int) -> None:
     def run(seed: int) -> tuple[AnyFind, int]:
-        done = hunt(HuntTarget(method, seconds=None, tries=1_500, seed=seed, max_ops=6))
+        done = hunt(HuntTarget(method, seconds=None, tries=tries, seed=seed, max_ops=6))
         assert done.find is not None
         return done.find, done.tried
 
@@ -90,12 +92,12 @@ def test_a_seed_gives_one_find(method: str) -> None:
 
     one, two, other = run(0), run(0), run(5)
     assert shape(one[0]) == shape(two[0])
-    assert one[1] == two[1] == 1_500
+    assert one[1] == two[1] == tries
     assert shape(one[0]) != shape(other[0])
 
 
 def test_what_was_exhausted_is_said() -> None:
-    done = hunt(HuntTarget("program", seconds=None, tries=40_000, max_ops=3))
+    done = hunt(HuntTarget("program", seconds=None, tries=2_000, max_ops=3))
     assert done.exhausted == ("1 graph of 1 op", "2 graphs of 2 ops", "8 graphs of 3 ops")
     assert "1 to 3 bytes" in done.scope
 
