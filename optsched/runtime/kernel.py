@@ -2,8 +2,8 @@
 
 A kernel is written once. Called as it is, it is Python: the reference implementation of the tests.
 `kernel.compiled` is the same code compiled, kept on disk. `kernel.for_work` takes whichever answers
-sooner: Python until that has taken half as long as compiling would, so that neither a small graph
-nor a short search on a large one waits for a compiler, and no other takes much longer than it must.
+sooner: Python until that has taken as long as compiling would, so that neither a small graph nor a
+short search on a large one waits for a compiler, and no other takes much more than twice as long.
 
     @kernel
     def total(values: IntArray) -> int: ...
@@ -33,8 +33,6 @@ ELEMENT_SECONDS = 2e-5
 """What Python takes for an element of work, as long as nothing was measured."""
 COMPILE_SECONDS, COMPILE_BYTE_SECONDS = 0.1, 3e-4
 """What compiling a kernel takes, and for each byte of Python's code in it and all that it calls."""
-PATIENCE = 0.5
-"""Part of the time of compiling that Python may take before: it mostly ends sooner."""
 IMPORT_SECONDS = 0.3
 """What importing numba takes."""
 LOAD_SECONDS = 0.01
@@ -158,7 +156,7 @@ class Kernel(Generic[P, R]):
     def _patience(self) -> float:
         """Return the seconds that Python may take before a compiled form is loaded or made."""
         compiling = COMPILE_SECONDS + COMPILE_BYTE_SECONDS * self._code_bytes
-        seconds = LOAD_SECONDS if self._is_kept else PATIENCE * compiling
+        seconds = LOAD_SECONDS if self._is_kept else compiling
         return seconds + (0.0 if is_warm() else IMPORT_SECONDS)
 
     @cached_property
