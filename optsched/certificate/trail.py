@@ -12,9 +12,9 @@ Marques-Silva and Sakallah, "GRASP: a search algorithm for propositional satisfi
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from optsched.certificate.flow import FlowNetwork
 from optsched.certificate.premises import Precedence, find_premises
@@ -154,19 +154,14 @@ class Trail:
         forced = self.network.forced(op, self.budget)
         if forced is None:
             return None
-        needs = self.premises(self.network, op, (), (), forced)
+        needs = self.premises(op, (), (), forced)
         return Conflict(op, needs, self.rest(needs))
 
     def premises(
-        self,
-        network: FlowNetwork,
-        op: int,
-        before: tuple[int, ...],
-        after: tuple[int, ...],
-        forced: Forced,
+        self, op: int, before: tuple[int, ...], after: tuple[int, ...], forced: Forced
     ) -> tuple[Inference, ...]:
         """The inferences that a flow needs, in their order."""
-        pairs = find_premises(network, self.place, op, before, after, forced, self.budget)
+        pairs = find_premises(self.network, self.place, op, before, after, forced, self.budget)
         return tuple(self.inferences[place] for place in sorted(self.place[pair] for pair in pairs))
 
     def rest(self, needs: Sequence[Inference]) -> frozenset[Inference]:
@@ -188,15 +183,17 @@ class Trail:
     def explain(self, inference: Inference) -> None:
         """Find out why an inference is implied by those before it."""
         limit = self.place[inference.first, inference.second]
-        network = copy.copy(self.network)
-        network.before, network.behind = [*map(set, network.before)], [*map(set, network.behind)]
-        for later, new in zip(self.inferences[limit:], self.new[limit:], strict=True):
-            if new:
-                network.remove(later.first, later.second)
-        if inference.flow is None and not inference.imply(network, self.budget):
-            raise UnshownError
-        assert inference.flow is not None
-        inference.needs = self.premises(network, *inference.assumed(), inference.flow)
+        later = list(takewhile(lambda pair: self.place[pair] >= limit, reversed(self.place)))
+        for pair in later:
+            self.network.remove(*pair)
+        try:
+            if inference.flow is None and not inference.imply(self.network, self.budget):
+                raise UnshownError
+            assert inference.flow is not None
+            inference.needs = self.premises(*inference.assumed(), inference.flow)
+        finally:
+            for pair in later:
+                self.network.add(*pair)
 
 
 def list_steps(graph: Graph, budget: int, conflict: Conflict, most: int) -> list[Step]:

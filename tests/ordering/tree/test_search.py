@@ -61,7 +61,9 @@ def test_tree_alone_decides_every_budget(patience: int, monkeypatch: pytest.Monk
             assert_decided(graph, optimum)
 
 
-def test_compiled_tree_does_what_the_twin_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_tree_agrees_with_the_reference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for graph, optimum in some_graphs(5, 30):
         answers = []
         for form in (kernels.reference_form, kernels.compiled_form):
