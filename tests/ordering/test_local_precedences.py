@@ -73,8 +73,7 @@ def test_compiled_kernels_do_what_the_twins_do(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_optimum_is_the_same_with_the_rule_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    effort = replace(EFFORT, first_states=1)
-    effort = replace(effort, local_ops=0)
+    effort = replace(EFFORT, first_states=1, local_ops=0, local_states=0)
     monkeypatch.setattr(kernels, "force", kernels.compiled_form)
     rng = np.random.default_rng(4)
     proved = 0

@@ -99,7 +99,7 @@ def test_optimum_is_brute_forces_whatever_the_rules(workers: int) -> None:
         optimum = least_peak(graph)
         for states in (1, 16):
             few = int(rng.choice([0, 1_000]))
-            effort = replace(SOON, first_states=states, local_ops=few)
+            effort = replace(SOON, first_states=states, local_ops=few, local_states=0)
             rules = OrderingRules(**{name: bool(rng.random() < 0.6) for name in NAMES})
             outcome = solve_order(
                 graph,

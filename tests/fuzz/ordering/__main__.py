@@ -65,6 +65,7 @@ def main() -> int:
                 first_states=int(rng.choice([1, 4, 8_192])),
                 first_turn=int(rng.choice([1, 2_048])),
                 local_ops=int(rng.choice([0, 1_000])),
+                local_states=0,
                 first_flows=first_flows,
                 flow_looks=flow_looks,
             )
