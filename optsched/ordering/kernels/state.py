@@ -135,6 +135,15 @@ def place(problem: OrderingProblem, state: Downset, forward: bool, v: Int) -> No
     state.tally[LIVE] = live
 
 
+@kernel
+def place_all(
+    problem: OrderingProblem, state: Downset, forward: bool, moves: npt.NDArray[np.int32]
+) -> None:
+    """Place moves one after the other: after a commit the search goes on from there."""
+    for k in range(len(moves)):
+        place(problem, state, forward, int64(moves[k]))
+
+
 @inner
 def take_back(problem: OrderingProblem, state: Downset, forward: bool, v: Int) -> None:
     """Undo the latest placement, which was of `v`."""

@@ -1,4 +1,4 @@
-"""A walk over orders: an op at a time moves past others, and takes along what it must.
+"""The moves of annealing: an op moves past others in an order, and takes along what it must.
 
 A move changes the order of the ops within a stretch of steps only, so the live bytes before and
 after the stretch stay, and a buffer released in it still is. Hence a move is worked out from the

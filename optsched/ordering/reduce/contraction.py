@@ -1,4 +1,4 @@
-"""Contractions: ops that some best order runs back to back become one, and are split up at the end.
+"""Contractions: ops that some optimal order runs back to back become one, until the end.
 
 Before anything is merged, what follows from the rest is dropped: edges implied by others, and users
 of a shared buffer that some other user of it always comes after. A buffer left with one user counts
@@ -12,10 +12,13 @@ towards that user's net change. Then, until nothing changes:
 In both, moving the one op to the other raises the live bytes of no state and no rise above the
 other op's, so the optimum stays the same. The mirror of a case is the other one.
 
-In an in-place graph the op that stays keeps its ways to save bytes, and the other's rise must not
-pass its own even where it saves the most. The op that moves is not missed by the ways of others: in
-the first case it uses no shared buffer, in the second it ends sooner. A way that needs nothing any
-more, as its op is always the last user, is taken off the rise; one whose op never is, is dropped.
+In an in-place graph the op that stays keeps its savings, and the other's rise must not pass its own
+even where it saves most. No saving of a third op misses the op that moves: in the first case it
+uses no shared buffer, in the second it ends sooner. A saving that needs nothing any more, as its op
+is always the last user, is taken off the rise; one whose op never is the last is dropped.
+
+Example: `cast` writes 4 bytes that only `matmul` reads, which rises by 64. The two become one op,
+in which `cast` runs right before `matmul`, and which rises by 68.
 """
 
 from __future__ import annotations

@@ -16,10 +16,9 @@ from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels import children, explore
 from optsched.ordering.kernels import states as arenas
 from optsched.ordering.kernels.children import SearchTask
-from optsched.ordering.kernels.commit import place_all
 from optsched.ordering.kernels.cut import Flags
 from optsched.ordering.kernels.look_ahead import FIRST_LOOK, PERIOD, SELDOM, WAIT
-from optsched.ordering.kernels.state import LIVE, READY, start_state
+from optsched.ordering.kernels.state import LIVE, READY, place_all, start_state
 from optsched.ordering.reduce.symmetry import make_keys
 
 FIRST_ROOM = 1_024
