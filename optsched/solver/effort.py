@@ -25,7 +25,7 @@ class DriverEffort:
     """For the pools of a graph, each planned by itself."""
     peak_share: float = 0.85
     """For the search of an order where the peak is what counts: the best one is still packed."""
-    order_share: float = 0.6
+    order_share: float = 0.5
     """For the search of an order where the slab counts: packing takes time too."""
     first_packing_share: float = 0.3
     """For packing the first order of minimum peak; other orders may pack more easily."""
@@ -41,7 +41,7 @@ class DriverEffort:
     """For searching an order once more, each round, while its peak is not proved."""
     others_share: float = 0.5
     """For packing other orders, each round."""
-    last_packing: float = 0.3
+    last_packing: float = 0.35
     """Part of the whole time that packing the best plan's own order may count on at the end."""
     packed_orders: int = 3
     """Heuristic orders that are packed: those of smallest peak."""

@@ -254,13 +254,16 @@ def search_again(best: PlanIncumbent, clock: Clock) -> bool:
     from optsched.joint.other_orders import rename_ops
     from optsched.ordering import solve_order
 
+    clock = _before_last_packing(best, clock)
+    if clock.expired():
+        return True
     best.searches += 1
     rng = np.random.default_rng((best.clock.limits.seed, best.searches))
     names: list[int] = rng.permutation(best.size).tolist()
     peak, order = best.best_orders(1)[0]
     outcome = solve_order(
         rename_ops(best.graph, names),
-        limits=_before_last_packing(best, clock),
+        limits=clock,
         warm_start=np.argsort(names)[order].tolist(),
         bound=best.peak_bound,
         on_event=best.relay_orders("order search again"),
