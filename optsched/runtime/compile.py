@@ -1,17 +1,11 @@
 """How kernels are compiled: numba as it comes, with three hooks, each of which fails closed.
 
-1. *What became part of a kernel stays its own.* Numba leaves the functions that it links into a
-   kernel open to the whole process, under names that end in a count of the functions the process
-   had compiled. Two caches that two processes wrote may give one name to two functions (`np.sort`
-   and `np.argsort` share the rest of theirs), and the kernel that is loaded later would run the
-   other one's code (https://github.com/numba/numba/issues/10486). Their linkage is made internal.
-2. *Parts have no machine code of their own.* Numba optimises every function, makes machine code of
-   it, and does both again for each caller that it is linked into. A function that only kernels
-   call needs neither, be it ours or one of numba's own, such as `np.zeros`.
-3. *Optimised once.* LLVM runs once over a whole kernel, at full strength but for vectorisation and
-   unrolling: loops over 64-bit integers with branches gain nothing from either.
-
-Reading a kernel back from the disk is in :mod:`optsched.runtime.disk_cache`.
+1. *What became part of a kernel stays its own.* Numba leaves functions that it links into a kernel
+   open to the process, under names that end in a count. Kernels that two processes compiled may so
+   give one name to two functions (numba issue 10486). Their linkage is made internal.
+2. *Parts have no machine code of their own.* Numba makes machine code of every function, and again
+   in each caller it is linked into. A function that only kernels call needs the latter alone.
+3. *Optimised once.* LLVM runs once over a whole kernel; loops over integers are not vectorised.
 """
 
 from __future__ import annotations
@@ -26,7 +20,6 @@ from optsched.errors import OptschedError
 
 INLINED = 50
 """How much machine code a call may grow into: a quarter of what LLVM allows by default."""
-
 TESTED = ((0, 62), (0, 69))
 """Versions of numba that the hooks are tested with: from the first on, before the second."""
 
@@ -41,9 +34,8 @@ def dispatcher(function: FunctionType, *, part: bool, borrows: bool = False) -> 
     part
         Whether only other kernels call it: it then has no entry for Python.
     borrows
-        Whether it neither makes nor returns arrays: numba then need not count who holds those it is
-        given, which takes more than half of the time of small functions. Its caller holds them.
-        One that makes an array all the same is refused when it is compiled.
+        Whether it neither makes nor returns arrays: numba then does not count who holds those it is
+        given. One that makes an array all the same is refused by numba.
 
     Raises
     ------
