@@ -30,7 +30,7 @@ from optsched.runtime.clock import Clock
 
 
 @dataclass(slots=True)
-class _Node:
+class TreeNode:
     """A branch, what was supposed last, and all inferences from there on."""
 
     branch: Branch
@@ -72,7 +72,7 @@ class ConflictTree:
         self.propagation = Propagation(context, budget, during, np.zeros_like(during))
         root = self.propagation.root()
         self.why = self.derive(root)
-        self.nodes = [_Node(root, None, (), len(self.trail.inferences))]
+        self.nodes = [TreeNode(root, None, (), len(self.trail.inferences))]
 
     def run(self, most: int) -> Conflict | None:
         """Go on until there were `most` conflicts; None if that settles nothing.
@@ -89,7 +89,7 @@ class ConflictTree:
                 self.why = self.dismiss(above, node.supposed, self.why)
                 continue
             found = self.divide(self.nodes[-1])
-            if isinstance(found, _Node):
+            if isinstance(found, TreeNode):
                 self.why = self.enter(found)
             elif found is None:
                 self.nodes.clear()
@@ -97,7 +97,7 @@ class ConflictTree:
                 self.why = found
         return None
 
-    def enter(self, node: _Node) -> Conflict | None:
+    def enter(self, node: TreeNode) -> Conflict | None:
         """Take up one of the ways from the last node; why it contradicts itself after all.
 
         The ways that were looked at after it have overwritten its watched downsets with such that
@@ -112,7 +112,7 @@ class ConflictTree:
         self.nodes.append(node)
         return why
 
-    def divide(self, node: _Node) -> _Node | Conflict | None:
+    def divide(self, node: TreeNode) -> TreeNode | Conflict | None:
         """Suppose an order of some pair; of those that cost most, one from which most follows.
 
         If one of its orders contradicts itself the other one is learnt, and the choice made again.
@@ -144,7 +144,7 @@ class ConflictTree:
         self.conflicts += found is not None
         return found
 
-    def both(self, node: _Node, pair: tuple[int, int]) -> list[_Node] | Conflict:
+    def both(self, node: TreeNode, pair: tuple[int, int]) -> list[TreeNode] | Conflict:
         """The two orders of a pair; none of them if something was learnt instead."""
         ways = []
         for first, second in (pair, pair[::-1]):
@@ -156,7 +156,7 @@ class ConflictTree:
             ways.append(way)
         return ways
 
-    def assume(self, node: _Node, inference: Inference) -> tuple[_Node, Conflict | None]:
+    def assume(self, node: TreeNode, inference: Inference) -> tuple[TreeNode, Conflict | None]:
         """Add an inference to a node, and all that follows; why that is a contradiction."""
         way = self.propagation.assume(node.branch, inference.first, inference.second)
         self.trail.push(inference)
@@ -164,7 +164,7 @@ class ConflictTree:
             raise UnshownError
         why = self.derive(way)
         inferences = self.trail.inferences[node.length :]
-        return _Node(way, inference, inferences, len(self.trail.inferences)), why
+        return TreeNode(way, inference, inferences, len(self.trail.inferences)), why
 
     def derive(self, branch: Branch) -> Conflict | None:
         """Put what follows in a branch on the trail; why it contradicts itself, if it does."""
@@ -180,7 +180,7 @@ class ConflictTree:
             raise UnshownError
         return why
 
-    def dismiss(self, node: _Node, supposed: Inference, why: Conflict) -> Conflict | None:
+    def dismiss(self, node: TreeNode, supposed: Inference, why: Conflict) -> Conflict | None:
         """What was supposed is refuted: so is the node it was at, or that learns the contrary."""
         if supposed not in why.rests:
             return why
