@@ -310,14 +310,15 @@ def report(
     MissingDependencyError
         If the packages of the extra `report` are not installed.
     """
-    from optsched.reports import report as room
+    from optsched.reports.report import make_packing_report, make_report
+    from optsched.reports.write import require, write_report
     from optsched.solver.result import Result
 
     kinds = {".html": "html", ".png": "png", ".svg": "svg", ".json": "trace"}
     kind = kinds.get(Path(path).suffix.lower())
     if kind is None:
         raise UsageError(f"{path}: a report ends in {', '.join(kinds)}")
-    room.require([kind])
+    require([kind])
     chosen = _limits(limits, named)
     if isinstance(what, Result | Graph):
         result = what if isinstance(what, Result) else solve(what, inplace=inplace, limits=chosen)
@@ -326,14 +327,14 @@ def report(
             raise UsageError("there is no plan to show")
         known = plans if isinstance(plans, Mapping) else {"plan": plans or result.plan}
         shown = [(name, plan, ()) for name, plan in known.items() if plan is not None]
-        made = room.make_report(_graph(graph, inplace), result, shown)
+        made = make_report(_graph(graph, inplace), result, shown)
     else:
         problem = _problem(what)
         packed = pack(problem, limits=chosen)
         if packed.offsets is None:
             raise UsageError("no packing was found in time: there is nothing to show")
-        made = room.make_packing_report(problem, [packed], [("optsched", packed.offsets, ())])
-    room.write_report(made, {kind: str(path)})
+        made = make_packing_report(problem, [packed], [("optsched", packed.offsets, ())])
+    write_report(made, {kind: str(path)})
 
 
 def _problem(problem: PackingProblem | PackingTable) -> PackingProblem:

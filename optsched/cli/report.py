@@ -56,7 +56,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do what the arguments ask for; return the exit code."""
     from optsched.formats import Content, sniff_file
-    from optsched.reports.report import make_report, write_report
+    from optsched.reports.report import make_report
+    from optsched.reports.write import write_report
 
     files = _outputs(args)
     if args.graph != "-" and sniff_file(args.graph).holds is Content.PACKING:
@@ -87,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _outputs(args: argparse.Namespace) -> dict[str, str]:
     """Return the files to write, by kind; refuse what can not be written before any work."""
-    from optsched.reports.report import require
+    from optsched.reports.write import require
 
     files = {kind: path for name, kind in OUTPUTS.items() if (path := getattr(args, name))}
     if not files:

@@ -15,9 +15,9 @@ from optsched.explanation.data import (
     Group,
     Implied,
     LiveBuffer,
-    Reason,
     Searched,
 )
+from optsched.explanation.kinds import Reason
 from optsched.explanation.reasons import explain, explain_op
 
 __all__ = [

@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
+from optsched.explanation.kinds import Reason
+from optsched.explanation.words import explain_text
 from optsched.model.graph import Graph
 from optsched.model.inplace import Pair
-
-
-class Reason(StrEnum):
-    """Why no order has a peak below the bound, the simplest that is known."""
-
-    ENDS = "ends"
-    """What is live before the first op or after the last."""
-    OP = "op"
-    """What one op forces."""
-    SET = "set"
-    """What the last (or first) op of a set forces."""
-    PRECEDENCES = "precedences"
-    """What an op or a set forces with the precedences that a smaller budget implies."""
-    SEARCH = "search"
-    """The engine proved it, by searching all orders below or else; nothing simpler is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,13 +195,80 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain numbers and names, ready for JSON."""
-        from optsched.explanation.words import explain_record
+        graph = self.graph
 
-        return explain_record(self)
+        def op_name(v: int | None) -> str | None:
+            return None if v is None else graph.ops[v].name
+
+        record: dict[str, Any] = {
+            "instance": graph.name,
+            "memory_model": graph.model_name,
+            "bound": self.bound,
+            "peak": self.peak,
+            "reason": str(self.reason),
+            "interrupted": self.interrupted,
+            "at": self.at,
+            "op": op_name(self.op),
+            "forced": self.forced,
+            "written_in_place": [
+                {
+                    "output": graph.buffers[output].name,
+                    "input": graph.buffers[source].name,
+                    "saves": graph.buffers[output].size,
+                }
+                for output, source in self.shared
+            ],
+            "op_bound": {"bytes": self.op_bound, "op": op_name(self.op_bound_at)},
+            "buffers": [
+                {
+                    "name": graph.buffers[row.buffer].name,
+                    "size": row.size,
+                    "producer": op_name(row.producer),
+                    "held_by": [graph.ops[v].name for v in row.holders],
+                    "output": row.output,
+                    "in_every_order": row.forced,
+                }
+                for row in self.buffers
+            ],
+            "changes": [
+                {
+                    "buffer": graph.buffers[change.buffer].name,
+                    "smaller_by": change.smaller_by,
+                    "bound": change.bound,
+                    "op": op_name(change.op),
+                    "by_set": change.by_set,
+                }
+                for change in self.changes
+            ],
+            "changes_untried": self.untried,
+        }
+        if self.group is not None:
+            record["set"] = {
+                "runs": "last" if self.group.last else "first",
+                "ops": [graph.ops[v].name for v in self.group.ops],
+                "candidates": [
+                    {"op": graph.ops[v].name, "bytes": value} for v, value in self.group.candidates
+                ],
+            }
+        if self.precedences:
+            record["precedences"] = [
+                {
+                    "first": graph.ops[row.first].name,
+                    "second": graph.ops[row.second].name,
+                    "else": {"op": graph.ops[row.at].name, "bytes": row.forced},
+                }
+                for row in self.precedences
+            ]
+        if self.searched is not None:
+            record["search"] = {
+                "by": self.searched.by,
+                "states": self.searched.states,
+                "branches": self.searched.branches,
+                "step": self.searched.step,
+            }
+        return record
 
     def __str__(self) -> str:
-        from optsched.explanation.words import explain_text
-
         return explain_text(self.to_dict())
 
     def __repr__(self) -> str:

@@ -1,11 +1,11 @@
-"""Why the peak is this high, in words and as JSON."""
+"""Why the peak is this high, in words."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from optsched.explanation.data import Explanation, Reason
+from optsched.explanation.kinds import Reason
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.text import readable
 
@@ -14,82 +14,6 @@ SHOWN = 12
 
 NAMES = 3
 """Ops named in a row."""
-
-
-def explain_record(found: Explanation) -> dict[str, Any]:
-    """Return what `optsched explain --json` prints."""
-    graph = found.graph
-
-    def op_name(v: int | None) -> str | None:
-        return None if v is None else graph.ops[v].name
-
-    record: dict[str, Any] = {
-        "instance": graph.name,
-        "memory_model": graph.model_name,
-        "bound": found.bound,
-        "peak": found.peak,
-        "reason": str(found.reason),
-        "interrupted": found.interrupted,
-        "at": found.at,
-        "op": op_name(found.op),
-        "forced": found.forced,
-        "written_in_place": [
-            {
-                "output": graph.buffers[output].name,
-                "input": graph.buffers[source].name,
-                "saves": graph.buffers[output].size,
-            }
-            for output, source in found.shared
-        ],
-        "op_bound": {"bytes": found.op_bound, "op": op_name(found.op_bound_at)},
-        "buffers": [
-            {
-                "name": graph.buffers[row.buffer].name,
-                "size": row.size,
-                "producer": op_name(row.producer),
-                "held_by": [graph.ops[v].name for v in row.holders],
-                "output": row.output,
-                "in_every_order": row.forced,
-            }
-            for row in found.buffers
-        ],
-        "changes": [
-            {
-                "buffer": graph.buffers[change.buffer].name,
-                "smaller_by": change.smaller_by,
-                "bound": change.bound,
-                "op": op_name(change.op),
-                "by_set": change.by_set,
-            }
-            for change in found.changes
-        ],
-        "changes_untried": found.untried,
-    }
-    if found.group is not None:
-        record["set"] = {
-            "runs": "last" if found.group.last else "first",
-            "ops": [graph.ops[v].name for v in found.group.ops],
-            "candidates": [
-                {"op": graph.ops[v].name, "bytes": value} for v, value in found.group.candidates
-            ],
-        }
-    if found.precedences:
-        record["precedences"] = [
-            {
-                "first": graph.ops[row.first].name,
-                "second": graph.ops[row.second].name,
-                "else": {"op": graph.ops[row.at].name, "bytes": row.forced},
-            }
-            for row in found.precedences
-        ]
-    if found.searched is not None:
-        record["search"] = {
-            "by": found.searched.by,
-            "states": found.searched.states,
-            "branches": found.searched.branches,
-            "step": found.searched.step,
-        }
-    return record
 
 
 def explain_text(record: dict[str, Any]) -> str:

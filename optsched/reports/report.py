@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 MANY_OPS = 20_000
 """Beyond this many ops the one that forces the bound is not looked for: it would take minutes."""
-KINDS = ("html", "png", "svg", "trace")
-"""Files that a report can be written to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,33 +118,3 @@ def make_packing_report(
         runtime=float(np.sum([result.runtime for result in results])),
     )
     return Report(result, views)
-
-
-def require(kinds: Sequence[str]) -> None:
-    """Say in one line what to install if a package for one of these kinds of file is missing."""
-    if "html" in kinds:
-        from optsched.reports.figures import require_bokeh
-
-        require_bokeh()
-    if "png" in kinds or "svg" in kinds:
-        from optsched.reports.static import require_matplotlib
-
-        require_matplotlib()
-
-
-def write_report(report: Report, files: Mapping[str, str]) -> None:
-    """Write a report to files, by kind (:data:`KINDS`)."""
-    views, peak, slab = report.views, report.result.peak_bound, report.result.slab_bound
-    for kind, path in files.items():
-        if kind == "html":
-            from optsched.reports.page import write_page
-
-            write_page(path, report)
-        elif kind == "trace":
-            from optsched.reports.chrome_trace import write_trace
-
-            write_trace(path, views, peak)
-        else:
-            from optsched.reports.static import write_picture
-
-            write_picture(path, kind, views, peak, slab)

@@ -17,7 +17,7 @@ from optsched.model.plan import Plan
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, Objective, OnEvent
 from optsched.solver import stages
-from optsched.solver.driver import Feature, Stage, run_stages
+from optsched.solver.driver import Feature, Stage, raise_if_interrupted, run_stages
 from optsched.solver.effort import EFFORT
 from optsched.solver.incumbent import PlanIncumbent
 from optsched.solver.result import DEFAULT_LIMITS, Result
@@ -101,6 +101,20 @@ class Schedule:
     repeated: tuple[Stage[PlanIncumbent], ...] = ()
 
 
+def _pools_apart(best: PlanIncumbent, clock: Clock) -> bool:
+    """Plan each pool by itself, whatever order the others would like: a bound, and orders."""
+    peaks = slabs = 0
+    for number, graph in enumerate(best.pool_graphs):
+        part = clock.share(1 / (len(best.pool_graphs) - number))
+        found = solve(graph, limits=part)
+        peaks, slabs = peaks + found.peak_bound, slabs + found.slab_bound
+        if found.plan is not None:
+            best.offer_order(found.plan.order, f"order of pool {number}")
+        raise_if_interrupted(found.stop_reason)
+    best.refute_slab(slabs - 1, "pools apart", pool_peaks=peaks)
+    return False
+
+
 def _schedules() -> dict[Engine, Schedule]:
     effort, small = EFFORT, EFFORT.small_ops
     bounds = (
@@ -117,7 +131,7 @@ def _schedules() -> dict[Engine, Schedule]:
         *bounds,
         Stage(stages.pack_before_search),
         Stage(
-            stages.pools_apart,
+            _pools_apart,
             share=effort.pool_share,
             needs=Feature.POOLS,
             lacks=Feature.PEAK,

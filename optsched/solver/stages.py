@@ -288,22 +288,6 @@ def _before_last_packing(best: PlanIncumbent, clock: Clock) -> Clock:
     return clock.share(left / whole)
 
 
-def pools_apart(best: PlanIncumbent, clock: Clock) -> bool:
-    """Plan each pool by itself, whatever order the others would like: a bound, and orders."""
-    from optsched.solver.pipeline import solve
-
-    peaks = slabs = 0
-    for number, graph in enumerate(best.pool_graphs):
-        part = clock.share(1 / (len(best.pool_graphs) - number))
-        found = solve(graph, limits=part)
-        peaks, slabs = peaks + found.peak_bound, slabs + found.slab_bound
-        if found.plan is not None:
-            best.offer_order(found.plan.order, f"order of pool {number}")
-        raise_if_interrupted(found.stop_reason)
-    best.refute_slab(slabs - 1, "pools apart", pool_peaks=peaks)
-    return False
-
-
 def pooled_walk(best: PlanIncumbent, clock: Clock) -> bool:
     """Lower the sum of the pools' peaks, of which the search for the minimum peak knows nothing."""
     from heuristics.orderings.pooled import pooled_orders
