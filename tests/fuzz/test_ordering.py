@@ -5,15 +5,15 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from optsched.formats.native import read_graph_document
 from optsched.model.graph import Graph
-from optsched.ordering import OrderingRules, OrderOutcome, solve_order
+from optsched.ordering import OrderOutcome, solve_order
 from optsched.ordering.reduce import blocks as found_blocks
 from optsched.runtime import kernel as kernels
-from optsched.runtime.limits import Limits
 from tests.fuzz.ordering import blocks, odd
 from tests.support.block_graphs import block_document
 from tests.support.brute import least_peak
@@ -68,10 +68,8 @@ def test_blocks_that_are_not_verified_are_noticed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_bound_that_is_too_high_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def boastful(
-        graph: Graph, *, warm_start: list[int] | None, rules: OrderingRules, limits: Limits
-    ) -> OrderOutcome:
-        found = solve_order(graph, warm_start=warm_start, rules=rules, limits=limits)
+    def boastful(graph: Graph, **settings: Any) -> OrderOutcome:
+        found = solve_order(graph, **settings)
         worse = max(graph.arrays.initial, found.peak) + 1
         return replace(found, bound=worse)
 
