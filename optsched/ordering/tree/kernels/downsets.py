@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy import int64
 
 from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.bits import has_bit, set_bit
@@ -82,15 +83,15 @@ class Branch(NamedTuple):
 @inner
 def watch(branch: Branch, watched: WatchedDownsets, v: Int, member: IntArray, live: Int) -> None:
     """Watch a downset where another one was broken, or in place of an old one."""
-    slot = np.int64(-1)
+    slot = int64(-1)
     for k in range(WATCHED):
         if not (branch.valid[v] >> k) & 1:
-            slot = np.int64(k)
+            slot = int64(k)
             break
     if slot < 0:
         slot = branch.tally[NEXT_SLOT] % WATCHED
         branch.tally[NEXT_SLOT] += 1
-    bit = np.int64(1) << slot
+    bit = int64(1) << slot
     for w in range(len(member)):
         watched.member[v, slot, w] = member[w]
     for u in range(len(branch.valid)):
@@ -105,7 +106,7 @@ def watch(branch: Branch, watched: WatchedDownsets, v: Int, member: IntArray, li
 @inner
 def least_watched(branch: Branch, watched: WatchedDownsets, v: Int) -> Int:
     """The fewest live bytes of the watched downsets of an op."""
-    least = np.int64(EMPTY)
+    least = int64(EMPTY)
     for k in range(WATCHED):
         if (branch.valid[v] >> k) & 1 and (least == EMPTY or watched.live[v, k] < least):
             least = watched.live[v, k]
@@ -152,7 +153,7 @@ def minimum_live(
 
     In-place, the op is taken to save the most bytes that it ever can, whatever has ended.
     """
-    spare = np.int64(0)
+    spare = int64(0)
     for i in range(problem.saving_ptr[v], problem.saving_ptr[v + 1]):
         spare = max(spare, problem.saving[i])
     least = set_up(problem, base, before, branch.after, flow, v) + restore_flow(flow, v) - spare

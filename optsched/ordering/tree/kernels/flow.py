@@ -22,7 +22,7 @@ Picard, "Maximal closure of a graph and applications to combinatorial problems",
 
 from __future__ import annotations
 
-import numpy as np
+from numpy import int64
 
 from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.bits import WORD, clear_bit, first_bit, has_bit, set_bit
@@ -96,24 +96,24 @@ def find_path(flow: FlowWorkspace, start: Int) -> Int:
             fresh = flow.needs[source, w] & ~seen[w]
             hit = fresh & flow.unfilled[w]
             if hit != 0:
-                u = np.int64(w * WORD + first_bit(hit))
+                u = int64(w * WORD + first_bit(hit))
                 flow.came_by[u] = source
                 return u
             seen[w] |= fresh
             while fresh != 0:
-                u = np.int64(w * WORD + first_bit(fresh))
+                u = int64(w * WORD + first_bit(fresh))
                 fresh &= fresh - 1
                 flow.came_by[u] = source
                 for y in range(len(met)):
                     more = flow.senders[u, y] & ~met[y]
                     met[y] |= more
                     while more != 0:
-                        other = np.int64(y * WORD + first_bit(more))
+                        other = int64(y * WORD + first_bit(more))
                         more &= more - 1
                         flow.came_from[other] = u
                         flow.queue[filled] = other
                         filled += 1
-    return np.int64(-1)
+    return int64(-1)
 
 
 @inner
@@ -144,7 +144,7 @@ def push(flow: FlowWorkspace, start: Int, most: Int) -> Int:
 
     What was seen where no path led on stays marked; so no later search need go there.
     """
-    total = np.int64(0)
+    total = int64(0)
     while total < most and flow.supply[start] > 0 and not log_is_full(flow):
         copy_seen(flow, 1, 0)
         end = find_path(flow, start)
@@ -160,7 +160,7 @@ def push_all(flow: FlowWorkspace, most: Int) -> Int:
     """Send what all sources have, or until `most` bytes are sent; return how many were."""
     copy_seen(flow, 0, -1)
     flow.tally[LOGGED] = 0
-    total = np.int64(0)
+    total = int64(0)
     for i in range(flow.tally[SOURCES]):
         if total >= most:
             break
@@ -180,7 +180,7 @@ def begin_including(flow: FlowWorkspace) -> None:
 @inner
 def cost_of_including(flow: FlowWorkspace, before: IntArray, u: Int, slack: Int) -> Int:
     """Bytes more if an undecided op must have ended as well, `slack + 1` if more than `slack`."""
-    spare = np.int64(len(flow.supply) - 1)
+    spare = int64(len(flow.supply) - 1)
     include_op(flow, spare, before, u)
     flow.supply[spare] = slack + 1
     return push(flow, spare, slack + 1)
@@ -209,7 +209,7 @@ def undo(flow: FlowWorkspace, to: Int) -> None:
 @inner
 def end_excluding(flow: FlowWorkspace, u: Int, slack: Int) -> None:
     """Take back all of :func:`cost_of_excluding`."""
-    undo(flow, np.int64(0))
+    undo(flow, int64(0))
     flow.capacity[u] -= slack + 1
     if flow.capacity[u] == 0:
         clear_bit(flow.unfilled, u)
@@ -228,7 +228,7 @@ def find_late(flow: FlowWorkspace, before: IntArray, late: IntArray) -> None:
             source = flow.sources[i]
             if has_bit(flow.seen_sources[1], source):
                 continue
-            leads = np.int64(0)
+            leads = int64(0)
             for w in range(len(late)):
                 leads |= flow.needs[source, w] & flow.seen[1, w]
             if leads != 0:
@@ -251,7 +251,7 @@ def find_late(flow: FlowWorkspace, before: IntArray, late: IntArray) -> None:
 @inner
 def restore_flow(flow: FlowWorkspace, v: Int) -> Int:
     """Start with the flow saved for an op, as far as it fits; return its bytes."""
-    total = np.int64(0)
+    total = int64(0)
     for i in range(flow.saved_count[v]):
         source, u, amount = flow.saved[v, i, 0], flow.saved[v, i, 1], flow.saved[v, i, 2]
         if has_bit(flow.needs[source], u):
@@ -270,7 +270,7 @@ def save_flow(flow: FlowWorkspace, v: Int) -> None:
         for w in range(len(flow.undecided)):
             rest = flow.receivers[source, w]
             while rest != 0:
-                u = np.int64(w * WORD + first_bit(rest))
+                u = int64(w * WORD + first_bit(rest))
                 rest &= rest - 1
                 if count < flow.saved.shape[1]:
                     flow.saved[v, count, 0] = source

@@ -9,6 +9,7 @@ the flow it had when it was last looked at.
 from __future__ import annotations
 
 import numpy as np
+from numpy import int64
 
 from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.bits import has_bit, set_bit
@@ -104,11 +105,11 @@ def find_followers(
     some = True
     while some:
         some = False
-        total = np.int64(0)
+        total = int64(0)
         misses = 0
         begin_including(flow)
         for i in range(n - 1, -1, -1):
-            u = np.int64(i)
+            u = int64(i)
             if has_bit(tried, u) or not is_open(branch, flow, sides[0], v, u):
                 continue
             branch.tally[FLOWS] += 1
@@ -137,7 +138,7 @@ def find_followers(
         if some:
             find_late(flow, before, out)
             watch_without(branch, watched, flow, v, out, sides, before, least + total)
-        undo(flow, np.int64(0))
+        undo(flow, int64(0))
     return True
 
 
@@ -148,7 +149,7 @@ def find_predecessors(
 ) -> bool:  # fmt: skip
     """Find the undecided ops that must have ended before `v`; False on a cycle."""
     for i in range(len(before)):
-        u = np.int64(i)
+        u = int64(i)
         if not is_open(branch, flow, sides[1], v, u):
             continue
         branch.tally[FLOWS] += 1
@@ -174,7 +175,7 @@ def propagate_at(
 ) -> bool:
     """Find the pairs that the budget implies at one op; False if it leaves no order."""
     sides = sides_shown(branch, watched, v)
-    missing = np.int64(0)
+    missing = int64(0)
     for w in range(len(flow.every)):
         unordered = flow.every[w] & ~(branch.before[v, w] | branch.after[v, w])
         missing |= unordered & ~(sides[0, w] & sides[1, w])
@@ -257,6 +258,6 @@ def propagate(
                 idle = 0
             if refuted:
                 blame[v] += 1
-                return np.int64(-1)
+                return int64(-1)
         at = at + 1 if at + 1 < n else 0
-    return np.int64(0)
+    return int64(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy import int64
 
 from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.bits import has_bit
@@ -94,9 +95,9 @@ def score_pairs(
     """
     live = live_at_unordered(branch, watched, flow.every)
     late = np.empty_like(flow.every)
-    count = np.int64(0)
+    count = int64(0)
     for turn in range(2 * critical):
-        v = np.int64(-1)
+        v = int64(-1)
         for i in range(len(live)):
             if live[i] < 0:
                 continue
@@ -104,7 +105,7 @@ def score_pairs(
             if v >= 0 and turn < critical:
                 better = live[i] > live[v] or (live[i] == live[v] and better)
             if better:
-                v = np.int64(i)
+                v = int64(i)
         if v < 0:
             break
         live[v] = -1
@@ -113,15 +114,15 @@ def score_pairs(
         low = flow.seen[0].copy()
         find_late(flow, branch.before, late)
         for i in range(len(live)):
-            u = np.int64(i)
+            u = int64(i)
             if not has_bit(flow.undecided, u):
                 continue
             # Nothing where the smallest downset of the minimum lacks the op, or the largest has it.
-            cost_in, cost_out = np.int64(0), np.int64(0)
+            cost_in, cost_out = int64(0), int64(0)
             if has_bit(late, u):
                 begin_including(flow)
                 cost_in = cost_of_including(flow, branch.before, u, slack)
-                undo(flow, np.int64(0))
+                undo(flow, int64(0))
             if has_bit(low, u):
                 cost_out = cost_of_excluding(flow, u, slack)
                 end_excluding(flow, u, slack)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy import int64
 
 from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.bits import WORD, clear_bit, has_bit, pack, set_bit, words
@@ -90,7 +91,7 @@ def make_workspace(problem: OrderingProblem) -> FlowWorkspace:
     width = words(n)
     user = np.zeros((m, width), np.int64)
     owner = np.repeat(np.arange(m), np.diff(problem.user_ptr))
-    np.bitwise_or.at(user, (owner, problem.user // WORD), np.int64(1) << (problem.user % WORD))
+    np.bitwise_or.at(user, (owner, problem.user // WORD), int64(1) << (problem.user % WORD))
     shrinking = np.flatnonzero(problem.delta < 0)
     sources = m + len(shrinking)
     rows, row_words = sources + 1, words(sources + 1)
@@ -178,13 +179,13 @@ def set_up(
         if possible:
             live -= problem.size[b]
         if possible and not dead:
-            add_source(flow, np.int64(b), problem.size[b])
+            add_source(flow, int64(b), problem.size[b])
             for k in range(problem.user_ptr[b], problem.user_ptr[b + 1]):
                 if not has_bit(before[v], problem.user[k]):
-                    include_op(flow, np.int64(b), before, problem.user[k])
+                    include_op(flow, int64(b), before, problem.user[k])
     for i in range(len(flow.shrinking)):
         u = flow.shrinking[i]
-        source = np.int64(shared + i)
+        source = int64(shared + i)
         flow.supply[source] = 0
         for w in range(width):
             flow.needs[source, w] = 0
