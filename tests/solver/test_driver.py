@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
+from optsched.errors import GraphError
+from optsched.formats.native import read_graph_document
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
+from optsched.solver.spill.pack import Pool
+from optsched.solver.spill.solve import solve_in_pools
 
 
 def clashing_pins() -> Graph:
@@ -32,3 +40,32 @@ def clashing_pins() -> Graph:
 def test_a_limit_on_work_ends_a_search_that_has_no_plan() -> None:
     for work in (0, 10):
         assert solve(clashing_pins(), limits=Limits(work=work)).plan is None
+
+
+def test_pools_bear_a_search_that_has_no_plan() -> None:
+    """Found by the fuzz of plan files, as it stands."""
+    pools = [Pool("pool", 20), Pool("a"), Pool("fast", 14)]
+    limits = Limits(work=10, seed=4)
+    with pytest.raises(GraphError, match="pinned onto each other"):
+        solve_in_pools(read_graph_document(json.loads(PINNED_POOLS)), pools, limits=limits)
+
+
+PINNED_POOLS = """
+{"format": "optsched-graph/1", "name": "random", "ops": [
+{"name": "op0", "kind": "matmul", "writes": ["out0_0"]},
+{"name": "op1", "kind": "add", "writes": ["out1_0", "out1_1"]},
+{"name": "op2", "kind": "add", "reads": ["out1_0"]},
+{"name": "op3", "kind": "add", "writes": ["out3_0", "out3_1", "out3_2", "tmp3"],
+"workspace": "tmp3"},
+{"name": "op4", "kind": "matmul", "reads": ["out0_0", "out0_0"], "writes": ["out4_0", "out4_1"]}],
+"buffers": [
+{"name": "out0_0", "size": 14},
+{"name": "out1_0", "size": 12},
+{"name": "out1_1", "size": 3, "output": "live", "pin": 6},
+{"name": "out3_0", "size": 11, "output": "live"},
+{"name": "out3_1", "size": 4, "output": "live", "pool": "fast", "pin": 0},
+{"name": "out3_2", "size": 1, "output": "live", "pool": "fast"},
+{"name": "tmp3", "size": 5, "pin": 6},
+{"name": "out4_0", "size": 7, "output": "live"},
+{"name": "out4_1", "size": 6}]}
+"""

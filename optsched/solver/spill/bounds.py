@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from heuristics import OWN_ORDERINGS
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
@@ -132,7 +133,9 @@ def spilled_bound(homes: Homes, before: Result, clock: Clock) -> int:
         if capacity is None:
             return 0
         return max(before.peak_bound - capacity, int(before.slab_bound > capacity), alone)
-    orders = [] if before.plan is None else [before.plan.order]
+    # A search that was cut short may have no plan; any order will do.
+    program = OWN_ORDERINGS["program"](homes.graph, 0)
+    orders = [program if before.plan is None else before.plan.order]
     total = 0
     for number in homes.used:
         pool = homes.pools[number]
