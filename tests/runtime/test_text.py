@@ -66,8 +66,12 @@ COMMANDS: dict[str, Callable[[str, str, str], list[str]]] = {
 }  # fmt: skip
 
 
-def test_no_command_prints_a_name_raw(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_command_prints_a_name_raw(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As many lines as with harmless names, and nothing that can not be seen."""
+    # Room for all columns, however long a name is.
+    monkeypatch.setenv("COLUMNS", "300")
     outputs: dict[str, list[tuple[int, int]]] = {name: [] for name in COMMANDS}
     for mark in ("1", EVIL):
         graph, plan, bad = (str(tmp_path / f"{len(mark)}{x}.json") for x in ("g", "p", "b"))
