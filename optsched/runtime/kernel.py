@@ -236,10 +236,11 @@ def _listener() -> Any:
         """Adds up the seconds, calls what waits for the first compilation, and looks for Ctrl-C."""
 
         def on_start(self, event: Any) -> None:
+            # First, since numba tells of the end even where what follows raises.
+            super().on_start(event)
             take_interrupt()
             while _on_first:
                 _on_first.pop()()
-            super().on_start(event)
 
     listener = CompileListener()
     event.register("numba:compile", listener)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, cast
 import pytest
 
 from optsched.runtime import disk_cache
+from optsched.runtime import kernel as kernel_module
 from optsched.runtime.kernel import Kernel, kernel
 
 ROOT = Path(__file__).parents[2]
@@ -58,6 +59,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Of the cache, with nothing said yet."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(disk_cache, "_said", [])
+    monkeypatch.setattr(kernel_module, "_on_first", [])
     yield disk_cache.folders()[0]
     disk_cache._kept_files.cache_clear()
 

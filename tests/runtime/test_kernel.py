@@ -99,7 +99,8 @@ def test_a_form_can_be_forced(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_clock_does_not_count_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock.of(Limits(seconds=50.0))
-    monkeypatch.setattr(clock_module, "compile_seconds", lambda: 100.0)
+    spent = clock_module.compile_seconds()
+    monkeypatch.setattr(clock_module, "compile_seconds", lambda: spent + 100.0)
     left = clock.left()
     assert left is not None
     assert left > 140
@@ -236,6 +237,21 @@ def test_the_range_of_versions_is_the_one_that_is_installed() -> None:
     low, high = (".".join(map(str, version)) for version in jit_compile.TESTED)
     text = (Path(jit.__file__).parents[2] / "pyproject.toml").read_text()
     assert f'"numba>={low},<{high}"' in text
+
+
+def test_seconds_of_compiling_are_counted_after_an_interrupt_of_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(jit, "_on_first", [interrupt])
+        with pytest.raises(KeyboardInterrupt):
+            with_globals(scaled, FACTOR=time.time_ns()).compiled(0)
+    before = jit.compile_seconds()
+    with_globals(scaled, FACTOR=time.time_ns()).compiled(0)
+    assert jit.compile_seconds() > before
 
 
 def test_seconds_of_compiling_are_counted_and_loading_is_not() -> None:
