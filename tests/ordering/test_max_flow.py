@@ -22,7 +22,7 @@ from optsched.ordering.kernels.max_flow import (
 Network = Sequence[tuple[int, int, int]]
 """Tail, head and capacity of each arc."""
 
-FORMS = {"twin": max_flow, "compiled": max_flow.compiled}
+FORMS = {"reference": max_flow, "compiled": max_flow.compiled}
 
 
 def arcs_of(nodes: int, network: Network) -> Arcs:
