@@ -229,6 +229,8 @@ def other_orders(best: PlanIncumbent, clock: Clock) -> bool:
     while not best.done():
         slab, seen = best.slab, len(best.seen_orders)
         orders = [order for peak, order in known if peak <= room]
+        if not orders:
+            break
         for plan in other_plans(
             best.graph,
             orders,

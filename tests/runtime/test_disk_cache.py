@@ -182,6 +182,7 @@ def test_no_folder_at_all_is_said_once(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file" / "below"))
     monkeypatch.setattr(disk_cache, "_said", [])
+    monkeypatch.setattr(kernel_module, "_on_first", [])
     assert fresh(triangle)(10) == 45
     assert fresh(other)(10) == 11
     assert capsys.readouterr().err.count("\n") == 1
