@@ -12,13 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from optsched.check.plan import Checked, check_order, check_plan
 from optsched.errors import PlanError
 from optsched.model.graph import Graph
-from optsched.model.plan import Plan
 from optsched.runtime.limits import Objective, Proof
+
+if TYPE_CHECKING:
+    from optsched.model.plan import Plan
 
 UNNAMED = "stdin"
 """The name of a graph that was read from a pipe and has none of its own."""

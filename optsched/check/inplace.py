@@ -43,7 +43,7 @@ def sharable_pairs(graph: Graph) -> dict[int, list[tuple[int, int]]]:
         written = graph.ops[v].writes
         if output == graph.ops[v].workspace or root in [graph.roots[b] for b in written]:
             continue
-        if graph.is_kept(root) or graph.buffers[output].birth not in (None, v):
+        if graph.kept[root] or graph.buffers[output].birth not in (None, v):
             continue
         if (output, root) not in found.get(v, ()) and _fits(graph, output, named, root):
             found.setdefault(v, []).append((output, root))

@@ -51,9 +51,9 @@ class Network:
             maker = graph.producers[b] if buffer.birth is None else buffer.birth
             if maker is not None:
                 self.born[maker] += buffer.size
-            elif graph.is_kept(b) or b in holders:
+            elif graph.kept[b] or b in holders:
                 self.initial += buffer.size
-            if graph.is_kept(b):
+            if graph.kept[b]:
                 self.kept += buffer.size
             elif b in holders:
                 self.holders[b] = holders[b]

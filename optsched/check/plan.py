@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from optsched.check.inplace import bytes_spared, shared_spans
 from optsched.check.overlap import Rectangle, check_overlap
 from optsched.errors import PlanError
 from optsched.model.graph import Graph
-from optsched.model.packing_problem import PackingProblem
-from optsched.model.plan import Plan
+
+if TYPE_CHECKING:
+    from optsched.model.packing_problem import PackingProblem
+    from optsched.model.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,7 @@ def _live_spans(graph: Graph, step: list[int]) -> dict[int, tuple[int, int]]:
             last[root] = max(last.get(root, -1), step[v])
     spans = {}
     for root, start in first.items():
-        end = horizon if graph.is_kept(root) else last.get(root, -1) + 1
+        end = horizon if graph.kept[root] else last.get(root, -1) + 1
         if end > start and not graph.buffers[root].external:
             spans[root] = (start, end)
     return spans

@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from optsched.model.wiring import Wiring
+from optsched.model.wiring import Wired
 from optsched.runtime.kernel import inner
 
 IntArray = npt.NDArray[np.int64]
@@ -53,6 +53,18 @@ class Rows:
     def row(self, i: int) -> IntArray:
         """The entries of row `i`."""
         return self.idx[self.ptr[i] : self.ptr[i + 1]]
+
+    def owners(self) -> IntArray:
+        """The row that each entry stands in."""
+        return np.repeat(np.arange(len(self.ptr) - 1, dtype=np.int64), np.diff(self.ptr))
+
+    def select(self, rows: IntArray) -> Rows:
+        """Some of the rows, in the sequence given."""
+        lengths = np.diff(self.ptr)[rows]
+        ptr = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(lengths, out=ptr[1:])
+        within = np.arange(ptr[-1], dtype=np.int64) - np.repeat(ptr[:-1], lengths)
+        return Rows(ptr, self.idx[np.repeat(self.ptr[:-1][rows], lengths) + within])
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,29 +137,22 @@ def build_rows(rows: Sequence[Iterable[int]]) -> Rows:
     return Rows(ptr, np.array([i for row in packed for i in row], np.int64))
 
 
+def pack_rows(owners: IntArray, entries: IntArray, count: int) -> Rows:
+    """Make rows of (owner, entry) pairs; within a row the pairs keep their order."""
+    ptr = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(owners, minlength=count), out=ptr[1:])
+    return Rows(ptr, entries[np.argsort(owners, kind="stable")])
+
+
 def transpose(rows: Rows, count: int) -> Rows:
     """Swap rows and entries; `count` is the number of rows of the result."""
-    source = np.repeat(np.arange(len(rows.ptr) - 1, dtype=np.int64), np.diff(rows.ptr))
-    ptr = np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(rows.idx, minlength=count), out=ptr[1:])
-    return Rows(ptr, source[np.argsort(rows.idx, kind="stable")])
+    return pack_rows(rows.idx, rows.owners(), count)
 
 
-def build_arrays(
-    graph: Wiring,
-    predecessors: Sequence[Iterable[int]],
-    inplace: Sequence[tuple[int, int, int]],
-) -> GraphArrays:
+def build_arrays(graph: Wired, inplace: Sequence[tuple[int, int, int]]) -> GraphArrays:
     """Flatten a graph; linear in its size but for the sorting of rows.
 
-    Parameters
-    ----------
-    graph
-        Ops and buffers.
-    predecessors
-        By op id: ops that must run directly before it.
-    inplace
-        Admissible `(op, output, root of the input)`, ascending.
+    `inplace` are admissible `(op, output, root of the input)`, ascending.
     """
     n, m = len(graph.ops), len(graph.buffers)
     roots, buffers = graph.roots, graph.buffers
@@ -166,7 +171,7 @@ def build_arrays(
         reads.append({b for b in used if producer[b] != v})
     read = build_rows(reads)
     user = transpose(read, m)
-    pred = build_rows(predecessors)
+    pred = build_rows(graph.predecessors)
     size = np.array(
         [0 if buffers[roots[b]].external else buffers[b].size for b in range(m)],
         np.int64,

@@ -15,37 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from optsched.errors import GraphError
 from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
 from optsched.model.graph import Graph
 
 _Policy = TypeVar("_Policy", InputPolicy, OutputPolicy)
-
-
-@dataclass
-class _OpDraft:
-    name: str
-    kind: str
-    reads: list[str]
-    writes: list[str]
-    control: list[str]
-    workspace: str | None
-
-
-@dataclass
-class _BufferDraft:
-    name: str
-    size: int
-    input: InputPolicy | None = None
-    output: OutputPolicy | None = None
-    alias_of: str | None = None
-    mutates: bool = False
-    birth: str | None = None
-    alignment: int = 1
-    pool: str = ""
-    pin: int | None = None
 
 
 @dataclass
@@ -65,15 +41,13 @@ class GraphBuilder:
     name: str = "graph"
     memory_model: str = "default"
     alignment: int = 1
-    _ops: list[_OpDraft] = field(default_factory=list, repr=False)
-    _buffers: list[_BufferDraft] = field(default_factory=list, repr=False)
-    _known: dict[str, _BufferDraft] = field(default_factory=dict, repr=False)
+    _ops: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    _buffers: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False)
     _inplace: list[tuple[str, str, str]] = field(default_factory=list, repr=False)
 
     def input(self, name: str, size: int, policy: InputPolicy | str = InputPolicy.FREED) -> None:
         """Add a graph input of `size` bytes."""
-        draft = self._add(name, size)
-        draft.input = _policy(InputPolicy, policy, name)
+        self._add(name, size, input=_policy(InputPolicy, policy, name))
 
     def op(
         self,
@@ -115,22 +89,29 @@ class GraphBuilder:
             if not isinstance(named, Mapping | None):
                 example = '{"a": 4}' if what == "writes" else '{"view": "buffer"}'
                 raise GraphError(f"op {name!r}: {what} must be a dict such as {example}")
-        made = [self._add(buffer, size).name for buffer, size in (writes or {}).items()]
+        made = [self._add(buffer, size) for buffer, size in (writes or {}).items()]
         for mutating, names in ((False, views), (True, mutates)):
             for view, root in (names or {}).items():
-                draft = self._add(view, 0, alias_of=root)
-                draft.mutates = mutating
-                made.append(view)
+                made.append(self._add(view, 0, alias_of=root, mutates=mutating))
         scratch = None
         if workspace:
-            scratch = self._add(f"{name}.workspace", workspace).name
+            scratch = self._add(f"{name}.workspace", workspace)
             made.append(scratch)
-        self._ops.append(_OpDraft(name, kind, list(reads), made, list(control), scratch))
+        self._ops.append(
+            {
+                "name": name,
+                "reads": list(reads),
+                "writes": made,
+                "control": list(control),
+                "workspace": scratch,
+                "kind": kind,
+            }
+        )
 
     def output(self, *names: str, policy: OutputPolicy | str = OutputPolicy.LIVE) -> None:
         """Mark buffers as graph outputs."""
         for name in names:
-            self._find(name, "graph output").output = _policy(OutputPolicy, policy, name)
+            self._find(name, "graph output")["output"] = _policy(OutputPolicy, policy, name)
 
     def place(
         self,
@@ -142,11 +123,9 @@ class GraphBuilder:
         birth: str | None = None,
     ) -> None:
         """Say where a buffer must lie (`alignment`, `pool`, `pin`) or which op allocates it."""
+        given = {"alignment": alignment, "pool": pool, "pin": pin, "birth": birth}
         draft = self._find(name, "placement")
-        draft.alignment = draft.alignment if alignment is None else alignment
-        draft.pool = draft.pool if pool is None else pool
-        draft.pin = draft.pin if pin is None else pin
-        draft.birth = draft.birth if birth is None else birth
+        draft.update({key: value for key, value in given.items() if value is not None})
 
     def inplace(self, op: str, output: str, source: str) -> None:
         """Allow `op` to write its `output` into its input `source`."""
@@ -160,71 +139,56 @@ class GraphBuilder:
         GraphError
             On an unknown or duplicate name, or any broken rule of :class:`Graph`.
         """
-        op_ids = {op.name: v for v, op in enumerate(self._ops)}
-        buffer_ids = {buffer.name: b for b, buffer in enumerate(self._buffers)}
+        ids = {
+            "op": {op["name"]: v for v, op in enumerate(self._ops)},
+            "buffer": {name: b for b, name in enumerate(self._buffers)},
+        }
 
-        def buffer_id(name: str, by: str) -> int:
-            if name not in buffer_ids:
-                raise GraphError(f"{by} unknown buffer {name!r}")
-            return buffer_ids[name]
+        def find(what: str, name: str, by: str) -> int:
+            if name not in ids[what]:
+                raise GraphError(f"{by} unknown {what} {name!r}")
+            return ids[what][name]
 
-        def op_id(name: str, by: str) -> int:
-            if name not in op_ids:
-                raise GraphError(f"{by} unknown op {name!r}")
-            return op_ids[name]
-
-        ops = tuple(
-            Op(
-                name=op.name,
-                reads=tuple(buffer_id(b, f"op {op.name!r} reads") for b in op.reads),
-                writes=tuple(buffer_ids[b] for b in op.writes),
-                control=tuple(
-                    op_id(u, f"op {op.name!r} has a control edge from") for u in op.control
+        ops = []
+        for op in self._ops:
+            label, scratch = f"op {op['name']!r}", op["workspace"]
+            found = {
+                "reads": tuple(find("buffer", b, f"{label} reads") for b in op["reads"]),
+                "writes": tuple(ids["buffer"][b] for b in op["writes"]),
+                "control": tuple(
+                    find("op", u, f"{label} has a control edge from") for u in op["control"]
                 ),
-                workspace=None if op.workspace is None else buffer_ids[op.workspace],
-                kind=op.kind,
-            )
-            for op in self._ops
-        )
-        buffers = tuple(
-            Buffer(
-                name=b.name,
-                size=b.size,
-                input=b.input,
-                output=b.output,
-                alias_of=None
-                if b.alias_of is None
-                else buffer_id(b.alias_of, f"buffer {b.name!r} is a view of"),
-                mutates=b.mutates,
-                birth=None if b.birth is None else op_id(b.birth, f"buffer {b.name!r} is born at"),
-                alignment=b.alignment,
-                pool=b.pool,
-                pin=b.pin,
-            )
-            for b in self._buffers
-        )
+                "workspace": None if scratch is None else ids["buffer"][scratch],
+            }
+            ops.append(Op(**{**op, **found}))
+        buffers = []
+        for name, fields in self._buffers.items():
+            links = {}
+            for key, what, by in (("alias_of", "buffer", "a view of"), ("birth", "op", "born at")):
+                if key in fields:
+                    links[key] = find(what, fields[key], f"buffer {name!r} is {by}")
+            buffers.append(Buffer(name, **{**fields, **links}))
         inplace = tuple(
             (
-                op_id(op, "in-place candidate of"),
-                buffer_id(output, f"op {op!r}: in-place candidate writes"),
-                buffer_id(source, f"op {op!r}: in-place candidate reads"),
+                find("op", op, "in-place candidate of"),
+                find("buffer", output, f"op {op!r}: in-place candidate writes"),
+                find("buffer", source, f"op {op!r}: in-place candidate reads"),
             )
             for op, output, source in self._inplace
         )
-        return Graph(self.name, ops, buffers, inplace, self.memory_model)
+        return Graph(self.name, tuple(ops), tuple(buffers), inplace, self.memory_model)
 
-    def _add(self, name: str, size: int, alias_of: str | None = None) -> _BufferDraft:
-        if name in self._known:
+    def _add(self, name: str, size: int, **fields: Any) -> str:
+        """Note the fields of a new buffer, with names where a buffer has ids."""
+        if name in self._buffers:
             raise GraphError(f"buffer {name!r} is defined twice")
-        draft = _BufferDraft(name, size, alias_of=alias_of, alignment=self.alignment)
-        self._known[name] = draft
-        self._buffers.append(draft)
-        return draft
+        self._buffers[name] = {"size": size, "alignment": self.alignment, **fields}
+        return name
 
-    def _find(self, name: str, by: str) -> _BufferDraft:
-        if name not in self._known:
+    def _find(self, name: str, by: str) -> dict[str, Any]:
+        if name not in self._buffers:
             raise GraphError(f"{by} names unknown buffer {name!r}")
-        return self._known[name]
+        return self._buffers[name]
 
 
 def _policy(kind: type[_Policy], value: str, name: str) -> _Policy:

@@ -6,15 +6,14 @@ its control edges, and, where it overwrites bytes, for everyone who uses the old
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence
-from graphlib import TopologicalSorter
+from graphlib import CycleError, TopologicalSorter
 
 from optsched.errors import GraphError
-from optsched.model.wiring import Wiring
+from optsched.model.wiring import Wired
 
 
-def find_predecessors(graph: Wiring) -> tuple[tuple[int, ...], ...]:
+def find_predecessors(graph: Wired) -> tuple[tuple[int, ...], ...]:
     """Return the ops that must run directly before each op, ascending.
 
     Raises
@@ -40,13 +39,13 @@ def find_predecessors(graph: Wiring) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(sorted(predecessors)) for predecessors in before)
 
 
-def _add_producer(graph: Wiring, predecessors: set[int], buffer: int) -> None:
+def _add_producer(graph: Wired, predecessors: set[int], buffer: int) -> None:
     producer = graph.producers[buffer]
     if producer is not None:
         predecessors.add(producer)
 
 
-def _order_mutations(graph: Wiring, before: list[set[int]]) -> None:
+def _order_mutations(graph: Wired, before: list[set[int]]) -> None:
     """Let every user of the old contents run before the op that overwrites them."""
     if not any(buffer.mutates for buffer in graph.buffers):
         return
@@ -74,7 +73,7 @@ def _order_mutations(graph: Wiring, before: list[set[int]]) -> None:
             before[writer] |= users.get(old, set()) - {writer}
 
 
-def _version(graph: Wiring, buffer: int) -> int:
+def _version(graph: Wired, buffer: int) -> int:
     """The mutated view, or the root, whose contents this name shows."""
     parent = graph.buffers[buffer].alias_of
     while parent is not None and not graph.buffers[buffer].mutates:
@@ -84,30 +83,11 @@ def _version(graph: Wiring, buffer: int) -> int:
 
 def find_cycle(predecessors: Sequence[Iterable[int]]) -> list[int]:
     """Return the ops of one cycle, first one repeated at the end, or an empty list."""
-    missing = [0] * len(predecessors)
-    successors: list[list[int]] = [[] for _ in predecessors]
-    for v, before in enumerate(predecessors):
-        for u in before:
-            missing[v] += 1
-            successors[u].append(v)
-    ready = deque(v for v, count in enumerate(missing) if not count)
-    left = len(predecessors)
-    while ready:
-        left -= 1
-        for v in successors[ready.popleft()]:
-            missing[v] -= 1
-            if not missing[v]:
-                ready.append(v)
-    if not left:
-        return []
-    at = next(v for v, count in enumerate(missing) if count)
-    seen: dict[int, int] = {}
-    path: list[int] = []
-    while at not in seen:
-        seen[at] = len(path)
-        path.append(at)
-        at = next(u for u in predecessors[at] if missing[u])
-    return [at, *reversed(path[seen[at] :])]
+    try:
+        TopologicalSorter(dict(enumerate(predecessors))).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
 
 
 def topological_order(predecessors: Sequence[Iterable[int]]) -> list[int]:

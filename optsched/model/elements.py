@@ -21,6 +21,11 @@ class InputPolicy(StrEnum):
     """Live from before the first step, released after its last use."""
     KEPT = "kept"
     """Live throughout."""
+    CONSTANT = "constant"
+    """A weight or folded constant that the model brings along: counted only where a memory model
+    gives constants a place (:mod:`optsched.model.regions`)."""
+    SCRATCH = "scratch"
+    """Bytes that one op keeps to itself from run to run: live throughout."""
 
 
 class OutputPolicy(StrEnum):
@@ -108,7 +113,8 @@ class Buffer:
     @property
     def external(self) -> bool:
         """Whether the bytes lie outside the slab and are never counted."""
-        return self.input is InputPolicy.EXCLUDED or self.output is OutputPolicy.OWN
+        outside = self.input in (InputPolicy.EXCLUDED, InputPolicy.CONSTANT)
+        return outside or self.output is OutputPolicy.OWN
 
 
 def require_integer(value: object, what: str, least: int = 0) -> int:

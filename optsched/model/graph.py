@@ -23,7 +23,7 @@ from optsched.model.elements import (
     require_integer,
 )
 from optsched.model.inplace import admissible_pairs
-from optsched.model.wiring import Wiring, find_wiring
+from optsched.model.wiring import find_kept, find_producers, find_roots
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,8 @@ class Graph:
     inplace
         The candidates that ops may make use of: none, or those that :meth:`with_inplace` permits.
         See :mod:`optsched.model.inplace`.
+    roots, kept, producers, predecessors
+        Worked out, see :mod:`optsched.model.wiring` and :mod:`optsched.model.dependencies`.
 
     Raises
     ------
@@ -57,8 +59,8 @@ class Graph:
     inplace_candidates: tuple[tuple[int, int, int], ...] = ()
     memory_model: str = "default"
     inplace: tuple[tuple[int, int, int], ...] = ()
-    wiring: Wiring = field(init=False, repr=False, compare=False)
     roots: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    kept: tuple[bool, ...] = field(init=False, repr=False, compare=False)
     producers: tuple[int | None, ...] = field(init=False, repr=False, compare=False)
     predecessors: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
 
@@ -67,12 +69,12 @@ class Graph:
         _check_names("buffer", [buffer.name for buffer in self.buffers])
         _check_sizes(self.buffers)
         put = object.__setattr__
-        put(self, "wiring", find_wiring(self.ops, self.buffers))
-        put(self, "producers", self.wiring.producers)
-        put(self, "roots", self.wiring.roots)
+        put(self, "roots", find_roots(self.buffers))
+        put(self, "kept", find_kept(self.buffers, self.roots))
+        put(self, "producers", find_producers(self.ops, self.buffers))
         _check_roles(self)
         _check_references(self)
-        put(self, "predecessors", find_predecessors(self.wiring))
+        put(self, "predecessors", find_predecessors(self))
         cycle = find_cycle(self.predecessors)
         if cycle:
             path = " -> ".join(repr(self.ops[v].name) for v in cycle)
@@ -94,8 +96,7 @@ class Graph:
     @cached_property
     def arrays(self) -> GraphArrays:
         """Flat int64 arrays for compiled code, built on first use."""
-        pairs = admissible_pairs(self.wiring, self.inplace)
-        return build_arrays(self.wiring, self.predecessors, pairs)
+        return build_arrays(self, admissible_pairs(self, self.inplace))
 
     @property
     def in_place(self) -> bool:
@@ -114,10 +115,6 @@ class Graph:
     def without_inplace(self) -> Graph:
         """Return the graph in which every output has bytes of its own."""
         return replace(self, inplace=())
-
-    def is_kept(self, buffer: int) -> bool:
-        """Whether a root buffer stays live to the end, on its own account or a view's."""
-        return self.wiring.kept[buffer]
 
 
 def _check_names(what: str, names: Sequence[str]) -> None:

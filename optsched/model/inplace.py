@@ -22,14 +22,14 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from optsched.model.arrays import GraphArrays, IntArray
-from optsched.model.wiring import Wiring
+from optsched.model.wiring import Wired
 
 Pair = tuple[int, int]
 """An output and the root of an input."""
 
 
 def admissible_pairs(
-    graph: Wiring, candidates: Iterable[tuple[int, int, int]]
+    graph: Wired, candidates: Iterable[tuple[int, int, int]]
 ) -> list[tuple[int, int, int]]:
     """Return the admissible `(op, output, root of the input)` among the candidates, ascending."""
     found = set()
@@ -40,7 +40,7 @@ def admissible_pairs(
     return sorted(found)
 
 
-def _admissible(graph: Wiring, v: int, output: int, root: int, *, by_view: bool) -> bool:
+def _admissible(graph: Wired, v: int, output: int, root: int, *, by_view: bool) -> bool:
     op, target, source = graph.ops[v], graph.buffers[output], graph.buffers[root]
     if target.alias_of is not None or target.birth not in (None, v) or output == op.workspace:
         return False

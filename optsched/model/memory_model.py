@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import lcm
+from pathlib import Path
+from typing import SupportsIndex
+
+import numpy as np
 
 from optsched.errors import UsageError
+from optsched.model.elements import MAX_TOTAL_BYTES, Buffer, InputPolicy
 from optsched.model.graph import Graph
+from optsched.model.packing_problem import PackingProblem
+from optsched.model.regions import ConstantsRegion, with_constants, with_workspace_apart
+from optsched.runtime.bytes import parse_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +26,110 @@ class MemoryModel:
     inplace
         Whether ops may write outputs into inputs that die with them, where the graph names such
         candidates (:mod:`optsched.model.inplace`).
+    align
+        Bytes, a power of two, to whose multiples sizes are rounded up and offsets are placed, as
+        allocators do; None leaves both as the graph has them.
+
+    workspace_apart
+        Whether workspace lies in a region of its own, beside the slab, instead of in the slab
+        while its op runs (:func:`optsched.model.regions.with_workspace_apart`).
+    constants
+        Where constants lie (:class:`optsched.model.regions.ConstantsRegion`).
+
+    Raises
+    ------
+    UsageError
+        If `align` is no power of two.
     """
 
     inplace: bool = False
+    align: int | None = None
+    workspace_apart: bool = False
+    constants: ConstantsRegion = ConstantsRegion.OUTSIDE
+
+    def __post_init__(self) -> None:
+        if self.align is not None:
+            parse_alignment(self.align)
 
     def apply(self, graph: Graph) -> Graph:
         """Return the graph under these rules, in which all that is counted is plain data."""
+        if self.align is not None:
+            graph = _aligned(graph, self.align)
+        if self.workspace_apart:
+            graph = _said(with_workspace_apart(graph), "workspace apart")
+        if self.constants is not ConstantsRegion.OUTSIDE:
+            graph = _said(with_constants(graph, self.constants), f"constants {self.constants}")
         return graph.with_inplace() if self.inplace else graph.without_inplace()
+
+
+def parse_alignment(value: str | SupportsIndex) -> int:
+    """Return an alignment in bytes, given as :func:`optsched.runtime.bytes.parse_bytes` has it.
+
+    Raises
+    ------
+    UsageError
+        If it is no power of two, or above 2**62.
+    """
+    count = parse_bytes(value)
+    if count.bit_count() != 1 or count > MAX_TOTAL_BYTES:
+        raise UsageError(f"an alignment is a power of two, got {value}")
+    return count
+
+
+def _aligned(graph: Graph, align: int) -> Graph:
+    buffers = tuple(
+        _aligned_buffer(buffer, align) if _is_placed(buffer) else buffer for buffer in graph.buffers
+    )
+    return _said(replace(graph, buffers=buffers), f"sizes and offsets multiples of {align}")
+
+
+def _said(graph: Graph, rule: str) -> Graph:
+    """Return the graph whose memory model says the rule."""
+    return replace(graph, memory_model=f"{graph.memory_model}; {rule}")
+
+
+def _is_placed(buffer: Buffer) -> bool:
+    """Whether a buffer has bytes of its own in the slab, or as a constant may get some."""
+    return buffer.alias_of is None and not (
+        buffer.external and buffer.input is not InputPolicy.CONSTANT
+    )
+
+
+def _aligned_buffer(buffer: Buffer, align: int) -> Buffer:
+    size = -(-buffer.size // align) * align
+    return replace(buffer, size=size, alignment=lcm(buffer.alignment, align))
+
+
+def aligned_packing(problem: PackingProblem, align: int) -> PackingProblem:
+    """Return a packing problem with sizes rounded up, and offsets placed, as `MemoryModel` does.
+
+    Raises
+    ------
+    GraphError
+        If a buffer is pinned elsewhere, or the sizes add up to too much.
+    """
+    sizes = (problem.size.astype(object) + (align - 1)) // align * align
+    limit = min(MAX_TOTAL_BYTES, int(sizes.sum()) if len(sizes) else 0)
+    if limit == MAX_TOTAL_BYTES:
+        raise UsageError(f"{problem.name}: sizes rounded up to {align} add up to 2**62 or more")
+    return replace(
+        problem,
+        size=sizes.astype(np.int64),
+        alignment=np.array([lcm(a, align) for a in problem.alignment.tolist()], np.int64),
+    )
+
+
+def plannable(graph: Graph, inplace: bool, align: str | SupportsIndex | None = None) -> Graph:
+    """Return the graph in the memory model asked for; say what to do with what is no graph."""
+    if isinstance(graph, str | Path):
+        raise UsageError(f"{str(graph)!r} is no Graph: read_graph makes one of a file")
+    if not isinstance(graph, Graph):
+        kind = type(graph).__name__
+        hint = ": from_networkx makes one of it" if "DiGraph" in kind else ""
+        raise UsageError(f"a Graph is wanted, got {kind}{hint}")
+    if align is not None:
+        graph = _aligned(graph, parse_alignment(align))
+    return graph.with_inplace() if inplace else graph
 
 
 def refuse_inplace(graph: Graph, what: str) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from optsched.errors import GraphError
-from optsched.model.arrays import IntArray
+from optsched.model.arrays import IntArray, Rows, pack_rows
 from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs, heads
@@ -75,6 +75,9 @@ class PackingProblem:
         Bytes the slab may have, or None.
     name
         Shown in tables.
+    uses
+        Row `i` has the steps at which an op reads or writes buffer `i`, each once; None where only
+        live ranges are known.
 
     Raises
     ------
@@ -92,6 +95,7 @@ class PackingProblem:
     capacity: int | None = None
     name: str = "packing"
     memory_model: str = field(default="given live ranges", compare=False)
+    uses: Rows | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         self._convert()
@@ -190,6 +194,36 @@ class PackingProblem:
         return Parts(*(np.ascontiguousarray(column) for column in table.T))
 
     @cached_property
+    def solid(self) -> Parts:
+        """Those of the parts that take up room."""
+        parts = self.parts
+        there = (parts.end > parts.start) & (parts.high > parts.low)
+        columns = (parts.owner, parts.start, parts.end, parts.low, parts.high)
+        return Parts(*(column[there] for column in columns))
+
+    def clashing_pins(self) -> tuple[int, int] | None:
+        """Return two pinned buffers that overlap while both are live, if there are any."""
+        live = self.solid
+        pinned = np.flatnonzero(self.pin[live.owner] >= 0)
+        pinned = pinned[np.argsort(live.start[pinned], kind="stable")]
+        owner = live.owner[pinned]
+        low, high = self.pin[owner] + live.low[pinned], self.pin[owner] + live.high[pinned]
+        until = np.searchsorted(live.start[pinned], live.end[pinned])
+        for k in range(len(pinned)):
+            here = slice(k + 1, int(until[k]))
+            meets = (low[here] < high[k]) & (low[k] < high[here]) & (owner[here] != owner[k])
+            if meets.any():
+                return int(owner[k]), int(owner[k + 1 + int(np.argmax(meets))])
+        return None
+
+    def refuse_clashing_pins(self) -> None:
+        """Stop where no packing is valid since two buffers are pinned onto each other."""
+        clash = self.clashing_pins()
+        if clash is not None:
+            a, b = (f"{self.names[i]!r} (at {self.pin[i]})" for i in clash)
+            raise GraphError(f"{self.name}: buffers {a} and {b} are pinned onto each other")
+
+    @cached_property
     def max_load(self) -> int:
         """Bytes live at the fullest step: no packing is smaller."""
         parts = self.parts
@@ -197,6 +231,19 @@ class PackingProblem:
         change = np.concatenate([parts.low - parts.high, parts.high - parts.low])
         # At equal steps ends come first: they stand first and the sort is stable.
         return max(0, int(np.cumsum(change[np.argsort(steps, kind="stable")]).max(initial=0)))
+
+    def use_entries(self) -> tuple[IntArray, IntArray]:
+        """Return each use of a buffer: the buffer and the step, no pair twice.
+
+        Without `uses`, a buffer is written at the first step of its live range and read at the
+        last.
+        """
+        if self.uses is not None:
+            return self.uses.owners(), self.uses.idx
+        live = np.flatnonzero(self.end > self.start)
+        longer = live[self.end[live] - self.start[live] > 1]
+        steps = np.concatenate([self.start[live], self.end[longer] - 1])
+        return np.concatenate([live, longer]), steps
 
     def slab_size(self, offsets: IntArray) -> int:
         """Return `max(offset + size)` over the buffers that are ever live."""
@@ -215,6 +262,7 @@ def select(problem: PackingProblem, ids: IntArray) -> PackingProblem:
         alignment=problem.alignment[ids],
         pin=problem.pin[ids],
         gaps=tuple(problem.gaps[i] for i in ids) if problem.gaps else (),
+        uses=None if problem.uses is None else problem.uses.select(ids),
     )
 
 
@@ -257,8 +305,26 @@ def packing_problem(
         gaps=tuple(gaps.get(b, ()) for b in ids.tolist()) if any(gaps.values()) else (),
         name=graph.name,
         memory_model=graph.memory_model,
+        uses=_steps_of_use(graph, order, owner).select(ids),
     )
     return problem, ids
+
+
+def _steps_of_use(graph: Graph, order: Order, owner: Mapping[int, int]) -> Rows:
+    """Return the steps at which each buffer is read or written, outputs in-place for their head."""
+    arrays, count = graph.arrays, graph.arrays.buffer_count
+    steps = np.empty(len(graph.ops), np.int64)
+    steps[np.asarray(order, np.int64)] = np.arange(len(steps))
+    made = np.flatnonzero(arrays.producer >= 0)
+    buffers = np.concatenate([arrays.user.owners(), made])
+    at = np.concatenate([steps[arrays.user.idx], steps[arrays.producer[made]]])
+    if owner:
+        head = np.arange(count, dtype=np.int64)
+        head[list(owner)] = list(owner.values())
+        # An op that writes into its input uses the buffer of both once.
+        pairs = np.unique(head[buffers] * len(steps) + at)
+        buffers, at = pairs // len(steps), pairs % len(steps)
+    return pack_rows(buffers, at, count)
 
 
 def _written_over(

@@ -44,6 +44,16 @@ def pool_rows(graph: Graph, ids: IntArray) -> list[IntArray]:
     ]
 
 
+def pins_clash(graph: Graph, problem: PackingProblem, ids: IntArray) -> bool:
+    """Whether pinned buffers of a pool overlap while both are live: no packing is valid.
+
+    `ids`, shape `(k,)`, are the graph's ids of the problem's buffers.
+    """
+    pinned = np.flatnonzero(problem.pin >= 0)
+    rows = pool_rows(graph, ids[pinned])
+    return any(select(problem, pinned[row]).clashing_pins() is not None for row in rows)
+
+
 def sum_of_slabs(problem: PackingProblem, rows: Sequence[IntArray], offsets: IntArray) -> int:
     """Return the bytes of all slabs, those of the pools whose buffers are at `rows`."""
     if len(rows) < 2:
@@ -57,7 +67,7 @@ def pinned_bytes(graph: Graph) -> int:
     for b in np.flatnonzero(graph.arrays.size).tolist():
         buffer = graph.buffers[b]
         unused = graph.producers[b] is None and not len(graph.arrays.user.row(b))
-        if buffer.pin is not None and (graph.is_kept(b) or not unused):
+        if buffer.pin is not None and (graph.kept[b] or not unused):
             reach[buffer.pool] = max(reach.get(buffer.pool, 0), buffer.pin + buffer.size)
     return sum(reach.values())
 

@@ -7,53 +7,60 @@ it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Protocol
 
 from optsched.errors import GraphError
 from optsched.model.elements import Buffer, InputPolicy, Op, require_id
 
 
-@dataclass(frozen=True, slots=True)
-class Wiring:
-    """Ops and buffers, and what ties them together.
+class Wired(Protocol):
+    """What a graph is made of and how it hangs together: all that is derived asks no more of it."""
 
-    Parameters
-    ----------
-    ops, buffers
-        As in the graph.
-    producers
-        By buffer id: the op that writes it, or None for a graph input.
-    roots
-        By buffer id: the buffer whose bytes it names, itself unless it is a view.
-    kept
-        By buffer id, of roots: whether the bytes stay live to the end, on the buffer's own account
-        or a view's.
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        """Ops, by id."""
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """Buffers, by id."""
+
+    @property
+    def roots(self) -> tuple[int, ...]:
+        """By buffer id: the buffer whose bytes it names."""
+
+    @property
+    def kept(self) -> tuple[bool, ...]:
+        """By buffer id, of roots: whether the bytes stay to the end."""
+
+    @property
+    def producers(self) -> tuple[int | None, ...]:
+        """By buffer id: the op that writes it, or None."""
+
+    @property
+    def predecessors(self) -> tuple[tuple[int, ...], ...]:
+        """By op id: the ops that must run directly before, once they are known."""
+
+
+def find_kept(buffers: Sequence[Buffer], roots: Sequence[int]) -> tuple[bool, ...]:
+    """Return by buffer id, of roots: whether the bytes stay to the end, on its account or a view's.
+
+    `roots` is what :func:`find_roots` returns.
     """
+    kept = [False] * len(buffers)
+    for b, buffer in enumerate(buffers):
+        if buffer.output is not None or buffer.input in (InputPolicy.KEPT, InputPolicy.SCRATCH):
+            kept[roots[b]] = True
+    return tuple(kept)
 
-    ops: tuple[Op, ...]
-    buffers: tuple[Buffer, ...]
-    producers: tuple[int | None, ...]
-    roots: tuple[int, ...]
-    kept: tuple[bool, ...]
 
-
-def find_wiring(ops: tuple[Op, ...], buffers: tuple[Buffer, ...]) -> Wiring:
-    """Work out producers, roots and what is kept.
+def find_producers(ops: Sequence[Op], buffers: Sequence[Buffer]) -> tuple[int | None, ...]:
+    """Return by buffer id: the op that writes it, or None for a graph input.
 
     Raises
     ------
     GraphError
-        If a buffer has two producers, views form a cycle, or an id is none.
+        If a buffer has two producers, or an id is none.
     """
-    roots = _resolve_aliases(buffers)
-    kept = [False] * len(buffers)
-    for b, buffer in enumerate(buffers):
-        if buffer.output is not None or buffer.input is InputPolicy.KEPT:
-            kept[roots[b]] = True
-    return Wiring(ops, buffers, _find_producers(ops, buffers), roots, tuple(kept))
-
-
-def _find_producers(ops: Sequence[Op], buffers: Sequence[Buffer]) -> tuple[int | None, ...]:
     producers: list[int | None] = [None] * len(buffers)
     for v, op in enumerate(ops):
         for b in op.writes:
@@ -68,7 +75,14 @@ def _find_producers(ops: Sequence[Op], buffers: Sequence[Buffer]) -> tuple[int |
     return tuple(producers)
 
 
-def _resolve_aliases(buffers: Sequence[Buffer]) -> tuple[int, ...]:
+def find_roots(buffers: Sequence[Buffer]) -> tuple[int, ...]:
+    """Return by buffer id: the buffer whose bytes it names, itself unless it is a view.
+
+    Raises
+    ------
+    GraphError
+        If views form a cycle, or an id is none.
+    """
     roots = [-1] * len(buffers)
     for start in range(len(buffers)):
         path: dict[int, None] = {}

@@ -20,7 +20,7 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.reports.pools import pooled_record
-from optsched.reports.record import solve_record, trace_rows
+from optsched.reports.results import solve_record, trace_rows
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
 from optsched.solver.spill.pack import Pool

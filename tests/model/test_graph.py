@@ -28,7 +28,7 @@ def test_builder_resolves_names_to_ids() -> None:
     assert graph.op_ids == {"op0": 0, "op1": 1}
     assert graph.predecessors == ((), (0,))
     assert graph.producers == (None, 0, 1)
-    assert graph.is_kept(graph.buffer_ids["b1"])
+    assert graph.kept[graph.buffer_ids["b1"]]
     assert graph.buffers[0].input is InputPolicy.FREED
 
 

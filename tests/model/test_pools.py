@@ -15,7 +15,6 @@ from optsched.formats import write_graph
 from optsched.formats.native_plan import plan_document, read_plan_document
 from optsched.joint import enumerate_orders
 from optsched.joint.cpsat import solve_joint
-from optsched.joint.oracle import split_capacity
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
@@ -157,12 +156,6 @@ def test_parts_of_the_bounds() -> None:
     assert pool_graph(graph, "slow").arrays.size.tolist() == [0, 0, 2]
     assert (pinned_bytes(graph), roof(graph)) == (12 + 3, 12 + 3 + 3)
     assert solve(graph).slab == 15
-
-
-def test_thresholds_add_up_to_more_than_the_capacity() -> None:
-    assert split_capacity([5, 9, 3], 16) == [4, 8, 2]
-    assert split_capacity([5, 9, 3], 10) == [1, 8, -1]
-    assert split_capacity([5, None, 3], 10) == [-1, 10, -1]
 
 
 def test_plan_names_each_slab_and_a_wrong_one_is_refused(

@@ -13,7 +13,6 @@ from heuristics import PACKINGS
 from optsched.check.plan import check_packing
 from optsched.cli import main
 from optsched.errors import GraphError, PlanError
-from optsched.joint.cpsat import solve_packing as solve_cpsat
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.reserved import Region, with_reserved
 from optsched.packing import solve_packing
@@ -92,14 +91,6 @@ def test_equals_trying_all_offsets(seed: int) -> None:
     assert solve_packing(extended, limits=Limits(seconds=10)).slab == best
     for packing in PACKINGS.values():
         assert check_packing(extended, packing(extended).tolist()) >= best
-
-
-def test_cpsat_honours_regions() -> None:
-    problem = problem_of([(0, 2, 3), (0, 2, 3), (1, 3, 2)])
-    extended = with_reserved(problem, [Region(4, 6)])
-    outcome = solve_cpsat(extended, limits=Limits(seconds=20))
-    assert outcome.offsets is not None
-    assert check_packing(extended, outcome.offsets) == least_by_trying(problem, [Region(4, 6)])
 
 
 def test_the_checker_finds_a_buffer_in_a_region() -> None:

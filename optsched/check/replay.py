@@ -1,0 +1,305 @@
+"""A memory observer: executes a plan on a real slab and catches whatever overwrites a live buffer.
+
+Each buffer gets a pattern of its own when it is born, which must still be there at every read, at
+every overwriting and at its death; then its bytes are poisoned. So an overlap, a release before the
+last use and a view of other bytes than its root's show by execution, whatever the reason.
+
+The slab is an array with one cell for each stretch of bytes in which no buffer begins or ends.
+Two buffers share a byte exactly if they share a cell, so a slab of many gigabytes is executed as
+exactly as one of a few bytes, in memory that depends on the number of buffers alone.
+
+References
+----------
+PyTorch pull request 64347: the memory observer, which serves there to validate plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from optsched.check.inplace import dying_pairs
+from optsched.errors import PlanError
+from optsched.model.graph import Graph
+
+if TYPE_CHECKING:
+    from optsched.model.packing_problem import PackingProblem
+    from optsched.model.plan import Plan
+
+POISON = -1
+"""What a cell holds in which nothing lives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What an execution saw.
+
+    Parameters
+    ----------
+    steps
+        Ops that ran, or steps of live ranges.
+    reads
+        Times that a pattern was looked for, and found.
+    cells
+        Of all slabs together.
+    """
+
+    steps: int
+    reads: int
+    cells: int
+
+    def __str__(self) -> str:
+        return (
+            f"replayed: {self.reads:,} reads over {self.steps:,} steps found what was written "
+            f"({self.cells:,} cells)"
+        )
+
+
+@dataclass
+class CellSlab:
+    """The bytes of one pool, as cells.
+
+    Parameters
+    ----------
+    edges
+        Ascending offsets at which buffers begin or end; cell `i` is `[edges[i], edges[i + 1])`.
+    """
+
+    edges: npt.NDArray[np.int64]
+    cells: npt.NDArray[np.int64] = field(init=False)
+    written: list[str] = field(default_factory=list)
+    reads: int = 0
+
+    def __post_init__(self) -> None:
+        self.cells = np.full(max(0, len(self.edges) - 1), POISON, np.int64)
+
+    def fill(self, name: str, place: tuple[int, int]) -> int:
+        """Write a pattern that nothing else has into `[low, high)`; return its key."""
+        key = len(self.written)
+        self.written.append(name)
+        at, pattern = self._pattern(place, key)
+        self.cells[at] = pattern
+        return key
+
+    def expect(self, what: str, place: tuple[int, int], key: int) -> None:
+        """Find the pattern of a key in `[low, high)`.
+
+        Raises
+        ------
+        PlanError
+            If there is anything else.
+        """
+        self.reads += 1
+        at, pattern = self._pattern(place, key)
+        wrong = np.flatnonzero(self.cells[at] != pattern)
+        if len(wrong):
+            cell = at.start + int(wrong[0])
+            found = int(self.cells[cell])
+            other = "nothing that lives" if found == POISON else repr(self._owner(found))
+            raise PlanError(f"{what} finds {other} at byte {self.edges[cell]}")
+
+    def release(self, place: tuple[int, int]) -> None:
+        """Poison `[low, high)`."""
+        low, high = self._cells_of(place)
+        self.cells[low:high] = POISON
+
+    def _cells_of(self, place: tuple[int, int]) -> tuple[int, int]:
+        low, high = np.searchsorted(self.edges, place)
+        return int(low), int(high)
+
+    def _pattern(self, place: tuple[int, int], key: int) -> tuple[slice, npt.NDArray[np.int64]]:
+        # Neighbouring cells differ, so that a view shifted against its root is found out.
+        low, high = self._cells_of(place)
+        first = key * (len(self.cells) + 1)
+        return slice(low, high), np.arange(first, first + high - low, dtype=np.int64)
+
+    def _owner(self, value: int) -> str:
+        return self.written[value // (len(self.cells) + 1)]
+
+
+def make_slab(places: Iterable[tuple[int, int]]) -> CellSlab:
+    """Make a slab in which `[low, high)` of each buffer is a row of cells."""
+    return CellSlab(np.array(sorted({edge for place in places for edge in place}), np.int64))
+
+
+def replay_plan(graph: Graph, plan: Plan) -> Replayed:
+    """Execute a plan whose order is a permutation of the ops that keeps all dependencies.
+
+    An op allocates what is born at it, then reads, then writes: what it writes in place of a dying
+    input only after it has read. Workspace lives while the op runs. The order itself is checked by
+    :func:`optsched.check.plan.check_plan`.
+
+    Raises
+    ------
+    PlanError
+        At the first read, write or death of a buffer that does not find the buffer's pattern,
+        naming op, step, buffer and byte; if a live buffer has no offset.
+    """
+    return _Executor(plan.placed(graph), plan).run()
+
+
+class _Executor:
+    def __init__(self, graph: Graph, plan: Plan) -> None:
+        self.graph, self.plan = graph, plan
+        self.step = [0] * len(graph.ops)
+        for at, v in enumerate(plan.order):
+            self.step[v] = at
+        self.spans = self._spans()
+        self.place = {
+            b: self._place(b) for b in range(len(graph.buffers)) if graph.roots[b] in self.spans
+        }
+        pools: dict[str, list[tuple[int, int]]] = {}
+        for b, place in self.place.items():
+            pools.setdefault(graph.buffers[graph.roots[b]].pool, []).append(place)
+        self.slabs = {pool: make_slab(places) for pool, places in pools.items()}
+        self.key: dict[int, int] = {}
+        self.born: list[list[int]] = [[] for _ in graph.ops]
+        self.dying: list[list[int]] = [[] for _ in graph.ops]
+        for b, (first, last) in self.spans.items():
+            maker = graph.producers[b] if graph.buffers[b].birth is None else graph.buffers[b].birth
+            if maker is not None:
+                self.born[first].append(b)
+            if not graph.kept[b]:
+                self.dying[last].append(b)
+        self.taken = self._taken()
+
+    def run(self) -> Replayed:
+        graph = self.graph
+        for b in self.spans:
+            if graph.producers[b] is None:
+                self._write(b)
+        for at, v in enumerate(self.plan.order):
+            self._run_op(at, v)
+        for b in self.spans:
+            if graph.kept[b]:
+                self._expect(b, f"at the end buffer {graph.buffers[b].name!r}")
+        return _seen(len(graph.ops), self.slabs.values())
+
+    def _run_op(self, at: int, v: int) -> None:
+        graph, op = self.graph, self.graph.ops[v]
+        label = f"op {op.name!r} (step {at})"
+        for b in self.born[at]:
+            if b not in self.taken:
+                self._write(b)
+        for b in dict.fromkeys((*op.reads, *op.uses)):
+            self._expect(b, f"{label} reads buffer {graph.buffers[b].name!r} and")
+        for b in self.born[at]:
+            if b in self.taken:
+                self._write(b)
+        for b in op.writes:
+            if graph.buffers[b].mutates and graph.roots[b] in self.spans:
+                self._expect(b, f"{label} overwrites buffer {graph.buffers[b].name!r} and")
+                self._write(graph.roots[b])
+        for b in op.writes:
+            self._expect(b, f"{label} has written buffer {graph.buffers[b].name!r} and")
+        heads = {self.taken[b] for b in self.born[at] if b in self.taken}
+        for b in self.dying[at]:
+            if b not in heads:
+                self._expect(b, f"{label} releases buffer {graph.buffers[b].name!r} and")
+        for b in self.dying[at]:
+            self._release(b, at)
+
+    def _release(self, b: int, at: int) -> None:
+        """Poison a buffer, but for what an output lives on in that was written into it."""
+        low, high = self.place[b]
+        for output in self.born[at]:
+            if self.taken.get(output) == b and output not in self.dying[at]:
+                low = self.place[output][1]
+        if low < high:
+            self._slab(b).release((low, high))
+
+    def _spans(self) -> dict[int, tuple[int, int]]:
+        """First and last step of each root that has bytes in a slab and ever lives."""
+        graph, step = self.graph, self.step
+        last: dict[int, int] = {}
+        for v, op in enumerate(graph.ops):
+            for b in (*op.reads, *op.uses, *op.writes):
+                last[graph.roots[b]] = max(last.get(graph.roots[b], 0), step[v])
+        found = {}
+        for b, buffer in enumerate(graph.buffers):
+            if graph.roots[b] != b or buffer.external or not buffer.size:
+                continue
+            maker = graph.producers[b] if buffer.birth is None else buffer.birth
+            if graph.kept[b]:
+                last[b] = max(0, len(graph.ops) - 1)
+            if b in last:
+                found[b] = (0 if maker is None else step[maker], last[b])
+        return found
+
+    def _place(self, b: int) -> tuple[int, int]:
+        """Bytes of a buffer; of a view those that the plan says, as many as its root has."""
+        offset, size = self.plan.offsets[b], self.graph.buffers[self.graph.roots[b]].size
+        if offset is None:
+            raise PlanError(f"buffer {self.graph.buffers[b].name!r} of {size} bytes has no offset")
+        return offset, offset + size
+
+    def _taken(self) -> dict[int, int]:
+        """Outputs that the plan puts into an input that dies at their op, and that input."""
+        spans = {b: (first, last + 1) for b, (first, last) in self.spans.items()}
+        found: dict[int, int] = {}
+        for pairs in dying_pairs(self.graph, self.step, spans).values():
+            for output, root in pairs:
+                shares = self.place[output][0] == self.place[root][0]
+                if shares and output not in found and root not in found.values():
+                    found[output] = root
+        return found
+
+    def _slab(self, b: int) -> CellSlab:
+        return self.slabs[self.graph.buffers[self.graph.roots[b]].pool]
+
+    def _write(self, b: int) -> None:
+        self.key[b] = self._slab(b).fill(self.graph.buffers[b].name, self.place[b])
+
+    def _expect(self, b: int, what: str) -> None:
+        root = self.graph.roots[b]
+        if root not in self.spans:
+            return
+        if root not in self.key:
+            raise PlanError(f"{what} finds nothing: its bytes have not been allocated")
+        self._slab(b).expect(what, self.place[b], self.key[root])
+
+
+def replay_packing(
+    problem: PackingProblem, offsets: Sequence[int], pools: Sequence[str] = ()
+) -> Replayed:
+    """Fill each buffer when its live range starts and look for that when it ends.
+
+    A buffer with gaps is filled anew, with what it occupies, whenever that changes. `pools` says
+    in which slab each buffer lies, where there are several.
+
+    Raises
+    ------
+    PlanError
+        If a buffer finds something else than its pattern, naming step, buffer and byte.
+    """
+    parts = problem.parts
+    rows = []
+    for j, i in enumerate(parts.owner.tolist()):
+        place = (int(offsets[i]) + int(parts.low[j]), int(offsets[i]) + int(parts.high[j]))
+        if place[0] < place[1] and parts.start[j] < parts.end[j]:
+            pool = pools[i] if pools else ""
+            rows.append((int(parts.start[j]), int(parts.end[j]), place, problem.names[i], pool))
+    slabs = {
+        pool: make_slab(row[2] for row in rows if row[4] == pool)
+        for pool in dict.fromkeys(row[4] for row in rows)
+    }
+    # At equal steps ends come first: their bytes are free again.
+    events = [(row[0], 1, j) for j, row in enumerate(rows)]
+    events += [(row[1], 0, j) for j, row in enumerate(rows)]
+    key: dict[int, int] = {}
+    for at, starts, j in sorted(events):
+        _, _, place, name, pool = rows[j]
+        if starts:
+            key[j] = slabs[pool].fill(name, place)
+        else:
+            slabs[pool].expect(f"step {at}: buffer {name!r} ends and", place, key[j])
+            slabs[pool].release(place)
+    return _seen(len({at for at, _, _ in events}), slabs.values())
+
+
+def _seen(steps: int, slabs: Collection[CellSlab]) -> Replayed:
+    return Replayed(steps, sum(s.reads for s in slabs), sum(len(s.cells) for s in slabs))

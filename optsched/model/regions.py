@@ -1,0 +1,164 @@
+"""Workspace and constants in regions of their own, laid out as AITemplate's runtime lays them out.
+
+A region is a pool of the graph, in which each buffer is pinned to where the layout has it:
+
+* workspace is `[scratch of op 1][scratch of op 2]...[shared]`: what an op keeps to itself
+  (buffers of policy `scratch`) side by side, then one stretch as large as the largest op needs
+  while it runs, shared by all;
+* constants lie side by side in the order of the graph, in a region of their own or, in one slab
+  with all else, before it.
+
+References
+----------
+aitemplate/compiler/transform/memory_planning.py: `_compute_workspace`, and the triple
+`(max_blob, constant_offset, workspace)` that each of its planners returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from optsched.errors import GraphError
+from optsched.model.elements import Buffer, InputPolicy
+from optsched.model.graph import Graph
+from optsched.model.plan import Plan
+
+WORKSPACE, CONSTANTS = "workspace", "constants"
+"""Names of the two regions."""
+
+
+class ConstantsRegion(StrEnum):
+    """Where constants lie."""
+
+    OUTSIDE = "outside"
+    """Somewhere else: they are not counted."""
+    BESIDE = "beside"
+    """In a region of their own."""
+    BEFORE = "before"
+    """At the start of the slab."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Scratch bytes of all ops.
+
+    Parameters
+    ----------
+    shared
+        What the op that needs most needs while it runs.
+    unique
+        What ops keep to themselves, all together.
+    """
+
+    shared: int
+    unique: int
+
+    @property
+    def total(self) -> int:
+        """Bytes of the region."""
+        return self.shared + self.unique
+
+
+@dataclass(frozen=True, slots=True)
+class RegionSizes:
+    """Bytes of a plan by region: `(blob, constants, workspace)`."""
+
+    blob: int
+    constants: int
+    workspace: Workspace
+
+
+def with_workspace_apart(graph: Graph) -> Graph:
+    """Return the graph in which workspace lies in the region :data:`WORKSPACE`.
+
+    Raises
+    ------
+    GraphError
+        If a pool of the graph has that name, or scratch is pinned or used by several ops.
+    """
+    shared = {op.workspace for op in graph.ops if op.workspace is not None}
+    buffers, top = _stacked(graph, _scratch(graph), WORKSPACE, 0)
+    for b in shared:
+        start = -(-top // buffers[b].alignment) * buffers[b].alignment
+        buffers[b] = _moved(buffers[b], WORKSPACE, start)
+    return replace(graph, buffers=tuple(buffers))
+
+
+def with_constants(graph: Graph, place: ConstantsRegion) -> Graph:
+    """Return the graph in which constants are counted and lie where they are wanted.
+
+    Raises
+    ------
+    GraphError
+        If constants are to lie in a region of their own and a pool of the graph has its name.
+    """
+    constants = _constants(graph)
+    if place is ConstantsRegion.OUTSIDE or not constants:
+        return graph
+    pool = CONSTANTS if place is ConstantsRegion.BESIDE else ""
+    buffers, _ = _stacked(graph, constants, pool, 0)
+    for b in constants:
+        buffers[b] = replace(buffers[b], input=InputPolicy.KEPT)
+    return replace(graph, buffers=tuple(buffers))
+
+
+def region_sizes(graph: Graph, plan: Plan) -> RegionSizes:
+    """Return the bytes of a plan's regions.
+
+    Parameters
+    ----------
+    graph
+        What was planned, after :func:`with_workspace_apart` and :func:`with_constants`.
+    plan
+        Its plan. Constants before all else in one slab are part of the blob.
+    """
+    slabs = dict(plan.slabs(graph))
+    constants, scratch = slabs.pop(CONSTANTS, 0), slabs.pop(WORKSPACE, 0)
+    ends = [
+        (buffer.pin or 0) + buffer.size
+        for buffer in graph.buffers
+        if buffer.pool == WORKSPACE and buffer.input is InputPolicy.SCRATCH
+    ]
+    unique = max(ends, default=0)
+    return RegionSizes(sum(slabs.values()), constants, Workspace(scratch - unique, unique))
+
+
+def _constants(graph: Graph) -> list[int]:
+    return [b for b, buffer in enumerate(graph.buffers) if buffer.input is InputPolicy.CONSTANT]
+
+
+def _scratch(graph: Graph) -> list[int]:
+    """Return the buffers that ops keep to themselves, in the order of the graph."""
+    found = [b for b, buffer in enumerate(graph.buffers) if buffer.input is InputPolicy.SCRATCH]
+    for b in found:
+        users = [op.name for op in graph.ops if b in (*op.reads, *op.uses)]
+        if len(users) > 1:
+            raise GraphError(
+                f"scratch {graph.buffers[b].name!r} is used by ops {users[0]!r} and {users[1]!r}: "
+                "it is for one alone"
+            )
+    return found
+
+
+def _stacked(graph: Graph, ids: Sequence[int], pool: str, start: int) -> tuple[list[Buffer], int]:
+    """Return all buffers with some of them side by side in a pool, and where these end."""
+    taken = next((x for x in graph.buffers if pool and x.pool == pool), None)
+    if taken is not None:
+        raise GraphError(f"buffer {taken.name!r} lies in a pool {pool!r}: the region has that name")
+    buffers, top = list(graph.buffers), start
+    for b in ids:
+        at = -(-top // buffers[b].alignment) * buffers[b].alignment
+        buffers[b] = _moved(buffers[b], pool, at)
+        top = at + buffers[b].size
+    return buffers, top
+
+
+def _moved(buffer: Buffer, pool: str, offset: int) -> Buffer:
+    if buffer.pin is not None and (buffer.pin, buffer.pool) != (offset, pool):
+        raise GraphError(
+            f"buffer {buffer.name!r} is pinned to {buffer.pin} and can not lie at {offset} "
+            f"of region {pool or 'slab'!r}"
+        )
+    return replace(buffer, pool=pool, pin=offset)
