@@ -13,29 +13,39 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from optsched.check.steps import Certificate
-from optsched.errors import FormatError, UsageError
+from optsched.errors import UsageError
+from optsched.formats.apply import Applied, apply_plan
+from optsched.formats.export import EXPORTS, export_plan
 from optsched.formats.format import Content, Format, Source
 from optsched.formats.inductor import InputBytes
 from optsched.formats.minimalloc import UNPLACED, PackingTable, packing_of
-from optsched.formats.native_plan import claims_of
+from optsched.formats.native_plan import Planned, claims_of
+from optsched.formats.opening import expect, extra_named, open_source, read_file
 from optsched.formats.source import errors_named, label_of, read_bytes, write_bytes
 from optsched.formats.table import FORMATS, find_format, register_format
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
+from optsched.model.memory_model import parse_alignment
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
 
 __all__ = [
+    "EXPORTS",
     "FORMATS",
+    "FRAMEWORK",
     "UNPLACED",
+    "Applied",
     "Content",
     "Format",
     "InputBytes",
     "PackingTable",
     "Source",
+    "alignment_of",
+    "apply_plan",
+    "export_plan",
     "packing_of",
     "read_certificate",
     "read_graph",
@@ -53,17 +63,8 @@ __all__ = [
 ]
 
 
-@runtime_checkable
-class Planned(Protocol):
-    """The result of a solver: a plan, if there is one, and the graph it is of."""
-
-    @property
-    def plan(self) -> Plan | None:
-        """The plan."""
-
-    @property
-    def graph(self) -> Graph | None:
-        """What was planned, if it is known."""
+FRAMEWORK = "framework"
+"""Stands for the alignment that a file's framework rounds sizes and offsets to."""
 
 
 def sniff_file(path: str | Path) -> Format:
@@ -73,8 +74,30 @@ def sniff_file(path: str | Path) -> Format:
         return find_format(Source(data))
 
 
+def alignment_of(path: str | Path, text: str) -> int:
+    """Return an alignment that is given in bytes, or as :data:`FRAMEWORK`: that of the file's own.
+
+    Raises
+    ------
+    UsageError
+        If it is no power of two, or nothing is known of the framework.
+    """
+    if text != FRAMEWORK:
+        return parse_alignment(text)
+    row = None if str(path) == "-" else sniff_file(path)
+    if row is None or row.alignment is None:
+        what = "standard input" if row is None else f"files of the format {row.name}"
+        raise UsageError(f"{path}: no framework's alignment is known of {what}: give a number")
+    return row.alignment
+
+
 def read_graph(
-    path: str | Path, *, input_bytes: InputBytes | str = InputBytes.RECORDED, **options: Any
+    path: str | Path,
+    *,
+    input_bytes: InputBytes | str = InputBytes.RECORDED,
+    dims: Mapping[str, int] | None = None,
+    profile: str | Path | None = None,
+    **options: Any,
 ) -> Graph:
     """Read a graph of any known format.
 
@@ -84,21 +107,33 @@ def read_graph(
         The file.
     input_bytes
         Which size freed inputs have where a file gives two: see :class:`InputBytes`.
+    dims
+        Sizes of dimensions that a model leaves open, by name.
+    profile
+        File that a runtime wrote when it ran the model: shapes that the model leaves open.
     options
         For readers that know them; those of registered formats, say.
     """
     if input_bytes not in list(InputBytes):
         raise UsageError(f"input bytes {input_bytes!r} are none of {', '.join(InputBytes)}")
-    found: Graph = _read(path, Content.GRAPH, input_bytes=InputBytes(input_bytes), **options)
+    options |= {"input_bytes": InputBytes(input_bytes), "dims": dict(dims or {})}
+    options |= {"profile": profile}
+    found: Graph = read_file(path, Content.GRAPH, **options)
     return found
 
 
-def read_recorded(path: str | Path) -> dict[str, tuple[int, ...]]:
-    """Read the orders that a graph's file records, by name; empty if it records none."""
-    source = _source(path)
+def read_recorded(
+    path: str | Path, *, profile: str | Path | None = None
+) -> dict[str, tuple[int, ...]]:
+    """Read the orders that a graph's file, or the profile of a run, records, by name."""
+    source = open_source(path)
     with errors_named(label_of(path)):
-        row = _expect(source, Content.GRAPH)
-        return {} if row.orders is None else row.orders(source)
+        row = expect(source, Content.GRAPH)
+        with extra_named(row):
+            if row.orders is None:
+                return {}
+            profiled = profile is not None and "profile" in row.options
+            return row.orders(source, profile=profile) if profiled else row.orders(source)
 
 
 def read_plan(path: str | Path, graph: Graph) -> Plan:
@@ -109,7 +144,7 @@ def read_plan(path: str | Path, graph: Graph) -> Plan:
 def read_plan_claims(path: str | Path, graph: Graph) -> tuple[Plan, dict[str, Any]]:
     """Read a plan and what its file claims: peak, slab, and bounds and proofs if it has any."""
     _check_call("read_plan(path, graph)", path, graph, Graph)
-    found: tuple[Plan, dict[str, Any]] = _read(path, Content.PLAN, graph=graph)
+    found: tuple[Plan, dict[str, Any]] = read_file(path, Content.PLAN, graph=graph)
     return found
 
 
@@ -124,7 +159,7 @@ def read_certificate(path: str | Path, graph: Graph) -> Certificate:
         If it names an op or buffer that the graph does not have.
     """
     _check_call("read_certificate(path, graph)", path, graph, Graph)
-    found: Certificate = _read(path, Content.CERTIFICATE, graph=graph)
+    found: Certificate = read_file(path, Content.CERTIFICATE, graph=graph)
     return found
 
 
@@ -138,7 +173,7 @@ def read_packing(path: str | Path, *, pins: bool = False) -> PackingTable:
     pins
         Take given offsets as required ones.
     """
-    found: PackingTable = _read(path, Content.PACKING, pins=pins)
+    found: PackingTable = read_file(path, Content.PACKING, pins=pins)
     return found
 
 
@@ -208,47 +243,6 @@ def _check_call(call: str, path: object, thing: object, kinds: type | tuple[type
             f"the call is {call}; here the path is a {type(path).__name__} "
             f"and what goes with it a {type(thing).__name__}"
         )
-
-
-def _stem_of(path: str | Path) -> str:
-    """Return the name of a file without its folder and what its suffixes say about it."""
-    name = "stdin" if str(path) == "-" else Path(path).name
-    stem = name.removesuffix(".gz")
-    for suffix in (".json", ".csv"):
-        stem = stem.removesuffix(suffix)
-    return stem or name
-
-
-def _source(path: str | Path) -> Source:
-    return Source(read_bytes(path), _stem_of(path))
-
-
-def _read(path: str | Path, wanted: Content, **options: Any) -> Any:
-    """Read a file of whatever format holds what is wanted, with the options that its row knows."""
-    _check_options(wanted, options)
-    source = _source(path)
-    with errors_named(label_of(path)):
-        row = _expect(source, wanted)
-        assert row.read is not None
-        return row.read(source, **{key: x for key, x in options.items() if key in row.options})
-
-
-def _expect(source: Source, wanted: Content) -> Format:
-    """Return the row of a file that can be read and is what is wanted."""
-    row = find_format(source)
-    if row.read is None:
-        raise FormatError(f"this is {row.title} ({row.name}), which has no reader: {row.advice}")
-    if row.holds is not wanted:
-        raise FormatError(f"this is {row.holds} ({row.name}), {wanted} is wanted")
-    return row
-
-
-def _check_options(wanted: Content, options: Mapping[str, Any]) -> None:
-    known = {"input_bytes", "pins", "graph"}
-    known.update(*(row.options for row in FORMATS.values() if row.holds is wanted))
-    for key in options:
-        if key not in known:
-            raise UsageError(f"no format that holds {wanted} has the option {key!r}")
 
 
 def _write(path: str | Path, name: str, kind: Content, *things: Any) -> None:

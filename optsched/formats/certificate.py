@@ -8,7 +8,8 @@ that occur, and all else names them by their position there. What must hold of t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from optsched.check.steps import (
     BlocksStep,
@@ -37,80 +38,61 @@ MOST_CASES = 200
 """Cases within cases; no flow needs more."""
 
 _KEYS = {"format", "graph", "memory_model", "inplace", "bound", "ops", "buffers", "steps"}
-_FLOW = {"releases", "passes", "input", "free", "held"}
-_STEP_KEYS: dict[str, set[str]] = {
-    "start": set(),
-    "end": set(),
-    "op": {"op", *_FLOW},
-    "precedence": {"first", "second", "at", *_FLOW},
-    "suppose": {"first", "second"},
-    "last": {"ops", "flows"},
-    "first": {"ops", "flows"},
-    "states": {"backward", "states"},
-    "blocks": {"rows", "line"},
-    "region": {"parts"},
-}
+_FLOW_KEYS = {"releases", "passes", "input", "free", "held"}
 
 
-class _Table:
-    """Names in the order in which they are first met."""
+class _Tables:
+    """Positions of ops and buffers among the names that occur, in the order they are first met."""
 
     def __init__(self) -> None:
-        self.places: dict[int, int] = {}
+        self.ops: dict[int, int] = {}
+        self.buffers: dict[int, int] = {}
 
-    def __call__(self, number: int) -> int:
-        return self.places.setdefault(number, len(self.places))
+    def op(self, v: int) -> int:
+        return self.ops.setdefault(v, len(self.ops))
+
+    def buffer(self, b: int) -> int:
+        return self.buffers.setdefault(b, len(self.buffers))
+
+    def flow(self, flow: Forced) -> dict[str, Any]:
+        if isinstance(flow, Cases):
+            free, held = self.flow(flow.free), self.flow(flow.held)
+            return {"input": self.buffer(flow.input), "free": free, "held": held}
+        return {
+            "releases": [[self.buffer(b), self.op(v), amount] for b, v, amount in flow.releases],
+            "passes": [[self.op(u), self.op(v), amount] for u, v, amount in flow.passes],
+        }
 
 
 def certificate_document(graph: Graph, certificate: Certificate) -> dict[str, Any]:
     """Return a certificate as a JSON object."""
-    ops, buffers = _Table(), _Table()
-    steps = [_step_document(step, ops, buffers) for step in certificate.steps]
+    tables = _Tables()
+    steps = [_step_document(step, tables) for step in certificate.steps]
     return {
         "format": CERTIFICATE_FORMAT,
         "graph": certificate.graph,
         "memory_model": graph.memory_model,
         "inplace": graph.in_place,
         "bound": certificate.bound,
-        "ops": [graph.ops[v].name for v in ops.places],
-        "buffers": [graph.buffers[b].name for b in buffers.places],
+        "ops": [graph.ops[v].name for v in tables.ops],
+        "buffers": [graph.buffers[b].name for b in tables.buffers],
         "steps": steps,
     }
 
 
-def _step_document(step: Step, op: _Table, buffer: _Table) -> dict[str, Any]:
-    def flow_rows(flow: Forced) -> dict[str, Any]:
-        if isinstance(flow, Cases):
-            free, held = flow_rows(flow.free), flow_rows(flow.held)
-            return {"input": buffer(flow.input), "free": free, "held": held}
-        return {
-            "releases": [[buffer(b), op(v), amount] for b, v, amount in flow.releases],
-            "passes": [[op(u), op(v), amount] for u, v, amount in flow.passes],
-        }
-
+def _step_document(step: Step, tables: _Tables) -> dict[str, Any]:
     match step:
         case EndStep():
-            body: dict[str, Any] = {"kind": str(step.at)}
-        case OpStep():
-            body = {"kind": "op", "op": op(step.op), **flow_rows(step.flow)}
-        case OrderStep():
-            first, second, at = op(step.first), op(step.second), op(step.at)
-            head = {"kind": "precedence", "first": first, "second": second, "at": at}
-            body = {**head, **flow_rows(step.flow)}
-        case SupposeStep():
-            body = {"kind": "suppose", "first": op(step.first), "second": op(step.second)}
+            kind = str(step.at)
         case SetStep():
-            ops = [op(v) for v in step.ops]
-            flows = [{"op": op(v), **flow_rows(flow)} for v, flow in step.flows]
-            body = {"kind": "last" if step.last else "first", "ops": ops, "flows": flows}
-        case StatesStep():
-            states = [[k, op(v)] for k, v in step.states]
-            body = {"kind": "states", "backward": step.backward, "states": states}
-        case BlocksStep():
-            body = {"kind": "blocks", "rows": [[op(v) for v in row] for row in step.rows]}
-            body |= {} if step.line is None else {"line": step.line}
-        case RegionStep():
-            body = {"kind": "region", "parts": [[op(v) for v in part] for part in step.parts]}
+            kind = "last" if step.last else "first"
+        case _:
+            kind = next(kind for kind, (make, _) in _STEPS.items() if make is type(step))
+    body: dict[str, Any] = {"kind": kind}
+    for key, field in _STEPS[kind][1].items():
+        value = field.write(tables, getattr(step, key))
+        if value is not None:
+            body |= value if field is _FLOW else {key: value}
     return body
 
 
@@ -163,7 +145,7 @@ class _Ids:
         cases = []
         for key in ("free", "held"):
             case = Record(record.mapping(key), record.where)
-            case.refuse_unknown(_FLOW)
+            case.refuse_unknown(_FLOW_KEYS)
             cases.append(self.forced(case, depth - 1))
         return Cases(self.buffer(record.count("input"), record.where), *cases)
 
@@ -175,60 +157,76 @@ class _Ids:
 
 
 def _read_step(record: Record, ids: _Ids) -> Step:
-    kind, where = record.text("kind"), record.where
-    if kind not in _STEP_KEYS:
-        known = ", ".join(_STEP_KEYS)
-        raise FormatError(f"{where}: kind {kind[:60]!r} is none of {known}")
-    record.refuse_unknown({"kind", *_STEP_KEYS[kind]})
-
-    def op(key: str) -> int:
-        return ids.op(record.count(key), where)
-
-    match kind:
-        case "op":
-            step: Step = OpStep(op("op"), ids.forced(record))
-        case "precedence":
-            step = OrderStep(op("first"), op("second"), op("at"), ids.forced(record))
-        case "suppose":
-            step = SupposeStep(op("first"), op("second"))
-        case "states":
-            step = _read_states(record, ids)
-        case "blocks":
-            line = record.count("line") if record.has("line") else None
-            step = BlocksStep(_read_lists(record, "rows", ids), line)
-        case "region":
-            step = RegionStep(_read_lists(record, "parts", ids))
-        case "last" | "first":
-            step = _read_set(record, ids, last=kind == "last")
-        case _:
-            step = EndStep(End(kind))
-    return step
+    kind = record.text("kind")
+    if kind not in _STEPS:
+        known = ", ".join(_STEPS)
+        raise FormatError(f"{record.where}: kind {kind[:60]!r} is none of {known}")
+    make, fields = _STEPS[kind]
+    known_keys = [_FLOW_KEYS if field is _FLOW else {key} for key, field in fields.items()]
+    record.refuse_unknown({"kind"}.union(*known_keys))
+    return make(*(field.read(ids, record, key) for key, field in fields.items()))
 
 
-def _read_set(record: Record, ids: _Ids, *, last: bool) -> SetStep:
+def _read_flows(ids: _Ids, record: Record, key: str) -> tuple[tuple[int, Forced], ...]:
     flows = []
-    for number, value in enumerate(record.items("flows")):
+    for number, value in enumerate(record.items(key)):
         row = Record(value, f"{record.where}, flow {number}")
-        row.refuse_unknown({"op", *_FLOW})
+        row.refuse_unknown({"op", *_FLOW_KEYS})
         flows.append((ids.op(row.count("op"), row.where), ids.forced(row)))
-    ops = tuple(ids.op(value, record.where) for value in record.items("ops"))
-    return SetStep(last, ops, tuple(flows))
+    return tuple(flows)
 
 
-def _read_lists(record: Record, key: str, ids: _Ids) -> tuple[tuple[int, ...], ...]:
+def _read_lists(ids: _Ids, record: Record, key: str) -> tuple[tuple[int, ...], ...]:
     rows, where = record.items(key), f"{record.where}, {key}"
     if not all(isinstance(row, list) for row in rows):
         raise FormatError(f"{where}: expected lists of ops")
     return tuple(tuple(ids.op(value, where) for value in row) for row in rows)
 
 
-def _read_states(record: Record, ids: _Ids) -> StatesStep:
-    where = f"{record.where}, states"
-    states = tuple(
+def _read_states(ids: _Ids, record: Record, key: str) -> tuple[tuple[int, int], ...]:
+    where = f"{record.where}, {key}"
+    return tuple(
         (_place(parent, number + 1, f"{where}: parent"), ids.op(op, where))
-        for number, (parent, op) in enumerate(_row(row, 2, where) for row in record.items("states"))
+        for number, (parent, op) in enumerate(_row(row, 2, where) for row in record.items(key))
     )
-    return StatesStep(record.flag("backward"), states)
+
+
+class _Field(NamedTuple):
+    """How a field of a step is written, and how it is read and checked."""
+
+    write: Callable[[_Tables, Any], Any]
+    read: Callable[[_Ids, Record, str], Any]
+
+
+_FLAG = _Field(lambda _, flag: flag, lambda _, record, key: record.flag(key))
+_COUNT = _Field(
+    lambda _, count: count, lambda _, record, key: record.count(key) if record.has(key) else None
+)
+_OP = _Field(_Tables.op, lambda ids, record, key: ids.op(record.count(key), record.where))
+_OPS = _Field(
+    lambda tables, ops: [tables.op(v) for v in ops],
+    lambda ids, record, key: tuple(ids.op(value, record.where) for value in record.items(key)),
+)
+_LISTS = _Field(lambda tables, rows: [[tables.op(v) for v in row] for row in rows], _read_lists)
+_STATES = _Field(lambda tables, rows: [[k, tables.op(v)] for k, v in rows], _read_states)
+_FLOW = _Field(_Tables.flow, lambda ids, record, _: ids.forced(record))
+_FLOWS = _Field(
+    lambda tables, rows: [{"op": tables.op(v), **tables.flow(flow)} for v, flow in rows],
+    _read_flows,
+)
+_STEPS: dict[str, tuple[Callable[..., Step], dict[str, _Field]]] = {
+    "start": (partial(EndStep, End.START), {}),
+    "end": (partial(EndStep, End.END), {}),
+    "op": (OpStep, {"op": _OP, "flow": _FLOW}),
+    "precedence": (OrderStep, {"first": _OP, "second": _OP, "at": _OP, "flow": _FLOW}),
+    "suppose": (SupposeStep, {"first": _OP, "second": _OP}),
+    "last": (partial(SetStep, True), {"ops": _OPS, "flows": _FLOWS}),
+    "first": (partial(SetStep, False), {"ops": _OPS, "flows": _FLOWS}),
+    "states": (StatesStep, {"backward": _FLAG, "states": _STATES}),
+    "blocks": (BlocksStep, {"rows": _LISTS, "line": _COUNT}),
+    "region": (RegionStep, {"parts": _LISTS}),
+}
+"""What makes a step of each kind, and its fields; those of a flow stand among the step's own."""
 
 
 def _read_rows(

@@ -17,8 +17,6 @@ _CAPTURE = (
 )
 _NO_GRAPH = "it holds weights and no graph of ops; the model's own file is wanted"
 
-_ONNX = re.compile(rb"\x08[\x01-\x14][\x12\x1a\x22\x28\x32\x3a\x42]", re.DOTALL)
-"""Field 1 of a ModelProto, a small version; then one of the fields that may come next."""
 _MLIR = re.compile(r"\s*(?://[^\n]*\n\s*)*(?:#\w+ = |(?:builtin\.)?module\b|func\.func\b)")
 
 
@@ -45,24 +43,12 @@ def _is_safetensors(source: Source) -> bool:
     return source.data[8:9] == b"{" and 2 <= length <= len(source.data) - 8
 
 
-def _is_hlo(source: Source) -> bool:
-    return source.text.lstrip().startswith("HloModule ")
-
-
-def _is_buffer_assignment(source: Source) -> bool:
-    return source.text.lstrip().startswith("BufferAssignment:")
-
-
 def _row(name: str, title: str, sniff: Callable[[Source], bool], advice: str = _ADVICE) -> Format:
     return Format(name, Content.GRAPH, sniff, title=title, advice=advice)
 
 
 ROWS = (
-    _row("tflite", "a TFLite flatbuffer", _at_four(b"TFL3")),
     _row("executorch", "an ExecuTorch program", _at_four(b"ET1"), _CAPTURE),
-    _row("onnx", "an ONNX model", lambda source: _ONNX.match(source.data) is not None),
-    _row("hlo", "a module of XLA's HLO text", _is_hlo),
-    _row("xla-buffers", "XLA's buffer assignment", _is_buffer_assignment),
     _row("mlir", "MLIR text", lambda source: _MLIR.match(source.text) is not None),
     _row("mlir-bytecode", "MLIR bytecode", _starts(b"ML\xefR")),
     _row("torch", "a PyTorch archive (.pt, .pt2)", _is_torch_archive, _CAPTURE),

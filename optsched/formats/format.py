@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 from optsched.errors import FormatError
 from optsched.formats.fields import show
 from optsched.formats.source import decode_text, parse_json
+from optsched.model.graph import Graph
+from optsched.model.plan import Plan
 
 
 class Content(StrEnum):
@@ -22,7 +25,7 @@ class Content(StrEnum):
 
 
 class Source:
-    """A file's content, decoded once for all rows that look at it.
+    """A file's content, decoded when a row first asks for its text, and once for all rows.
 
     Parameters
     ----------
@@ -30,28 +33,38 @@ class Source:
         The bytes, decompressed.
     name
         Of the file, without its folder and suffixes: what a graph without a name is called.
-
-    Attributes
-    ----------
-    text
-        The text; empty if the bytes are no UTF-8.
-    document
-        The object, if the text is JSON; otherwise empty.
-    trouble
-        Why there is no text, or no object where the text looks like JSON; None if all is well.
+    folder
+        The folder that the file lies in, for formats that keep data beside it; empty if unknown.
     """
 
-    def __init__(self, data: bytes, name: str = "graph") -> None:
-        self.data, self.name = data, name
-        self.text = ""
-        self.document: Mapping[str, Any] = {}
-        self.trouble: FormatError | None = None
+    def __init__(self, data: bytes, name: str = "graph", folder: str = "") -> None:
+        self.data, self.name, self.folder = data, name, folder
+
+    @property
+    def text(self) -> str:
+        """The text; empty if the bytes are no UTF-8."""
+        return self._decoded[0]
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """The object, if the text is JSON; otherwise empty."""
+        return self._decoded[1]
+
+    @property
+    def trouble(self) -> FormatError | None:
+        """Why there is no text, or no object where the text looks like JSON; else None."""
+        return self._decoded[2]
+
+    @cached_property
+    def _decoded(self) -> tuple[str, Mapping[str, Any], FormatError | None]:
+        text = ""
         try:
-            self.text = decode_text(data)
-            if self.text.lstrip()[:1] in ("{", "["):
-                self.document = _object(parse_json(self.text))
+            text = decode_text(self.data)
+            if text.lstrip()[:1] in ("{", "["):
+                return text, _object(parse_json(text)), None
         except FormatError as error:
-            self.trouble = error
+            return text, {}, error
+        return text, {}, None
 
     def is_tagged(self, name: str) -> bool:
         """Whether this is a JSON object whose key `format` is this name and some version."""
@@ -83,9 +96,22 @@ class Format:
     options
         Names of the options that `read` takes.
     orders
-        Returns the orders of ops that the file records beside its graph, by name.
+        `orders(source)` returns the orders of ops that the file records beside its graph, by name;
+        given as well a `profile` if that is among the options.
     write
         `write(thing, ...)` returns the bytes of a file; None for one that is only read.
+    apply
+        `apply(source, graph, plan)` returns the bytes of the file `source`, of which `graph` was
+        read, changed so that its runtime follows the plan; None where no plan can be put in. The
+        plan has passed the checker, and a reader's options are known to the graph alone.
+    binary
+        Whether its files are no text. They are sniffed by their bytes alone, before all others.
+    extra
+        The extra of this project that installs what `read` and `apply` import; they import it
+        inside, and whoever calls them turns a missing package into one line that names the extra.
+    alignment
+        Bytes that the allocator of the format's framework rounds sizes and offsets to, where that
+        is known; nothing does so unless it is asked for.
     title
         What messages call such a file, `holds` by default.
     advice
@@ -97,7 +123,11 @@ class Format:
     sniff: Callable[[Source], bool]
     read: Callable[..., Any] | None = None
     options: Collection[str] = ()
-    orders: Callable[[Source], dict[str, tuple[int, ...]]] | None = None
+    orders: Callable[..., dict[str, tuple[int, ...]]] | None = None
     write: Callable[..., bytes] | None = None
+    apply: Callable[[Source, Graph, Plan], bytes] | None = None
+    binary: bool = False
+    extra: str = ""
+    alignment: int | None = None
     title: str = ""
     advice: str = ""

@@ -20,6 +20,14 @@ from typing import Any
 from optsched.errors import FormatError
 from optsched.formats.fields import Record, show
 from optsched.formats.format import Content, Format, Source
+from optsched.formats.inductor_names import (
+    Names,
+    NodeNames,
+    Uses,
+    find_names,
+    read_real_names,
+)
+from optsched.formats.inductor_write import write_inductor
 from optsched.formats.recorded import recorded_orders
 from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
 from optsched.model.graph import Graph
@@ -91,10 +99,20 @@ def read_inductor(
                 raise FormatError(f"buffer {row.name!r} depends on unknown buffer {dep!r}")
     _find_births(rows, producer)
     ids = {b: i for i, b in enumerate(rows)}
-    ops = _make_ops(op_names, writes, rows, ids, producer, extra)
+    uses = _uses(op_names, writes, rows, extra)
+    sizes = {row.name: (row.alloc, row.size) for row in rows.values()}
+    real = read_real_names(extra, sizes, producer)
+    names = Names(real)
+    if not extra.has("pred_nodes"):
+        # Without Inductor's own predecessors nothing else says that readers of the old contents
+        # have to run before these are overwritten.
+        overwriting = [x for x in extra.mapping("mutation_real_name", {}) if x in real]
+        names = find_names(real, overwriting, NodeNames(producer, uses))
+        uses = [names.without_repeats(row) for row in uses]
+    ops = _make_ops(op_names, writes, uses, ids, producer, extra)
     source = extra.text("source", "inductor")
     model = f"{source}; input bytes {input_bytes}"
-    buffers = tuple(_make_buffer(row) for row in rows.values())
+    buffers = tuple(_make_buffer(row, names, ids) for row in rows.values())
     inplace = _read_inplace(extra, op_names, ids)
     return Graph(name, ops, buffers, inplace, model)
 
@@ -147,34 +165,50 @@ def _find_births(rows: Mapping[str, _BufferRow], producer: Mapping[str, int]) ->
         rows[name].leftover = remainder > 0
 
 
-def _make_buffer(row: _BufferRow) -> Buffer:
+def _make_buffer(row: _BufferRow, names: Names, ids: Mapping[str, int]) -> Buffer:
+    root = names.view_of.get(row.name)
     return Buffer(
         name=row.name,
         size=row.size,
         input=InputPolicy.FREED if row.is_input else None,
         output=OutputPolicy.LIVE if row.is_output or row.leftover else None,
+        alias_of=None if root is None else ids[root],
+        mutates=row.name in names.mutates,
         birth=row.birth,
     )
+
+
+def _uses(
+    names: Sequence[str],
+    writes: Sequence[Sequence[str]],
+    rows: Mapping[str, _BufferRow],
+    extra: Record,
+) -> list[Uses]:
+    """Return for each node what it depends on, by raw name where the file has these."""
+    raw = _per_node(extra, "unmet_dep_names", len(names))
+    found = []
+    for v, own in enumerate(writes):
+        deps = dict.fromkeys(d for b in own for d in rows[b].deps)
+        used = [d for d in deps if d not in own]
+        direct = [d for d in used if raw is None or rows[d].is_input or d in raw[v]]
+        found.append(Uses(direct, [d for d in used if d not in direct]))
+    return found
 
 
 def _make_ops(
     names: Sequence[str],
     writes: Sequence[Sequence[str]],
-    rows: Mapping[str, _BufferRow],
+    uses: Sequence[Uses],
     ids: Mapping[str, int],
     producer: Mapping[str, int],
     extra: Record,
 ) -> tuple[Op, ...]:
-    raw = _per_node(extra, "unmet_dep_names", len(names))
     ordering = _per_node(extra, "pred_nodes", len(names))
     _check_positions(ordering or [], len(names))
     kinds = extra.texts("kinds", []) or extra.texts("ops", [])
     ops = []
     for v, name in enumerate(names):
-        own = set(writes[v])
-        deps = dict.fromkeys(d for b in writes[v] for d in rows[b].deps)
-        used = [d for d in deps if d not in own]
-        direct = [d for d in used if raw is None or rows[d].is_input or d in raw[v]]
+        used = (*uses[v].direct, *uses[v].transferred)
         carried = {producer[d] for d in used if d in producer}
         control: set[int] = set()
         if ordering is not None:
@@ -182,8 +216,8 @@ def _make_ops(
         ops.append(
             Op(
                 name=name,
-                reads=tuple(ids[d] for d in direct),
-                uses=tuple(ids[d] for d in used if d not in set(direct)),
+                reads=tuple(ids[d] for d in uses[v].direct),
+                uses=tuple(ids[d] for d in uses[v].transferred),
                 writes=tuple(ids[b] for b in writes[v]),
                 control=tuple(sorted(control)),
                 kind=kinds[v] if v < len(kinds) else "",
@@ -241,5 +275,8 @@ FORMAT = Format(
     sniff=_sniff,
     read=_read,
     options=("input_bytes",),
+    write=write_inductor,
+    # torch/_inductor/codegen/memory_planning.py, ALIGN_BYTES.
+    alignment=64,
     orders=lambda source: recorded_orders(source.document),
 )

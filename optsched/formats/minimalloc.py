@@ -17,8 +17,8 @@ https://github.com/google/minimalloc
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -66,6 +66,8 @@ class PackingTable:
         The header and the fields as they were, so that nothing is lost on the way back.
     pools
         The pool of each buffer, "" where a row names none; None if the table has no such column.
+    reserved
+        Most bytes that the allocator had taken from each device whose run was recorded, if it was.
     """
 
     problem: PackingProblem
@@ -73,6 +75,11 @@ class PackingTable:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     pools: tuple[str, ...] | None = None
+    reserved: Mapping[str, int] = field(default_factory=dict)
+
+    def recorded_with(self, reserved: Mapping[str, int]) -> PackingTable:
+        """Return the table with what the recorded allocator had reserved."""
+        return replace(self, reserved=reserved)
 
 
 def looks_like(text: str) -> bool:

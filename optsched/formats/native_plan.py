@@ -6,7 +6,7 @@ What a plan says is written and read back without loss; `README.md` beside this 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from optsched.errors import PlanError
 from optsched.formats.fields import Record, check_format, json_bytes
@@ -28,6 +28,19 @@ _PLAN_KEYS = {
     *NOTES,
 }
 _EVENT_KEYS = {"microseconds", "incumbent", "bound", "source"}
+
+
+@runtime_checkable
+class Planned(Protocol):
+    """The result of a solver: a plan, if there is one, and the graph it is of."""
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan."""
+
+    @property
+    def graph(self) -> Graph | None:
+        """What was planned, if it is known."""
 
 
 def claims_of(result: object) -> dict[str, Any]:

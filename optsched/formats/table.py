@@ -8,9 +8,24 @@ from functools import cache
 from typing import Any, TypeVar
 
 from optsched.errors import FormatError, UsageError
-from optsched.formats import certificate, foreign, inductor, minimalloc, native, native_plan
+from optsched.formats import (
+    certificate,
+    foreign,
+    hlo,
+    inductor,
+    minimalloc,
+    native,
+    native_plan,
+    onnx,
+    tflite,
+    torch_profile,
+    torch_snapshot,
+    torchscript,
+)
 from optsched.formats.fields import show
 from optsched.formats.format import Content, Format, Source
+from optsched.model.graph import Graph
+from optsched.model.plan import Plan
 
 FORMATS: dict[str, Format] = {
     row.name: row
@@ -20,6 +35,13 @@ FORMATS: dict[str, Format] = {
         certificate.FORMAT,
         inductor.FORMAT,
         minimalloc.FORMAT,
+        onnx.FORMAT,
+        hlo.FORMAT,
+        hlo.BUFFER_ASSIGNMENT,
+        tflite.FORMAT,
+        torch_profile.FORMAT,
+        torch_snapshot.FORMAT,
+        torchscript.FORMAT,
         *foreign.ROWS,
     )
 }
@@ -37,12 +59,14 @@ def register_format(
     options: Collection[str] = (),
     write: Callable[..., bytes] | None = None,
     orders: Callable[[Source], dict[str, tuple[int, ...]]] | None = None,
+    apply: Callable[[Source, Graph, Plan], bytes] | None = None,
+    binary: bool = False,
 ) -> Callable[[_Reader], _Reader]:
     """Make the decorated function the reader of a format, for the command line as well.
 
     Parameters
     ----------
-    name, sniff, holds, options, write, orders
+    name, sniff, holds, options, write, orders, apply, binary
         As in :class:`optsched.formats.format.Format`. A package that is installed with an entry
         point in the group `optsched.formats` has it loaded when a file is of no built-in format.
 
@@ -68,7 +92,7 @@ def register_format(
         known = FORMATS.get(name)
         if known is not None and known.read is not None:
             raise UsageError(f"a format named {name!r} is there already")
-        FORMATS[name] = Format(name, holds, sniff, read, options, orders, write)
+        FORMATS[name] = Format(name, holds, sniff, read, options, orders, write, apply, binary)
         return read
 
     return register
@@ -104,7 +128,8 @@ def _load_plugins() -> None:
 
 
 def _first(source: Source, *, readable: bool) -> Format | None:
-    rows: Iterable[Format] = list(FORMATS.values())
+    # Binary formats first: what one of them knows by its bytes need not be decoded for the others.
+    rows: Iterable[Format] = sorted(FORMATS.values(), key=lambda row: not row.binary)
     return next((r for r in rows if (r.read is not None) is readable and r.sniff(source)), None)
 
 

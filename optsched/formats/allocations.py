@@ -1,0 +1,116 @@
+"""Live ranges out of a recorded stream of allocations and frees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from optsched.errors import FormatError
+from optsched.formats.fields import show
+from optsched.formats.minimalloc import PackingTable, packing_of, with_pools
+from optsched.model.packing_problem import PackingProblem
+
+MOST_LABEL = 80
+"""Characters of what made an allocation that become part of its name."""
+
+
+@dataclass(slots=True)
+class AllocatedBlock:
+    """Bytes between an allocation and the free of the same address.
+
+    Parameters
+    ----------
+    name, pool, size
+        Its own name, the device it lies on, and its bytes.
+    start, end
+        Half-open live range in events; `end` is None while it lives.
+    """
+
+    name: str
+    pool: str
+    size: int
+    start: int
+    end: int | None = None
+
+
+@dataclass
+class AllocationLog:
+    """Takes events in the order in which they were recorded; a step is an event.
+
+    Blocks that were there before the first event are live from step 0, those never freed to the
+    end: each allocation is a live range of its own, whatever addresses it shares with others.
+    """
+
+    blocks: list[AllocatedBlock] = field(default_factory=list)
+    steps: int = 0
+    _live: dict[tuple[str, int], AllocatedBlock] = field(default_factory=dict)
+
+    def allocate(self, pool: str, address: int, size: int, label: str = "") -> None:
+        """Record an allocation.
+
+        Raises
+        ------
+        FormatError
+            If the address is taken.
+        """
+        known = self._live.get((pool, address))
+        if known is not None:
+            raise FormatError(
+                f"event {self.steps} allocates {size} bytes at address {address:#x}, where "
+                f"{show(known.name)} of {known.size} bytes lives"
+            )
+        self._add(pool, address, size, label, self.steps)
+        self.steps += 1
+
+    def free(self, pool: str, address: int, size: int | None = None) -> None:
+        """Record a free; of an address that was never allocated, a block from before.
+
+        Raises
+        ------
+        FormatError
+            If it frees another number of bytes than was allocated, or one it does not say.
+        """
+        block = self._live.pop((pool, address), None)
+        if block is None:
+            if size is None:
+                raise FormatError(
+                    f"event {self.steps} frees address {address:#x}, which nothing allocated"
+                )
+            block = self._add(pool, address, size, "from before", 0)
+            del self._live[pool, address]
+        if size not in (None, block.size):
+            raise FormatError(
+                f"event {self.steps} frees {size} bytes at address {address:#x}, where "
+                f"{show(block.name)} has {block.size}"
+            )
+        block.end = self.steps
+        self.steps += 1
+
+    def preexisting(self, pool: str, address: int, size: int, label: str = "") -> None:
+        """Record a block that was there throughout, if no event told of it."""
+        if (pool, address) not in self._live:
+            self._add(pool, address, size, label or "throughout", 0)
+
+    def table(self, name: str, reserved: dict[str, int]) -> PackingTable:
+        """Return the live ranges as a packing, and what the recorded allocator had reserved."""
+        problem = PackingProblem(
+            names=tuple(block.name for block in self.blocks),
+            start=np.array([block.start for block in self.blocks], np.int64),
+            end=np.array([self.steps if x.end is None else x.end for x in self.blocks], np.int64),
+            size=np.array([block.size for block in self.blocks], np.int64),
+            name=name,
+            memory_model="recorded allocations",
+        )
+        table = packing_of(problem)
+        pools = [block.pool for block in self.blocks]
+        if len(set(pools)) > 1:
+            table = with_pools(table, pools)
+        return table.recorded_with(reserved)
+
+    def _add(self, pool: str, address: int, size: int, label: str, start: int) -> AllocatedBlock:
+        text = " ".join(label.split())[:MOST_LABEL]
+        block = AllocatedBlock(f"{len(self.blocks)} {text}".strip(), pool, size, start)
+        self.blocks.append(block)
+        self._live[pool, address] = block
+        return block

@@ -1,0 +1,131 @@
+"""A plan goes back into the model file that it was made for, so that a runtime follows it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from optsched.check.claims import check_claims
+from optsched.check.plan import Checked, check_plan
+from optsched.errors import FormatError, PlanError, UsageError
+from optsched.formats.format import Content, Format
+from optsched.formats.native_plan import Planned
+from optsched.formats.opening import expect, extra_named, open_source, read_as
+from optsched.formats.source import STANDARD_STREAM, errors_named, label_of, write_bytes
+from optsched.formats.table import FORMATS
+from optsched.model.graph import Graph
+from optsched.model.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What was put into a model file.
+
+    Parameters
+    ----------
+    graph
+        The model's graph, in the memory model of the plan.
+    format
+        Name of the model's format.
+    moved
+        How many ops run at another step than in the model file.
+    checked
+        Peak and slabs as the checker replayed them.
+    """
+
+    graph: Graph
+    format: str
+    moved: int
+    checked: Checked
+
+
+def apply_plan(
+    model: str | Path, plan: str | Path | Plan | Planned, output: str | Path, **options: Any
+) -> Applied:
+    """Write a copy of a model file whose runtime follows a plan; the model itself stays as it is.
+
+    Parameters
+    ----------
+    model
+        A model file of a format that plans can be put into.
+    plan
+        A plan file, the result of a solver, or a plan of the graph that the model is read as.
+    output
+        The file to write, whole or not at all.
+    options
+        As for :func:`optsched.formats.read_graph`: those that the graph was read with (`dims`).
+
+    Raises
+    ------
+    UsageError
+        If the output would overwrite the model or the plan.
+    FormatError
+        If the model is of a format that takes no plan, or can not be read.
+    PlanError
+        If the plan is of another graph, or not valid.
+    MissingDependencyError
+        If a package that the format needs is not installed.
+    """
+    refuse_same_file(output, model, plan)
+    source = open_source(model)
+    with errors_named(label_of(model)):
+        row = _applicable(expect(source, Content.GRAPH))
+        graph: Graph = read_as(row, source, options)
+    graph, chosen, checked = checked_plan(graph, plan)
+    with errors_named(label_of(model)), extra_named(row):
+        assert row.apply is not None
+        data = row.apply(source, graph, chosen)
+    write_bytes(output, data)
+    moved = sum(step != v for step, v in enumerate(chosen.order))
+    return Applied(graph, row.name, moved, checked)
+
+
+def _applicable(row: Format) -> Format:
+    if row.apply is None:
+        known = ", ".join(x.name for x in FORMATS.values() if x.apply is not None) or "none"
+        raise FormatError(f"a {row.name} file takes no plan; formats that do: {known}")
+    return row
+
+
+def checked_plan(graph: Graph, plan: str | Path | Plan | Planned) -> tuple[Graph, Plan, Checked]:
+    """Return the graph in the plan's memory model, the plan, and what the checker measured.
+
+    Raises
+    ------
+    PlanError
+        If the plan is of another graph, or not valid, or its file claims what is not so.
+    """
+    if isinstance(plan, Planned):
+        if plan.plan is None:
+            raise UsageError("the result has no plan")
+        in_place = plan.graph is not None and plan.graph.in_place
+        graph, plan = graph.with_inplace() if in_place else graph, plan.plan
+    if isinstance(plan, Plan):
+        return graph, plan, check_plan(graph, plan)
+    source = open_source(plan)
+    with errors_named(label_of(plan)):
+        row = expect(source, Content.PLAN)
+        name = source.document.get("graph")
+        if isinstance(name, str) and name not in (graph.name, "stdin") and graph.name != "stdin":
+            raise PlanError(f"plan is of graph {name[:200]!r}, this is {graph.name!r}")
+        found, claims = read_as(row, source, {"graph": graph})
+        if claims["inplace"]:
+            graph = graph.with_inplace()
+        return graph, found, check_claims(graph, found, claims)
+
+
+def refuse_same_file(output: str | Path, *given: object) -> None:
+    """Refuse to write over a file that is read, whatever name it goes by."""
+    for path in given:
+        if isinstance(path, str | Path) and _same_file(path, output):
+            raise UsageError(f"{label_of(output)}: the output would overwrite {label_of(path)}")
+
+
+def _same_file(one: str | Path, other: str | Path) -> bool:
+    if STANDARD_STREAM in (str(one), str(other)):
+        return False
+    if os.path.exists(one) and os.path.exists(other):
+        return os.path.samefile(one, other)
+    return os.path.realpath(one) == os.path.realpath(other)

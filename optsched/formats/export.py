@@ -1,0 +1,235 @@
+"""A plan in plain forms: JSON, CSV, a C header, a MiniMalloc CSV, a program.
+
+A plan file holds names and offsets. Sizes and live ranges come from its graph, where that is given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from optsched.errors import UsageError
+from optsched.formats.apply import checked_plan, refuse_same_file
+from optsched.formats.fields import json_bytes
+from optsched.formats.format import Content
+from optsched.formats.layout import PlacedBuffer, PlanLayout, layout_of, layout_of_document
+from optsched.formats.minimalloc import minimalloc_text, packing_of, with_pools
+from optsched.formats.native_plan import Planned
+from optsched.formats.opening import expect, open_source, read_file
+from optsched.formats.program import program_text
+from optsched.formats.source import errors_named, label_of, write_bytes
+from optsched.model.graph import Graph
+from optsched.model.packing_problem import PackingProblem
+from optsched.model.plan import Plan
+from optsched.runtime.text import shield
+
+
+def export_plan(
+    plan: str | Path | Plan | Planned,
+    output: str | Path,
+    *,
+    to: str,
+    graph: str | Path | Graph | None = None,
+    **options: Any,
+) -> PlanLayout:
+    """Write a plan in a plain form.
+
+    Parameters
+    ----------
+    plan
+        A plan file, a plan, or the result of a solver, which knows its graph.
+    output
+        The file to write, whole or not at all; "-" is standard output.
+    to
+        A key of :data:`EXPORTS`.
+    graph
+        What was planned: a file or a graph. Without it the forms have no sizes and live ranges, and
+        nothing can check the plan.
+    options
+        As for :func:`optsched.formats.read_graph`, where `graph` is a file.
+
+    Returns
+    -------
+    PlanLayout
+        What was written.
+
+    Raises
+    ------
+    UsageError
+        If the form is unknown or needs the graph, or the output would overwrite an input.
+    PlanError
+        If the plan is of another graph, or not valid.
+    """
+    if to not in EXPORTS:
+        raise UsageError(f"a plan can be exported to {', '.join(EXPORTS)}, not to {to!r}")
+    refuse_same_file(output, plan, graph)
+    layout = _layout(plan, graph, options)
+    write_bytes(output, EXPORTS[to](layout))
+    return layout
+
+
+def _layout(
+    plan: str | Path | Plan | Planned, graph: str | Path | Graph | None, options: dict[str, Any]
+) -> PlanLayout:
+    if isinstance(graph, str | Path):
+        graph = read_file(graph, Content.GRAPH, **options)
+    if isinstance(plan, Planned):
+        graph = graph or plan.graph
+    if isinstance(graph, Graph):
+        graph, found, _ = checked_plan(graph, plan)
+        return layout_of(graph, found)
+    if not isinstance(plan, str | Path):
+        raise UsageError("a plan by itself holds positions, no names: give the graph as well")
+    source = open_source(plan)
+    with errors_named(label_of(plan)):
+        expect(source, Content.PLAN)
+        return layout_of_document(source.document)
+
+
+def _json(layout: PlanLayout) -> bytes:
+    buffers = [_without_blanks(buffer) for buffer in layout.buffers]
+    slab = sum(layout.slabs.values())
+    document: dict[str, Any] = {"graph": layout.graph, "slab": slab}
+    if _pooled(layout):
+        document["slabs"] = dict(layout.slabs)
+    return json_bytes({**document, "order": list(layout.order), "buffers": buffers})
+
+
+def _without_blanks(buffer: PlacedBuffer) -> dict[str, Any]:
+    fields = {name: getattr(buffer, name) for name in PlacedBuffer.__slots__}
+    return {name: value for name, value in fields.items() if value not in (None, "")}
+
+
+def _csv(layout: PlanLayout) -> bytes:
+    columns = ["name", "offset"]
+    if layout.sized:
+        columns += ["size", "start", "end", "alignment", "view_of"]
+    if _pooled(layout):
+        columns.append("pool")
+    texts = ("name", "view_of", "pool")
+    rows = [columns]
+    for buffer in sorted(layout.buffers, key=lambda x: x.name):
+        cells = {c: getattr(buffer, c) for c in columns}
+        rows.append([shield(cells[c]) if c in texts else str(cells[c]) for c in columns])
+    return "".join(",".join(row) + "\n" for row in rows).encode()
+
+
+def _minimalloc(layout: PlanLayout) -> bytes:
+    if not layout.sized:
+        raise UsageError("a MiniMalloc CSV needs sizes and live ranges: give the graph as well")
+    # An output written in place has its bytes to itself from the next step on: no two rows overlap.
+    rows = [x for x in layout.buffers if not x.view_of and x.size and _is_live(x)]
+    problem = PackingProblem(
+        names=tuple(x.name for x in rows),
+        start=_column(x.start for x in rows),
+        end=_column(x.end for x in rows),
+        size=_column(x.size for x in rows),
+        alignment=_column(x.alignment for x in rows),
+        name=layout.graph,
+    )
+    table = packing_of(problem, np.array([x.offset for x in rows], np.int64))
+    if _pooled(layout):
+        table = with_pools(table, [x.pool for x in rows])
+    return minimalloc_text(table).encode()
+
+
+def _is_live(buffer: PlacedBuffer) -> bool:
+    return buffer.start is not None and buffer.end is not None and buffer.end > buffer.start
+
+
+def _column(values: Iterable[int | None]) -> Any:
+    return np.array(list(values), np.int64)
+
+
+def _c_header(layout: PlanLayout) -> bytes:
+    """Write macros for slabs and buffers, and what a C11 or C++11 compiler checks of them."""
+    names = _Identifiers()
+    prefix = names.new(layout.graph or "plan")
+    guard = names.new(f"{prefix}_PLAN_H")
+    lines = [
+        f"/* Where the buffers of {_comment(layout.graph)} lie: bytes from the start of a slab. */",
+        f"#ifndef {guard}",
+        f"#define {guard}",
+        "",
+        "#include <assert.h>",
+        "#include <stdint.h>",
+        "",
+    ]
+    macros: dict[str, str] = {}
+    for pool, size in layout.slabs.items():
+        macros[pool] = names.new(f"{prefix}_{pool}_SLAB_BYTES" if pool else f"{prefix}_SLAB_BYTES")
+        lines += [
+            f"#define {macros[pool]} UINT64_C({size})",
+            f'static_assert({macros[pool]} <= SIZE_MAX, "larger than the address space");',
+        ]
+        held = [x.alignment for x in layout.buffers if x.pool == pool and x.alignment is not None]
+        if held:
+            alignment = names.new(macros[pool].replace("_BYTES", "_ALIGNMENT"))
+            lines.append(f"#define {alignment} {int(np.lcm.reduce(held))}")
+    for buffer in layout.buffers:
+        lines += ["", *_c_buffer(buffer, names, prefix, macros[buffer.pool])]
+    return "\n".join([*lines, "", f"#endif /* {guard} */", ""]).encode("ascii")
+
+
+def _c_buffer(buffer: PlacedBuffer, names: _Identifiers, prefix: str, slab: str) -> Sequence[str]:
+    stem = names.new(f"{prefix}_{buffer.name}")
+    view = f", a view of {_comment(buffer.view_of)}" if buffer.view_of else ""
+    lines = [
+        f"/* {_comment(buffer.name)}{view} */",
+        f"#define {stem}_OFFSET UINT64_C({buffer.offset})",
+    ]
+    if buffer.size is None:
+        return [*lines, f'static_assert({stem}_OFFSET <= {slab}, "outside the slab");']
+    return [
+        *lines,
+        f"#define {stem}_BYTES UINT64_C({buffer.size})",
+        f'static_assert({stem}_OFFSET + {stem}_BYTES <= {slab}, "outside the slab");',
+        f'static_assert({stem}_OFFSET % {buffer.alignment} == 0, "not aligned");',
+    ]
+
+
+def _comment(name: str) -> str:
+    """Return a name fit for a C comment: on one line, ASCII, and the comment goes on after it."""
+    text = name[:200].encode("unicode_escape").decode()
+    for harmful, shown in (("*/", r"*\x2f"), ("/*", r"/\x2a"), ("??", r"?\x3f")):
+        text = text.replace(harmful, shown)
+    return f'"{text}"'
+
+
+class _Identifiers:
+    """C identifiers made of names: no two macros that begin with them are the same."""
+
+    def __init__(self) -> None:
+        self.used: set[str] = set()
+
+    def new(self, name: str) -> str:
+        stem = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").upper()[:120] or "X"
+        stem = f"N{stem}" if stem[0].isdigit() else stem
+        found, number = stem, 1
+        while self.used & _macros(found):
+            number += 1
+            found = f"{stem}_{number}"
+        self.used |= _macros(found)
+        return found
+
+
+def _macros(stem: str) -> set[str]:
+    return {stem, f"{stem}_OFFSET", f"{stem}_BYTES"}
+
+
+def _pooled(layout: PlanLayout) -> bool:
+    return set(layout.slabs) != {""} and bool(layout.slabs)
+
+
+EXPORTS: dict[str, Callable[[PlanLayout], bytes]] = {
+    "json": _json,
+    "csv": _csv,
+    "c-header": _c_header,
+    "minimalloc": _minimalloc,
+    "program": program_text,
+}
+"""What a plan can be exported to, by name."""

@@ -1,0 +1,91 @@
+"""XLA's buffer assignment as a plan: the order of a scheduled module, and XLA's own offsets.
+
+The text that XLA dumps beside a module lists allocations, and in each the values that lie there
+with their offsets. All allocations but parameters and constants become one slab, end to end.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from optsched.errors import FormatError, PlanError
+from optsched.formats.fields import show
+from optsched.formats.format import Content, Format, Source
+from optsched.formats.hlo.read import ALIGNMENT
+from optsched.model.graph import Graph
+from optsched.model.plan import Plan
+
+_ALLOCATION: Final = re.compile(r"allocation \d{1,9}: size (\d{1,19})\b(.*):$")
+_VALUE: Final = re.compile(
+    r"\s*value: <\d{1,9} ([\w.\-]{1,300})(\{[\d,]*\})?[^@]{0,40}@\d{1,9}> "
+    r"\(size=(\d{1,19}),offset=(\d{1,19})\)"
+)
+_OUTSIDE: Final = ("constant", "thread-local")
+
+
+def read_buffer_assignment(source: Source, graph: Graph) -> tuple[Plan, dict[str, Any]]:
+    """Make a plan of the text of a buffer assignment.
+
+    Parameters
+    ----------
+    source
+        The file that XLA names `...-buffer-assignment.txt`.
+    graph
+        Of the scheduled module that was dumped beside it.
+
+    Raises
+    ------
+    FormatError
+        If the text is malformed.
+    PlanError
+        If it is of another module, or the module calls computations: their buffers have places of
+        their own, and no plan of the module alone can say so.
+    """
+    known = _offsets(source.text.splitlines(), graph)
+    offsets: list[int | None] = []
+    for root in (graph.buffers[b] for b in graph.roots):
+        needed = root.size and not root.external
+        if needed and root.name not in known:
+            raise PlanError(
+                f"the buffer assignment has no place for {show(root.name)}: it is of another "
+                "module, or the module calls computations, whose buffers it places one by one"
+            )
+        offsets.append(known[root.name] if needed else None)
+    return Plan(tuple(range(len(graph.ops))), tuple(offsets)), {"inplace": True}
+
+
+def _offsets(lines: list[str], graph: Graph) -> dict[str, int]:
+    found: dict[str, int] = {}
+    base, size, counted = 0, 0, False
+    for number, line in enumerate(lines, start=1):
+        if line.startswith("allocation "):
+            head = _ALLOCATION.match(line)
+            if head is None:
+                raise FormatError(f"line {number}: {show(line)} is no allocation")
+            base += -(-size // ALIGNMENT) * ALIGNMENT if counted else 0
+            size, kinds = int(head[1]), head[2]
+            counted = not any(word in kinds for word in _OUTSIDE)
+            donated = "maybe-live-out" in kinds
+            counted = counted and ("parameter" not in kinds or donated)
+        elif line.lstrip().startswith("value:"):
+            row = _VALUE.match(line)
+            if row is None:
+                raise FormatError(f"line {number}: {show(line.strip())} is no value")
+            name = row[1] + (row[2] or "").replace("{}", "")
+            b = graph.buffer_ids.get(name)
+            if counted and b is not None:
+                found[name] = base + int(row[4])
+        elif line.startswith("Total bytes"):
+            break
+    return found
+
+
+FORMAT = Format(
+    "xla-buffers",
+    Content.PLAN,
+    lambda source: source.text.lstrip().startswith("BufferAssignment:"),
+    read_buffer_assignment,
+    options=("graph",),
+    title="XLA's buffer assignment",
+)

@@ -1,0 +1,108 @@
+"""Which results of an instruction are written in the place of an operand, or may be.
+
+The rules are XLA's own: what its alias analysis demands (updates of a part of an array), and what
+its buffer assignment allows where the operand dies (elementwise, also through a loop fusion).
+
+References
+----------
+xla/hlo/analysis/hlo_dataflow_analysis.cc, functions GetInPlaceInputOutputPairs and
+CanShareOperandBufferWithUser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from optsched.formats.hlo.shapes import leaves
+from optsched.formats.hlo.text import Computation, Instruction
+
+UPDATES: Final = ("dynamic-update-slice", "scatter")
+ELEMENTWISE: Final = frozenset(
+    {
+        *("abs", "add", "and", "atan2", "bitcast-convert", "cbrt", "ceil", "clamp", "compare"),
+        *("convert", "copy", "cosine", "count-leading-zeros", "divide", "erf", "exponential"),
+        *("exponential-minus-one", "floor", "imag", "is-finite", "log", "log-plus-one", "logistic"),
+        *("maximum", "minimum", "multiply", "negate", "not", "or", "popcnt", "power", "real"),
+        *("reduce-precision", "remainder", "round-nearest-afz", "round-nearest-even", "rsqrt"),
+        *("select", "shift-left", "shift-right-arithmetic", "shift-right-logical", "sign", "sine"),
+        *("sqrt", "stochastic-convert", "subtract", "tan", "tanh", "xor"),
+    }
+)
+
+
+def overwritten(
+    made: Instruction, computations: Mapping[str, Computation]
+) -> dict[tuple[int, ...], int]:
+    """Return the leaves of a result that are written over an operand, by number of the operand.
+
+    A leaf is a path into a tuple, as XLA has it: `()` where the result is no tuple.
+    """
+    if made.opcode in UPDATES:
+        # A scatter has as many arrays as updates, and between them the indices.
+        count = (len(made.operands) - 1) // 2 if made.opcode == "scatter" else 1
+        return {((i,) if count > 1 else ()): i for i in range(count)}
+    found = dict(made.aliases)
+    if made.opcode == "fusion" and made.called:
+        fused = computations[made.called[0]]
+        root = fused.instructions[fused.root]
+        parts = root.operands if root.opcode == "tuple" else (root.name,)
+        for i, name in enumerate(parts):
+            number = _updated_parameter(fused, name)
+            if number is not None and number < len(made.operands):
+                found[(i,) if root.opcode == "tuple" else ()] = number
+    return found
+
+
+def _updated_parameter(fused: Computation, name: str) -> int | None:
+    """Return the number of the parameter that a result of a fusion is an update of."""
+    made = fused.instructions[name]
+    if made.opcode == "bitcast" and made.operands:
+        made = fused.instructions[made.operands[0]]
+    if made.opcode not in UPDATES or not made.operands:
+        return None
+    source = fused.instructions[made.operands[0]]
+    if source.opcode == "bitcast" and source.operands:
+        source = fused.instructions[source.operands[0]]
+    is_parameter = source.opcode == "parameter" and source.literal.isdigit()
+    return int(source.literal) if is_parameter and len(source.literal) < 10 else None
+
+
+def may_overwrite(
+    made: Instruction, leaf: int, number: int, computations: Mapping[str, Computation]
+) -> bool:
+    """Whether a leaf of the result may be written over an operand of equal shape that dies here.
+
+    Leaf and operand go by number.
+    """
+    if made.opcode in ELEMENTWISE:
+        return True
+    if made.opcode == "sort":
+        return leaf == number
+    if made.opcode != "fusion" or made.kind != "kLoop" or not made.called:
+        return False
+    fused = computations[made.called[0]]
+    parameter = next(
+        (x for x in fused.instructions.values() if _is_parameter(x, number)),
+        None,
+    )
+    return parameter is not None and _elementwise_from(fused, parameter)
+
+
+def _is_parameter(made: Instruction, number: int) -> bool:
+    return made.opcode == "parameter" and made.literal == str(number)
+
+
+def _elementwise_from(fused: Computation, parameter: Instruction) -> bool:
+    """Whether whatever depends on a parameter does so element by element."""
+    dims = {shape.dims for shape in leaves(parameter.shape)}
+    reached = {parameter.name}
+    for made in fused.instructions.values():
+        if reached.isdisjoint(made.operands):
+            continue
+        if made.opcode != "tuple" and (
+            made.opcode not in ELEMENTWISE or {x.dims for x in leaves(made.shape)} != dims
+        ):
+            return False
+        reached.add(made.name)
+    return True

@@ -1,0 +1,299 @@
+"""A module of HLO text as a graph, in XLA's memory model.
+
+Parameters belong to the caller and are not counted; donated ones are, and are free after their last
+use. Results of the module live to the end. `get-tuple-element`, `tuple`, `bitcast`, `domain`,
+`optimization-barrier` and `add-dependency` own nothing and are no ops: they give names and order. A
+fusion is one op. The result of a while is its initial state, overwritten; the largest computation
+that an op calls is its workspace. Where the text is a schedule, its order of the ops is XLA's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from optsched.errors import FormatError
+from optsched.formats.fields import show
+from optsched.formats.format import Content, Format, Source
+from optsched.formats.hlo.inplace import may_overwrite, overwritten
+from optsched.formats.hlo.names import Names, leaf_at, map_leaves, names_in, passed_on
+from optsched.formats.hlo.shapes import TensorShape, leaves
+from optsched.formats.hlo.text import Computation, Instruction, Module, parse_module
+from optsched.model.builder import GraphBuilder
+from optsched.model.elements import InputPolicy, OutputPolicy
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
+
+ALIGNMENT: Final = 64
+"""Of every buffer on the CPU, in bytes."""
+MEMORY_MODEL: Final = "xla; parameters excluded, donated ones freed, results live to the end"
+_CALLERS: Final = ("call", "conditional", "while")
+_ORDERING: Final = ("opt-barrier", "optimization-barrier", "add-dependency", "after-all")
+_STARTS: Final = ("all-gather-start", "collective-permute-start", "async-start")
+_DONE: Final[Mapping[str, int | None]] = {
+    "copy-done": 0,
+    "all-gather-done": 1,
+    "collective-permute-done": 1,
+    "async-done": 1,
+    "all-reduce-done": None,
+}
+"""The part of the start's result that the end of an asynchronous op is called; None: all."""
+
+
+def read_hlo(source: Source) -> Graph:
+    """Make a graph of the entry computation of a module.
+
+    Raises
+    ------
+    FormatError
+        If the text is malformed or cut off, or a size is unknown.
+    """
+    module = parse_module(source.text)
+    lines = (x for each in module.computations.values() for x in each.instructions.values())
+    wanted = {name for made in lines if made.opcode in _CALLERS for name in made.called}
+    called: dict[str, _Called] = {}
+    # In the text's order, callees stand before their callers.
+    for name in (name for name in module.computations if name in wanted):
+        reader = _ComputationReader(module, module.computations[name], called)
+        inner = reader.build(is_entry=False)
+        peak = peak_memory(inner, tuple(range(len(inner.ops))))
+        called[name] = _Called(peak, reader.unchanged())
+    return _ComputationReader(module, module.computations[module.entry], called).build(
+        is_entry=True
+    )
+
+
+def read_orders(source: Source) -> dict[str, tuple[int, ...]]:
+    """Return XLA's order if the text is a schedule: that of the graph's ops."""
+    if not parse_module(source.text).scheduled:
+        return {}
+    return {"xla": tuple(range(len(read_hlo(source).ops)))}
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """What an instruction's name stands for: buffers, and ops that come before any user."""
+
+    names: Names
+    after: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Called:
+    """What callers ask of a computation: its peak, and the leaves that it hands on as they were."""
+
+    peak: int
+    unchanged: frozenset[int]
+
+
+@dataclass
+class _ComputationReader:
+    """A computation on its way to a graph."""
+
+    module: Module
+    computation: Computation
+    called: Mapping[str, _Called]
+    values: dict[str, _Value] = field(default_factory=dict)
+    shapes: dict[str, TensorShape] = field(default_factory=dict)
+    ops: set[str] = field(default_factory=set)
+    makers: dict[str, str] = field(default_factory=dict)
+    roots: dict[str, str] = field(default_factory=dict)
+
+    def build(self, *, is_entry: bool) -> Graph:
+        build = GraphBuilder(self.module.name, MEMORY_MODEL, ALIGNMENT)
+        last = self._last_readers()
+        for made in self.computation.instructions.values():
+            self._add(build, made, last, is_entry=is_entry)
+        results = {x for x in leaves(self._root().names) if x is not None}
+        for name in (x for x in self.roots if x in results):
+            if is_entry and self.roots[name] in self.makers:
+                build.output(name, policy=OutputPolicy.LIVE)
+            elif not is_entry and self.roots[name] in self.makers:
+                build.output(self.roots[name], policy=OutputPolicy.OWN)
+        return build.build()
+
+    def _root(self) -> _Value:
+        return self.values[self.computation.root]
+
+    def unchanged(self) -> frozenset[int]:
+        """Return the numbers of the result's leaves that are the same ones of the parameter."""
+        first = next(
+            (x for x in self.computation.instructions.values() if x.opcode == "parameter"), None
+        )
+        if first is None:
+            return frozenset()
+        pairs = zip(leaves(self.values[first.name].names), leaves(self._root().names), strict=False)
+        return frozenset(i for i, (one, other) in enumerate(pairs) if one and one == other)
+
+    def _last_readers(self) -> dict[str, str]:
+        """Return, by leaf, the last instruction that reads it; the root reads its own to the end.
+
+        Names are followed through instructions that own nothing, before any buffer is known.
+        """
+        found: dict[str, str] = {}
+        names: dict[str, Names] = {}
+        for made in self.computation.instructions.values():
+            read = [names[x] for x in made.operands]
+            passed = passed_on(made, read)
+            if passed is None:
+                found.update({x: made.name for tree in read for x in leaves(tree) if x})
+                passed = map_leaves(made.shape, made.name, lambda name, _: name)
+            names[made.name] = passed
+        found.update({x: "" for x in leaves(names[self.computation.root]) if x})
+        return found
+
+    def _add(
+        self, build: GraphBuilder, made: Instruction, last: Mapping[str, str], *, is_entry: bool
+    ) -> None:
+        read = [self.values[x] for x in made.operands]
+        after = frozenset[str]().union(*(x.after for x in read))
+        after |= self._ordered_after(made.control)
+        passed = passed_on(made, [x.names for x in read])
+        if made.opcode == "parameter":
+            names = map_leaves(made.shape, made.name, self._declare)
+            self._add_inputs(build, made, is_entry=is_entry)
+            self.values[made.name] = _Value(names)
+        elif passed is not None:
+            if made.opcode in _ORDERING:
+                after |= {
+                    self.makers[x] for x in names_in(v.names for v in read) if x in self.makers
+                }
+            self.values[made.name] = _Value(passed, after)
+        elif made.opcode == "constant":
+            self.values[made.name] = _Value(map_leaves(made.shape, made.name, lambda *_: None))
+        else:
+            self._add_op(build, made, read, after, last)
+
+    def _ordered_after(self, control: Iterable[str]) -> frozenset[str]:
+        """Return the ops that come before by request; of what is no op, those it comes after."""
+        found: set[str] = set()
+        for name in control:
+            found |= {name} if name in self.ops else self.values[name].after
+        return frozenset(found)
+
+    def _declare(self, name: str, shape: TensorShape) -> str | None:
+        if shape.kind == "token":
+            return None
+        self.shapes[name] = shape
+        self.roots[name] = name
+        return name
+
+    def _add_inputs(self, build: GraphBuilder, made: Instruction, *, is_entry: bool) -> None:
+        if not made.literal.isdigit() or len(made.literal) > 9:
+            raise FormatError(f"{show(made.name)}: parameter {show(made.literal)} has no number")
+        donated = {path for number, path in self.module.donated if number == int(made.literal)}
+        paths = map_leaves(made.shape, "", lambda path, _: path)
+        own = map_leaves(made.shape, made.name, lambda name, _: name)
+        for path, name in zip(leaves(paths), leaves(own), strict=True):
+            if name not in self.shapes:
+                continue
+            place = tuple(int(x) for x in path.strip("{}").split(",") if x)
+            freed = is_entry and place in donated
+            policy = InputPolicy.FREED if freed else InputPolicy.EXCLUDED
+            build.input(name, self.shapes[name].size, policy)
+
+    def _add_op(
+        self,
+        build: GraphBuilder,
+        made: Instruction,
+        read: list[_Value],
+        after: frozenset[str],
+        last: Mapping[str, str],
+    ) -> None:
+        reads = list(dict.fromkeys(names_in(x.names for x in read)))
+        names = map_leaves(made.shape, made.name, self._declare)
+        written = [x for x in leaves(names) if x is not None]
+        views = self._views(made, read, names)
+        mutates = self._mutates(made, read, names, last)
+        kept = {x: y for x, y in mutates.items() if x not in views}
+        for name, source in {**views, **kept}.items():
+            self.roots[name] = self.roots[source]
+        fresh = {x: self.shapes[x].size for x in written if x not in views and x not in kept}
+        called = [self.called[x].peak for x in made.called] if made.opcode in _CALLERS else []
+        kind = f"fusion:{made.kind}" if made.kind else made.opcode
+        build.op(
+            made.name,
+            reads=reads,
+            writes=fresh,
+            views=views,
+            mutates=kept,
+            control=sorted(after),
+            workspace=max(called, default=0),
+            kind=kind,
+        )
+        self.ops.add(made.name)
+        self.makers.update(dict.fromkeys(written, made.name))
+        self.values[made.name] = _Value(names, frozenset() if written else frozenset({made.name}))
+        for leaf, name in enumerate(leaves(names)):
+            if name in fresh:
+                self._allow_in_place(build, made, leaf, name, read)
+
+    def _views(self, made: Instruction, read: list[_Value], names: Names) -> dict[str, str]:
+        """Return the leaves that are other names of what an op was given and leaves as it is."""
+        pairs: Iterable[tuple[str | None, str | None]] = ()
+        if made.opcode == "copy-start" and isinstance(names, tuple) and len(names) > 1:
+            pairs = zip(leaves(names[1]), leaves(read[0].names), strict=False)
+        elif made.opcode in _STARTS and isinstance(names, tuple) and names:
+            sources = [x for value in read for x in leaves(value.names)]
+            pairs = zip(leaves(names[0]), sources, strict=False)
+        elif made.opcode in _DONE and read:
+            part = _DONE[made.opcode]
+            start = read[0].names
+            if part is not None and isinstance(start, tuple) and part < len(start):
+                start = start[part]
+            pairs = zip(leaves(names), leaves(start), strict=False)
+        elif made.opcode == "while" and read:
+            # What no iteration changes stays where it is, be it a parameter's.
+            kept = self.called[made.body].unchanged if made.body else frozenset[int]()
+            state = enumerate(zip(leaves(names), leaves(read[0].names), strict=False))
+            pairs = (pair for i, pair in state if i in kept)
+        return {x: y for x, y in pairs if x is not None and y is not None and self._alike(x, y)}
+
+    def _alike(self, one: str, other: str) -> bool:
+        return self.shapes[one].size == self.shapes[other].size
+
+    def _mutates(
+        self, made: Instruction, read: list[_Value], names: Names, last: Mapping[str, str]
+    ) -> dict[str, str]:
+        """Return the leaves that take an operand's place, where nobody reads that afterwards."""
+        pairs: list[tuple[str | None, str | None]] = []
+        if made.opcode == "while" and read:
+            pairs = list(zip(leaves(names), leaves(read[0].names), strict=False))
+        for path, number in overwritten(made, self.module.computations).items():
+            if number < len(read) and not isinstance(read[number].names, tuple):
+                pairs.append((leaf_at(names, path), next(leaves(read[number].names))))
+        found: dict[str, str] = {}
+        taken: set[str] = set()
+        for name, source in pairs:
+            if name is None or source is None or self.roots[source] in taken:
+                continue
+            owned = self.roots[source] in self.makers
+            if owned and last.get(source) == made.name and self._alike(name, source):
+                found[name] = source
+                taken.add(self.roots[source])
+        return found
+
+    def _allow_in_place(
+        self, build: GraphBuilder, made: Instruction, leaf: int, name: str, read: list[_Value]
+    ) -> None:
+        for number, value in enumerate(read):
+            source = value.names
+            if isinstance(source, tuple) or source is None or source == name:
+                continue
+            if self.shapes[source] == self.shapes[name] and may_overwrite(
+                made, leaf, number, self.module.computations
+            ):
+                build.inplace(made.name, name, source)
+
+
+FORMAT = Format(
+    "hlo",
+    Content.GRAPH,
+    lambda source: source.text.lstrip().startswith("HloModule "),
+    read_hlo,
+    orders=read_orders,
+    # Of offsets in the temporary buffer of XLA for CPUs.
+    alignment=64,
+    title="a module of XLA's HLO text",
+)

@@ -1,0 +1,101 @@
+"""Shapes of HLO: a tensor, or a tuple of shapes; and their bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final, TypeAlias
+
+from optsched.errors import FormatError
+from optsched.formats.fields import show
+
+ELEMENT_BITS: Final[dict[str, int]] = {
+    **dict.fromkeys(("s1", "u1"), 1),
+    **dict.fromkeys(("s2", "u2"), 2),
+    **dict.fromkeys(("s4", "u4", "f4e2m1fn"), 4),
+    **dict.fromkeys(("pred", "s8", "u8", "f8e5m2", "f8e4m3", "f8e4m3fn", "f8e3m4"), 8),
+    **dict.fromkeys(("f8e4m3b11fnuz", "f8e5m2fnuz", "f8e4m3fnuz", "f8e8m0fnu"), 8),
+    **dict.fromkeys(("s16", "u16", "f16", "bf16"), 16),
+    **dict.fromkeys(("s32", "u32", "f32"), 32),
+    **dict.fromkeys(("s64", "u64", "f64", "c64", "opaque"), 64),
+    "c128": 128,
+    "token": 0,
+}
+"""Bits of an element by the name of its type. An opaque value is a pointer, a token is nothing."""
+
+_DEEPEST: Final = 50
+_TENSOR: Final = re.compile(r"([a-z]\w*)\[([^\]\[(){}]{0,400})\](\{[^{}]{0,200}\})?")
+_BLANK: Final = re.compile(r"(?:[\s,]|/\*[^*]*\*/)*")
+_WIDTH: Final = re.compile(r"E\((\d{1,3})\)")
+
+ShapeTree: TypeAlias = "TensorShape | tuple[ShapeTree, ...]"
+"""A tensor, or a tuple of such trees."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorShape:
+    """A tensor: element type, dimensions, layout as written."""
+
+    kind: str
+    dims: tuple[int, ...]
+    layout: str = ""
+
+    @property
+    def size(self) -> int:
+        """Bytes. Elements below 8 bits take a byte each unless the layout says that they do not."""
+        bits, packed = ELEMENT_BITS[self.kind], _WIDTH.search(self.layout)
+        if 0 < bits < 8:
+            bits = max(bits, int(packed[1])) if packed else 8
+        return -(-bits * prod(self.dims) // 8)
+
+
+def parse_shape(text: str, start: int, depth: int = 0) -> tuple[ShapeTree, int]:
+    """Read a shape that begins in a text at `start`; return it and where it ends.
+
+    Raises
+    ------
+    FormatError
+        If there is none, it is nested too deeply, or its size is unknown.
+    """
+    if depth > _DEEPEST:
+        raise FormatError("a tuple is nested too deeply")
+    at = _skip(text, start)
+    if text[at : at + 1] == "(":
+        parts: list[ShapeTree] = []
+        at = _skip(text, at + 1)
+        while text[at : at + 1] != ")":
+            part, at = parse_shape(text, at, depth + 1)
+            parts.append(part)
+            at = _skip(text, at)
+        return tuple(parts), at + 1
+    found = _TENSOR.match(text, at)
+    if found is None:
+        raise FormatError(f"a shape is wanted, not {show(text[at : at + 30])}")
+    if found[1] not in ELEMENT_BITS:
+        raise FormatError(f"element type {show(found[1])} has no known size")
+    return TensorShape(found[1], _dims(found[2]), found[3] or ""), found.end()
+
+
+def _skip(text: str, at: int) -> int:
+    found = _BLANK.match(text, at)
+    return at if found is None else found.end()
+
+
+def _dims(text: str) -> tuple[int, ...]:
+    # A dimension may change up to a bound, "<=8": the bound is allocated.
+    dims = [part.strip().removeprefix("<=") for part in text.split(",")] if text.strip() else []
+    for dim in dims:
+        if not dim.isascii() or not dim.isdigit() or len(dim) > 19:
+            raise FormatError(f"dimension {show(dim)} has no known size")
+    return tuple(map(int, dims))
+
+
+def leaves(tree: Any) -> Iterator[Any]:
+    """Return what stands at the tensors of a tree of tuples, from the first to the last."""
+    if isinstance(tree, tuple):
+        for part in tree:
+            yield from leaves(part)
+    else:
+        yield tree

@@ -1,0 +1,240 @@
+"""HLO text parsed: computations, and their instructions one a line."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from optsched.errors import FormatError
+from optsched.formats.fields import show
+from optsched.formats.hlo.shapes import ShapeTree, parse_shape
+
+_NAME: Final = r"%?([\w.\-]{1,300})"
+_HEAD: Final = re.compile(r"HloModule\s+([\w.\-]{1,300})")
+_COMPUTATION: Final = re.compile(rf"(ENTRY\s+)?{_NAME}\s*(?:\(.*->.*)?\{{\s*$")
+_INSTRUCTION: Final = re.compile(rf"\s*(ROOT\s+)?{_NAME}\s*=\s*")
+_OPCODE: Final = re.compile(r"\s*([a-z][\w\-]{0,60})\(")
+_OPERAND: Final = re.compile(rf"{_NAME}\s*$")
+_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+_COMMENT: Final = re.compile(r"/\*[^*]*\*/")
+_CALLED: Final = re.compile(
+    r"\b(calls|body|condition|to_apply|true_computation|false_computation)=%?([\w.\-]{1,300})"
+)
+_CALLED_LISTS: Final = re.compile(r"\b(?:branch_computations|called_computations)=\{([^}]*)\}")
+_CONTROL: Final = re.compile(r"\bcontrol-predecessors=\{([^}]*)\}")
+_ALIASED: Final = re.compile(r"\{([\d,\s]*)\}:\s*\((\d{1,9}),\s*\{([\d,\s]*)\}")
+_LITERAL: Final = ("parameter", "constant", "iota", "infeed", "rng-get-and-update-state")
+"""Opcodes whose parentheses hold no operands, or none that are values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One line of a computation.
+
+    Parameters
+    ----------
+    name, opcode, shape
+        As written, the name without a percent sign.
+    operands
+        Names of instructions of the same computation.
+    literal
+        What stands in parentheses where that is no list of operands.
+    called, body
+        Names of computations that run inside; of these, the one that a while repeats.
+    control
+        Names of instructions that run before.
+    index
+        Of a get-tuple-element.
+    kind
+        Of a fusion, `kLoop` say.
+    aliases
+        Leaf of the result and number of the operand in whose place it is written, by request.
+    """
+
+    name: str
+    opcode: str
+    shape: ShapeTree
+    operands: tuple[str, ...] = ()
+    literal: str = ""
+    called: tuple[str, ...] = ()
+    body: str = ""
+    control: tuple[str, ...] = ()
+    index: int = 0
+    kind: str = ""
+    aliases: tuple[tuple[tuple[int, ...], int], ...] = ()
+
+
+@dataclass(slots=True)
+class Computation:
+    """Instructions by name, in the order of the text, and the one that is the result."""
+
+    name: str
+    instructions: dict[str, Instruction] = field(default_factory=dict)
+    root: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A module: its computations, callees before callers, and what its header says.
+
+    Parameters
+    ----------
+    donated
+        Number of the parameter and leaf of it, for each that gives its bytes to the result.
+    """
+
+    name: str
+    scheduled: bool
+    computations: dict[str, Computation]
+    entry: str
+    donated: frozenset[tuple[int, tuple[int, ...]]] = frozenset()
+
+
+def parse_module(text: str) -> Module:
+    """Parse HLO text.
+
+    Raises
+    ------
+    FormatError
+        On what is no such text, in one line that says which line is wrong.
+    """
+    lines = text.lstrip().splitlines()
+    head = _HEAD.match(lines[0]) if lines else None
+    if head is None:
+        raise FormatError("no HLO text: it does not begin with HloModule and a name")
+    computations, entry = _parse_computations(lines)
+    if not entry:
+        raise FormatError(f"module {show(head[1])} has no ENTRY computation: is the text cut off?")
+    scheduled = "is_scheduled=true" in lines[0]
+    return Module(head[1], scheduled, computations, entry, _parse_donated(lines[0]))
+
+
+def _parse_computations(lines: list[str]) -> tuple[dict[str, Computation], str]:
+    computations: dict[str, Computation] = {}
+    entry, current = "", None
+    for number, line in enumerate(lines[1:], start=2):
+        try:
+            if current is None:
+                found = _COMPUTATION.match(line)
+                if found is None:
+                    continue
+                if found[2] in computations:
+                    raise FormatError(f"computation {show(found[2])} is there twice")
+                current = Computation(found[2])
+                entry = found[2] if found[1] else entry
+            elif line.startswith("}"):
+                _finish(current)
+                computations[current.name] = current
+                current = None
+            elif line.strip():
+                _add_line(current, line, computations)
+        except FormatError as error:
+            raise FormatError(f"line {number}: {error}") from None
+    if current is not None:
+        raise FormatError(f"computation {show(current.name)} does not end: is the text cut off?")
+    return computations, entry
+
+
+def _finish(computation: Computation) -> None:
+    if not computation.instructions:
+        raise FormatError(f"computation {show(computation.name)} is empty")
+    # Only a computation whose last instruction is the result may leave out the word.
+    computation.root = computation.root or list(computation.instructions)[-1]
+
+
+def _add_line(current: Computation, line: str, known: dict[str, Computation]) -> None:
+    is_root, made = _parse_line(line)
+    if made.name in current.instructions:
+        raise FormatError(f"instruction {show(made.name)} is there twice")
+    for name in (*made.operands, *made.control):
+        if name not in current.instructions:
+            raise FormatError(f"{show(made.name)} reads {show(name)}, which no line before makes")
+    for name in made.called:
+        if name not in known:
+            raise FormatError(f"{show(made.name)} calls {show(name)}, which nothing before is")
+    if is_root and current.root:
+        raise FormatError(f"{show(made.name)} is a second ROOT")
+    current.instructions[made.name] = made
+    current.root = made.name if is_root else current.root
+
+
+def _parse_line(line: str) -> tuple[bool, Instruction]:
+    found = _INSTRUCTION.match(line)
+    if found is None:
+        raise FormatError(f"no instruction: {show(line.strip())}")
+    shape, at = parse_shape(line, found.end())
+    opcode = _OPCODE.match(line, at)
+    if opcode is None:
+        raise FormatError(f"{show(found[2])} has no opcode: {show(line[at : at + 30])}")
+    inside, rest = _split(line, opcode.end(), found[2])
+    literal = opcode[1] in _LITERAL
+    rest = _STRING.sub('""', rest)
+    attributes = _CALLED.findall(rest)
+    called = [name for _, name in attributes]
+    called += [x for names in _CALLED_LISTS.findall(rest) for x in _names(names)]
+    control = [x for names in _CONTROL.findall(rest) for x in _names(names)]
+    index = re.search(r"\bindex=(\d{1,9})", rest)
+    kind = re.search(r"\bkind=(k\w{1,30})", rest)
+    return bool(found[1]), Instruction(
+        name=found[2],
+        opcode=opcode[1],
+        shape=shape,
+        operands=() if literal else _names(inside),
+        literal=inside.strip() if literal else "",
+        called=tuple(dict.fromkeys(called)),
+        body=next((name for key, name in attributes if key == "body"), ""),
+        control=tuple(dict.fromkeys(control)),
+        index=int(index[1]) if index else 0,
+        kind=kind[1] if kind else "",
+        aliases=_parse_aliases(rest, "output_to_operand_aliasing="),
+    )
+
+
+def _split(line: str, start: int, name: str) -> tuple[str, str]:
+    """Return what stands in the parentheses that are open at `start`, and what follows them."""
+    depth = 1
+    for at in range(start, len(line)):
+        depth += (line[at] in "({") - (line[at] in ")}")
+        if not depth:
+            return line[start:at], line[at + 1 :]
+    raise FormatError(f"{show(name)}: its parentheses do not close")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Return the names in a list; a shape may stand before each."""
+    found, depth, start = [], 0, 0
+    text = _COMMENT.sub("", text) + ","
+    for at, letter in enumerate(text):
+        depth += (letter in "({[") - (letter in ")}]")
+        if letter == "," and not depth:
+            part = text[start:at].strip()
+            name = _OPERAND.search(part)
+            if part and name is None:
+                raise FormatError(f"{show(part)} is no operand")
+            found += [name[1]] if name else []
+            start = at + 1
+    return tuple(found)
+
+
+def _parse_aliases(text: str, key: str) -> tuple[tuple[tuple[int, ...], int], ...]:
+    """Return leaf and number of an attribute such as `{ {0}: (1, {}) }`."""
+    pairs = _alias_entries(text, key)
+    return tuple((leaf, number) for leaf, number, _ in pairs)
+
+
+def _parse_donated(head: str) -> frozenset[tuple[int, tuple[int, ...]]]:
+    pairs = _alias_entries(head, "input_output_alias=")
+    return frozenset((number, leaf) for _, number, leaf in pairs)
+
+
+def _alias_entries(text: str, key: str) -> list[tuple[tuple[int, ...], int, tuple[int, ...]]]:
+    start = text.find(key)
+    if start < 0:
+        return []
+    inside, _ = _split(text, text.find("{", start) + 1, key)
+    return [(_path(a), int(n), _path(b)) for a, n, b in _ALIASED.findall(inside)]
+
+
+def _path(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.replace(",", " ").split() if len(part) < 10)

@@ -1,0 +1,181 @@
+"""A graph as TorchInductor's simulator file, with what the file by itself can not say in `extra`.
+
+The keys are those of `export_graph_for_simulator`, whose simulator reads the file; our own reader
+also takes the predecessors, raw dependencies, in-place candidates and names of the same bytes from
+`extra`, and so gets back the same live ranges and orders. Buffers that are counted by nobody are
+written without bytes. Alignments, pins and pools have no place in it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from optsched.errors import FormatError
+from optsched.formats.fields import json_bytes
+from optsched.model.elements import InputPolicy
+from optsched.model.graph import Graph
+
+
+def write_inductor(graph: Graph) -> bytes:
+    """Return the simulator file of a graph.
+
+    Raises
+    ------
+    FormatError
+        If a buffer has an alignment, a pin or a pool, naming it.
+    """
+    _refuse_places(graph)
+    return json_bytes(_Writer(graph).document(), rows=("nodes", "buffers"))
+
+
+def _refuse_places(graph: Graph) -> None:
+    for buffer in graph.buffers:
+        for what, value, usual in (
+            ("alignment", buffer.alignment, 1),
+            ("pin", buffer.pin, None),
+            ("pool", buffer.pool, ""),
+        ):
+            if value != usual:
+                raise FormatError(
+                    f"buffer {buffer.name!r} has the {what} {value!r}, which a simulator file can "
+                    "not say"
+                )
+
+
+class _Writer:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        taken = set(graph.buffer_ids)
+        # A dependency hangs on a buffer: an op that writes none gets one without bytes.
+        self.token = {
+            v: _fresh(f"{op.name}.done", taken) for v, op in enumerate(graph.ops) if not op.writes
+        }
+        # Bytes that another op allocates are allocated with a buffer of that op, which frees none.
+        births = {
+            b.birth: None
+            for i, b in enumerate(graph.buffers)
+            if b.birth is not None and b.birth != graph.producers[i] and not b.external
+        }
+        self.parent = {v: _fresh(f"{graph.ops[v].name}.parts", taken) for v in births}
+
+    def document(self) -> dict[str, Any]:
+        graph = self.graph
+        inputs = [b for b in range(len(graph.buffers)) if self._is_written_input(b)]
+        buffers = [self._input(b) for b in inputs]
+        named = {row["name"] for row in buffers}
+        for v, op in enumerate(graph.ops):
+            deps = self._deps(v)
+            if v in self.parent:
+                buffers.append(_row(self.parent[v], self._born_apart(v), 0, deps))
+            buffers += [self._made(b, v, deps) for b in op.writes]
+            if v in self.token:
+                buffers.append(_row(self.token[v], 0, 0, deps))
+        for row in buffers:
+            row["unmet_deps"] = [name for name in row["deps"] if name not in named]
+        nodes = [
+            {"name": op.name, "buffer_names": self._names(v)} for v, op in enumerate(graph.ops)
+        ]
+        return {"nodes": nodes, "buffers": buffers, "extra": self._extra()}
+
+    def _names(self, v: int) -> list[str]:
+        parent = [self.parent[v]] if v in self.parent else []
+        token = [self.token[v]] if v in self.token else []
+        return [*parent, *(self.graph.buffers[b].name for b in self.graph.ops[v].writes), *token]
+
+    def _deps(self, v: int) -> list[str]:
+        op, graph = self.graph.ops[v], self.graph
+        names = dict.fromkeys(
+            graph.buffers[b].name for b in (*op.reads, *op.uses) if self._is_known(b)
+        )
+        for b in op.writes:
+            birth, root = graph.buffers[b].birth, graph.roots[b]
+            if birth is not None and birth in self.parent and birth != v:
+                names[self.parent[birth]] = None
+            if root != b and self._is_known(root) and root not in op.writes:
+                names[graph.buffers[root].name] = None
+        return list(names)
+
+    def _is_known(self, b: int) -> bool:
+        """Whether a buffer is in the file: all but inputs that are not counted."""
+        return self.graph.producers[b] is not None or self._is_written_input(b)
+
+    def _is_written_input(self, b: int) -> bool:
+        return self.graph.buffers[b].input in (
+            InputPolicy.FREED,
+            InputPolicy.KEPT,
+            InputPolicy.SCRATCH,
+        )
+
+    def _bytes(self, b: int) -> int:
+        return 0 if self.graph.buffers[b].external else self.graph.buffers[b].size
+
+    def _input(self, b: int) -> dict[str, Any]:
+        row = _row(self.graph.buffers[b].name, self._bytes(b), self._bytes(b), [])
+        kept = self.graph.kept[b]
+        return {**row, "is_input": True, "is_output": kept}
+
+    def _made(self, b: int, v: int, deps: list[str]) -> dict[str, Any]:
+        buffer = self.graph.buffers[b]
+        apart = buffer.birth is not None and buffer.birth != v
+        if buffer.birth in self.parent and apart:
+            # The reader takes the first buffer that has the bytes: the right one of all parents.
+            deps = list(dict.fromkeys([self.parent[buffer.birth], *deps]))
+        row = _row(buffer.name, 0 if apart else self._bytes(b), self._bytes(b), deps)
+        kept = self.graph.roots[b] == b and self.graph.kept[b] and not buffer.external
+        return {**row, "is_output": kept}
+
+    def _born_apart(self, v: int) -> int:
+        graph = self.graph
+        return sum(
+            self._bytes(b)
+            for b, buffer in enumerate(graph.buffers)
+            if buffer.birth == v and graph.producers[b] != v
+        )
+
+    def _extra(self) -> dict[str, Any]:
+        graph = self.graph
+        raw = []
+        for op in graph.ops:
+            direct = [graph.buffers[b].name for b in op.reads if self._is_known(b)]
+            raw.append(list(dict.fromkeys(direct)))
+        candidates: dict[str, list[list[str]]] = {}
+        for v, output, source in graph.inplace_candidates:
+            if self._is_known(source):
+                pair = [graph.buffers[output].name, graph.buffers[source].name]
+                candidates.setdefault(graph.ops[v].name, []).append(pair)
+        views = {
+            b.name: graph.buffers[b.alias_of].name
+            for i, b in enumerate(graph.buffers)
+            if b.alias_of is not None and self._is_known(graph.roots[i])
+        }
+        return {
+            "source": graph.memory_model,
+            "pred_nodes": [list(row) for row in graph.predecessors],
+            "unmet_dep_names": raw,
+            "kinds": [op.kind for op in graph.ops],
+            "mutation_real_name": views,
+            "inplace_candidates": candidates,
+        }
+
+
+def _row(name: str, alloc: int, free: int, deps: list[str]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "size_alloc": alloc,
+        "size_free": free,
+        "size": free,
+        "is_input": False,
+        "is_output": False,
+        "deps": deps,
+        "unmet_deps": [],
+    }
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    """Return a name that no buffer has yet."""
+    found, number = name, 1
+    while found in taken:
+        number += 1
+        found = f"{name}{number}"
+    taken.add(found)
+    return found

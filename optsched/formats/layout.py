@@ -1,0 +1,121 @@
+"""A plan by names: order, offsets, and where the graph is given sizes and live ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from optsched.check.inplace import shared_spans
+from optsched.errors import FormatError
+from optsched.formats.fields import Record, check_format
+from optsched.formats.native_plan import PLAN_FORMAT
+from optsched.model.elements import MAX_TOTAL_BYTES
+from optsched.model.graph import Graph
+from optsched.model.liveness import live_ranges, steps_of
+from optsched.model.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedBuffer:
+    """A buffer with an offset.
+
+    Parameters
+    ----------
+    name, offset, pool
+        As in the plan.
+    size, start, end, alignment
+        Bytes, the half-open range of steps in which these bytes are its own, and what its offset
+        is a multiple of; None where the graph is not known.
+    view_of
+        The buffer whose bytes these are, of a view.
+    """
+
+    name: str
+    offset: int
+    pool: str = ""
+    size: int | None = None
+    start: int | None = None
+    end: int | None = None
+    alignment: int | None = None
+    view_of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanLayout:
+    """A plan by names.
+
+    Parameters
+    ----------
+    graph
+        Name of the graph.
+    order
+        Names of the ops, first to run first.
+    buffers
+        In the order of the graph, or of the plan file where there is no graph.
+    slabs
+        Bytes of the slab of each pool; the pool is "" where there is but one.
+    sized
+        Whether sizes and live ranges are known.
+    births
+        Step of the op that each buffer is first needed at, parallel to `buffers`, if sized. That is
+        its `start`, but one step earlier where the op writes it into an input.
+    """
+
+    graph: str
+    order: tuple[str, ...]
+    buffers: tuple[PlacedBuffer, ...]
+    slabs: Mapping[str, int]
+    sized: bool
+    births: tuple[int, ...] = ()
+
+
+def layout_of_document(document: Mapping[str, Any]) -> PlanLayout:
+    """Return the layout of an `optsched-plan/1` document, without sizes and live ranges.
+
+    Raises
+    ------
+    FormatError
+        On a missing or malformed field, or an offset above 2**62.
+    """
+    top = Record(document, "plan")
+    check_format(top, PLAN_FORMAT)
+    offsets = Record(top.mapping("offsets"), "offsets")
+    homes = Record(top.mapping("pool", {}), "pool")
+    slabs = Record(top.mapping("slabs", {"": top.count("slab")}), "slabs")
+    buffers = tuple(
+        PlacedBuffer(name, offsets.count(name), homes.text(name, "")) for name in offsets.value
+    )
+    limit = max([*(x.offset for x in buffers), *map(slabs.count, slabs.value)], default=0)
+    if limit > MAX_TOTAL_BYTES:
+        raise FormatError(f"plan has an offset or slab of {limit} bytes, above the limit of 2**62")
+    return PlanLayout(
+        top.text("graph"),
+        tuple(top.texts("order")),
+        buffers,
+        {pool: slabs.count(pool) for pool in slabs.value},
+        sized=False,
+    )
+
+
+def layout_of(graph: Graph, plan: Plan) -> PlanLayout:
+    """Return the layout of a plan that the checker accepts; views are buffers of their own name."""
+    placed = plan.placed(graph)
+    ranges = live_ranges(placed, plan.order).tolist()
+    kept = [b for b, x in enumerate(plan.offsets) if x is not None and placed.roots[b] == b]
+    spans = {b: (ranges[b][0], ranges[b][1]) for b in kept if ranges[b][1] > ranges[b][0]}
+    spans = shared_spans(placed, plan.offsets, steps_of(placed, plan.order).tolist(), spans)
+    buffers, births = [], []
+    for b, offset in enumerate(plan.offsets):
+        if offset is None:
+            continue
+        root = placed.roots[b]
+        owner, (start, end) = placed.buffers[root], spans.get(root, (0, 0))
+        view_of = "" if root == b else owner.name
+        name, pool = placed.buffers[b].name, owner.pool
+        size, alignment = owner.size, owner.alignment
+        buffers.append(PlacedBuffer(name, offset, pool, size, start, end, alignment, view_of))
+        births.append(ranges[root][0])
+    order = tuple(placed.ops[v].name for v in plan.order)
+    slabs = plan.slabs(placed)
+    return PlanLayout(placed.name, order, tuple(buffers), slabs, sized=True, births=tuple(births))

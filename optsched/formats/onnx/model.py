@@ -1,0 +1,191 @@
+"""The protobuf of an ONNX model: parsed, checked, its functions inlined; op names; constants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from optsched.errors import FormatError
+from optsched.formats.fields import show
+
+RANDOM: Final = frozenset(
+    {
+        *("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike"),
+        *("RandomUniform", "RandomUniformLike"),
+    }
+)
+"""Ops whose outputs differ from run to run although their inputs are constant."""
+CONTROL_FLOW: Final = ("If", "Loop", "Scan")
+_EXTERNAL: Final = 1
+_KEPT_BYTES: Final = 4096
+
+
+def parse_model(data: bytes) -> Any:
+    """Return a checked ModelProto without functions; no other file is opened.
+
+    Raises
+    ------
+    FormatError
+        If the bytes are no model, or it refers to files outside its folder, is not sorted, or
+        makes a value twice.
+    """
+    import onnx
+
+    try:
+        model = onnx.load_model_from_string(data)
+    except Exception as error:  # protobuf's own classes differ between its implementations
+        raise FormatError(f"no ONNX model: {first_line(error)}") from None
+    if not model.HasField("graph") or not model.opset_import:
+        raise FormatError("no ONNX model: it has no graph, or names no operator set")
+    _check_external(model)
+    if model.functions:
+        from onnx.inliner import inline_local_functions
+
+        try:
+            model = inline_local_functions(model)
+        except Exception as error:  # whatever a malformed function raises inside of onnx
+            message = f"the model's functions can not be inlined: {first_line(error)}"
+            raise FormatError(message) from None
+    _check_graph(model.graph, set(), "")
+    return model
+
+
+def first_line(error: Exception) -> str:
+    """Return what an error of another package says, on one line of bearable length."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    text = lines[0] if lines[0].isprintable() else repr(lines[0])
+    return text[:160]
+
+
+def node_names(graph: Any) -> list[str]:
+    """Return a unique name for each node, in the file's order.
+
+    A node without a name is called as ONNX Runtime calls it, by op type and position among the
+    nodes that are no `Constant`; one whose name was used before gets its position appended.
+    """
+    names: list[str] = []
+    position = 0
+    taken = {node.name for node in graph.node}
+    used: set[str] = set()
+    for node in graph.node:
+        name = node.name or f"{node.op_type}_{position}"
+        while name in used or (not node.name and name in taken):
+            name = f"{name}#{position}"
+        used.add(name)
+        names.append(name)
+        position += node.op_type != "Constant"
+    return names
+
+
+def find_constants(graph: Any, outer: Iterable[str] = ()) -> set[str]:
+    """Return the values that are the same in every run: nothing is allocated for them.
+
+    These are initializers (which files of IR version 3 list as graph inputs as well), the outputs
+    of `Constant`, and of any op all of whose inputs are such values, `ConstantOfShape` say.
+    """
+    found = {*outer, *initializers(graph)}
+    for node in graph.node:
+        if is_constant(node, found):
+            found.update(filter(None, node.output))
+    return found
+
+
+def is_constant(node: Any, constants: set[str]) -> bool:
+    """Whether a node computes the same in every run."""
+    if node.op_type in RANDOM or any(True for _ in subgraphs(node)):
+        return False
+    read = [name for name in node.input if name]
+    return node.op_type == "Constant" or bool(read and constants.issuperset(read))
+
+
+def operation_nodes(graph: Any) -> list[tuple[str, Any]]:
+    """Return the nodes that are ops of the planned graph, with their names: all but constants."""
+    constants = find_constants(graph)
+    pairs = zip(node_names(graph), graph.node, strict=True)
+    return [(name, node) for name, node in pairs if not is_constant(node, constants)]
+
+
+def initializers(graph: Any) -> Iterator[str]:
+    """Return the names of a graph's initializers, dense and sparse."""
+    yield from (tensor.name for tensor in graph.initializer)
+    yield from (tensor.values.name for tensor in graph.sparse_initializer)
+
+
+def subgraphs(node: Any) -> Iterator[Any]:
+    """Return the graphs among a node's attributes: branches, bodies."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def captures(node: Any) -> list[str]:
+    """Return the values of enclosing graphs that a node's subgraphs read, each once."""
+    found: dict[str, None] = {}
+    for graph in subgraphs(node):
+        own = {*initializers(graph), *(value.name for value in graph.input)}
+        own.update(name for inner in graph.node for name in inner.output)
+        reads = [name for inner in graph.node for name in (*inner.input, *captures(inner))]
+        reads += [value.name for value in graph.output]
+        found.update(dict.fromkeys(name for name in reads if name and name not in own))
+    return list(found)
+
+
+def drop_weights(graph: Any) -> None:
+    """Forget the data of large initializers: no shape depends on it, and a copy costs time."""
+    for tensor in graph.initializer:
+        if len(tensor.raw_data) > _KEPT_BYTES:
+            tensor.ClearField("raw_data")
+    for node in graph.node:
+        for inner in subgraphs(node):
+            drop_weights(inner)
+
+
+def _check_graph(graph: Any, outer: set[str], where: str) -> None:
+    """Refuse values that are made twice, or read before they are made; cycles are among these."""
+    known = {*outer, *initializers(graph), *(value.name for value in graph.input)}
+    later = {name: node for node in reversed(graph.node) for name in node.output if name}
+    names = node_names(graph)
+    for name, node in zip(names, graph.node, strict=True):
+        label = f"{where}op {show(name)} ({show(node.op_type)[1:-1]})"
+        if not node.op_type:
+            raise FormatError(f"{where}op {show(name)} has no operator type")
+        for read in (*node.input, *captures(node)):
+            if read and read not in known:
+                made = f"which op {show(later[read].name)} makes later" if read in later else ""
+                raise FormatError(f"{label} reads {show(read)}, {made or 'which nothing makes'}")
+        for graph_inside in subgraphs(node):
+            _check_graph(graph_inside, known, f"{label}: ")
+        for written in filter(None, node.output):
+            if written in known:
+                raise FormatError(f"{label} writes {show(written)}, which is there already")
+            known.add(written)
+    for value in graph.output:
+        if value.name not in known:
+            raise FormatError(f"{where}graph output {show(value.name)} is made by no op")
+
+
+def _check_external(model: Any) -> None:
+    """Refuse tensors whose data is said to lie outside the model's folder."""
+    for tensor in _tensors(model.graph):
+        if tensor.data_location != _EXTERNAL:
+            continue
+        places = [entry.value for entry in tensor.external_data if entry.key == "location"]
+        for place in places or [""]:
+            parts = place.replace("\\", "/").split("/")
+            if not place or parts[0] == "" or ":" in parts[0] or ".." in parts:
+                raise FormatError(
+                    f"initializer {show(tensor.name)}: its external data, {show(place)}, "
+                    "is no file inside the model's folder"
+                )
+
+
+def _tensors(graph: Any) -> Iterator[Any]:
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+        for inner in subgraphs(node):
+            yield from _tensors(inner)

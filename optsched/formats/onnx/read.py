@@ -1,0 +1,219 @@
+"""An ONNX model as a graph, in ONNX Runtime's memory model.
+
+Graph inputs and constants belong to the caller and the session: they are not counted. Graph outputs
+live to the end and have bytes of their own, so an op that makes one neither renames nor overwrites.
+An output that has a name is allocated, whether anything reads it or not. Workspace of kernels is in
+no model file: what is known of it stands in :func:`optsched.formats.onnx.rules.scratch_bytes`, what
+subgraphs hold in :mod:`optsched.formats.onnx.bodies`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from optsched.errors import FormatError
+from optsched.formats.fields import show
+from optsched.formats.format import Content, Format, Source
+from optsched.formats.onnx.bodies import body_workspace
+from optsched.formats.onnx.model import (
+    captures,
+    drop_weights,
+    find_constants,
+    operation_nodes,
+    parse_model,
+    subgraphs,
+)
+from optsched.formats.onnx.order import default_order
+from optsched.formats.onnx.profile import profiled_order, profiled_types, read_profile
+from optsched.formats.onnx.reorder import reorder_onnx
+from optsched.formats.onnx.rules import is_view, overwritten_inputs, scratch_bytes
+from optsched.formats.onnx.sizes import (
+    HOW,
+    infer_types,
+    require_input_shapes,
+    set_dimensions,
+)
+from optsched.formats.onnx.tensor_type import TensorType
+from optsched.model.builder import GraphBuilder
+from optsched.model.elements import InputPolicy, OutputPolicy
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
+from optsched.model.plan import Plan
+
+ALIGNMENT: Final = 64
+"""Of every block that ONNX Runtime's CPU allocator hands out, in bytes."""
+MEMORY_MODEL: Final = "onnxruntime; inputs excluded, outputs live to the end"
+_HEAD: Final = re.compile(rb"\x08[\x01-\x14][\x12\x1a\x22\x28\x32\x3a\x42]", re.DOTALL)
+"""Field 1 of a ModelProto, a small version; then one of the fields that may come next."""
+
+
+def read_onnx(
+    source: Source, *, dims: Mapping[str, int] | None = None, profile: str | Path | None = None
+) -> Graph:
+    """Make a graph of an ONNX model; no weights are needed, and no file but the profile is opened.
+
+    Parameters
+    ----------
+    source
+        The model's file.
+    dims
+        Numbers for dimensions that the model leaves open, by their name in the file, or by
+        `INPUT.AXIS` for one without a name.
+    profile
+        File that ONNX Runtime wrote when it ran the model: shapes that inference can not tell.
+
+    Raises
+    ------
+    FormatError
+        If the file is no model, or the size of a value is unknown.
+    UsageError
+        If the model has no dimension of a name that is given.
+    """
+    model = parse_model(source.data)
+    set_dimensions(model, dims or {})
+    constants = find_constants(model.graph)
+    types: dict[str, TensorType] = {}
+    if profile is None:
+        require_input_shapes(model.graph, constants)
+    else:
+        types = profiled_types(read_profile(profile), model.graph)
+    drop_weights(model.graph)
+    types = infer_types(model, types)
+    return _ModelReader(model.graph, constants, types).build(source.name)
+
+
+def read_orders(source: Source, *, profile: str | Path | None = None) -> dict[str, tuple[int, ...]]:
+    """Return the order in which ONNX Runtime runs a model's ops, as `ort`.
+
+    It is the order of a profiled run, or without a profile the one that the runtime chooses if the
+    session asks for no other. The file's order is that of the graph's ops and needs no name.
+    """
+    nodes = operation_nodes(parse_model(source.data).graph)
+    if profile is None:
+        return {"ort": default_order([node for _, node in nodes])}
+    return {"ort": profiled_order(read_profile(profile), {x: v for v, (x, _) in enumerate(nodes)})}
+
+
+def apply(source: Source, graph: Graph, plan: Plan) -> bytes:
+    """Return the model with its nodes in a plan's order; see :func:`reorder_onnx`."""
+    return reorder_onnx(source, [graph.ops[v].name for v in plan.order])
+
+
+@dataclass
+class _ModelReader:
+    """A GraphProto on its way to a graph."""
+
+    graph: Any
+    constants: set[str]
+    types: Mapping[str, TensorType]
+    given: dict[str, None] = field(default_factory=dict)
+
+    @cached_property
+    def inputs(self) -> list[str]:
+        names = dict.fromkeys(value.name for value in self.graph.input)
+        return [name for name in names if name not in self.constants]
+
+    @cached_property
+    def outputs(self) -> list[str]:
+        made = {name for node in self.graph.node for name in node.output}
+        names = dict.fromkeys(value.name for value in self.graph.output)
+        return [name for name in names if name in made and name not in self.constants]
+
+    @cached_property
+    def read(self) -> set[str]:
+        names = {x for node in self.graph.node for x in (*node.input, *captures(node))}
+        return {*names, *self.outputs}
+
+    def build(
+        self,
+        name: str,
+        captured: Sequence[str] = (),
+        policy: OutputPolicy = OutputPolicy.LIVE,
+    ) -> Graph:
+        """Return the graph; `captured` are values of enclosing graphs, which hold their bytes."""
+        build = GraphBuilder(self.graph.name or name, MEMORY_MODEL, ALIGNMENT)
+        self.given.update(dict.fromkeys((*self.inputs, *captured)))
+        for value in self.given:
+            # What is not counted may be of unknown size.
+            size = self.types[value].size if value in self.types else 0
+            build.input(value, size, InputPolicy.EXCLUDED)
+        roots = {value: value for value in self.given}
+        for op, node in operation_nodes(self.graph):
+            self._add(build, op, node, roots)
+        build.output(*self.outputs, policy=policy)
+        return build.build()
+
+    def _add(self, build: GraphBuilder, op: str, node: Any, roots: dict[str, str]) -> None:
+        reads = [x for x in (*node.input, *captures(node)) if x and x not in self.constants]
+        written = [x for x in node.output if x]
+        views: dict[str, str] = {}
+        if self._renames(node):
+            # The mask of a Dropout that is taken out is made by nobody.
+            views, written = {node.output[0]: node.input[0]}, [node.output[0]]
+        roots.update({x: roots[views[x]] if x in views else x for x in written})
+        writes = {x: self._size(x, op, node) for x in written if x not in views}
+        workspace = scratch_bytes(node, self.types) + self._body_bytes(op, node)
+        build.op(
+            op, reads=reads, writes=writes, views=views, workspace=workspace, kind=node.op_type
+        )
+        uses = Counter(roots[x] for x in reads)
+        for number in overwritten_inputs(node):
+            if number < len(node.input) and self._overwrites(node, node.input[number], uses, roots):
+                build.inplace(op, node.output[0], node.input[number])
+
+    def _body_bytes(self, op: str, node: Any) -> int:
+        """Return the workspace that the largest subgraph of a node asks for."""
+        policy = OutputPolicy.LIVE if node.op_type == "Loop" else OutputPolicy.OWN
+        found = 0
+        for body in subgraphs(node):
+            reader = _ModelReader(body, find_constants(body, self.constants), self.types)
+            outer = [x for x in captures(node) if x not in self.constants]
+            inside = reader.build(f"body of {op}", outer, policy).with_inplace()
+            peak = peak_memory(inside, tuple(range(len(inside.ops))))
+            found = max(found, body_workspace(node, body, peak, self.types, op))
+        return found
+
+    def _renames(self, node: Any) -> bool:
+        if not is_view(node, self.constants) or node.input[0] in self.constants:
+            return False
+        first, *others = node.output
+        return first not in self.outputs and not any(x in self.read for x in others)
+
+    def _overwrites(
+        self, node: Any, source: str, uses: Mapping[str, int], roots: Mapping[str, str]
+    ) -> bool:
+        """Whether the kernel may write into this input: read once, of equal shape, not kept."""
+        root = roots.get(source)
+        if root is None or root in self.given or uses[root] != 1:
+            return False
+        if node.output[0] in self.outputs:
+            return False
+        return self.types.get(source) == self.types.get(node.output[0])
+
+    def _size(self, value: str, op: str, node: Any) -> int:
+        if value not in self.types:
+            raise FormatError(
+                f"op {show(op)} ({show(node.op_type)[1:-1]}): the size of its output "
+                f"{show(value)} is not known; {HOW}"
+            )
+        return self.types[value].size
+
+
+FORMAT = Format(
+    "onnx",
+    Content.GRAPH,
+    lambda source: _HEAD.match(source.data) is not None,
+    read_onnx,
+    options=("dims", "profile"),
+    orders=read_orders,
+    apply=apply,
+    binary=True,
+    extra="onnx",
+    title="an ONNX model",
+)

@@ -1,0 +1,65 @@
+"""What ONNX Runtime's CPU kernels do with memory, op type by op type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from optsched.formats.onnx.tensor_type import TensorType
+
+VIEWS: Final = frozenset({"Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+"""Ops whose first output is another name for their first input. (ONNX Runtime has kernels that copy
+for `Dropout`, but takes it out of the graph at every optimization level above none.)"""
+
+_FIRST: Final = (0,)
+_IN_PLACE: Final[dict[tuple[str, str], tuple[int, ...]]] = {
+    **{
+        ("", kind): _FIRST
+        for kind in (
+            *("Cast", "CastLike", "Celu", "Clip", "Elu", "HardSigmoid", "LeakyRelu", "LogSoftmax"),
+            *("Relu", "Scatter", "ScatterElements", "Selu", "Shrink", "Sigmoid", "Softmax"),
+            *("Softplus", "Softsign", "Tanh", "TensorScatter", "ThresholdedRelu", "Trilu"),
+        )
+    },
+    ("com.microsoft", "FusedConv"): (3,),
+    ("com.microsoft", "Trilu"): _FIRST,
+    ("com.microsoft.nchwc", "Conv"): (3,),
+}
+"""Inputs that the kernel may overwrite with its first output, by domain and op type: all that
+`python -m experiments.runtimes.onnxruntime inplace` finds by measuring each op. Arithmetic (`Add`,
+`Mul`, `Exp`, ...), `Gemm`, `Concat` and normalizations are not among them."""
+
+
+def domain_of(node: Any) -> str:
+    """Return a node's domain, the standard one as an empty text."""
+    return "" if node.domain == "ai.onnx" else str(node.domain)
+
+
+def overwritten_inputs(node: Any) -> tuple[int, ...]:
+    """Return the numbers of the inputs that a node's kernel may write its first output into."""
+    return _IN_PLACE.get((domain_of(node), node.op_type), ())
+
+
+def scratch_bytes(node: Any, types: Mapping[str, TensorType]) -> int:
+    """Return the workspace of a kernel, where ONNX Runtime's is known to depend on shapes alone.
+
+    `LRN` holds the squares of its input, widened by its window along the channels, and their sums.
+    (`Conv` with a window takes 64 KiB a thread more, which no file tells: it is not counted.)
+    """
+    kind = types.get(node.input[0]) if node.input else None
+    if domain_of(node) or node.op_type != "LRN" or kind is None or len(kind.shape) < 2:
+        return 0
+    window = next((int(a.i) for a in node.attribute if a.name == "size"), 1)
+    channels = kind.shape[1] + max(0, window - 1)
+    widened = TensorType(kind.bits, (channels, *kind.shape[2:]))
+    return kind.size + widened.size
+
+
+def is_view(node: Any, constants: set[str]) -> bool:
+    """Whether a node only renames its first input."""
+    if domain_of(node) or node.op_type not in VIEWS or not node.input or not node.input[0]:
+        return False
+    if node.op_type == "Dropout" and len(node.input) > 2 and node.input[2]:
+        # Its third input, where there is one, says whether this is training.
+        return node.input[2] in constants
+    return True

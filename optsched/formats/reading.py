@@ -1,0 +1,66 @@
+"""How files of graphs are read, and by which rules the graphs are planned, as users ask for it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from optsched.formats import FRAMEWORK, alignment_of, read_graph
+from optsched.model.graph import Graph
+from optsched.model.memory_model import MemoryModel, parse_alignment
+from optsched.model.regions import ConstantsRegion
+
+
+@dataclass(frozen=True, slots=True)
+class GraphReading:
+    """What a graph depends on beside its file.
+
+    Parameters
+    ----------
+    input_bytes, dims, profile
+        As for :func:`optsched.formats.read_graph`: names and sizes of dimensions that model files
+        leave open; a runtime's profile, empty without.
+    inplace, align, workspace_apart, constants
+        As for :class:`MemoryModel`; `align` is a number of bytes, or :data:`FRAMEWORK` for what
+        the file's framework rounds to, or empty.
+
+    Raises
+    ------
+    UsageError
+        If `align` is none of these.
+    """
+
+    input_bytes: str = "recorded"
+    dims: tuple[tuple[str, int], ...] = ()
+    profile: str = ""
+    inplace: bool = False
+    align: str = ""
+    workspace_apart: bool = False
+    constants: str = "outside"
+
+    def __post_init__(self) -> None:
+        if self.align not in ("", FRAMEWORK):
+            object.__setattr__(self, "align", str(parse_alignment(self.align)))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the readers of graphs are told."""
+        profile = self.profile or None
+        return {"input_bytes": self.input_bytes, "dims": dict(self.dims), "profile": profile}
+
+    def read(self, path: str | Path) -> Graph:
+        """Read a graph in this memory model."""
+        graph = read_graph(path, **self.options)
+        align = alignment_of(path, self.align) if self.align else None
+        constants = ConstantsRegion(self.constants)
+        return MemoryModel(self.inplace, align, self.workspace_apart, constants).apply(graph)
+
+    def record(self) -> dict[str, str | bool | None]:
+        """Return it as JSON and tables show it."""
+        dims = ",".join(f"{name}={size}" for name, size in self.dims)
+        return {**asdict(self), "dims": dims, "align": self.align or None}
+
+
+AS_RECORDED = GraphReading()
+"""As the file has it."""

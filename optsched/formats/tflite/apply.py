@@ -1,0 +1,256 @@
+"""A plan into a TFLite file: operators in its order, offsets as `OfflineMemoryAllocation`.
+
+Offsets inside a flatbuffer are relative and point forward. So all of the file stays as it is, byte
+for byte and weights included, behind a new head: a copy of the model's table, of its list of
+buffers and of its list of metadata, with one entry more each. Only the list of operators is
+rewritten where it stands.
+
+References
+----------
+tensorflow/lite/micro/docs/memory_management.md of https://github.com/tensorflow/tflite-micro
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from optsched.errors import FormatError
+from optsched.formats.tflite.graph import TfliteGraph
+from optsched.formats.tflite.model import IDENTIFIER, damage_named, read_model
+from optsched.model.plan import Plan
+
+METADATA_NAME = b"OfflineMemoryAllocation"
+UNPLANNED = -1
+"""Stands for a tensor that the runtime places by itself."""
+
+_VERSION = 1
+_MODEL_FIELDS = 8
+_BUFFERS, _METADATA = 4, 6
+"""Positions in the schema's table `Model`."""
+_FILE_ALIGNMENT = 16
+"""Data of buffers begins at a multiple of this."""
+
+
+def apply_tflite(data: bytes, made: TfliteGraph, plan: Plan) -> bytes:
+    """Return a copy of a model file whose runtime follows a plan.
+
+    Parameters
+    ----------
+    data
+        The file.
+    made
+        What was read of it.
+    plan
+        A valid plan of its graph.
+
+    Raises
+    ------
+    FormatError
+        If the plan has several pools, an offset does not fit 32 bits, the file keeps data behind
+        the flatbuffer, has fields that the schema does not know, or lays its operators out so that
+        they can not change places.
+    """
+    if len(set(plan.pools)) > 1:
+        names = ", ".join(map(repr, sorted(set(plan.pools))))
+        raise FormatError(f"the plan has the pools {names}; TFLite Micro has one arena")
+    offsets = plan_offsets(made, plan)
+    if max(offsets, default=0) >= 2**31:
+        raise FormatError(f"offset {max(offsets)} does not fit the format's 32 bits")
+    order = [op.number for op in made.folded]
+    order += [op.number for v in plan.order if (op := made.operators[v]) is not None]
+    with damage_named():
+        written = _with_head(_with_order(data, order), offsets)
+    _check_written(written, made, order)
+    return written
+
+
+def plan_offsets(made: TfliteGraph, plan: Plan) -> list[int]:
+    """Return what the metadata says of each tensor of all subgraphs: its offset, or -1."""
+    offsets = [UNPLANNED] * (len(made.model.tensors) + sum(made.model.other_tensors))
+    for buffer, offset in zip(made.graph.buffers, plan.offsets, strict=True):
+        if buffer.name in made.tensors and offset is not None:
+            offsets[made.tensors[buffer.name]] = offset
+    return offsets
+
+
+def _with_order(data: bytes, order: Sequence[int]) -> bytearray:
+    """Return the file with the operators of its main subgraph in this order."""
+    import tflite
+
+    main = tflite.Model.GetRootAs(data).Subgraphs(0)._tab
+    changed = bytearray(data)
+    field = main.Offset(4 + 2 * 3)
+    if not field:
+        return changed
+    first = main.Vector(field)
+    tables = [main.Indirect(first + 4 * i) for i in range(main.VectorLen(field))]
+    for i, v in enumerate(order):
+        place = first + 4 * i
+        if tables[v] <= place:
+            raise FormatError("the operators lie before their list: they can not change places")
+        struct.pack_into("<I", changed, place, tables[v] - place)
+    return changed
+
+
+def _with_head(data: bytearray, offsets: Sequence[int]) -> bytes:
+    import tflite
+
+    model = tflite.Model.GetRootAs(bytes(data))
+    _refuse_absolute_offsets(model)
+    fields = [_field(model._tab, i) for i in range(_MODEL_FIELDS)]
+    metadata = [
+        table
+        for i, table in enumerate(_tables(model._tab, _METADATA))
+        if model.Metadata(i).Name() != METADATA_NAME
+    ]
+    head = _Head()
+    return head.build(bytes(data), fields, _tables(model._tab, _BUFFERS), metadata, offsets)
+
+
+def _refuse_absolute_offsets(model: Any) -> None:
+    """Refuse what would no longer be where the file says once it has a new head."""
+    for i in range(model.BuffersLength()):
+        if model.Buffers(i).Offset() > 1:
+            raise FormatError(f"buffer {i} lies behind the flatbuffer: such files are not written")
+    main = model.Subgraphs(0)
+    for i in range(main.OperatorsLength()):
+        if main.Operators(i).LargeCustomOptionsOffset() > 1:
+            raise FormatError(f"op number {i} has options behind the flatbuffer")
+    table = model._tab
+    vtable = table.Pos - struct.unpack_from("<i", table.Bytes, table.Pos)[0]
+    known = 4 + 2 * _MODEL_FIELDS
+    size = struct.unpack_from("<H", table.Bytes, vtable)[0]
+    if any(table.Offset(slot) for slot in range(known, size, 2)):
+        raise FormatError("the model has fields that this version of the schema does not know")
+
+
+def _field(table: Any, number: int) -> tuple[bool, int]:
+    """Return whether a field of a model is there, and its value: a number, or where it points."""
+    offset = table.Offset(4 + 2 * number)
+    if not offset:
+        return False, 0
+    place = table.Pos + offset
+    if number == 0:
+        return True, struct.unpack_from("<I", table.Bytes, place)[0]
+    return True, table.Indirect(place)
+
+
+def _tables(table: Any, number: int) -> list[int]:
+    """Return where the tables of a list of a model stand."""
+    offset = table.Offset(4 + 2 * number)
+    if not offset:
+        return []
+    first = table.Vector(offset)
+    return [table.Indirect(first + 4 * i) for i in range(table.VectorLen(offset))]
+
+
+class _Head:
+    """The new head of a file, written from its first byte on."""
+
+    def __init__(self) -> None:
+        self.bytes = bytearray(8)
+        self.pointers: list[tuple[int, int, bool]] = []
+        """Place, target, and whether the target is in the old file."""
+
+    def build(
+        self,
+        data: bytes,
+        fields: Sequence[tuple[bool, int]],
+        buffers: Sequence[int],
+        metadata: Sequence[int],
+        offsets: Sequence[int],
+    ) -> bytes:
+        """Return the head and the old file behind it.
+
+        Parameters
+        ----------
+        data
+            The old file.
+        fields
+            What the fields of its model are.
+        buffers, metadata
+            Where the tables of these lists stand in it.
+        offsets
+            What the new metadata says of each tensor.
+        """
+        root = self._table([4] * _MODEL_FIELDS)
+        places = [root + 4 + 4 * i for i in range(_MODEL_FIELDS)]
+        struct.pack_into("<I", self.bytes, places[0], fields[0][1])
+        for i, (there, value) in enumerate(fields):
+            if i not in (0, _BUFFERS, _METADATA):
+                if there:
+                    self.pointers.append((places[i], value, True))
+                else:
+                    self._forget(root, i)
+        new_buffer = self._list(places[_BUFFERS], buffers)
+        new_metadata = self._list(places[_METADATA], metadata)
+        self._add_buffer(new_buffer, offsets)
+        self._add_metadata(new_metadata, len(buffers))
+        self._align(_FILE_ALIGNMENT)
+        for place, target, old in self.pointers:
+            moved = len(self.bytes) if old else 0
+            struct.pack_into("<I", self.bytes, place, target + moved - place)
+        struct.pack_into("<I4s", self.bytes, 0, root, IDENTIFIER)
+        return bytes(self.bytes) + data
+
+    def _align(self, to: int, ahead: int = 0) -> None:
+        """Fill up so that what stands `ahead` bytes further on is a multiple of `to`."""
+        self.bytes += bytes(-(len(self.bytes) + ahead) % to)
+
+    def _table(self, sizes: Sequence[int]) -> int:
+        """Add a table with fields of these bytes, all there, and return where it begins."""
+        vtable_size = 4 + 2 * len(sizes)
+        self._align(4, vtable_size)
+        at = 4
+        vtable = struct.pack("<HH", vtable_size, 4 + sum(sizes))
+        for size in sizes:
+            vtable += struct.pack("<H", at)
+            at += size
+        self.bytes += vtable
+        table = len(self.bytes)
+        self.bytes += struct.pack("<i", vtable_size) + bytes(sum(sizes))
+        return table
+
+    def _forget(self, table: int, field: int) -> None:
+        """Say in the table before that a field is not there."""
+        vtable = table - struct.unpack_from("<i", self.bytes, table)[0]
+        struct.pack_into("<H", self.bytes, vtable + 4 + 2 * field, 0)
+
+    def _list(self, field: int, tables: Sequence[int]) -> int:
+        """Add a list of tables of the old file and of a new one; return where that is named."""
+        self._align(4)
+        self.pointers.append((field, len(self.bytes), False))
+        self.bytes += struct.pack("<I", len(tables) + 1)
+        for table in tables:
+            self.pointers.append((len(self.bytes), table, True))
+            self.bytes += bytes(4)
+        self.bytes += bytes(4)
+        return len(self.bytes) - 4
+
+    def _add_buffer(self, name: int, offsets: Sequence[int]) -> None:
+        table = self._table([4])
+        self.pointers.append((name, table, False))
+        values = (_VERSION, 0, len(offsets), *offsets)
+        self._align(_FILE_ALIGNMENT, 4)
+        self.pointers.append((table + 4, len(self.bytes), False))
+        self.bytes += struct.pack(f"<I{len(values)}i", 4 * len(values), *values)
+
+    def _add_metadata(self, name: int, buffer: int) -> None:
+        table = self._table([4, 4])
+        self.pointers.append((name, table, False))
+        struct.pack_into("<I", self.bytes, table + 8, buffer)
+        self._align(4)
+        self.pointers.append((table + 4, len(self.bytes), False))
+        self.bytes += struct.pack("<I", len(METADATA_NAME)) + METADATA_NAME + b"\0"
+
+
+def _check_written(written: bytes, made: TfliteGraph, order: Sequence[int]) -> None:
+    """Read the new file and compare: whatever was odd about the old one, nothing else changed."""
+    found, model = read_model(written), made.model
+    operators = [(op.kind, op.inputs, op.outputs) for op in found.operators]
+    wanted = [model.operators[v] for v in order]
+    same = operators == [(op.kind, op.inputs, op.outputs) for op in wanted]
+    if not same or found.tensors != model.tensors or found.inputs != model.inputs:
+        raise FormatError("the plan can not be put into this file: its tables share parts")

@@ -1,0 +1,256 @@
+"""From a TFLite model to the graph that TFLite Micro plans, by TFLite Micro's own rules.
+
+Each tensor that its arena holds takes a multiple of 16 bytes at a multiple of 16. Inputs are freed
+after their last use, outputs stay to the end, no operator works in place.
+
+References
+----------
+tensorflow/lite/micro/micro_allocation_info.cc, micro_allocator.cc and memory_helpers.cc of
+https://github.com/tensorflow/tflite-micro
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from optsched.errors import FormatError, UsageError
+from optsched.formats.tflite.model import Model, Operator, Tensor, read_model
+from optsched.formats.tflite.scratch import scratch_sizes
+from optsched.model.builder import GraphBuilder
+from optsched.model.elements import MAX_TOTAL_BYTES
+from optsched.model.graph import Graph
+
+ALIGNMENT = 16
+"""Sizes are rounded up to this, and offsets are multiples of it."""
+
+MEMORY_MODEL = "tflm: sizes and offsets in 16 bytes, inputs freed, scratch of reference kernels"
+ALL_INPUTS = "INPUTS"
+"""Kind of the op that stands before all others where some input is read by none."""
+
+_ELEMENT_BYTES = {
+    **dict.fromkeys(("INT4", "INT8", "UINT8", "BOOL"), 1),
+    **dict.fromkeys(("FLOAT16", "BFLOAT16", "INT16", "UINT16"), 2),
+    **dict.fromkeys(("FLOAT32", "INT32", "UINT32"), 4),
+    **dict.fromkeys(("FLOAT64", "INT64", "UINT64", "COMPLEX64"), 8),
+    "COMPLEX128": 16,
+}
+"""As TFLite Micro holds them: four-bit elements are unpacked."""
+
+_WITHOUT_BYTES = ("RESOURCE", "VARIANT")
+"""Types of handles, which point to what the runtime keeps outside the arena."""
+
+_CALLERS = ("IF", "WHILE", "CALL", "CALL_ONCE")
+_STATEFUL = (
+    *("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"),
+    *("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE"),
+    *("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"),
+)
+"""Operators that share a state which no tensor shows."""
+
+
+@dataclass(frozen=True)
+class TfliteGraph:
+    """A model's graph, and where its ops and buffers stand in the file.
+
+    Parameters
+    ----------
+    model
+        What the file says.
+    graph
+        The graph.
+    operators
+        The operator of each op by op id; None for an op that the file does not have.
+    folded
+        Operators that make constants of constants: they are in no plan, and run before all others.
+    tensors
+        Number of the tensor of each buffer by name; scratch has none.
+    """
+
+    model: Model
+    graph: Graph
+    operators: list[Operator | None]
+    folded: list[Operator]
+    tensors: dict[str, int]
+
+
+def read_tflite(data: bytes, name: str, dims: Mapping[str, int] | None = None) -> TfliteGraph:
+    """Make the graph of a model file.
+
+    Parameters
+    ----------
+    data
+        The file.
+    name
+        Name of the graph.
+    dims
+        Sizes of open dimensions by `TENSOR:AXIS`, or by `AXIS` for all tensors. Those that are not
+        given are as the file has them, which is what TFLite Micro takes.
+
+    Raises
+    ------
+    FormatError
+        If the file is damaged, a size is unknown, or an operator runs another subgraph.
+    GraphError
+        If the operators make no graph: a cycle, a tensor written twice or by none.
+    UsageError
+        If `dims` names a dimension that is not open.
+    """
+    return _Maker(read_model(data), dict(dims or {})).make(name)
+
+
+class _Maker:
+    """What the rules say of one model: shapes, and which tensors the arena holds."""
+
+    def __init__(self, model: Model, dims: dict[str, int]) -> None:
+        _refuse_calls(model)
+        self.model = model
+        self.shapes = _shapes(model, dims)
+        self.folded = _constant_operators(model)
+        skipped = {op.number for op in self.folded}
+        computed = {t for op in self.folded for t in op.outputs}
+        self.ops = [op for op in model.operators if op.number not in skipped]
+        # A constant that an operator writes takes no bytes of the arena, but has readers that wait.
+        written = {t for op in self.ops for t in op.outputs}
+        self.state = {
+            x.number
+            for x in model.tensors
+            if x.variable or x.type in _WITHOUT_BYTES or (x.constant and x.number in written)
+        }
+        self.held = [
+            not (x.constant or x.number in computed or x.number in self.state)
+            for x in model.tensors
+        ]
+
+    def make(self, name: str) -> TfliteGraph:
+        build = GraphBuilder(name, MEMORY_MODEL, alignment=ALIGNMENT)
+        operators = self._add(build)
+        numbers = {x.name: x.number for x in self.model.tensors if self.held[x.number]}
+        return TfliteGraph(self.model, build.build(), operators, self.folded, numbers)
+
+    def _add(self, build: GraphBuilder) -> list[Operator | None]:
+        model, held = self.model, self.held
+        inputs = [t for t in dict.fromkeys(model.inputs) if held[t]]
+        for t in inputs:
+            build.input(model.tensors[t].name, self._bytes(model.tensors[t]))
+        control = self._control()
+        operators: list[Operator | None] = []
+        read = {t for op in self.ops for t in op.inputs} | set(model.outputs)
+        if not read.issuperset(inputs):
+            # All inputs are there at once before the first operator, those that none reads as well.
+            names = [model.tensors[t].name for t in inputs]
+            build.op(ALL_INPUTS, reads=names, kind=ALL_INPUTS)
+            control = {op.number: [*control[op.number], ALL_INPUTS] for op in self.ops}
+            operators.append(None)
+        for op in self.ops:
+            self._add_op(build, op, control[op.number])
+            operators.append(op)
+        build.output(*(model.tensors[t].name for t in dict.fromkeys(model.outputs) if held[t]))
+        return operators
+
+    def _add_op(self, build: GraphBuilder, op: Operator, control: Sequence[str]) -> None:
+        tensors, held = self.model.tensors, self.held
+        scratch = scratch_sizes(op, tensors, self.shapes)
+        outputs = [tensors[t] for t in op.outputs if t >= 0 and held[t]]
+        if len({x.number for x in outputs}) < len(outputs):
+            raise FormatError(f"op {op.name!r} writes a tensor twice")
+        build.op(
+            op.name,
+            reads=[tensors[t].name for t in op.inputs if t >= 0 and held[t]],
+            writes={x.name: self._bytes(x) for x in outputs},
+            control=control,
+            workspace=sum(map(_rounded, scratch)),
+            kind=op.kind,
+        )
+
+    def _control(self) -> dict[int, list[str]]:
+        """Return, by number, the operators that each one waits for as they share a state."""
+        found: dict[int, list[str]] = {}
+        last: dict[object, Operator] = {}
+        for op in self.ops:
+            shared: set[object] = {t for t in (*op.inputs, *op.outputs) if t in self.state}
+            if op.kind in _STATEFUL:
+                shared.add("state")
+            found[op.number] = sorted({last[x].name for x in shared if x in last})
+            last.update(dict.fromkeys(shared, op))
+        return found
+
+    def _bytes(self, tensor: Tensor) -> int:
+        """Return the bytes that a tensor takes in the arena."""
+        if tensor.type not in _ELEMENT_BYTES:
+            raise FormatError(
+                f"tensor {tensor.name!r}: elements of type {tensor.type} have no known size"
+            )
+        size = _ELEMENT_BYTES[tensor.type] * math.prod(self.shapes[tensor.number])
+        if size > MAX_TOTAL_BYTES:
+            raise FormatError(f"tensor {tensor.name!r}: {size} bytes, above the limit of 2**62")
+        return _rounded(size)
+
+
+def _refuse_calls(model: Model) -> None:
+    for op in model.operators:
+        if op.kind in _CALLERS:
+            raise FormatError(
+                f"op {op.name!r} runs another subgraph; only models of one are planned"
+            )
+
+
+def _shapes(model: Model, dims: Mapping[str, int]) -> list[list[int]]:
+    """Return the dimensions of all tensors, the open ones as given or as the file has them."""
+    used: set[str] = set()
+    shapes = [_shape(tensor, dims, used) for tensor in model.tensors]
+    if unknown := sorted(dims.keys() - used):
+        raise UsageError(f"no dimension {unknown[0]!r} is open; {_open_dims(model)}")
+    return shapes
+
+
+def _shape(tensor: Tensor, dims: Mapping[str, int], used: set[str]) -> list[int]:
+    shape = list(tensor.shape)
+    for axis, size in enumerate(tensor.signature):
+        keys = (f"{tensor.name}:{axis}", str(axis))
+        key = next((key for key in keys if key in dims), None)
+        if size == -1 and key is not None:
+            used.add(key)
+            shape[axis] = dims[key]
+    for axis, size in enumerate(shape):
+        if size < 0:
+            raise FormatError(
+                f"tensor {tensor.name!r}: dimension {axis} is unknown ({size}); "
+                f"give its size: --dim '{tensor.name}:{axis}=N'"
+            )
+    return shape
+
+
+def _open_dims(model: Model) -> str:
+    names = [
+        f"{tensor.name}:{axis}"
+        for tensor in model.tensors
+        for axis, size in enumerate(tensor.signature)
+        if size == -1
+    ]
+    more = ", ..." if len(names) > 4 else ""
+    return f"open are {', '.join(names[:4])}{more}" if names else "the model has no open one"
+
+
+def _rounded(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _constant_operators(model: Model) -> list[Operator]:
+    """Return the operators that only unpack constants, which LiteRT runs once and for all.
+
+    TFLite Micro has no kernels for these; its DEQUANTIZE of eight or sixteen bits runs each time.
+    """
+    constant = {tensor.number for tensor in model.tensors if tensor.constant}
+    found = []
+    for op in model.operators:
+        unpacks = op.kind == "DENSIFY" or (
+            op.kind == "DEQUANTIZE"
+            and bool(op.inputs)
+            and (op.inputs[0] >= 0 and model.tensors[op.inputs[0]].type == "FLOAT16")
+        )
+        if unpacks and constant.issuperset(op.inputs):
+            constant.update(op.outputs)
+            found.append(op)
+    return found

@@ -1,0 +1,265 @@
+"""What a TFLite flatbuffer says, as plain data: tensors, operators, inputs and outputs.
+
+The schema package follows offsets wherever they lead. Here every vector is measured before it is
+walked and all that is read is counted, so that a hostile file costs no more than its size.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from optsched.errors import FormatError
+
+IDENTIFIER = b"TFL3"
+"""Bytes 4 to 8 of every file."""
+
+MAX_TABLES = 2**20
+"""More tensors, operators, buffers or subgraphs than this are refused."""
+
+MAX_RANK = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor of the main subgraph.
+
+    Parameters
+    ----------
+    number
+        Its position in the file, which is its id there.
+    name
+        The file's, made unique with the number where it is empty or used twice.
+    type
+        Name of its element type, such as FLOAT32.
+    shape
+        Its dimensions as a runtime takes them that resizes nothing.
+    signature
+        Its dimensions with -1 where they are open; empty if none is.
+    constant, variable
+        Whether the file holds its data, or it keeps its data from run to run.
+    """
+
+    number: int
+    name: str
+    type: str
+    shape: tuple[int, ...]
+    signature: tuple[int, ...]
+    constant: bool
+    variable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """An operator of the main subgraph.
+
+    Parameters
+    ----------
+    number
+        Its position in the file.
+    kind
+        Name of the builtin operator, or of the custom one.
+    inputs, outputs
+        Numbers of tensors; -1 stands for an optional one that is left out.
+    options
+        Table of builtin options; None if there is none.
+    custom
+        Options of a custom operator, a FlexBuffer as a rule.
+    """
+
+    number: int
+    kind: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: Any = None
+    custom: bytes = b""
+
+    @property
+    def name(self) -> str:
+        """Its kind and position, as operators have no names."""
+        return f"{self.kind}_{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The main subgraph of a model.
+
+    Parameters
+    ----------
+    tensors, operators, inputs, outputs
+        As in the file.
+    other_tensors
+        How many tensors each further subgraph has.
+    """
+
+    tensors: tuple[Tensor, ...]
+    operators: tuple[Operator, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    other_tensors: tuple[int, ...] = ()
+
+
+@contextmanager
+def damage_named() -> Iterator[None]:
+    """Turn what the schema package raises on offsets that lead nowhere into one line."""
+    try:
+        yield
+    except (struct.error, IndexError, TypeError, ValueError, OverflowError, AssertionError):
+        raise FormatError("a damaged TFLite flatbuffer: an offset leads out of the file") from None
+
+
+def read_model(data: bytes) -> Model:
+    """Read the main subgraph of a file.
+
+    Raises
+    ------
+    FormatError
+        If the file is damaged, names a tensor that is not there, or has an operator that this
+        version does not know.
+    ModuleNotFoundError
+        If the schema package `tflite` is not installed.
+    """
+    with damage_named():
+        return _Reader(data).read()
+
+
+class _Reader:
+    """Walks the tables of one file, and counts what it reads."""
+
+    def __init__(self, data: bytes) -> None:
+        import tflite
+
+        self.schema = tflite
+        self.data = data
+        self.left = 4 * len(data) + 4096
+        self.root = tflite.Model.GetRootAs(data)
+        self.types = _names_by_value(tflite.TensorType)
+        self.builtins = _names_by_value(tflite.BuiltinOperator)
+
+    def read(self) -> Model:
+        root = self.root
+        subgraphs = self._count(root.SubgraphsLength(), "subgraphs")
+        if not subgraphs:
+            raise FormatError("the model has no subgraph")
+        main = root.Subgraphs(0)
+        count = self._count(main.TensorsLength(), "tensors")
+        drafts = [self._tensor(i, main.Tensors(i)) for i in range(count)]
+        tensors = tuple(_with_unique_names(drafts))
+        operators = self._count(main.OperatorsLength(), "operators")
+        return Model(
+            tensors,
+            tuple(self._operator(i, main.Operators(i), count) for i in range(operators)),
+            self._tensor_numbers(main, "Inputs", count, "the inputs name", optional=False),
+            self._tensor_numbers(main, "Outputs", count, "the outputs name", optional=False),
+            tuple(
+                self._count(root.Subgraphs(i).TensorsLength(), "tensors")
+                for i in range(1, subgraphs)
+            ),
+        )
+
+    def _count(self, length: int, what: str) -> int:
+        """Check the length of a vector of tables: each takes four bytes of the file at least."""
+        if length > min(MAX_TABLES, len(self.data) // 4):
+            raise FormatError(f"{length:,} {what}, more than the limit or than the file has room")
+        self._spend(4 * length)
+        return int(length)
+
+    def _spend(self, amount: int) -> None:
+        self.left -= amount
+        if self.left < 0:
+            raise FormatError("its tables hold more than the file has bytes: they overlap")
+
+    def _numbers(self, table: Any, field: str) -> tuple[int, ...]:
+        """Read a vector of 32-bit integers."""
+        length = getattr(table, f"{field}Length")()
+        self._spend(4 * length)
+        if not length:
+            return ()
+        return tuple(map(int, getattr(table, f"{field}AsNumpy")().tolist()))
+
+    def _text(self, text: bytes | None) -> str:
+        self._spend(len(text or b""))
+        return (text or b"")[:4096].decode("utf-8", "backslashreplace")
+
+    def _tensor(self, number: int, table: Any) -> Tensor:
+        name = self._text(table.Name())
+        where = f"tensor {name!r} (number {number})"
+        code = table.Type()
+        if code not in self.types:
+            raise FormatError(f"{where}: element type {code} is unknown")
+        shape, signature = self._numbers(table, "Shape"), self._numbers(table, "ShapeSignature")
+        if len(shape) > MAX_RANK or (signature and len(signature) != len(shape)):
+            raise FormatError(
+                f"{where}: {len(shape)} dimensions, {len(signature)} in its signature"
+            )
+        return Tensor(
+            number,
+            name,
+            self.types[code],
+            shape,
+            signature if -1 in signature else (),
+            self._has_data(table.Buffer(), where),
+            bool(table.IsVariable()),
+        )
+
+    def _has_data(self, number: int, where: str) -> bool:
+        """Whether a buffer holds data, inside the flatbuffer or behind it."""
+        if not number:
+            return False
+        if number >= self.root.BuffersLength():
+            raise FormatError(f"{where}: buffer {number} of {self.root.BuffersLength()}")
+        buffer = self.root.Buffers(number)
+        return bool(buffer.DataLength() or buffer.Offset() > 1)
+
+    def _operator(self, number: int, table: Any, tensors: int) -> Operator:
+        kind = self._kind(number, table.OpcodeIndex())
+        where = f"op {kind}_{number} names"
+        inputs = self._tensor_numbers(table, "Inputs", tensors, where, optional=True)
+        outputs = self._tensor_numbers(table, "Outputs", tensors, where, optional=True)
+        length = table.CustomOptionsLength()
+        self._spend(length)
+        custom = bytes(table.CustomOptionsAsNumpy()) if length else b""
+        return Operator(number, kind, inputs, outputs, table.BuiltinOptions(), custom)
+
+    def _kind(self, number: int, code: int) -> str:
+        if code >= self.root.OperatorCodesLength():
+            raise FormatError(f"op number {number}: operator code {code} is not in the file")
+        row = self.root.OperatorCodes(code)
+        # Codes above 127 stand in the newer field, and the older one then says 127.
+        builtin = max(row.BuiltinCode(), row.DeprecatedBuiltinCode())
+        if builtin not in self.builtins:
+            raise FormatError(f"op number {number}: builtin operator {builtin} is unknown")
+        if self.builtins[builtin] == "CUSTOM":
+            return self._text(row.CustomCode()) or "CUSTOM"
+        return self.builtins[builtin]
+
+    def _tensor_numbers(
+        self, table: Any, field: str, count: int, where: str, *, optional: bool
+    ) -> tuple[int, ...]:
+        numbers = self._numbers(table, field)
+        for number in numbers:
+            if not (-1 if optional else 0) <= number < count:
+                raise FormatError(f"{where} tensor number {number}, but there are only {count}")
+        return numbers
+
+
+def _names_by_value(enumeration: type) -> dict[int, str]:
+    """Return the names of a generated enumeration, a class with integers as attributes."""
+    return {value: name for name, value in vars(enumeration).items() if isinstance(value, int)}
+
+
+def _with_unique_names(tensors: list[Tensor]) -> Iterator[Tensor]:
+    uses = Counter(tensor.name for tensor in tensors)
+    taken = set(uses)
+    for tensor in tensors:
+        name = tensor.name
+        if not name or uses[name] > 1:
+            name = f"{name}#{tensor.number}"
+            while name in taken:
+                name += "'"
+            taken.add(name)
+        yield tensor if name == tensor.name else replace(tensor, name=name)

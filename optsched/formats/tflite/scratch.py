@@ -1,0 +1,175 @@
+"""Scratch bytes that the kernels of TFLite Micro request while an operator runs.
+
+No file shows them. They follow from types and shapes, differently for every build of a kernel;
+these are the reference kernels' (`tensorflow/lite/micro/kernels` and `signal/micro/kernels`, commit
+90b983c of August 2026, on a machine of 64 bits). TFLite Micro places scratch itself, into what a
+plan leaves free, so a build that requests other sizes still runs right; only its arena may then
+differ from the slab.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from optsched.errors import FormatError
+from optsched.formats.tflite.model import Operator, Tensor, damage_named
+
+_POINTER = 8
+_INT = 4
+_CELL = {"FLOAT32": 4, "INT16": 2}
+"""Bytes of an element of an LSTM's cell state."""
+
+Shapes = Sequence[Sequence[int]]
+
+
+def scratch_sizes(op: Operator, tensors: Sequence[Tensor], shapes: Shapes) -> list[int]:
+    """Return the bytes of each scratch buffer that the kernel of an operator requests.
+
+    Parameters
+    ----------
+    op
+        The operator.
+    tensors, shapes
+        All tensors of its subgraph, and their dimensions with all open ones filled in.
+    """
+    rule = _RULES.get(op.kind)
+    if rule is None:
+        return []
+    return rule(_Operands(op, tensors, shapes))
+
+
+class _Operands:
+    """Types and shapes of an operator's inputs and its first output; absent ones are scalars."""
+
+    def __init__(self, op: Operator, tensors: Sequence[Tensor], shapes: Shapes) -> None:
+        self.op, self._tensors, self._shapes = op, tensors, shapes
+
+    def _number(self, i: int) -> int:
+        return self.op.inputs[i] if i < len(self.op.inputs) else -1
+
+    def type(self, i: int) -> str:
+        number = self._number(i)
+        return "" if number < 0 else self._tensors[number].type
+
+    def shape(self, i: int) -> Sequence[int]:
+        number = self._number(i)
+        return () if number < 0 else self._shapes[number]
+
+    def elements(self, i: int) -> int:
+        return math.prod(self.shape(i))
+
+    @property
+    def output_elements(self) -> int:
+        return math.prod(self._shapes[self.op.outputs[0]]) if self.op.outputs else 0
+
+    @property
+    def output_type(self) -> str:
+        return self._tensors[self.op.outputs[0]].type if self.op.outputs else ""
+
+
+def _add_n(x: _Operands) -> list[int]:
+    return [_POINTER * len(x.op.inputs)] if x.output_type in ("FLOAT32", "INT8") else []
+
+
+def _packed_filter(x: _Operands) -> list[int]:
+    # A filter of four-bit weights is unpacked, one weight a byte.
+    return [x.elements(1)] if x.type(1) == "INT4" else []
+
+
+def _mirror_pad(x: _Operands) -> list[int]:
+    return [_INT * len(x.shape(0))] * 2
+
+
+def _reduce(x: _Operands) -> list[int]:
+    return [_INT * len(x.shape(0)), _INT * x.elements(1)]
+
+
+def _mean_or_sum(x: _Operands) -> list[int]:
+    sums = [_INT * x.output_elements] if x.type(0) in ("INT8", "INT16") else []
+    return sums + _reduce(x)
+
+
+def _svdf(x: _Operands) -> list[int]:
+    batch = x.shape(0)[0] if x.shape(0) else 1
+    filters = x.shape(1)[0] if x.shape(1) else 1
+    if x.type(1) == "FLOAT32":
+        return [4 * batch * filters]
+    return [4 * batch * filters, 4 * batch * (filters // max(1, _svdf_rank(x.op)))]
+
+
+def _svdf_rank(op: Operator) -> int:
+    import tflite
+
+    options = tflite.SVDFOptions()
+    if op.options is None:
+        return 1
+    options.Init(op.options.Bytes, op.options.Pos)
+    return int(options.Rank())
+
+
+def _transpose_conv(x: _Operands) -> list[int]:
+    kind = x.type(2)
+    if kind == "INT8":
+        return [4 * x.output_elements]
+    if kind != "INT16":
+        return []
+    bias = [8 * x.elements(3)] if x.type(3) == "INT16" else []
+    return [*bias, 8 * x.output_elements]
+
+
+_LSTM_INPUT, _LSTM_HIDDEN, _LSTM_CELL = 0, 18, 19
+"""Operands of UNIDIRECTIONAL_SEQUENCE_LSTM."""
+
+
+def _lstm(x: _Operands) -> list[int]:
+    hidden = x.shape(_LSTM_HIDDEN)
+    size = _CELL.get(x.type(_LSTM_CELL), 0)
+    return [math.prod(hidden[:2]) * size] * 4
+
+
+def _detection_postprocess(x: _Operands) -> list[int]:
+    most, classes = (_custom_option(x.op, key) for key in ("max_detections", "num_classes"))
+    boxes = x.shape(0)[1] if len(x.shape(0)) > 1 else 0
+    scores = math.prod(x.shape(1)[1:3])
+    each = [4 * 4, 1 * 4, 1 * 4, most * 4, most * 4, 4, most * 4]
+    each += [max(classes, most) * 4, min(boxes, most) * 4]
+    return [boxes, 4 * scores, *(boxes * size for size in each)]
+
+
+def _real_fft(x: _Operands) -> list[int]:
+    size = {"INT16": 2, "INT32": 4, "FLOAT32": 4}.get(x.type(0), 0)
+    return [size * _custom_option(x.op, "fft_length")]
+
+
+def _custom_option(op: Operator, key: str) -> int:
+    """Return an integer among the options of a custom operator; one that is not there is 0."""
+    from flatbuffers import flexbuffers
+
+    with damage_named():
+        try:
+            found = int(flexbuffers.GetRoot(op.custom).AsMap[key].AsInt)
+        except KeyError:
+            found = 0
+    if not 0 <= found < 2**31:
+        raise FormatError(f"op {op.name!r}: option {key!r} is {found}")
+    return found
+
+
+_RULES: dict[str, Callable[[_Operands], list[int]]] = {
+    "ADD_N": _add_n,
+    "TFLite_Detection_PostProcess": _detection_postprocess,
+    "SignalRfft": _real_fft,
+    "CONV_2D": _packed_filter,
+    "DEPTHWISE_CONV_2D": _packed_filter,
+    "FULLY_CONNECTED": _packed_filter,
+    "MIRROR_PAD": _mirror_pad,
+    "REDUCE_MAX": _reduce,
+    "REDUCE_MIN": _reduce,
+    "REDUCE_ALL": _reduce,
+    "MEAN": _mean_or_sum,
+    "SUM": _mean_or_sum,
+    "SVDF": _svdf,
+    "TRANSPOSE_CONV": _transpose_conv,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm,
+}

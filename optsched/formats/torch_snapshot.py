@@ -1,0 +1,115 @@
+"""Memory snapshots of PyTorch's caching allocator: what it was asked for, and what it reserved.
+
+The file is what `torch.cuda.memory._dump_snapshot` writes after `_record_memory_history`: a pickle
+of plain dicts and lists, with the trace of each device and the segments at its end. It is read by
+:mod:`optsched.formats.plain_pickle`, which runs nothing.
+
+References
+----------
+torch/cuda/memory.py, `_snapshot`: `Snapshot`, `Segment`, `Block`, `TraceEntry`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from optsched.errors import FormatError
+from optsched.formats.allocations import AllocationLog
+from optsched.formats.fields import Record, show
+from optsched.formats.format import Content, Format, Source
+from optsched.formats.minimalloc import PackingTable
+from optsched.formats.plain_pickle import parse_plain_pickle
+
+RESERVING = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
+"""Actions by which the allocator gets bytes of the device or gives them back."""
+OTHER = {"free_requested", "oom", "snapshot", "user_defined", "pool_create", "pool_destroy"}
+"""Actions that change neither who lives nor what is reserved."""
+
+
+def read_torch_snapshot(source: Source) -> PackingTable:
+    """Read the allocations of a snapshot; each device with any is a pool where there are several.
+
+    An allocation lives until its free is completed: until then the allocator may not reuse it.
+
+    Raises
+    ------
+    FormatError
+        If it is no pickle of plain containers, no snapshot, or an entry contradicts one before.
+    """
+    top = Record(parse_plain_pickle(source.data), "memory snapshot")
+    log, reserved = AllocationLog(), dict[str, int]()
+    segments = [Record(x, f"segment {i}") for i, x in enumerate(top.items("segments"))]
+    for device, trace in enumerate(top.items("device_traces")):
+        own = [x for x in segments if x.count("device", 0) == device]
+        pool = f"cuda:{device}"
+        entries = _entries(trace, device)
+        for entry in entries:
+            _take(log, pool, entry)
+        for segment in own:
+            _take_blocks(log, pool, segment)
+        if own or entries:
+            reserved[pool] = _most_reserved(own, entries)
+    return log.table(source.name, reserved)
+
+
+def _entries(trace: object, device: int) -> list[Record]:
+    if not isinstance(trace, list):
+        raise FormatError(f"device_traces: entry {device} must be an array, got {show(trace)}")
+    return [Record(x, f"device {device}, event {i}") for i, x in enumerate(trace)]
+
+
+def _take(log: AllocationLog, pool: str, entry: Record) -> None:
+    action = entry.text("action")
+    if action == "alloc":
+        log.allocate(pool, entry.count("addr"), entry.count("size"), _label(entry.value))
+    elif action == "free_completed":
+        log.free(pool, entry.count("addr"), entry.count("size"))
+    elif action not in RESERVING and action not in OTHER:
+        raise FormatError(f"{entry.where}: unknown action {show(action)}")
+
+
+def _take_blocks(log: AllocationLog, pool: str, segment: Record) -> None:
+    """Record what a segment holds at the end and no event told of: it was there throughout."""
+    at = segment.count("address", 0)
+    for i, value in enumerate(segment.items("blocks")):
+        block = Record(value, f"{segment.where}, block {i}")
+        at = block.count("address", at)
+        if block.text("state").startswith("active"):
+            log.preexisting(pool, at, block.count("size"), _label(block.value))
+        at += block.count("size")
+
+
+def _most_reserved(segments: list[Record], entries: list[Record]) -> int:
+    """Most bytes of all segments together, followed back from what is there at the end."""
+    reserved = most = sum(segment.count("total_size") for segment in segments)
+    for entry in reversed(entries):
+        reserved -= RESERVING.get(entry.text("action"), 0) * entry.count("size", 0)
+        most = max(most, reserved)
+    return most
+
+
+def _label(entry: Mapping[str, Any]) -> str:
+    """Return the function that asked for an allocation, if its stack was recorded."""
+    frames = entry.get("frames")
+    if not isinstance(frames, list):
+        return ""
+    names = [frame.get("name") for frame in frames if isinstance(frame, Mapping)]
+    return next((str(name) for name in names if name), "")
+
+
+def _sniff(source: Source) -> bool:
+    is_pickle = re.match(rb"\x80[\x02-\x05]", source.data) is not None
+    return is_pickle and b"device_traces" in source.data and b"segments" in source.data
+
+
+FORMAT = Format(
+    "torch-snapshot",
+    Content.PACKING,
+    sniff=_sniff,
+    read=read_torch_snapshot,
+    binary=True,
+    # c10/cuda/CUDACachingAllocator.cpp, kMinBlockSize.
+    alignment=512,
+)

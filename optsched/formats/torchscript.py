@@ -1,0 +1,363 @@
+"""The text of a TorchScript graph, as `print(module.inlined_graph)` of a traced module shows it.
+
+Each value of a tensor type with known shape and element type has `elements x bytes of an element`.
+As in the planner of PyTorch pull request 64347, a value is managed, that is, gets bytes in the
+slab, if an op of the graph makes it, its size is known, and it does not outlive the graph. All
+other tensors are unmanaged: they have allocations of their own. Parameters and constant tensors
+are buffers of policy `constant`, inputs belong to the caller.
+
+What a value may share with another is not written in the text. Views, containers and ops that write
+in place are known by name (:data:`VIEWS` and so on). An op that may or may not copy
+(:data:`PERHAPS_VIEWS`) makes a buffer of its own, and what it was made of lives as long: that is
+right either way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from optsched.errors import FormatError
+from optsched.formats.fields import show
+from optsched.formats.format import Content, Format
+from optsched.model.elements import MAX_TOTAL_BYTES, Buffer, InputPolicy, Op, OutputPolicy
+from optsched.model.graph import Graph
+
+ELEMENT_BYTES = {
+    "Bool": 1,
+    "Byte": 1,
+    "Char": 1,
+    "QInt8": 1,
+    "QUInt8": 1,
+    "Half": 2,
+    "BFloat16": 2,
+    "Short": 2,
+    "Int": 4,
+    "Float": 4,
+    "QInt32": 4,
+    "ComplexHalf": 4,
+    "Long": 8,
+    "Double": 8,
+    "ComplexFloat": 8,
+    "ComplexDouble": 16,
+}
+VIEWS = {
+    *("alias", "as_strided", "chunk", "detach", "diagonal", "expand", "expand_as", "hsplit"),
+    *("movedim", "narrow", "numpy_T", "permute", "select", "slice", "split", "split_with_sizes"),
+    *("squeeze", "swapaxes", "swapdims", "t", "tensor_split", "transpose", "unbind", "unfold"),
+    *("unsqueeze", "view", "view_as", "vsplit"),
+}
+"""Ops of `aten` whose results are parts of their first operand."""
+PERHAPS_VIEWS = {"contiguous", "dropout", "flatten", "reshape", "reshape_as", "to", "type_as"}
+"""Ops of `aten` whose result is their first operand, or a copy."""
+CONTAINERS = {
+    *("prim::ListConstruct", "prim::TupleConstruct", "prim::ListUnpack", "prim::TupleUnpack"),
+}
+PLANNED = {
+    *("prim::AllocateSlab", "prim::AllocateTensor", "prim::PreallocateTensor", "prim::ReleaseSlab"),
+}
+"""Ops that memory planning puts into a graph."""
+ALIGNMENT = 64
+"""Of `MemoryPlanner::computeAlignedTensorSize` in torch/csrc/jit/runtime/static."""
+
+_START = re.compile(r"\s*(?:%\S+ : |\(?\s*return \(|block\d+\(|-> \(|[\w]+::\w+)")
+_OUTPUT = re.compile(r"%(\S+) : (.*)")
+_CALL = re.compile(r"\s*([\w]+::\w+)")
+_TENSOR = re.compile(r"(\w+)\((.*)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class _ScriptNode:
+    """A line: what it makes, by name and type, by which op, of what."""
+
+    line: int
+    outputs: tuple[tuple[str, str], ...]
+    kind: str
+    operands: tuple[str, ...]
+
+
+def read_torchscript(text: str, *, name: str = "graph") -> Graph:
+    """Make a graph of a TorchScript graph's text; unmanaged values are buffers of policy `own`.
+
+    Raises
+    ------
+    FormatError
+        If a line is malformed, a value is defined twice or not at all, the graph has control
+        flow or its memory is planned already, naming line, op and value.
+    """
+    reader = _ScriptReader()
+    for node in _nodes(text, reader):
+        reader.take(node)
+    return reader.graph(name)
+
+
+@dataclass
+class _ScriptReader:
+    buffers: dict[str, Buffer] = field(default_factory=dict)
+    ops: list[Op] = field(default_factory=list)
+    held: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By value: the buffers whose bytes it is made of; several for a container."""
+    newest: dict[str, str] = field(default_factory=dict)
+    """By buffer: the name under which it was written last, after an op wrote in place."""
+    lasting: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By buffer: what it may be a part of, which has to live as long."""
+    results: list[str] = field(default_factory=list)
+    ids: dict[str, int] = field(default_factory=dict)
+    last_effect: int | None = None
+
+    def add_input(self, value: str, kind: str, policy: InputPolicy) -> None:
+        size = tensor_bytes(value, kind) or 0
+        self._add(value, Buffer(value, size, input=policy))
+        self.held[value] = (value,)
+
+    def take(self, node: _ScriptNode) -> None:
+        """Add a line to the graph."""
+        if node.kind in PLANNED:
+            raise FormatError(
+                f"line {node.line}: {node.kind}: the memory of this graph is planned already, and "
+                "planning is its last pass"
+            )
+        if node.kind == "return":
+            self.results += [b for value in node.operands for b in self._held(node, value)]
+        elif node.kind in ("prim::Constant", "prim::GetAttr"):
+            for value, kind in node.outputs:
+                self.add_input(value, kind, InputPolicy.CONSTANT)
+        elif node.kind in CONTAINERS:
+            self._contain(node)
+        else:
+            self._compute(node)
+
+    def graph(self, name: str) -> Graph:
+        """Return the graph; what it returns outlives it and so is unmanaged."""
+        for value in self.results:
+            root = self._root(value)
+            buffer = self.buffers[root]
+            if buffer.input is None:
+                self.buffers[root] = _unmanaged(buffer)
+        buffers = tuple(self.buffers.values())
+        count = sum(b.output is OutputPolicy.OWN for b in buffers)
+        model = f"torchscript; {count} unmanaged values"
+        return Graph(name, tuple(self.ops), buffers, memory_model=model)
+
+    def _contain(self, node: _ScriptNode) -> None:
+        """Let containers hold what they are made of, and what is taken out of them be that."""
+        parts = [self._held(node, value) for value in node.operands]
+        if node.kind.endswith("Unpack"):
+            (whole,) = parts or [()]
+            alike = len(whole) == len(node.outputs)
+            for i, (value, _) in enumerate(node.outputs):
+                self._define(node, value, (whole[i],) if alike else whole)
+            return
+        for value, _ in node.outputs:
+            self._define(node, value, tuple(dict.fromkeys(b for part in parts for b in part)))
+
+    def _compute(self, node: _ScriptNode) -> None:
+        space, _, op_name = node.kind.partition("::")
+        first = self._held(node, node.operands[0]) if node.operands else ()
+        reads = [b for value in node.operands for b in self._held(node, value)]
+        in_place = space == "aten" and op_name.endswith("_") and not op_name.endswith("__")
+        shares = in_place or (space == "aten" and op_name in VIEWS)
+        writes = []
+        for value, kind in node.outputs:
+            if shares and len(first) == 1:
+                writes.append(self._view(node, value, self._root(first[0]), in_place))
+                continue
+            size = tensor_bytes(value, kind)
+            buffer = Buffer(value, size or 0, alignment=1)
+            if size is None and is_tensor(kind):
+                buffer = _unmanaged(buffer)
+            self._define(node, value, (value,))
+            self._add(value, buffer)
+            writes.append(value)
+            if shares or (space == "aten" and op_name in PERHAPS_VIEWS):
+                self.lasting[value] = tuple(self._root(b) for b in first)
+        self._append(node, reads, writes)
+
+    def _append(self, node: _ScriptNode, reads: Sequence[str], writes: Sequence[str]) -> None:
+        current = list(dict.fromkeys(self.newest.get(self._root(b), b) for b in reads))
+        current = [b for b in current if b not in writes]
+        kept = {r for b in current for r in self._lasting(self._root(b))}
+        control: tuple[int, ...] = ()
+        if not node.outputs:
+            # Ops without results are there for their effects, which come in the order of the text.
+            control = () if self.last_effect is None else (self.last_effect,)
+            self.last_effect = len(self.ops)
+        label = node.outputs[0][0] if node.outputs else f"{node.kind} line {node.line}"
+        self.ops.append(
+            Op(
+                label,
+                reads=tuple(self.ids[b] for b in current),
+                uses=tuple(sorted(self.ids[r] for r in kept if r not in current)),
+                writes=tuple(self.ids[b] for b in writes),
+                control=control,
+                kind=node.kind,
+            )
+        )
+        for b in writes:
+            if self.buffers[b].mutates:
+                self.newest[self._root(b)] = b
+
+    def _view(self, node: _ScriptNode, value: str, root: str, mutates: bool) -> str:
+        base = self.newest.get(root, root)
+        self._define(node, value, (value,))
+        self._add(value, Buffer(value, 0, alias_of=self.ids[base], mutates=mutates))
+        return value
+
+    def _lasting(self, root: str) -> Iterator[str]:
+        for other in self.lasting.get(root, ()):
+            yield other
+            yield from self._lasting(other)
+
+    def _root(self, name: str) -> str:
+        names = list(self.buffers)
+        buffer = self.buffers[name]
+        while buffer.alias_of is not None:
+            name = names[buffer.alias_of]
+            buffer = self.buffers[name]
+        return name
+
+    def _held(self, node: _ScriptNode, value: str) -> tuple[str, ...]:
+        if value not in self.held:
+            raise FormatError(f"line {node.line}: {node.kind} uses %{value}, which nothing defines")
+        return self.held[value]
+
+    def _define(self, node: _ScriptNode, value: str, parts: tuple[str, ...]) -> None:
+        if value in self.held:
+            raise FormatError(f"line {node.line}: {node.kind} defines %{value} a second time")
+        self.held[value] = parts
+
+    def _add(self, value: str, buffer: Buffer) -> None:
+        if value in self.buffers:
+            raise FormatError(f"value %{value} is defined twice")
+        self.ids[value] = len(self.buffers)
+        self.buffers[value] = buffer
+
+
+def _unmanaged(buffer: Buffer) -> Buffer:
+    return Buffer(buffer.name, buffer.size, output=OutputPolicy.OWN)
+
+
+def is_tensor(kind: str) -> bool:
+    """Whether a type is that of one tensor, of whatever shape."""
+    found = _TENSOR.fullmatch(kind)
+    return kind in ("Tensor", *ELEMENT_BYTES) or bool(found and found[1] in ELEMENT_BYTES)
+
+
+def tensor_bytes(value: str, kind: str) -> int | None:
+    """Return the bytes of a tensor type with known shape, else None.
+
+    Raises
+    ------
+    FormatError
+        If they are more than 2**62.
+    """
+    found = _TENSOR.fullmatch(kind)
+    if found is None or found[1] not in ELEMENT_BYTES:
+        return None
+    dims = []
+    for part in re.sub(r"\w+=\[[^]]*\]", "", found[2]).split(","):
+        if "=" in part or not part.strip():
+            continue
+        if not part.strip().isdecimal() or len(part) > 20:
+            return None
+        dims.append(int(part))
+    count = prod(dims) * ELEMENT_BYTES[found[1]]
+    if count > MAX_TOTAL_BYTES:
+        raise FormatError(f"value %{value} of shape {dims} has {count} bytes, more than 2**62")
+    return count
+
+
+def _nodes(text: str, reader: _ScriptReader) -> Iterator[_ScriptNode]:
+    """Read the head of the graph into the reader, and yield its lines."""
+    head, rest, first = _split_head(text)
+    for part in _outputs(head):
+        reader.add_input(*part, InputPolicy.EXCLUDED)
+    ended = False
+    for number, line in _statements(rest, first):
+        if line.startswith("return ("):
+            ended = True
+            yield _ScriptNode(number, (), "return", _names(line[8:].partition(")")[0]))
+        elif re.match(r"block\d+\(|-> \(", line):
+            raise FormatError(
+                f"line {number}: control flow has no one order of its ops: trace the module, or "
+                "inline it"
+            )
+        elif ended:
+            raise FormatError(f"line {number}: {show(line[:40])} after the graph's return")
+        else:
+            yield _node(number, line)
+    if not ended:
+        raise FormatError("the graph is cut off: it has no return")
+
+
+def _split_head(text: str) -> tuple[str, str, int]:
+    """Return what is between `graph(` and `):`, the rest, and the number of its first line."""
+    body = text.lstrip().removeprefix("graph(")
+    head, found, rest = body.partition("):\n")
+    if not found:
+        raise FormatError("the graph is cut off in its list of inputs")
+    return head, rest, text[: len(text) - len(rest)].count("\n") + 1
+
+
+def _statements(text: str, first: int) -> Iterator[tuple[int, str]]:
+    """Yield line number and text of each statement; the value of a constant may go on for lines."""
+    held: tuple[int, str] | None = None
+    for number, line in enumerate(text.split("\n"), first):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if _START.match(line):
+            if held:
+                yield held
+            held = (number, line.strip())
+        elif held and "prim::Constant" in held[1]:
+            continue
+        else:
+            raise FormatError(f"line {number}: {show(line.strip()[:40])} is no statement")
+    if held:
+        yield held
+
+
+def _node(number: int, line: str) -> _ScriptNode:
+    left, equals, right = line.partition(" = ") if line.startswith("%") else ("", " = ", line)
+    call = _CALL.match(right)
+    if not equals or call is None:
+        raise FormatError(f"line {number}: {show(line[:60])} is no statement")
+    rest = right[call.end() :]
+    if call[1] == "prim::Constant":
+        return _ScriptNode(number, tuple(_outputs(left)), call[1], ())
+    if rest.startswith("["):
+        rest = rest[rest.find("](") + 1 :]
+    if not rest.startswith("(") or ")" not in rest:
+        raise FormatError(f"line {number}: {call[1]} has no operands: {show(line[:60])}")
+    return _ScriptNode(number, tuple(_outputs(left)), call[1], _names(rest[1:].partition(")")[0]))
+
+
+def _outputs(text: str) -> Iterator[tuple[str, str]]:
+    """Yield name and type of `%a : Float(2, 3), %b : int`."""
+    for part in re.split(r",\s*(?=%)", text.strip()):
+        if not part:
+            continue
+        found = _OUTPUT.fullmatch(part.strip())
+        if found is None:
+            raise FormatError(f"{show(part[:60])} is no value with its type")
+        yield found[1], found[2].strip()
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip().removeprefix("%") for name in text.split(",") if name.strip())
+
+
+FORMAT = Format(
+    "torchscript",
+    Content.GRAPH,
+    sniff=lambda source: source.text.lstrip().startswith("graph(%"),
+    read=lambda source: read_torchscript(source.text, name=source.name),
+    alignment=ALIGNMENT,
+)
+
+
+def unmanaged_values(graph: Graph) -> tuple[str, ...]:
+    """Return the values that have allocations of their own, in the order of the graph."""
+    return tuple(b.name for b in graph.buffers if b.output is OutputPolicy.OWN)

@@ -1,0 +1,453 @@
+"""HLO text: every rule of XLA's memory model, on texts of a few lines and on what XLA dumped."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from optsched import check_plan, peak_memory, solve
+from optsched.cli import main
+from optsched.errors import FormatError, OptschedError, PlanError
+from optsched.formats import Source, read_graph, read_plan, read_recorded
+from optsched.formats.hlo import read_hlo
+from optsched.formats.hlo.shapes import leaves, parse_shape
+from optsched.model.elements import InputPolicy
+from optsched.model.graph import Graph
+from tests.support.xla_dumps import both_live_ranges
+
+DUMPS = Path(__file__).parents[2] / "instances" / "hlo"
+LOOP_FREE = ("attention", "branches", "donated", "network", "update")
+
+
+def module(*lines: str, before: str = "", scheduled: bool = True, head: str = "") -> Graph:
+    """Read a module whose entry computation has these lines."""
+    schedule = ", is_scheduled=true" if scheduled else ""
+    body = "\n".join(f"  {line}" for line in lines)
+    entry = f"ENTRY %main (p: f32[16]) -> f32[16] {{\n{body}\n}}\n"
+    text = f"HloModule m{schedule}{head}\n{before}\n{entry}"
+    return read_hlo(Source(text.encode(), "file"))
+
+
+def sizes(graph: Graph) -> dict[str, int]:
+    return {buffer.name: buffer.size for buffer in graph.buffers}
+
+
+def reads(graph: Graph, op: str) -> list[str]:
+    return [graph.buffers[b].name for b in graph.ops[graph.op_ids[op]].reads]
+
+
+def control(graph: Graph, op: str) -> list[str]:
+    return [graph.ops[v].name for v in graph.ops[graph.op_ids[op]].control]
+
+
+def root_of(graph: Graph, name: str) -> str:
+    return graph.buffers[graph.roots[graph.buffer_ids[name]]].name
+
+
+P = "%p = f32[16]{0} parameter(0)"
+
+
+def test_parameters_are_the_callers_and_results_live_to_the_end() -> None:
+    graph = module(P, "%a = f32[16]{0} sine(%p)", "ROOT %b = f32[16]{0} cosine(%a)")
+    assert graph.buffers[0].input is InputPolicy.EXCLUDED
+    assert [graph.kept[graph.buffer_ids[x]] for x in "ab"] == [False, True]
+    assert {buffer.alignment for buffer in graph.buffers} == {64}
+    assert [op.kind for op in graph.ops] == ["sine", "cosine"]
+    assert peak_memory(graph, (0, 1)) == 128
+
+
+def test_donated_parameters_are_free_after_their_last_use() -> None:
+    alias = (
+        ", input_output_alias={ {}: (0, {}, may-alias) }, entry_computation_layout={(f32[16]{0})}"
+    )
+    graph = module(P, "%a = f32[16]{0} sine(%p)", "ROOT %b = f32[16]{0} cosine(%a)", head=alias)
+    assert graph.buffers[0].input is InputPolicy.FREED
+
+
+def test_one_leaf_of_a_parameter_may_be_donated() -> None:
+    alias = ", input_output_alias={ {}: (0, {1}, must-alias) }"
+    graph = module(
+        "%p = (f32[16], f32[16]) parameter(0)",
+        "%q = f32[16]{0} get-tuple-element(%p), index=1",
+        "ROOT %b = f32[16]{0} cosine(%q)",
+        head=alias,
+    )
+    policies = {buffer.name: buffer.input for buffer in graph.buffers[:2]}
+    assert policies == {"p{0}": InputPolicy.EXCLUDED, "p{1}": InputPolicy.FREED}
+
+
+def test_names_for_what_others_made_own_nothing() -> None:
+    graph = module(
+        P,
+        "%two = (f32[16]{0}, f32[8]{0}) custom-call(%p)",
+        "%first = f32[16]{0} get-tuple-element((f32[16]{0}, f32[8]{0}) %two), index=0",
+        "%flat = f32[4,4]{1,0} bitcast(f32[16]{0} %first)",
+        "%c = f32[] constant(1)",
+        "%pair = (f32[4,4]{1,0}, /*index=1*/f32[]) tuple(%flat, /*index=1*/%c)",
+        "%again = f32[4,4]{1,0} get-tuple-element(%pair), index=0",
+        "ROOT %b = f32[16]{0} fusion(%again, %c), kind=kLoop, calls=%f",
+        before="%f (x: f32[4,4], y: f32[]) -> f32[16] {\n  ROOT %x = f32[4,4] parameter(0)\n}\n",
+    )
+    assert sizes(graph) == {"p": 64, "two{0}": 64, "two{1}": 32, "b": 64}
+    assert reads(graph, "b") == ["two{0}"]
+    assert graph.ops[1].kind == "fusion:kLoop"
+
+
+def test_barriers_and_tokens_own_nothing_and_keep_order() -> None:
+    graph = module(
+        P,
+        "%a = f32[16]{0} sine(%p)",
+        "%b = f32[16]{0} cosine(%p)",
+        "%t = (f32[16]{0}, f32[16]{0}) tuple(%a, %b)",
+        "%o = (f32[16]{0}, f32[16]{0}) opt-barrier(%t)",
+        "%one = f32[16]{0} get-tuple-element(%o), index=0",
+        "%c = f32[16]{0} negate(%one)",
+        "%token = token[] after-all()",
+        "%sent = token[] custom-call(%c, %token)",
+        "%d = f32[16]{0} add-dependency(%b, %sent)",
+        "ROOT %e = f32[16]{0} tanh(%d)",
+    )
+    assert control(graph, "c") == ["a", "b"]
+    assert control(graph, "e") == ["b", "sent"]
+    assert reads(graph, "e") == ["b"]
+    assert "token" not in sizes(graph)
+
+
+def test_control_predecessors_are_control_edges() -> None:
+    graph = module(
+        P,
+        "%a = f32[16]{0} sine(%p)",
+        "%b = f32[16]{0} cosine(%p), control-predecessors={%a}",
+        'ROOT %c = f32[16]{0} add(%a, %b), metadata={op_name="control-predecessors={%x}"}',
+    )
+    assert [control(graph, "b"), control(graph, "c")] == [["a"], []]
+
+
+BODY = """
+%body (s: (s32[], f32[16], f32[16])) -> (s32[], f32[16], f32[16]) {
+  %s = (s32[], f32[16]{0}, f32[16]{0}) parameter(0)
+  %i = s32[] get-tuple-element(%s), index=0
+  %v = f32[16]{0} get-tuple-element(%s), index=1
+  %w = f32[16]{0} get-tuple-element(%s), index=2
+  %j = s32[] negate(%i)
+  %wide = f32[64]{0} custom-call(%v, %w)
+  %next = f32[16]{0} custom-call(%wide)
+  ROOT %r = (s32[], f32[16]{0}, f32[16]{0}) tuple(%j, %next, %w)
+}
+
+%test (s.1: (s32[], f32[16], f32[16])) -> pred[] {
+  %s.1 = (s32[], f32[16]{0}, f32[16]{0}) parameter(0)
+  %i.1 = s32[] get-tuple-element(%s.1), index=0
+  ROOT %less = pred[] custom-call(%i.1)
+}
+"""
+
+
+def test_the_state_of_a_while_is_overwritten_and_its_largest_computation_is_workspace() -> None:
+    graph = module(
+        P,
+        "%zero = s32[] custom-call()",
+        "%v0 = f32[16]{0} copy(%p)",
+        "%state = (s32[], f32[16]{0}, f32[16]{0}) tuple(%zero, %v0, %p)",
+        "%loop = (s32[], f32[16]{0}, f32[16]{0}) while(%state), condition=%test, body=%body",
+        "ROOT %y = f32[16]{0} get-tuple-element(%loop), index=1",
+        before=BODY,
+    )
+    assert [root_of(graph, f"loop{{{i}}}") for i in range(3)] == ["zero", "v0", "p"]
+    assert sizes(graph)["loop.workspace"] == 256  # wide alone: what is handed on has its place
+    assert graph.kept[graph.buffer_ids["v0"]]
+
+
+def test_a_state_that_is_read_later_is_copied() -> None:
+    graph = module(
+        P,
+        "%zero = s32[] custom-call()",
+        "%v0 = f32[16]{0} copy(%p)",
+        "%state = (s32[], f32[16]{0}, f32[16]{0}) tuple(%zero, %v0, %p)",
+        "%loop = (s32[], f32[16]{0}, f32[16]{0}) while(%state), body=%body, condition=%test",
+        "%z = f32[16]{0} get-tuple-element(%loop), index=1",
+        "ROOT %y = f32[16]{0} add(%z, %v0)",
+        before=BODY,
+        scheduled=False,
+    )
+    assert root_of(graph, "loop{1}") == "loop{1}"
+
+
+CALLEES = """
+%small (a: f32[16]) -> f32[16] {
+  %a = f32[16]{0} parameter(0)
+  %b = f32[32]{0} custom-call(%a)
+  ROOT %c = f32[16]{0} custom-call(%b)
+}
+
+%large (d: f32[16]) -> f32[16] {
+  %d = f32[16]{0} parameter(0)
+  %e = f32[64]{0} custom-call(%d)
+  %f = f32[64]{0} custom-call(%e)
+  ROOT %g = f32[16]{0} custom-call(%f)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "workspace"),
+    [
+        ("call(%p), to_apply=%small", 128),
+        ("conditional(%flag, %p, %p), true_computation=%small, false_computation=%large", 512),
+        ("conditional(%flag, %p, %p), branch_computations={%large, %small}", 512),
+    ],
+)
+def test_the_largest_called_computation_is_workspace(line: str, workspace: int) -> None:
+    graph = module(
+        P, "%flag = pred[] parameter(1)", f"ROOT %y = f32[16]{{0}} {line}", before=CALLEES
+    )
+    assert sizes(graph) == {"p": 64, "flag": 1, "y": 64, "y.workspace": workspace}
+
+
+FUSIONS = """
+%each (x: f32[16], y: f32[16]) -> f32[16] {
+  %x = f32[16]{0} parameter(0)
+  %y = f32[16]{0} parameter(1)
+  %k = f32[] constant(2)
+  %ks = f32[16]{0} broadcast(%k), dimensions={}
+  %m = f32[16]{0} multiply(%x, %ks)
+  %turned = f32[16]{0} reverse(%y), dimensions={0}
+  ROOT %s = f32[16]{0} add(%m, %turned)
+}
+
+%part (whole: f32[16], piece: f32[4], at: s32[]) -> f32[16] {
+  %piece = f32[4]{0} parameter(1)
+  %at = s32[] parameter(2)
+  %whole = f32[16]{0} parameter(0)
+  ROOT %u = f32[16]{0} dynamic-update-slice(%whole, %piece, %at)
+}
+"""
+
+
+def candidates(graph: Graph) -> list[tuple[str, ...]]:
+    names = graph.buffers
+    return [
+        (graph.ops[v].name, names[b].name, names[s].name) for v, b, s in graph.inplace_candidates
+    ]
+
+
+def test_elementwise_results_may_take_an_operands_place() -> None:
+    graph = module(
+        P,
+        "%a = f32[16]{0} custom-call(%p)",
+        "%b = f32[16]{0} custom-call(%p)",
+        "%c = f32[16]{0} fusion(%a, %b), kind=kLoop, calls=%each",
+        "%d = f32[16]{0} fusion(%a, %b), kind=kCustom, calls=%each",
+        "%e = s32[16]{0} convert(%d)",
+        "%f = f32[4,4]{1,0} reshape(%c)",
+        "ROOT %g = f32[4,4]{0,1} copy(%f)",
+        before=FUSIONS,
+    )
+    assert candidates(graph) == [("c", "c", "a")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "dynamic-update-slice(%a, %piece, %at)",
+        "fusion(%a, %piece, %at), kind=kLoop, calls=%part",
+        "custom-call(%a), output_to_operand_aliasing={{}: (0, {})}",
+        "scatter(%a, %at, %piece), to_apply=%part",
+    ],
+)
+def test_an_update_of_a_part_overwrites_what_nobody_reads_later(line: str) -> None:
+    lines = (
+        P,
+        "%piece = f32[4]{0} parameter(1)",
+        "%at = s32[] parameter(2)",
+        "%a = f32[16]{0} custom-call(%p)",
+        f"%b = f32[16]{{0}} {line}",
+    )
+    graph = module(*lines, "ROOT %c = f32[16]{0} tanh(%b)", before=FUSIONS)
+    assert [root_of(graph, "b"), sizes(graph)["b"]] == ["a", 0]
+    later = module(*lines, "ROOT %c = f32[16]{0} add(%b, %a)", before=FUSIONS)
+    assert root_of(later, "b") == "b"
+
+
+def test_a_parameter_that_is_not_donated_is_not_overwritten() -> None:
+    at = "%at = s32[] parameter(1)"
+    update = "ROOT %b = f32[16]{0} dynamic-update-slice(%p, %p, %at)"
+    assert root_of(module(P, at, update), "b") == "b"
+
+
+def test_asynchronous_ops_hold_what_they_work_on_until_they_are_done() -> None:
+    graph = module(
+        P,
+        "%a = f32[16]{0} custom-call(%p)",
+        "%start = (f32[16]{0}, f32[16]{0}, u32[]) copy-start(%a)",
+        "%other = f32[16]{0} custom-call(%p)",
+        "%done = f32[16]{0} copy-done(%start)",
+        "ROOT %y = f32[16]{0} add(%done, %other)",
+    )
+    assert [root_of(graph, x) for x in ("start{1}", "done")] == ["a", "start{0}"]
+    assert reads(graph, "done") == ["start{0}", "start{1}", "start{2}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("f32[3,5]{1,0}", 60),
+        ("f32[]", 4),
+        ("pred[7]", 7),
+        ("c64[2]{0:T(256)}", 16),
+        ("bf16[<=8,2]", 32),
+        ("s4[5]{0}", 5),
+        ("s4[5]{0:E(4)}", 3),
+        ("f32[0,9]", 0),
+        ("(f32[2], (s8[3], token[]), /*index=2*/u64[1])", 19),
+    ],
+)
+def test_bytes_of_shapes(text: str, size: int) -> None:
+    shape, end = parse_shape(text, 0)
+    assert [sum(leaf.size for leaf in leaves(shape)), end] == [size, len(text)]
+
+
+def test_an_unscheduled_module_records_no_order(tmp_path: Path) -> None:
+    path = DUMPS / "network-unscheduled.txt"
+    assert read_recorded(path) == {}
+    assert len(read_graph(path).ops) == 30
+
+
+def test_a_schedule_is_the_order_xla() -> None:
+    path = DUMPS / "network-module.txt"
+    assert read_recorded(path) == {"xla": tuple(range(len(read_graph(path).ops)))}
+
+
+@pytest.mark.parametrize("name", LOOP_FREE)
+def test_live_ranges_are_xlas_own(name: str) -> None:
+    graph = read_graph(DUMPS / f"{name}-module.txt")
+    ours, theirs = both_live_ranges(graph, DUMPS / f"{name}-live-range.txt")
+    counted = [b for b, buffer in enumerate(graph.buffers) if not buffer.external]
+    assert len(theirs) == sum(graph.roots[b] == b for b in counted)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("name", LOOP_FREE)
+def test_xlas_buffer_assignment_is_a_plan_and_ours_is_no_larger(name: str) -> None:
+    graph = read_graph(DUMPS / f"{name}-module.txt").with_inplace()
+    text = (DUMPS / f"{name}-buffer-assignment.txt").read_text()
+    theirs = check_plan(graph, read_plan(DUMPS / f"{name}-buffer-assignment.txt", graph))
+    assert theirs.slab >= int(re.findall(r"size (\d+), preallocated-temp", text)[0])
+    ours = solve(graph, time_limit=10)
+    assert ours.slab is not None
+    assert ours.slab <= theirs.slab
+
+
+def test_check_takes_a_buffer_assignment(capsys: pytest.CaptureFixture[str]) -> None:
+    files = [str(DUMPS / f"branches-{part}.txt") for part in ("module", "buffer-assignment")]
+    assert main(["check", *files, "--inplace"]) == 0
+    assert "slab" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("name", "op"), [("scan", "while"), ("choice", "cond")])
+def test_a_module_that_calls_has_no_plan_but_a_graph(name: str, op: str) -> None:
+    graph = read_graph(DUMPS / f"{name}-module.txt")
+    assert any(buffer.name.endswith(".workspace") for buffer in graph.buffers)
+    with pytest.raises(PlanError, match=rf"has no place for '{op}.*workspace': it is of another"):
+        read_plan(DUMPS / f"{name}-buffer-assignment.txt", graph)
+
+
+def test_scans_bytes_are_those_that_xla_takes() -> None:
+    """All but scalars that a loop or a constant holds: XLA takes 24,736 bytes beside 9,472."""
+    graph = read_graph(DUMPS / "scan-module.txt").with_inplace()
+    peak = peak_memory(graph, tuple(range(len(graph.ops))))
+    assert 0.99 * (24_736 + 9_472) < peak <= 24_736 + 9_472
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["%a = f32[4] sine(%p)"], "line 4: 'a' reads 'p', which no line before makes"),
+        ([P, P], "line 5: instruction 'p' is there twice"),
+        ([P, "%a = f32[4] fusion(%p), calls=%g"], "line 5: 'a' calls 'g', which nothing before is"),
+        ([P, "%a = f99[4] sine(%p)"], "line 5: element type 'f99' has no known size"),
+        ([P, "%a = f32[?] sine(%p)"], "line 5: dimension '[?]' has no known size"),
+        ([P, "%a = f32[4] sine(%p"], "line 5: 'a': its parentheses do not close"),
+        ([P, "%a = f32[4]"], "line 5: 'a' has no opcode"),
+        ([P, "nonsense"], "line 5: no instruction: 'nonsense'"),
+        (
+            [P, "%a = f32[4] get-tuple-element(%p), index=1"],
+            "'a': there is no part number 1 of 'p'",
+        ),
+        ([P, "%a = f32[4] bitcast()"], "'a': bitcast has no operand"),
+        (["%a = f32[4] parameter(x)"], "'a': parameter 'x' has no number"),
+        (["%a = " + "(" * 99], "line 4: a tuple is nested too deeply"),
+        ([f"%a = f32[{9 * 10**17},{9 * 10**17}] parameter(0)"], "buffer 'a': sizes up to here"),
+        ([], "line 5: computation 'main' is empty"),
+    ],
+)
+def test_what_is_no_module_is_said_in_one_line(lines: list[str], message: str) -> None:
+    with pytest.raises(OptschedError, match=message):
+        module(*lines)
+
+
+def test_a_text_that_is_cut_off_is_said_to_be() -> None:
+    whole = (DUMPS / "network-module.txt").read_text()
+    for length in range(10, len(whole) - 2, 17):
+        with pytest.raises(FormatError, match=r"cut off|line|no HLO"):
+            read_hlo(Source(whole[:length].encode(), "cut"))
+
+
+def test_two_thousand_corruptions_end_in_one_line_or_a_graph(tmp_path: Path) -> None:
+    draw = random.Random(7)
+    texts = [(DUMPS / f"{name}-module.txt").read_bytes() for name in ("update", "choice")]
+    path, refused = tmp_path / "bad.txt", 0
+    for number in range(2000):
+        data = bytearray(texts[number % len(texts)])
+        start = data.index(b"\n") if number % 4 else 10
+        for _ in range(draw.randint(1, 4)):
+            at = draw.randrange(start, len(data))
+            if number % 3:
+                data[at] = draw.choice(b"(){}[]%,=0123456789 \n-ab")
+            else:
+                other = draw.randrange(start, len(data))
+                data[at:at] = data[other : other + draw.randrange(40)]
+        path.write_bytes(data)
+        found = refusal(path)
+        refused += found is not None
+        assert found is None or (found.startswith(f"{path}: ") and found.isprintable())
+    assert refused > 500
+
+
+def refusal(path: Path) -> str | None:
+    """Return what is said of a bad module; None if it is read."""
+    try:
+        read_graph(path)
+    except OptschedError as error:
+        return str(error)
+    return None
+
+
+def test_a_long_chain_of_calls_is_read() -> None:
+    lines = ["%c0 (a0: f32[16]) -> f32[16] {\n  ROOT %a0 = f32[16]{0} parameter(0)\n}\n"]
+    lines += [
+        f"%c{i} (a{i}: f32[16]) -> f32[16] {{\n  %a{i} = f32[16]{{0}} parameter(0)\n"
+        f"  ROOT %b{i} = f32[16]{{0}} call(%a{i}), to_apply=%c{i - 1}\n}}\n"
+        for i in range(1, 1200)
+    ]
+    graph = module(P, "ROOT %y = f32[16]{0} call(%p), to_apply=%c1199", before="\n".join(lines))
+    assert sizes(graph) == {"p": 64, "y": 64}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("BufferAssignment:\nallocation x", "line 2: 'allocation x' is no allocation"),
+        ("BufferAssignment:\nallocation 0: size 8:\n value: <1 a>", "line 3: .* is no value"),
+        ("BufferAssignment:\n", "has no place for"),
+    ],
+)
+def test_a_malformed_buffer_assignment_is_refused(text: str, message: str, tmp_path: Path) -> None:
+    graph = read_graph(DUMPS / "network-module.txt")
+    path = tmp_path / "buffers.txt"
+    path.write_text(text)
+    with pytest.raises(OptschedError, match=message):
+        read_plan(path, graph)

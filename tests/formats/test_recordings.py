@@ -1,0 +1,264 @@
+"""Recorded runs of PyTorch: profiler's traces and allocator's snapshots as live ranges."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optsched.check.plan import check_packing
+from optsched.cli import main
+from optsched.errors import FormatError
+from optsched.formats import read_graph, read_packing
+from optsched.formats.plain_pickle import parse_plain_pickle
+from optsched.solver.pack import pack
+
+SHARED: list[object] = [1, 2]
+PLAIN = {
+    "none": None,
+    "flags": [True, False],
+    "numbers": [0, -1, 255, 65536, 2**40, -(2**70), 1.5],
+    "texts": ["", "ä", "x" * 300, b"bytes"],
+    "nested": {"tuple": (1, (2, 3, 4, 5), ()), 7: {}, (1, 2): [SHARED, SHARED]},
+    "many": list(range(2_000)),
+}
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_plain_containers_are_read_as_they_were_written(protocol: int) -> None:
+    value = {key: x for key, x in PLAIN.items() if protocol > 2 or key != "texts"}
+    assert parse_plain_pickle(pickle.dumps(value, protocol)) == value
+
+
+class Command:
+    """What a hostile pickle would have its reader do."""
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
+        return os.system, ("touch /nowhere",)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (Command(), r"byte \d+ asks for '(posix|nt) system'"),
+        ({"a": {1, 2}}, "asks for EMPTY_SET"),
+        ([len], r"'builtins len' \(STACK_GLOBAL\)"),
+        ([FormatError], "FormatError"),
+        ([bytearray(b"x")], "bytearray"),
+        ([complex(1, 2)], "complex"),
+    ],
+    ids=["command", "set", "function", "class", "bytearray", "complex"],
+)
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+def test_what_would_run_code_is_refused_by_name(value: object, words: str, protocol: int) -> None:
+    with pytest.raises(FormatError, match="only plain containers") as found:
+        parse_plain_pickle(pickle.dumps(value, protocol))
+    assert "\n" not in str(found.value)
+    if protocol == 4:
+        assert found.match(words)
+
+
+def test_a_pickle_that_is_cut_off_anywhere_is_refused() -> None:
+    whole = pickle.dumps(PLAIN, 4)
+    for length in [*range(60), *range(60, len(whole), 211), len(whole) - 1]:
+        with pytest.raises(FormatError):
+            parse_plain_pickle(whole[:length])
+    with pytest.raises(FormatError, match="it ends at byte"):
+        parse_plain_pickle(whole + b"more")
+
+
+def test_malformed_pickles_are_one_line() -> None:
+    for text in (b"}}.", b"(.", b"a.", b"]K\x01K\x02u.", b"h\x05.", b"(K\x01d.", b"K\x01e.", b"0."):
+        with pytest.raises(FormatError) as found:
+            parse_plain_pickle(b"\x80\x04" + text)
+        assert "\n" not in str(found.value)
+
+
+def event(action: str, address: int, size: int, name: str = "") -> dict[str, Any]:
+    return {
+        "action": action,
+        "addr": address,
+        "size": size,
+        "stream": 0,
+        "frames": [{"filename": "m.py", "line": 1, "name": name}] if name else [],
+    }
+
+
+SNAPSHOT: dict[str, Any] = {
+    "device_traces": [
+        [
+            event("segment_alloc", 0x1000, 4096),
+            event("alloc", 0x1000, 1024, "conv"),
+            event("free_completed", 0x9000, 512),
+            event("segment_free", 0x9000, 2048),
+            event("alloc", 0x1400, 512),
+            event("free_requested", 0x1000, 1024),
+            event("free_completed", 0x1000, 1024),
+            event("alloc", 0x1000, 512),
+            {"action": "snapshot", "addr": 0, "size": 0, "stream": 0, "frames": []},
+        ],
+        [],
+    ],
+    "segments": [
+        {
+            "device": 0,
+            "address": 0x1000,
+            "total_size": 4096,
+            "stream": 0,
+            "blocks": [
+                {"size": 512, "state": "active_allocated", "requested_size": 500, "frames": []},
+                {"size": 512, "state": "inactive", "frames": []},
+                {"size": 512, "state": "active_allocated", "requested_size": 500, "frames": []},
+                {"size": 2560, "state": "active_awaiting_free", "frames": []},
+            ],
+        }
+    ],
+    "allocator_settings": {"expandable_segments": False},
+}
+
+
+def written(document: object, path: Path) -> Path:
+    path.write_bytes(pickle.dumps(document))
+    return path
+
+
+def test_live_ranges_of_a_snapshot(tmp_path: Path) -> None:
+    table = read_packing(written(SNAPSHOT, tmp_path / "s.pickle"))
+    rows = zip(
+        table.problem.names,
+        table.problem.start.tolist(),
+        table.problem.end.tolist(),
+        table.problem.size.tolist(),
+        strict=True,
+    )
+    assert list(rows) == [
+        ("0 conv", 0, 3, 1024),
+        ("1 from before", 0, 1, 512),
+        ("2", 2, 5, 512),
+        ("3", 4, 5, 512),
+        ("4 throughout", 0, 5, 2560),
+    ]
+    # Before the second segment went, both were held: 4096 of the first and 2048 of the other.
+    assert table.reserved == {"cuda:0": 6144}
+    assert table.pools is None
+
+
+def test_one_command_says_what_the_allocator_wasted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(written(SNAPSHOT, tmp_path / "s.pickle"))
+    assert main(["pack", path]) == 0
+    text = capsys.readouterr().out
+    assert "slab  4,096 bytes" in text
+    assert "cuda:0: the allocator reserved 6,144 bytes, 2,048 (33.3%) more than this slab" in text
+    assert main(["pack", path, "--json", "-o", str(tmp_path / "out.csv")]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["recorded"] == {"cuda:0": {"reserved": 6144, "slab": 4096, "wasted": 2048}}
+    back = read_packing(tmp_path / "out.csv")
+    assert back.offsets is not None
+    assert check_packing(back.problem, back.offsets.tolist()) == 4096
+
+
+def test_devices_are_pools(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    two = {**SNAPSHOT, "device_traces": [SNAPSHOT["device_traces"][0], [event("alloc", 1, 8)]]}
+    assert main(["pack", str(written(two, tmp_path / "s.pickle")), "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["recorded"]["cuda:0"]["slab"] == 4096
+    assert record["recorded"]["cuda:1"] == {"reserved": 0, "slab": 8, "wasted": -8}
+
+
+def changed(**more: Any) -> dict[str, Any]:
+    return {**SNAPSHOT, **more}
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        (changed(segments=3), "segments must be an array"),
+        (changed(device_traces=[7]), "entry 0 must be an array, got 7"),
+        (changed(device_traces=[[{"action": "alloc", "addr": 1}]]), "event 0: size is missing"),
+        (changed(device_traces=[[event("alloc", 1, -5)]]), "size must be at least 0, got -5"),
+        (changed(device_traces=[[event("explode", 1, 5)]]), "unknown action 'explode'"),
+        (
+            changed(device_traces=[[event("alloc", 16, 5), event("alloc", 16, 6)]]),
+            "event 1 allocates 6 bytes at address 0x10, where '0' of 5 bytes lives",
+        ),
+        (
+            changed(device_traces=[[event("alloc", 16, 5), event("free_completed", 16, 6)]]),
+            "event 1 frees 6 bytes at address 0x10, where '0' has 5",
+        ),
+        ([SNAPSHOT["segments"], "device_traces", "segments"], "expected an object"),
+        ({"segments": [], "device_traces": [[Command()]]}, "only plain containers"),
+    ],
+)
+def test_what_is_no_snapshot_is_one_line(
+    document: object, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(document, tmp_path / "s.pickle")
+    assert main(["pack", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+
+
+def memory(ts: float, address: int, count: int, device: int = -1, **more: int) -> dict[str, Any]:
+    args = {"Addr": address, "Bytes": count, "Device Type": 0 if device < 0 else 1}
+    return {"name": "[memory]", "ts": ts, "tid": 1, "args": {**args, "Device Id": device, **more}}
+
+
+def test_live_ranges_of_a_profile(tmp_path: Path) -> None:
+    ops = [
+        {"name": "aten::linear", "cat": "cpu_op", "ts": 0.0, "dur": 9.0, "tid": 1},
+        {"name": "aten::addmm", "cat": "cpu_op", "ts": 1.0, "dur": 3.0, "tid": 1},
+    ]
+    events = [
+        memory(2.0, 100, 64, **{"Total Reserved": 0}),
+        memory(7.0, 100, -64),
+        memory(5.0, 200, 32),
+        memory(8.0, 100, 16),
+        memory(9.5, 300, -8),
+    ]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": ops + events}))
+    table = read_packing(path)
+    problem = table.problem
+    assert problem.names == ("0 aten::addmm", "1 aten::linear", "2 aten::linear", "3 from before")
+    assert problem.start.tolist() == [0, 1, 3, 0]
+    assert problem.end.tolist() == [2, 5, 5, 4]
+    assert table.reserved == {}
+    assert pack(table).slab == 104
+
+
+def test_a_profile_of_two_devices_and_its_reserve(tmp_path: Path) -> None:
+    events = [
+        memory(1.0, 1, 64, 0, **{"Total Reserved": 2048}),
+        memory(2.0, 1, 64, 1, **{"Total Reserved": 512}),
+        memory(3.0, 1, -64, 0, **{"Total Reserved": 1024}),
+    ]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    table = read_packing(path)
+    assert table.reserved == {"cuda:0": 2048, "cuda:1": 512}
+    assert table.pools == ("cuda:0", "cuda:1")
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        ({"name": "[memory]", "ts": "soon", "args": {}}, "ts must be a number, got 'soon'"),
+        ({"name": "[memory]", "ts": 1}, "expected an object, got None"),
+        ({"name": "[memory]", "ts": 1, "args": {"Bytes": 1.5}}, "must be an integer"),
+    ],
+)
+def test_a_malformed_profile_is_one_line(event: dict[str, Any], words: str, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": [event]}))
+    with pytest.raises(FormatError, match=words):
+        read_packing(path)
+    with pytest.raises(FormatError, match="a packing"):
+        read_graph(path)
