@@ -1,1 +1,93 @@
-"""The parts of the TorchInductor plugins that import torch; nothing here is public."""
+"""TorchInductor: graphs out of it, and orders of least memory back into it.
+
+    with optsched.plugins.inductor.enabled(time_limit=5):
+        compiled = torch.compile(model)
+        compiled(x).sum().backward()
+
+The graph is compiled when it first runs, and its backward graph when that first runs: both have
+to happen inside. `torch.compile(model, options=options(time_limit=5))` has no such condition.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from optsched.errors import MissingDependencyError, UsageError
+
+DEFAULT_TIME_LIMIT = 5.0
+
+__all__ = ["enabled", "options"]
+
+
+@contextlib.contextmanager
+def enabled(
+    *, time_limit: float = DEFAULT_TIME_LIMIT, store: str | PathLike[str] | None = None
+) -> Iterator[None]:
+    """Give graphs that `torch.compile` compiles meanwhile an order of least memory.
+
+    A context, or a decorator of a function such as a training step. Nothing is printed:
+    :func:`optsched.plugins.explain` says what was done. Whatever goes wrong with a graph, Inductor
+    compiles it as it would have, and the logger `optsched.plugins.inductor` has one line.
+
+    Parameters
+    ----------
+    time_limit
+        Seconds for the solver, for each graph.
+    store
+        A file of plans. The solver is asked only about graphs that it has none for, and what it
+        finds is kept there.
+
+    Raises
+    ------
+    MissingDependencyError
+        If torch is not installed.
+    UsageError
+        If the time limit is none, or another pass has the place of this one.
+    """
+    chosen = options(time_limit=time_limit, store=store)
+    from torch._inductor import config
+
+    with config.patch(chosen):
+        yield
+
+
+def options(
+    *, time_limit: float = DEFAULT_TIME_LIMIT, store: str | PathLike[str] | None = None
+) -> dict[str, Any]:
+    """Return the settings of Inductor that do the same for one call of `torch.compile`.
+
+    Examples
+    --------
+    >>> compiled = torch.compile(model, options=options(time_limit=5))  # doctest: +SKIP
+
+    Parameters
+    ----------
+    time_limit, store
+        As for :func:`enabled`, and so are the errors.
+    """
+    if not (isinstance(time_limit, int | float) and 0 <= time_limit < math.inf):
+        raise UsageError(f"time_limit {time_limit!r} is no number of seconds")
+    try:
+        from torch._inductor import config
+    except ImportError as error:
+        raise MissingDependencyError("torch", "torch") from error
+    from optsched.plugins.inductor.scheduler_pass import SchedulerPass
+
+    present = config._post_fusion_custom_pass
+    if present is not None and not isinstance(present, SchedulerPass):
+        raise UsageError(f"Inductor's _post_fusion_custom_pass is taken by {present!r}")
+    path = None if store is None else str(Path(store).absolute())
+    reorder, reuse = config.reorder_for_peak_memory, config.allow_buffer_reuse
+    if present is not None:
+        reorder, reuse = present.reorder, present.reuse
+    return {
+        "_post_fusion_custom_pass": SchedulerPass(float(time_limit), path, reorder, reuse),
+        # Set by the pass for each graph; here, so that they are as before afterwards.
+        "reorder_for_peak_memory": reorder,
+        "allow_buffer_reuse": reuse,
+    }

@@ -1,0 +1,76 @@
+"""ExecuTorch: our order of nodes, and our offsets, in its memory planning.
+
+>>> from optsched.plugins.executorch import memory_planning  # doctest: +SKIP
+>>> planning = memory_planning(time_limit=20)  # doctest: +SKIP
+>>> config = ExecutorchBackendConfig(memory_planning_pass=planning)  # doctest: +SKIP
+>>> program = to_edge(exported).to_executorch(config)  # doctest: +SKIP
+>>> print(optsched.plugins.explain())  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, SupportsIndex
+
+from optsched.errors import MissingDependencyError, UsageError
+from optsched.runtime.bytes import parse_bytes
+from optsched.runtime.limits import Limits
+from optsched.solver.spill.pack import Pool
+
+
+def memory_planning(
+    *,
+    reorder: bool = True,
+    capacities: Mapping[int, int | str | SupportsIndex | None] | None = None,
+    limits: Limits | None = None,
+    time_limit: float | None = None,
+    **options: Any,
+) -> Any:
+    """Return a `MemoryPlanningPass` that plans with optsched.
+
+    Parameters
+    ----------
+    reorder
+        Whether ops may run in another order than the program's; otherwise only offsets are chosen.
+    capacities
+        Bytes of each memory, by `mem_id` (2 or more for memories of your own, 1 for the default
+        one); None for as many as it takes. A tensor that fits into its memory no more goes to the
+        next one that is named. Without capacities a memory is as large as it takes.
+    limits, time_limit
+        For one method's order, and again for its offsets; 60 seconds by default.
+    options
+        Passed on to `MemoryPlanningPass`: `alloc_graph_input`, `alignment` and so on.
+
+    Returns
+    -------
+    executorch.exir.passes.MemoryPlanningPass
+        What it did is told by :func:`optsched.plugins.explain`. Where our plan fails, the
+        framework's own is used and a warning logged.
+
+    Raises
+    ------
+    MissingDependencyError
+        If ExecuTorch is not installed.
+    UsageError
+        If a capacity makes no sense.
+    """
+    try:
+        from optsched.plugins.executorch.planning import planning_pass
+    except ImportError as error:
+        raise MissingDependencyError("executorch", "executorch") from error
+    if limits is not None and time_limit is not None:
+        raise UsageError("give limits or time_limit, not both")
+    if "memory_planning_algo" in options:
+        raise UsageError("memory_planning_algo: the algorithm is ours")
+    limits = limits or Limits(seconds=60.0 if time_limit is None else time_limit)
+    return planning_pass(reorder, _pools(capacities), limits, options)
+
+
+def _pools(capacities: Mapping[int, Any] | None) -> list[Pool]:
+    pools = []
+    for number, capacity in sorted((capacities or {}).items()):
+        if number < 1:
+            raise UsageError(f"memory {number} has no arena: mem_id is 1 or more")
+        room = None if capacity is None else parse_bytes(capacity)
+        pools.append(Pool(str(number), room))
+    return pools

@@ -1,0 +1,234 @@
+"""ExecuTorch's memory planning pass with our order and our packing.
+
+This module imports executorch at its top: import it inside the function that needs it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from executorch.exir.memory_planning import (
+    MemoryAlgoResult,
+    MemoryPlanningAlgorithmSuite,
+    SpecAllocResult,
+    Verifier,
+    collect_specs_from_nodes,
+    greedy,
+)
+from executorch.exir.passes import MemoryPlanningPass
+
+from optsched.errors import PlanError
+from optsched.model.graph import Graph
+from optsched.model.packing_problem import PackingProblem, packing_problem
+from optsched.plugins.executorch.program import FixedOrderError, ProgramGraph, reorder
+from optsched.plugins.records import CompiledGraph, remember
+from optsched.runtime.limits import Limits
+from optsched.solver.pipeline import solve
+from optsched.solver.spill.pack import Pool, PoolsResult, pack_pools
+from optsched.solver.spill.solve import solve_in_pools
+
+DEFAULT_MEMORY = 1
+"""The `mem_id` of tensors that have none."""
+_LOG = logging.getLogger(__name__)
+
+
+def planning_pass(
+    reordering: bool, pools: Sequence[Pool], limits: Limits, options: Mapping[str, Any]
+) -> MemoryPlanningPass:
+    """Return the pass; what it takes is said in :func:`optsched.plugins.executorch`."""
+    return OptimalPlanning(reordering, pools, limits, **options)
+
+
+class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
+    """Chooses an order of minimum arena, and then offsets for the lifetimes that follow from it.
+
+    Parameters
+    ----------
+    reordering, pools, limits, options
+        As in :func:`optsched.plugins.executorch.memory_planning`.
+    """
+
+    def __init__(
+        self, reordering: bool, pools: Sequence[Pool], limits: Limits, **options: Any
+    ) -> None:
+        algorithms = [self.optimal] if pools else [self.optimal, greedy]
+        super().__init__(memory_planning_algo=MemoryPlanningAlgorithmSuite(algorithms), **options)
+        self.reordering, self.pools, self.limits = reordering, pools, limits
+
+    def run(self, graph_module: Any, graph_signature: Any = None) -> Any:
+        """Plan one method."""
+        if self.reordering:
+            begun = time.perf_counter()
+            record = self._try_to_reorder(graph_module, graph_signature)
+            remember(replace(record, seconds=time.perf_counter() - begun))
+        result = super().run(graph_module, graph_signature)
+        self._verifier(graph_module, graph_signature).verify_storage_reuse()
+        return result
+
+    def _plans_mutable(self) -> bool:
+        return bool(self.alloc_mutable_buffers and not self.share_mutable_buffers)
+
+    def _verifier(self, module: Any, signature: Any) -> Verifier:
+        return Verifier(
+            module,
+            self.alloc_graph_input,
+            self.alloc_graph_output,
+            self._plans_mutable(),
+            signature,
+        )
+
+    def _try_to_reorder(self, module: Any, signature: Any) -> CompiledGraph:
+        """Choose an order; whatever goes wrong, the program's own stays."""
+        try:
+            return self._choose_order(module, signature)
+        except FixedOrderError as error:
+            _LOG.info("order of the program kept: %s", error)
+            return _record(0, reason=str(error))
+        except Exception as error:
+            _LOG.warning("order of the program kept: %r", error)
+            return _record(0, reason=repr(error))
+
+    def _choose_order(self, module: Any, signature: Any) -> CompiledGraph:
+        program = ProgramGraph(
+            module, self._sizes(module, signature), _mutable(signature), self.alignment
+        )
+        graph = program.graph
+        before = self._slab(graph, range(len(graph.ops)))
+        if self.pools:
+            result = solve_in_pools(graph, self.pools, limits=self.limits).result
+        else:
+            result = solve(graph, limits=self.limits)
+        gains = result.plan is not None and result.slab is not None and result.slab < before
+        after = result.slab if gains else before
+        record = _record(
+            len(program.nodes),
+            before=before,
+            after=after,
+            bound=result.slab_bound,
+            proof=str(result.slab_proof or "") if result.slab_bound == after else "",
+            solver_seconds=result.runtime,
+        )
+        if result.plan is None or not gains:
+            return replace(record, reason="no order known needs less")
+        order = [v for v in result.plan.order if v < len(program.nodes)]
+        reorder(module, [program.nodes[v] for v in order])
+        moved = sum(v != i for i, v in enumerate(order))
+        return replace(record, order=f"optimum, {moved} of {len(order)} ops moved")
+
+    def _sizes(self, module: Any, signature: Any) -> dict[Any, int]:
+        """Return the bytes of what is planned, by the tensor whose storage it is."""
+        specs = collect_specs_from_nodes(
+            module.graph.nodes,
+            signature,
+            ignore_graph_input=not self.alloc_graph_input,
+            ignore_graph_output=not self.alloc_graph_output,
+            ignore_mutable_buffers=not self._plans_mutable(),
+            ignore_out_var_node=False,
+            do_assertion=False,
+        )
+        return {
+            spec: _round_up(spec.nbytes(), self.alignment)
+            for spec in specs
+            if spec.storage_base is None
+        }
+
+    def _slab(self, graph: Graph, order: Sequence[int]) -> int:
+        """Return the bytes of all arenas of an order."""
+        problem, ids = packing_problem(graph, order)
+        packed = self._pack(problem, [graph.buffers[b].pool for b in ids.tolist()])
+        assert packed.slab is not None
+        return packed.slab
+
+    def _pack(self, problem: PackingProblem, homes: Sequence[str]) -> PoolsResult:
+        """Give each tensor an arena, its home if that has room, and an offset there."""
+        unlimited = [Pool(name) for name in sorted({str(DEFAULT_MEMORY), *homes} - {""}, key=int)]
+        packed = pack_pools(problem, homes, self.pools or unlimited, limits=self.limits)
+        if packed.shortage is not None:
+            short = packed.shortage
+            raise PlanError(f"{short.reason}: {short.required} of {short.available} bytes")
+        if packed.slab is None:
+            raise PlanError("tensors were not packed into the capacities within the limit")
+        return packed
+
+    def optimal(
+        self, alignment: int, specs: Any, module: Any, signature: Any, padding: int = 0
+    ) -> MemoryAlgoResult:
+        """Choose offsets: a memory planning algorithm of the framework's suite."""
+        del signature
+        for spec in specs:
+            spec.realign(alignment)
+        roots = [spec for spec in specs if spec.storage_base is None]
+        try:
+            packed = self._pack(_lifetimes(roots, alignment), [_home(spec) for spec in roots])
+        except Exception as error:
+            if self.pools:
+                raise
+            _LOG.warning("offsets are those of the framework's greedy algorithm: %r", error)
+            return greedy(alignment, specs, module, None, padding)
+        reserved = getattr(module, "input_mem_buffer_sizes", None) or []
+        result = MemoryAlgoResult({}, [0, 0])
+        for part in packed.packed:
+            memory_id = int(part.pool.name)
+            first = reserved[memory_id] if memory_id < len(reserved) else 0
+            first = _round_up(first, alignment)
+            if part.result.offsets is None or not len(part.ids):
+                continue
+            _extend(result.bufsizes, memory_id)
+            result.bufsizes[memory_id] = first + (part.result.slab or 0) + padding
+            for i, offset in zip(part.ids.tolist(), part.result.offsets.tolist(), strict=True):
+                result.spec_dict[roots[i]] = SpecAllocResult(memory_id, 0, first + offset)
+        for spec in specs:
+            if spec.storage_base is not None:
+                result.spec_dict[spec] = _inside(spec, result.spec_dict)
+        return result
+
+
+def _record(ops: int, **known: Any) -> CompiledGraph:
+    return CompiledGraph("executorch", "method", ops, **known)
+
+
+def _mutable(signature: Any) -> frozenset[str]:
+    """Return the placeholders of buffers that the method changes."""
+    if signature is None:
+        return frozenset()
+    changed = set(signature.buffers_to_mutate.values())
+    named = signature.inputs_to_buffers.items()
+    return frozenset(node for node, buffer in named if buffer in changed)
+
+
+def _home(spec: Any) -> str:
+    return "" if spec.mem_id is None else str(spec.mem_id)
+
+
+def _lifetimes(specs: Sequence[Any], alignment: int) -> PackingProblem:
+    """Return the packing problem of tensors, whose lifetimes end with their last node."""
+    count = len(specs)
+    return PackingProblem(
+        start=np.array([spec.lifetime[0] for spec in specs], np.int64),
+        end=np.array([spec.lifetime[1] + 1 for spec in specs], np.int64),
+        size=np.array([spec.allocated_memory for spec in specs], np.int64),
+        alignment=np.full(count, alignment, np.int64),
+        name="executorch",
+    )
+
+
+def _inside(spec: Any, placed: Mapping[Any, SpecAllocResult]) -> SpecAllocResult:
+    """Return the place of a tensor that lies in another one's storage."""
+    offset, base = 0, spec
+    while base.storage_base is not None:
+        offset, base = offset + base.storage_base_offset, base.storage_base
+    root = placed[base]
+    return SpecAllocResult(root.mem_id, 0, root.mem_offset + offset)
+
+
+def _extend(sizes: list[int], number: int) -> None:
+    sizes.extend([0] * (number + 1 - len(sizes)))
+
+
+def _round_up(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment

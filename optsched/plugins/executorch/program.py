@@ -1,0 +1,239 @@
+"""The graph of an ExecuTorch program, and the program in another order.
+
+The nodes that run are ops. `memory.alloc`, `memory.view` and `getitem` only name bytes: they go
+along with the op that writes or made these, and cost nothing there. All tensors that share storage
+are one buffer. An op that overwrites a buffer comes after all who read the old bytes and before
+all who read the new ones; the program's own edges do not say so (`copy_` into a mutable buffer).
+
+This module imports executorch at its top: import it inside the function that needs it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+from executorch.exir import memory
+from executorch.exir.memory_planning import get_node_tensor_specs
+
+from optsched.errors import OptschedError
+from optsched.model.builder import GraphBuilder
+from optsched.model.elements import InputPolicy
+from optsched.model.graph import Graph
+
+SILENT = (memory.alloc, memory.view, memory.free, operator.getitem)
+"""What runs nothing."""
+
+
+class FixedOrderError(OptschedError):
+    """Says why the ops of a program can not be moved."""
+
+
+def is_op(node: Any) -> bool:
+    """Whether a node runs something."""
+    return node.op == "call_function" and node.target not in SILENT
+
+
+def storage(spec: Any) -> Any:
+    """Return the tensor at whose storage another one lies, at last."""
+    while spec.storage_base is not None:
+        spec = spec.storage_base
+    return spec
+
+
+class ProgramGraph:
+    """A program's main graph as one that can be planned.
+
+    Parameters
+    ----------
+    module
+        The graph module, before memory planning.
+    sizes
+        Bytes of each tensor that is planned, rounded up to the alignment.
+    mutable
+        Names of the placeholders that live throughout: buffers that the method changes.
+    alignment
+        Of every offset.
+
+    Attributes
+    ----------
+    graph
+        Op `v` is node `nodes[v]`; one more may stand for the output. A buffer's pool is the
+        `mem_id` of its tensor, if that has one.
+
+    Raises
+    ------
+    FixedOrderError
+        If the program has something whose place among the others is not known.
+    """
+
+    def __init__(
+        self, module: Any, sizes: Mapping[Any, int], mutable: frozenset[str], alignment: int
+    ) -> None:
+        self.module, self.sizes, self.mutable = module, sizes, mutable
+        self.nodes = [node for node in module.graph.nodes if is_op(node)]
+        self.memories: dict[str, str] = {}
+        self._name: dict[Any, str] = {}
+        """The present name of each storage: that of its last change."""
+        self._build = GraphBuilder("executorch", "executorch: constants are not counted", alignment)
+        self._add_inputs()
+        seeded = [node.name for node in self.nodes if _takes_random_numbers(node)]
+        before = {second: first for first, second in pairwise(seeded)}
+        for node in self.nodes:
+            self._add_op(node, before.get(node.name))
+        self._add_outputs(next(node for node in module.graph.nodes if node.op == "output"))
+        for name, memory_id in self.memories.items():
+            self._build.place(name, pool=memory_id)
+        self.graph: Graph = self._build.build()
+
+    def _add_inputs(self) -> None:
+        for node in self.module.graph.nodes:
+            if node.op == "get_attr" and _is_subgraph(self.module, node):
+                raise FixedOrderError("it has control flow")
+            if node.op == "placeholder":
+                kept = InputPolicy.KEPT if node.name in self.mutable else InputPolicy.FREED
+                for number, spec in enumerate(_specs(node)):
+                    if storage(spec) not in self._name:
+                        self._build.input(self._new(node, number, spec), self._size(spec), kept)
+
+    def _add_op(self, node: Any, after: str | None) -> None:
+        reads = list(dict.fromkeys(self._reads(node)))
+        changed = {storage(spec) for value in _overwritten(node) for spec in _specs(value)}
+        if "_share_alloc_with_arg_idx" in node.meta:
+            raise FixedOrderError(f"{node.name} writes into a part of another tensor")
+        mutates = {}
+        for root in sorted(changed & self._name.keys(), key=self._name.__getitem__):
+            old = self._name[root]
+            self._name[root] = f"{old} after {node.name}"
+            mutates[self._name[root]] = old
+        writes = {}
+        for number, spec in enumerate(_specs(node)):
+            if storage(spec) in changed:
+                continue
+            if spec.storage_base is not None or storage(spec) in self._name:
+                raise FixedOrderError(f"{node.name} writes into a part of another tensor")
+            writes[self._new(node, number, spec)] = self._size(spec)
+        control = [source.name for source in _ops_before(node) if not _specs(source)]
+        control += [after] if after else []
+        self._build.op(
+            node.name,
+            reads=reads,
+            writes=writes,
+            mutates=mutates,
+            control=dict.fromkeys(control),
+            kind=str(node.target),
+        )
+
+    def _add_outputs(self, output: Any) -> None:
+        """Keep results to the end; beside them lie copies of changed buffers that nobody fills.
+
+        The framework plans these: the output has tensors of its own for what `copy_` returns.
+        """
+        results = list(dict.fromkeys(self._reads(output)))
+        copies = {
+            self._new(output, number, spec): self._size(spec)
+            for number, spec in enumerate(_specs(output))
+            if storage(spec) not in self._name
+        }
+        if copies:
+            everyone = [node.name for node in self.nodes]
+            self._build.op("output", reads=results, writes=copies, control=everyone)
+        self._build.output(*results)
+
+    def _reads(self, node: Any) -> Iterator[str]:
+        for value in node.all_input_nodes:
+            if value.target is not memory.alloc:
+                for spec in _specs(value):
+                    yield self._name[storage(spec)]
+
+    def _new(self, node: Any, number: int, spec: Any) -> str:
+        many = len(_specs(node)) > 1
+        name = f"{node.name}.{number}" if many else str(node.name)
+        self._name[storage(spec)] = name
+        if spec.mem_id is not None:
+            self.memories[name] = str(spec.mem_id)
+        return name
+
+    def _size(self, spec: Any) -> int:
+        return self.sizes.get(spec, 0)
+
+
+def _specs(node: Any) -> list[Any]:
+    """Return the tensors of a node that are no constants."""
+    return [spec for spec in get_node_tensor_specs(node) if not spec.const]
+
+
+def _is_subgraph(module: Any, node: Any) -> bool:
+    return isinstance(getattr(module, node.target, None), torch.fx.GraphModule)
+
+
+def _operator(node: Any) -> Any:
+    """Return the operator of PyTorch that a node calls, under the dialect's wrapper if it has one.
+
+    An operator has a schema; a function has none.
+    """
+    wrapped = getattr(node.target, "_op", None)
+    return wrapped if isinstance(wrapped, torch._ops.OpOverload) else node.target
+
+
+def _overwritten(node: Any) -> list[Any]:
+    """Return the nodes whose bytes an op changes, other than those made for its results."""
+    schema = getattr(_operator(node), "_schema", None)
+    if schema is None:
+        return []
+    found = []
+    for position, argument in enumerate(schema.arguments):
+        is_written = argument.alias_info is not None and argument.alias_info.is_write
+        if is_written and not argument.is_out:
+            given = node.args[position : position + 1]
+            found.append(given[0] if given else node.kwargs.get(argument.name))
+    return [value for value in found if isinstance(value, torch.fx.Node)]
+
+
+def _takes_random_numbers(node: Any) -> bool:
+    return torch.Tag.nondeterministic_seeded in getattr(_operator(node), "tags", ())
+
+
+def _ops_before(node: Any) -> Iterator[Any]:
+    """Yield the ops whose results a node takes, through what only names bytes."""
+    for value in node.all_input_nodes:
+        if is_op(value):
+            yield value
+        elif value.op == "call_function":
+            yield from _ops_before(value)
+
+
+def reorder(module: Any, order: Sequence[Any]) -> None:
+    """Put the nodes of a graph into the order of its ops.
+
+    Each `alloc` stands right before the op that it is for, each view and `getitem` right after
+    what it is of: there they lengthen nobody's live range.
+    """
+    graph = module.graph
+    done: dict[Any, None] = {}
+
+    def put(node: Any) -> None:
+        if node in done:
+            return
+        for value in node.all_input_nodes:
+            put(value)
+        done[node] = None
+        for user in node.users:
+            named = user.target in (memory.view, operator.getitem)
+            if named and all(value in done for value in user.all_input_nodes):
+                put(user)
+
+    nodes = list(graph.nodes)
+    fixed = [node for node in nodes if node.op in ("placeholder", "get_attr")]
+    for node in (*fixed, *order, *nodes):
+        if node.op != "output":
+            put(node)
+    output = nodes[-1]
+    for node in done:
+        if node.op != "placeholder":
+            output.prepend(node)
+    graph.lint()
+    module.recompile()

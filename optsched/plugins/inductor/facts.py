@@ -1,0 +1,233 @@
+"""What the wrapper of a graph will look like, read from Inductor's scheduler.
+
+To be called where Inductor calls a pass after fusion: `V.graph` is asked for the scheduler, and
+`torch._inductor.memory.prepare_planning_info` must have been called for the nodes.
+
+This module imports torch at its top: import it inside the function that needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._inductor import ir, memory
+from torch._inductor.codegen.cpp import CppScheduling
+from torch._inductor.codegen.wrapper import buffer_reuse_key
+from torch._inductor.scheduler import NopKernelSchedulerNode
+from torch._inductor.virtualized import V
+
+from optsched.plugins.inductor.guards import find_guards
+from optsched.plugins.inductor.inplace import find_candidates, find_kept_rows, find_local_buffers
+from optsched.plugins.inductor.wrapper import (
+    Allocation,
+    Definition,
+    EstimatedBuffer,
+    ExternCall,
+    Member,
+    OwnedInput,
+    Returned,
+    WrapperBuffer,
+    WrapperFacts,
+    WrapperNode,
+)
+
+_NO_BYTES = (ir.NoneLayout, ir.MultiOutputLayout)
+_NOTHING_NEW = (ir.NoneLayout, ir.MutationLayoutSHOULDREMOVE)
+
+
+def read_facts(
+    nodes: Sequence[Any],
+    inputs: Sequence[OwnedInput],
+    workspace: Mapping[str, int],
+) -> WrapperFacts:
+    """Read the facts of a graph.
+
+    Parameters
+    ----------
+    nodes
+        The scheduler's fused nodes, in the order of the hook.
+    inputs
+        Those that the graph owns.
+    workspace
+        Bytes that extern kernels need while they run, by the name of the buffer they make.
+    """
+    outputs = frozenset(V.graph.get_output_names())
+    return WrapperFacts(
+        nodes=_read_nodes(nodes, workspace),
+        buffers={b.get_name(): _read_buffer(b) for node in nodes for b in node.get_outputs()},
+        inputs=tuple(inputs),
+        outputs=outputs,
+        local=frozenset().union(*(find_local_buffers(node) for node in nodes)),
+        graph_inputs=frozenset(V.graph.graph_inputs),
+        estimate=_read_estimate(nodes, outputs),
+        max_arguments=CppScheduling.MAX_FUSED_KERNEL_ARGS_NUM,
+        misaligned=frozenset(V.graph.unaligned_buffers),
+    )
+
+
+def storage_bytes(buffer: Any) -> int:
+    """Return the bytes that the allocator is asked for; symbolic sizes count by their hints."""
+    count = V.graph.get_allocation_storage_size(buffer)
+    hint = V.graph.sizevars.optimization_hint(count, fallback=0)
+    return int(hint) * int(buffer.get_dtype().itemsize)
+
+
+def _read_nodes(nodes: Sequence[Any], workspace: Mapping[str, int]) -> tuple[WrapperNode, ...]:
+    position = {n.get_name(): v for v, fused in enumerate(nodes) for n in fused.get_nodes()}
+    index = {node: v for v, node in enumerate(nodes)}
+    real = V.graph.scheduler.mutation_real_name
+    used = [
+        frozenset(real.get(name, name) for name in node.used_or_aliased_buffer_names())
+        for node in nodes
+    ]
+    guards = find_guards(nodes)
+    members: dict[str, list[Any]] = {}
+    for node in nodes:
+        if isinstance(node.node, ir.MultiOutput):
+            members.setdefault(node.node.inputs[0].get_name(), []).append(node.node)
+    return tuple(
+        WrapperNode(
+            name=node.get_name(),
+            used=used[v],
+            definitions=_read_definitions(node, position),
+            outputs=tuple(b.get_name() for b in node.get_outputs()),
+            predecessors=frozenset(index[u] for u in node.mpi_node.pred_nodes) | guards[v],
+            extern=_read_extern(node, members, workspace),
+            on_device=node.get_device() is not None,
+            arguments=_read_arguments(node),
+            kind=_kind(node),
+        )
+        for v, node in enumerate(nodes)
+    )
+
+
+def _kind(node: Any) -> str:
+    target = node.node
+    if target is None:
+        return type(node).__name__
+    return str(getattr(target, "python_kernel_name", None) or type(target).__name__)
+
+
+def _read_definitions(fused: Any, position: Mapping[str, int]) -> tuple[Definition, ...]:
+    kept_rows = find_kept_rows(fused)
+    return tuple(
+        Definition(output.get_name(), find_candidates(fused, inner, output, position, kept_rows))
+        for inner in fused.get_nodes()
+        for output in inner.get_outputs()
+        if output.node.should_allocate() and output.get_name() not in V.graph.removed_buffers
+    )
+
+
+def _read_arguments(node: Any) -> frozenset[str]:
+    if node.is_extern() or isinstance(node, NopKernelSchedulerNode):
+        return frozenset()
+    return frozenset(d.name for d in node.read_writes.reads_and_writes())
+
+
+def _read_extern(
+    node: Any, members: Mapping[str, Sequence[Any]], workspace: Mapping[str, int]
+) -> ExternCall | None:
+    if not (node.is_extern() or node.is_template()):
+        return None
+    target = node.node
+    name = target.get_name()
+    scratch = workspace.get(name, 0)
+    layout = target.get_output_spec()
+    if isinstance(target, ir.MultiOutput):
+        return ExternCall(Returned.MEMBER, name, parent=target.inputs[0].get_name())
+    if isinstance(layout, ir.MultiOutputLayout):
+        found = tuple(
+            Member(m.get_name(), storage_bytes(m), _aliases(m)) for m in members.get(name, ())
+        )
+        return ExternCall(Returned.TUPLE, name, members=found, workspace=scratch)
+    if target.get_mutation_names() or isinstance(layout, _NOTHING_NEW):
+        return ExternCall(Returned.NOTHING, name, workspace=scratch)
+    if aliases := _aliases(target):
+        return ExternCall(Returned.ALIAS, name, aliases=aliases, workspace=scratch)
+    return ExternCall(Returned.TENSOR, name, workspace=scratch)
+
+
+def _aliases(target: Any) -> tuple[str, ...]:
+    return tuple(target.get_inputs_that_alias_output())
+
+
+def _read_buffer(output: Any) -> WrapperBuffer:
+    node, name = output.node, output.get_name()
+    layout = node.get_output_spec()
+    allocation, view_of = _allocation(node)
+    kept = name in V.graph.never_reuse_buffers or name in V.graph.constants
+    return WrapperBuffer(
+        name=name,
+        size=0 if isinstance(layout, _NO_BYTES) else storage_bytes(node),
+        allocation=allocation,
+        view_of=view_of,
+        freed=output.can_free() and not kept,
+        reuse_key=_reuse_key(node),
+    )
+
+
+def _allocation(node: Any) -> tuple[Allocation, str | None]:
+    made_by_kernel = isinstance(node.get_defining_op(), (ir.ExternKernelAlloc, ir.MultiOutput))
+    layout = node.get_output_spec()
+    if isinstance(layout, _NOTHING_NEW) or (made_by_kernel and not node.should_allocate()):
+        return Allocation.NONE, None
+    if isinstance(layout, ir.NonOwningLayout):
+        return Allocation.VIEW, find_root(layout.view).get_name()
+    return Allocation.OWN, None
+
+
+def find_root(value: Any) -> Any:
+    """Return the buffer below views and boxes."""
+    while not isinstance(value, ir.Buffer):
+        value = value.unwrap_view() if isinstance(value, ir.BaseView) else value.data
+    return value
+
+
+def _reuse_key(node: Any) -> Hashable:
+    """Return what has to be equal for reuse, apart from alignment, which codegen may change."""
+    layout = node.get_output_spec()
+    if isinstance(layout, (*_NOTHING_NEW, ir.MultiOutputLayout)) or _aliases(node):
+        return None
+    device, dtype, size, _, stream = buffer_reuse_key(node)
+    return (str(device), str(dtype), size, stream)
+
+
+def _read_estimate(nodes: Sequence[Any], outputs: Iterable[str]) -> tuple[EstimatedBuffer, ...]:
+    index = {node: v for v, node in enumerate(nodes)}
+    kept = set(outputs)
+    graph_inputs = torch.utils._ordered_set.OrderedSet(V.graph.graph_inputs)
+    freeable = memory.get_freeable_input_buf(nodes, graph_inputs)
+    found = [
+        EstimatedBuffer(
+            producer=None,
+            allocated=given.mpi_buffer.size_free,
+            freed=given.mpi_buffer.size_free,
+            readers=tuple(index[n] for n in given.mpi_buffer.succ_nodes),
+            kept=name in kept,
+            read_sizes=_read_sizes(name, given.mpi_buffer.succ_nodes_for_ordering, index),
+        )
+        for name, given in freeable.items()
+    ]
+    found += [
+        EstimatedBuffer(
+            producer=v,
+            allocated=output.mpi_buffer.size_alloc,
+            freed=output.mpi_buffer.size_free,
+            readers=tuple(index[n] for n in output.mpi_buffer.succ_nodes),
+            kept=output.get_name() in kept,
+        )
+        for v, node in enumerate(nodes)
+        for output in node.get_outputs()
+    ]
+    return tuple(found)
+
+
+def _read_sizes(name: str, readers: Iterable[Any], index: Mapping[Any, int]) -> dict[int, int]:
+    return {
+        index[node]: V.graph.get_dep_size_hint(
+            [d for d in node.read_writes.reads if d.name == name][-1]
+        )
+        for node in readers
+    }

@@ -1,0 +1,107 @@
+"""Order that a mutation needs and that Inductor's own dependencies may have lost.
+
+In torch 2.13.0 a fused CPU node forgets that a buffer it reads was mutated before: its dependency
+names the buffer as it was (pytorch issue 185509, repaired by 185873, which 2.13.0 does not have).
+Inductor's heuristics, the recorded predecessors and even the order after fusion can then compute
+zeros. The order in which the graph was lowered is right: it is kept between each mutation and
+every other access to the same storage.
+
+This module imports torch at its top: import it inside the function that needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch._inductor import ir
+from torch._inductor.dependencies import WeakDep
+from torch._inductor.virtualized import V
+
+
+def find_guards(nodes: Sequence[Any]) -> list[frozenset[int]]:
+    """Return for each node the positions of the nodes that a mutation keeps before it."""
+    lowered = {op.get_operation_name(): i for i, op in enumerate(V.graph.operations)}
+    accesses: dict[str, list[_Access]] = {}
+    for v, node in enumerate(nodes):
+        for inner in node.get_nodes():
+            mutated = {_storage(m) for b in inner.get_outputs() for m in b.get_mutations()}
+            if _draws_random_numbers(inner.node):
+                mutated.add(_RANDOM_STATE)
+            for storage in _accessed(inner) | mutated:
+                access = _Access(lowered[inner.get_name()], v, storage in mutated)
+                accesses.setdefault(storage, []).append(access)
+    guards: list[set[int]] = [set() for _ in nodes]
+    for found in accesses.values():
+        if any(access.mutates for access in found):
+            _guard(sorted(found), guards)
+    return [frozenset(before - {v}) for v, before in enumerate(guards)]
+
+
+_RANDOM_STATE = "the state of the random numbers"
+"""Counts as a storage: who draws changes it, so that seeds give the same numbers as ever."""
+
+
+def _draws_random_numbers(target: Any) -> bool:
+    op = getattr(target, "op_overload", None)
+    return torch.Tag.nondeterministic_seeded in getattr(op, "tags", ())
+
+
+class _Access(NamedTuple):
+    """An access to a storage: when it was lowered, the position of its node, its kind."""
+
+    lowered: int
+    node: int
+    mutates: bool
+
+
+def _guard(accesses: Sequence[_Access], guards: list[set[int]]) -> None:
+    """Keep a mutation after the accesses since the last one, and later accesses after it."""
+    last: int | None = None
+    since: list[int] = []
+    for access in accesses:
+        if last is not None:
+            guards[access.node].add(last)
+        if access.mutates:
+            guards[access.node].update(since)
+            last, since = access.node, []
+        else:
+            since.append(access.node)
+
+
+def _accessed(node: Any) -> set[str]:
+    dependencies = (*node.read_writes.reads, *node.read_writes.writes)
+    # A weak dependency names another node's result and says that this one comes later: no access.
+    names = {d.name for d in dependencies if not isinstance(d, WeakDep)}
+    names.update(alias for name in list(names) for alias in _aliased(name))
+    for output in node.get_outputs():
+        names.add(output.get_name())
+        names.update(output.get_mutations())
+    return {_storage(name) for name in names}
+
+
+def _aliased(name: str) -> Sequence[str]:
+    """Return the names that a buffer is a view of."""
+    buffer = V.graph.name_to_buffer.get(name)
+    return () if buffer is None else tuple(buffer.get_inputs_that_alias_output())
+
+
+def _storage(name: str) -> str:
+    """Return the first name of the storage that a name stands for."""
+    real = V.graph.scheduler.mutation_real_name
+    seen = set()
+    while name not in seen:
+        seen.add(name)
+        name = real.get(name, name)
+        buffer = V.graph.name_to_buffer.get(name)
+        layout = None if buffer is None else buffer.get_output_spec()
+        if isinstance(layout, ir.NonOwningLayout):
+            name = _root_name(layout.view)
+    return name
+
+
+def _root_name(value: Any) -> str:
+    while not isinstance(value, ir.Buffer):
+        value = value.unwrap_view() if isinstance(value, ir.BaseView) else value.data
+    return str(value.get_name())

@@ -1,0 +1,246 @@
+"""The graph whose optimum is worth running: ops and buffers as the compiled graph has them.
+
+Inductor's own estimate knows nothing of kernels that write in place, of buffers that never leave
+a kernel, of what a saved tensor shares with another, of workspace. Here each storage is one
+buffer. What depends on how many frees wait for the next extern kernel, or on the reuse pool, has
+no place in a graph of ops and buffers: that is for :mod:`optsched.plugins.inductor.simulate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
+
+from optsched.errors import GraphError
+from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
+from optsched.model.graph import Graph
+from optsched.plugins.inductor.wrapper import Allocation, Returned, WrapperFacts, WrapperNode
+
+Unit = tuple[int, ...]
+"""Positions of nodes that run one right after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeGraph:
+    """A graph, and the nodes that each of its ops stands for.
+
+    Parameters
+    ----------
+    graph
+        With all that kernels may write in place.
+    units
+        The nodes of each op.
+    """
+
+    graph: Graph
+    units: tuple[Unit, ...]
+
+    def node_order(self, order: Iterable[int]) -> tuple[int, ...]:
+        """Return the order of the nodes that an order of the ops stands for."""
+        return tuple(v for op in order for v in self.units[op])
+
+
+def build_runtime_graph(facts: WrapperFacts, name: str) -> RuntimeGraph:
+    """Make the graph.
+
+    Raises
+    ------
+    GraphError
+        If the order that mutations need is a cycle.
+    """
+    units = _sort(find_units(facts.nodes), facts.nodes)
+    storages = _find_storages(facts)
+    writer = _GraphWriter(facts, units, storages)
+    return RuntimeGraph(writer.write(name), units)
+
+
+def find_units(nodes: Sequence[WrapperNode]) -> tuple[Unit, ...]:
+    """Join each call that returns a tuple with the nodes that unpack it.
+
+    A tuple keeps all its members alive until the last of these has run: there is nothing to be
+    gained by running another node in between.
+    """
+    caller = {
+        node.extern.name: v
+        for v, node in enumerate(nodes)
+        if node.extern and node.extern.returned is Returned.TUPLE
+    }
+    units: dict[int, list[int]] = {}
+    for v, node in enumerate(nodes):
+        parent = node.extern.parent if node.extern else None
+        units.setdefault(v if parent is None else caller.get(parent, v), []).append(v)
+    return tuple(tuple(unit) for unit in units.values())
+
+
+def _sort(units: Sequence[Unit], nodes: Sequence[WrapperNode]) -> tuple[Unit, ...]:
+    """Order units so that none precedes what it needs: the hook's own order may not.
+
+    Who comes first makes a storage that several nodes write.
+    """
+    unit_of = {v: u for u, unit in enumerate(units) for v in unit}
+    before = [
+        {unit_of[p] for v in unit for p in nodes[v].predecessors} - {u}
+        for u, unit in enumerate(units)
+    ]
+    try:
+        order = list(TopologicalSorter(dict(enumerate(before))).static_order())
+    except CycleError as error:
+        raise GraphError("the order that mutations need is a cycle") from error
+    return tuple(units[u] for u in order)
+
+
+def join_units(order: Iterable[int], units: Sequence[Unit]) -> tuple[int, ...]:
+    """Return an order in which each unit runs where its first node ran."""
+    unit_at = {unit[0]: unit for unit in units}
+    return tuple(v for first in order for v in unit_at.get(first, ()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Storages:
+    """The storage that each name stands for, and each storage as a buffer."""
+
+    of_name: dict[str, str]
+    buffers: dict[str, Buffer]
+
+    def store(self, name: str, size: int) -> None:
+        if name not in self.of_name:
+            self.of_name[name] = name
+            self.buffers[name] = Buffer(name, size)
+
+    def view(self, name: str, viewed: str) -> None:
+        if viewed in self.of_name:
+            self.of_name[name] = self.of_name[viewed]
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Keep the storages of some names to the end."""
+        for storage in {self.of_name[name] for name in names if name in self.of_name}:
+            self.buffers[storage] = replace(self.buffers[storage], output=OutputPolicy.LIVE)
+
+
+def _find_storages(facts: WrapperFacts) -> _Storages:
+    found = _Storages({}, {})
+    for given in facts.inputs:
+        storage = f"input {given.storage}"
+        found.of_name[given.name] = storage
+        found.buffers[storage] = Buffer(storage, given.size, input=InputPolicy.FREED)
+    for node in facts.nodes:
+        _add_outputs(facts, node, found)
+    used = frozenset[str]().union(*(node.used for node in facts.nodes))
+    never_deleted = {name for name, buffer in facts.buffers.items() if not buffer.freed}
+    never_deleted.update(given.name for given in facts.inputs if given.name not in used)
+    found.keep(facts.outputs | never_deleted)
+    return found
+
+
+def _add_outputs(facts: WrapperFacts, node: WrapperNode, found: _Storages) -> None:
+    for member in node.extern.members if node.extern else ():
+        viewed = [name for name in member.aliases if name in found.of_name]
+        if viewed:
+            found.view(member.name, viewed[0])
+        else:
+            found.store(member.name, member.size)
+    overwritten = _overwritten_inside(facts, node)
+    for name in node.outputs:
+        buffer, call = facts.buffers[name], node.extern
+        if buffer.view_of is not None:
+            # The buffer it is a part of may be that of a later node, which joins the parts.
+            whole = facts.buffers.get(buffer.view_of)
+            if whole is not None and whole.allocation is Allocation.OWN:
+                found.store(whole.name, whole.size)
+            found.view(name, buffer.view_of)
+        elif name in overwritten:
+            found.view(name, overwritten[name])
+        elif buffer.allocation is Allocation.OWN:
+            if name not in facts.local:
+                found.store(name, buffer.size)
+        elif call is not None and call.returned is Returned.ALIAS:
+            found.view(name, call.aliases[0])
+        elif call is not None and call.returned is Returned.TENSOR:
+            found.store(name, buffer.size)
+
+
+def _overwritten_inside(facts: WrapperFacts, node: WrapperNode) -> dict[str, str]:
+    """Return the outputs of a kernel that overwrite an earlier output of it, whatever the order."""
+    found: dict[str, str] = {}
+    for definition in node.definitions:
+        for first in definition.candidates[:1]:
+            inside = first.source in node.outputs and first.source not in facts.local
+            if inside and not first.others and first.source not in found.values():
+                found[definition.buffer] = first.source
+    return found
+
+
+class _GraphWriter:
+    def __init__(self, facts: WrapperFacts, units: Sequence[Unit], storages: _Storages) -> None:
+        self.facts = facts
+        self.units = units
+        self.storages = storages
+        self.buffers: list[Buffer] = []
+        self.ids: dict[str, int] = {}
+        self.unit_of = {v: u for u, unit in enumerate(units) for v in unit}
+
+    def write(self, name: str) -> Graph:
+        """Write ops and buffers in the order of the hook."""
+        ops = tuple(self._op(u, unit) for u, unit in enumerate(self.units))
+        pairs = {pair for u, unit in enumerate(self.units) for pair in self._pairs(ops[u], u, unit)}
+        graph = Graph(name, ops, tuple(self.buffers), tuple(sorted(pairs)), "inductor runtime")
+        return graph.with_inplace()
+
+    def _op(self, u: int, unit: Unit) -> Op:
+        nodes = [self.facts.nodes[v] for v in unit]
+        reads: list[int] = []
+        writes: list[int] = []
+        for storage in sorted(self._storages_of(nodes)):
+            buffer = self.storages.buffers[storage]
+            # Nobody has used it before: these are the nodes that make it.
+            made_here = storage not in self.ids and buffer.input is None
+            (writes if made_here else reads).append(self._number(buffer))
+        scratch = max((node.extern.workspace for node in nodes if node.extern), default=0)
+        workspace = None
+        if scratch:
+            workspace = self._number(Buffer(f"workspace of {nodes[0].name}", scratch))
+            writes.append(workspace)
+        before = {self.unit_of[p] for node in nodes for p in node.predecessors} - {u}
+        return Op(
+            name=nodes[0].name,
+            reads=tuple(reads),
+            writes=tuple(writes),
+            control=tuple(sorted(before)),
+            workspace=workspace,
+            kind=nodes[0].kind,
+        )
+
+    def _storages_of(self, nodes: Iterable[WrapperNode]) -> set[str]:
+        names: set[str] = set()
+        for node in nodes:
+            names |= node.used | set(node.outputs)
+            if node.extern:
+                names |= {member.name for member in node.extern.members}
+        of_name = self.storages.of_name
+        return {of_name[name] for name in names if name in of_name}
+
+    def _number(self, buffer: Buffer) -> int:
+        if buffer.name not in self.ids:
+            self.ids[buffer.name] = len(self.buffers)
+            self.buffers.append(buffer)
+        return self.ids[buffer.name]
+
+    def _pairs(self, op: Op, u: int, unit: Unit) -> Iterable[tuple[int, int, int]]:
+        """Find what the kernel may overwrite, also by way of a buffer that never leaves it."""
+        sources: dict[str, list[str]] = {}
+        for definition in (d for v in unit for d in self.facts.nodes[v].definitions):
+            names = [
+                name
+                for candidate in definition.candidates
+                for name in sources.get(candidate.source, [candidate.source])
+            ]
+            sources[definition.buffer] = names
+            for name in names:
+                output, source = self._id(definition.buffer), self._id(name)
+                if output in op.writes and source in op.reads:
+                    yield u, output, source
+
+    def _id(self, name: str) -> int:
+        """Return the number of a name's storage, -1 where it has none."""
+        return self.ids.get(self.storages.of_name.get(name, ""), -1)

@@ -1,0 +1,173 @@
+"""The pass that Inductor calls after fusion: an order of least memory, or none at all.
+
+This module imports torch at its top: import it inside the function that needs it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch._guards import CompileContext
+from torch._inductor import config
+from torch._inductor.custom_graph_pass import CustomSchedulerPass
+from torch._inductor.graph import SubgraphLowering
+from torch._inductor.virtualized import V
+from torch.utils._ordered_set import OrderedSet
+
+import heuristics
+from optsched.errors import OptschedError
+from optsched.plugins.inductor.candidates import Decision, decide
+from optsched.plugins.inductor.facts import read_facts
+from optsched.plugins.inductor.ownership import find_owned_inputs
+from optsched.plugins.inductor.snapshot import take_snapshot
+from optsched.plugins.inductor.support import KeptOrderError, require_support
+from optsched.plugins.inductor.workspace import measure_workspace
+from optsched.plugins.records import CompiledGraph, remember
+from optsched.store import PlanStore
+
+logger = logging.getLogger("optsched.plugins.inductor")
+
+
+@dataclass(frozen=True)
+class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
+    """Orders the nodes of each graph that Inductor compiles.
+
+    Parameters
+    ----------
+    time_limit
+        Seconds for the solver, a graph.
+    store
+        Path of a plan store, if any.
+    reorder, reuse
+        What Inductor's settings `reorder_for_peak_memory` and `allow_buffer_reuse` were when the
+        pass was set up: the pass sets both for each graph.
+    """
+
+    time_limit: float
+    store: str | None
+    reorder: bool
+    reuse: bool
+
+    def uuid(self) -> str | None:
+        """Return what tells these plans from all others; None, if unsure, for no caching at all."""
+        try:
+            stored = None if self.store is None else PlanStore(self.store).digest()
+        except OptschedError:
+            return None
+        settings = repr((self.time_limit, stored, self.reorder, self.reuse))
+        return hashlib.sha256((_sources_digest() + settings).encode()).hexdigest()
+
+    def __call__(self, nodes: list[Any]) -> list[Any]:
+        """Return the nodes in the order in which they are to run; never fail."""
+        if isinstance(V.graph, SubgraphLowering):
+            # Part of a graph that was left alone as a whole, for the op that holds this one.
+            return nodes
+        start = time.perf_counter()
+        name = _graph_name()
+        self._leave_to_inductor()
+        try:
+            require_support(nodes, self.time_limit)
+            decision = self._decide(nodes, name)
+            ordered = self._apply(nodes, decision)
+            record = _describe(decision, name, len(nodes), applied=ordered is not nodes)
+        except Exception as error:
+            self._leave_to_inductor()
+            reason = _reason(error)
+            level = logging.INFO if isinstance(error, KeptOrderError) else logging.WARNING
+            logger.log(level, "%s: order left to Inductor: %s", name, reason)
+            ordered = nodes
+            record = CompiledGraph("inductor", name, len(nodes), reason=reason)
+        remember(replace(record, seconds=time.perf_counter() - start))
+        return ordered
+
+    def _leave_to_inductor(self) -> None:
+        """Set what an earlier graph may have changed as it was, so that Inductor decides."""
+        config.reorder_for_peak_memory = self.reorder
+        config.allow_buffer_reuse = self.reuse
+
+    def _decide(self, nodes: Sequence[Any], name: str) -> Decision:
+        scheduler = V.graph.scheduler
+        document = take_snapshot(
+            nodes,
+            scheduler.name_to_buf,
+            scheduler.name_to_fused_node,
+            OrderedSet(V.graph.graph_inputs),
+            OrderedSet(V.graph.get_output_names()),
+        )
+        if not self.reorder:
+            document["extra"]["chosen"] = "baseline"
+        facts = read_facts(nodes, find_owned_inputs(nodes), measure_workspace(nodes))
+        return decide(
+            facts,
+            document,
+            reuse=self.reuse,
+            seconds=self.time_limit,
+            name=name,
+            store=None if self.store is None else PlanStore(self.store),
+        )
+
+    def _apply(self, nodes: list[Any], decision: Decision) -> list[Any]:
+        """Return the order to run; Inductor's own stays where ours is not strictly better."""
+        best, own = decision.best, decision.own
+        if decision.own_is_valid and best.peak >= own.peak:
+            return nodes
+        # Inductor would reorder again, by its estimate, which knows less.
+        config.reorder_for_peak_memory = False
+        config.allow_buffer_reuse = best.reuse
+        return [nodes[v] for v in best.order]
+
+
+def _describe(decision: Decision, name: str, ops: int, *, applied: bool) -> CompiledGraph:
+    own, best = decision.own, decision.best
+    record = CompiledGraph(
+        "inductor",
+        name,
+        ops,
+        before=own.peak,
+        after=best.peak if applied else own.peak,
+        bound=decision.bound,
+        proof=decision.proof,
+        solver_seconds=decision.solver_seconds,
+    )
+    if decision.bound is not None and decision.bound > best.peak:
+        # The runtime shares bytes that the graph counts twice: its bound says nothing here.
+        record = replace(record, bound=None, proof="")
+    if not applied:
+        return replace(record, reason="no order known needs less")
+    order = f"order: {best.name}, {best.moved} of {ops} nodes moved"
+    if best.reuse != own.reuse:
+        order += ", buffer reuse off"
+    if not decision.own_is_valid:
+        order += "; Inductor's own order breaks one that a mutation needs"
+    return replace(record, order=order)
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).strip().splitlines()
+    if isinstance(error, OptschedError):
+        return text[0]
+    return f"{type(error).__name__}: {text[0] if text else 'no message'}"
+
+
+def _graph_name() -> str:
+    phase = (
+        "inference" if V.graph.is_inference else "backward" if V.graph.is_backward else "forward"
+    )
+    return f"{CompileContext.current_compile_id() or 'graph'} {phase}"
+
+
+@functools.cache
+def _sources_digest() -> str:
+    """Return a digest of this project's sources: any change of them may change a plan."""
+    digest = hashlib.sha256()
+    for package in (Path(heuristics.__path__[0]), Path(__file__).parents[2]):
+        for path in sorted(package.rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,391 @@
+"""The memory that an order of a compiled graph needs: Inductor's wrapper, simulated.
+
+Three passes, as Inductor makes them: write the lines that allocate, call and free; hand freed
+buffers on to later allocations; run the lines and count the bytes of all storages that a name
+holds. What no graph of ops and buffers expresses is in the first two: generated C++ kernels are
+collected into one call, so that nothing is freed between two extern kernels, and a buffer that is
+handed on stays allocated in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from optsched.plugins.inductor.wrapper import (
+    Allocation,
+    ExternCall,
+    InplaceCandidate,
+    Returned,
+    WrapperFacts,
+    WrapperNode,
+)
+
+Order = tuple[int, ...]
+"""Positions of nodes, the first to run first."""
+
+Pair = tuple[str, str]
+"""A buffer, and the one whose bytes it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What an order needs while the compiled graph runs.
+
+    Parameters
+    ----------
+    peak
+        Most live bytes, in storages that the graph allocates or owns.
+    peak_at
+        The buffer or node whose line reaches the peak first.
+    start, end
+        Live bytes of inputs at the call, and of all that is left at its end.
+    inplace
+        Pairs that a kernel overwrites.
+    reused
+        Pairs that the wrapper hands on.
+    removed
+        Buffers that never get bytes, because they live inside a kernel.
+    timeline
+        `(line, live bytes after it)`, where asked for.
+    """
+
+    peak: int
+    peak_at: str
+    start: int
+    end: int
+    inplace: tuple[Pair, ...]
+    reused: tuple[Pair, ...]
+    removed: frozenset[str]
+    timeline: tuple[tuple[str, int], ...] = ()
+
+
+class _Kind(Enum):
+    ALLOCATE = auto()
+    SHARE = auto()
+    """The name takes over the bytes of `source`, whose name goes."""
+    VIEW = auto()
+    CALL = auto()
+    FREE = auto()
+    KERNEL = auto()
+
+
+@dataclass(slots=True)
+class _Line:
+    kind: _Kind
+    name: str
+    step: int
+    source: str = ""
+    extern: ExternCall | None = None
+
+
+def simulate(
+    facts: WrapperFacts, order: Order, *, reuse: bool, timeline: bool = False
+) -> Simulation:
+    """Return the memory of a graph in one order.
+
+    Parameters
+    ----------
+    facts
+        Of the graph.
+    order
+        A valid order.
+    reuse
+        Whether the wrapper hands freed buffers on (`allow_buffer_reuse`).
+    timeline
+        Whether to return the live bytes after each line.
+    """
+    writer = _LineWriter(facts, order)
+    lines = writer.write()
+    reused = _hand_on(facts, order, lines, writer.inplace) if reuse else []
+    memory = _Memory(facts)
+    memory.run(lines, timeline)
+    return Simulation(
+        peak=memory.peak,
+        peak_at=memory.peak_at,
+        start=memory.start,
+        end=memory.live,
+        inplace=tuple(writer.inplace),
+        reused=tuple(reused),
+        removed=frozenset(writer.gone),
+        timeline=tuple(memory.timeline),
+    )
+
+
+class _LineWriter:
+    """First pass: the lines, as code generation writes them node by node."""
+
+    def __init__(self, facts: WrapperFacts, order: Order) -> None:
+        self.facts = facts
+        self.order = order
+        self.lines: list[_Line] = []
+        self.inplace: list[Pair] = []
+        self.gone: set[str] = set()
+        self.allocated: set[str] = set()
+        self.freed: set[str] = set()
+        self.waiting: set[str] = set()
+        self.arguments: set[str] = set()
+        self.done: set[int] = set()
+
+    def write(self) -> list[_Line]:
+        """Write all lines."""
+        last_used = find_last_uses(self.facts, self.order)
+        for step, v in enumerate(self.order):
+            node = self.facts.nodes[v]
+            if node.extern and node.on_device:
+                self._flush(max(step - 1, 0))
+            self.waiting |= last_used[step]
+            self._define(node, step)
+            self._call(node, step)
+            self.done.add(v)
+        self._flush(len(self.order) - 1)
+        return self.lines
+
+    def _define(self, node: WrapperNode, step: int) -> None:
+        first_line, first_pair = len(self.lines), len(self.inplace)
+        for definition in node.definitions:
+            source = next(filter(self._is_free_to_take, definition.candidates), None)
+            if source is None:
+                self._allocate(definition.buffer, step)
+            else:
+                self._allocate(source.source, step)
+                self.freed.add(source.source)
+                self.allocated.add(definition.buffer)
+                self.inplace.append((definition.buffer, source.source))
+                self._add(_Kind.SHARE, definition.buffer, step, source.source)
+        local = self.facts.local.intersection(node.outputs)
+        if local:
+            self._remove(local, first_line, first_pair)
+
+    def _is_free_to_take(self, candidate: InplaceCandidate) -> bool:
+        return candidate.source not in self.freed and candidate.others <= self.done
+
+    def _remove(self, local: Iterable[str], first_line: int, first_pair: int) -> None:
+        """Take back the lines of local buffers that share bytes with local buffers only."""
+        groups: dict[str, set[str]] = {}
+        for output, source in self.inplace[first_pair:]:
+            union = groups.get(output, {output}) | groups.get(source, {source})
+            groups.update(dict.fromkeys(union, union))
+        local = set(local)
+        dead = {name for name in local if groups.get(name, {name}) <= local}
+        self.gone |= dead
+        self.freed |= dead
+        made = (_Kind.ALLOCATE, _Kind.SHARE, _Kind.VIEW)
+        self.lines[first_line:] = [
+            line
+            for line in self.lines[first_line:]
+            if line.kind not in made or line.name not in dead
+        ]
+        self.inplace[first_pair:] = [
+            pair for pair in self.inplace[first_pair:] if pair[0] not in dead
+        ]
+
+    def _call(self, node: WrapperNode, step: int) -> None:
+        if node.extern:
+            self.lines.append(_Line(_Kind.CALL, node.name, step, extern=node.extern))
+            self._flush(step)
+            return
+        self._add(_Kind.KERNEL, node.name, step)
+        self.arguments |= node.arguments
+        if node.arguments and len(self.arguments - self.gone) > self.facts.max_arguments:
+            self._flush(step)
+
+    def _flush(self, step: int) -> None:
+        """Close the call that kernels were collected for; what is dead by now is freed."""
+        for name in sorted(self.waiting - self.gone - self.freed):
+            buffer = self.facts.buffers.get(name)
+            if buffer is None:
+                if name in self.facts.graph_inputs:
+                    self._add(_Kind.FREE, name, step)
+            elif buffer.freed:
+                self.freed.add(name)
+                self._add(_Kind.FREE, name, step)
+        self.waiting.clear()
+        self.arguments.clear()
+
+    def _allocate(self, name: str, step: int) -> None:
+        buffer = self.facts.buffers.get(name)
+        if buffer is None or name in self.allocated:
+            return
+        self.allocated.add(name)
+        if buffer.allocation is Allocation.OWN:
+            self._add(_Kind.ALLOCATE, name, step)
+        elif buffer.view_of is not None:
+            self._allocate(buffer.view_of, step)
+            self._add(_Kind.VIEW, name, step, buffer.view_of)
+
+    def _add(self, kind: _Kind, name: str, step: int, source: str = "") -> None:
+        self.lines.append(_Line(kind, name, step, source))
+
+
+def find_last_uses(facts: WrapperFacts, order: Order) -> list[set[str]]:
+    """Return, step by step, the names that no later node uses and that are no outputs."""
+    still_used = set(facts.outputs)
+    found: list[set[str]] = []
+    for v in reversed(order):
+        last = facts.nodes[v].used - still_used
+        still_used |= last
+        found.append(set(last))
+    return found[::-1]
+
+
+def _hand_on(
+    facts: WrapperFacts, order: Order, lines: list[_Line], inplace: Sequence[Pair]
+) -> list[Pair]:
+    """Second pass: replace allocations by buffers that were freed before; return the pairs.
+
+    A freed buffer is handed on if its taker follows at once, or if holding it in between keeps
+    Inductor's estimate within the peak that it has anyway. The estimate knows of nothing in place,
+    so its peak is above the true one, and so may be the memory that this costs.
+    """
+    misaligned = set(facts.misaligned)
+    misaligned.update(output for output, source in inplace if source in misaligned)
+    highest, live = estimate_peak(facts, order)
+    pool: dict[Hashable, list[int]] = {}
+    reused = []
+    given: set[int] = set()
+    for i, line in enumerate(lines):
+        buffer = facts.buffers.get(line.name)
+        if buffer is None or buffer.reuse_key is None:
+            continue
+        key = (buffer.reuse_key, line.name in misaligned)
+        if line.kind is _Kind.FREE:
+            pool.setdefault(key, []).append(i)
+        elif line.kind is _Kind.ALLOCATE and pool.get(key):
+            free = lines[pool[key][-1]]
+            between = range(free.step + 1, line.step)
+            if between and buffer.size + max(live[s] for s in between) > highest:
+                continue
+            given.add(pool[key].pop())
+            for s in between:
+                live[s] += buffer.size
+            reused.append((line.name, free.name))
+            lines[i] = _Line(_Kind.SHARE, line.name, line.step, free.name)
+    lines[:] = [line for i, line in enumerate(lines) if i not in given]
+    return reused
+
+
+def estimate_peak(facts: WrapperFacts, order: Order) -> tuple[int, list[int]]:
+    """Return Inductor's own estimate of an order: its peak, and the live bytes of each step."""
+    step_of = {v: step for step, v in enumerate(order)}
+    change = [0] * (len(order) + 1)
+    for buffer in facts.estimate:
+        birth = 0 if buffer.producer is None else step_of[buffer.producer]
+        last = max((step_of[v] for v in buffer.readers), default=birth)
+        allocated, freed = buffer.allocated, buffer.freed
+        if buffer.read_sizes:
+            latest = max(buffer.read_sizes, key=step_of.__getitem__)
+            allocated = freed = buffer.read_sizes[latest]
+        change[birth] += allocated
+        if not buffer.kept:
+            change[last + 1] -= freed
+    live, total = [], 0
+    for difference in change:
+        total += difference
+        live.append(total)
+    return max(live, default=0), live
+
+
+@dataclass(slots=True)
+class _Memory:
+    """Third pass: names hold storages, and a storage goes with the last name that holds it."""
+
+    facts: WrapperFacts
+    holds: dict[str, list[int]] = field(default_factory=dict)
+    holders: dict[int, int] = field(default_factory=dict)
+    sizes: dict[int, int] = field(default_factory=dict)
+    members: dict[str, int] = field(default_factory=dict)
+    live: int = 0
+    peak: int = 0
+    peak_at: str = "the inputs"
+    start: int = 0
+    timeline: list[tuple[str, int]] = field(default_factory=list)
+
+    def run(self, lines: Sequence[_Line], timeline: bool) -> None:
+        """Count the bytes of all lines."""
+        storages: dict[str, list[int]] = {}
+        for given in self.facts.inputs:
+            if given.storage not in storages:
+                self._create(given.name, given.size)
+                storages[given.storage] = self.holds[given.name]
+            else:
+                self._share(given.name, storages[given.storage])
+        self.start = self.peak = self.live
+        for line in lines:
+            self._execute(line)
+            extra = line.extern.workspace if line.extern else 0
+            if self.live + extra > self.peak:
+                self.peak, self.peak_at = self.live + extra, line.name
+            if timeline:
+                self.timeline.append((f"{line.kind.name.lower()} {line.name}", self.live))
+
+    def _execute(self, line: _Line) -> None:
+        if line.kind is _Kind.ALLOCATE:
+            self._create(line.name, self.facts.buffers[line.name].size)
+        elif line.kind is _Kind.VIEW:
+            self._share(line.name, self.holds.get(line.source, []))
+        elif line.kind is _Kind.SHARE:
+            self._take_over(line)
+        elif line.kind is _Kind.FREE:
+            self._drop(line.name)
+        elif line.extern is not None:
+            self._return(line.extern)
+
+    def _take_over(self, line: _Line) -> None:
+        if line.source not in self.holds:
+            # The bytes belong to an input that the caller keeps or that is not counted.
+            self._create(line.name, self.facts.buffers[line.name].size)
+            return
+        self._share(line.name, self.holds[line.source])
+        if line.source not in self.facts.outputs:
+            self._drop(line.source)
+
+    def _return(self, call: ExternCall) -> None:
+        name = call.name
+        if call.returned is Returned.MEMBER and name in self.members:
+            self._share(name, [self.members[name]])
+        elif name in self.holds or call.returned is Returned.NOTHING:
+            return
+        elif call.returned is Returned.TUPLE:
+            self._return_tuple(call)
+        elif call.returned is Returned.ALIAS:
+            held = self.holds.get(call.aliases[0])
+            if held:
+                self._share(name, held)
+        else:
+            self._create(name, self.facts.buffers[name].size)
+
+    def _return_tuple(self, call: ExternCall) -> None:
+        held = []
+        for member in call.members:
+            viewed = [a for a in member.aliases if a in self.holds]
+            if viewed:
+                storage = self.holds[viewed[0]][0]
+                self.holders[storage] += 1
+            else:
+                storage = self._new(member.size)
+            self.members[member.name] = storage
+            held.append(storage)
+        if held:
+            self.holds[call.name] = held
+
+    def _new(self, size: int) -> int:
+        storage = len(self.sizes)
+        self.sizes[storage], self.holders[storage] = size, 1
+        self.live += size
+        return storage
+
+    def _create(self, name: str, size: int) -> None:
+        self.holds[name] = [self._new(size)]
+
+    def _share(self, name: str, storages: Sequence[int]) -> None:
+        self.holds[name] = list(storages)
+        for storage in storages:
+            self.holders[storage] += 1
+
+    def _drop(self, name: str) -> None:
+        for storage in self.holds.pop(name, ()):
+            self.holders[storage] -= 1
+            if not self.holders[storage]:
+                self.live -= self.sizes[storage]

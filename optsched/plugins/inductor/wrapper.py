@@ -1,0 +1,259 @@
+"""What decides the memory of a graph that Inductor compiles, as plain data.
+
+Inductor turns each fused node into a call of a kernel and writes a Python function, the *wrapper*,
+that allocates, calls and frees. :mod:`optsched.plugins.inductor.facts` reads from the scheduler
+what the wrapper will look like whatever the order of the nodes is; it is kept here without any
+object of torch. :mod:`optsched.plugins.inductor.simulate` adds an order.
+
+References
+----------
+torch/_inductor/scheduler.py, codegen/wrapper.py, codegen/cpp.py (torch 2.13.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+
+class Allocation(Enum):
+    """What the wrapper writes where a buffer has to exist."""
+
+    OWN = auto()
+    """A line that allocates a tensor."""
+    VIEW = auto()
+    """A line that gives another buffer's tensor a second name."""
+    NONE = auto()
+    """Nothing: the kernel returns the tensor, or the bytes are those of a mutated buffer."""
+
+
+class Returned(Enum):
+    """What the call of an extern kernel leaves behind."""
+
+    TENSOR = auto()
+    """A tensor, unless one was allocated for it before the call."""
+    TUPLE = auto()
+    """A tuple, which keeps all its members alive until its own name is deleted."""
+    MEMBER = auto()
+    """A member of a tuple that an earlier call returned."""
+    ALIAS = auto()
+    """A view of one of the inputs."""
+    NOTHING = auto()
+    """Nothing new: a mutation, or no tensor."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrapperBuffer:
+    """A name in the wrapper.
+
+    Parameters
+    ----------
+    name
+        As the wrapper writes it, such as `buf3`.
+    size
+        Bytes that the allocator is asked for.
+    allocation
+        How it comes to exist where no extern kernel returns it.
+    view_of
+        The buffer whose tensor it names, if `allocation` is `VIEW`.
+    freed
+        Whether the wrapper deletes the name after its last use.
+    reuse_key
+        The wrapper hands a buffer that it would delete to a later one of the same key; None for
+        buffers that take no part in that.
+    """
+
+    name: str
+    size: int
+    allocation: Allocation
+    view_of: str | None = None
+    freed: bool = True
+    reuse_key: Hashable = None
+
+
+@dataclass(frozen=True, slots=True)
+class InplaceCandidate:
+    """A buffer that a kernel may overwrite with an output.
+
+    Parameters
+    ----------
+    source
+        The buffer, or the donated input, that is overwritten.
+    others
+        Positions of the other nodes that use it: all of them have to run before.
+    """
+
+    source: str
+    others: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A buffer that a node's kernel writes, with what it may overwrite, the first choice first."""
+
+    buffer: str
+    candidates: tuple[InplaceCandidate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of a returned tuple: its name, its bytes, and the inputs it may be a view of."""
+
+    name: str
+    size: int
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExternCall:
+    """The call of a kernel that Inductor does not generate itself.
+
+    Parameters
+    ----------
+    returned, name
+        What it leaves behind, under which name.
+    parent
+        The tuple of a `MEMBER`.
+    members
+        Those of a `TUPLE`.
+    aliases
+        The inputs that an `ALIAS` is a view of.
+    workspace
+        Bytes that the kernel allocates and frees again while it runs.
+    """
+
+    returned: Returned
+    name: str
+    parent: str | None = None
+    members: tuple[Member, ...] = ()
+    aliases: tuple[str, ...] = ()
+    workspace: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WrapperNode:
+    """A fused node of the scheduler.
+
+    Parameters
+    ----------
+    name
+        The scheduler's name of it.
+    used
+        Buffers and inputs that have to exist when it runs, aliases included, mutated ones by
+        their first name.
+    definitions
+        What it writes, in the order in which code is generated.
+    outputs
+        Names of all its outputs.
+    predecessors
+        Positions of nodes that have to run before it, the guards of mutated storages included.
+    extern
+        Its call, if its kernel is not generated.
+    on_device
+        Whether it runs on a device at all.
+    arguments
+        Buffers that its generated kernel reads or writes; empty for a node without a kernel.
+    kind
+        The type of the node, for people.
+    """
+
+    name: str
+    used: frozenset[str]
+    definitions: tuple[Definition, ...]
+    outputs: tuple[str, ...]
+    predecessors: frozenset[int]
+    extern: ExternCall | None = None
+    on_device: bool = True
+    arguments: frozenset[str] = frozenset()
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedInput:
+    """A graph input whose bytes go when the graph has used it for the last time.
+
+    Parameters
+    ----------
+    name
+        As the wrapper writes it.
+    size
+        Bytes of its storage.
+    storage
+        Inputs of the same storage have the same value here.
+    """
+
+    name: str
+    size: int
+    storage: str
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatedBuffer:
+    """A buffer as Inductor's own estimate sees it.
+
+    Parameters
+    ----------
+    producer
+        Position of the node that makes it; None for an input.
+    allocated, freed
+        Bytes that appear with it and go with it.
+    readers
+        Positions of the nodes that keep it.
+    kept
+        Whether it is a graph output.
+    read_sizes
+        For an input, the bytes that each reader reads of it: the estimate believes the last one.
+    """
+
+    producer: int | None
+    allocated: int
+    freed: int
+    readers: tuple[int, ...]
+    kept: bool
+    read_sizes: Mapping[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WrapperFacts:
+    """All that the wrapper's memory depends on, apart from the order.
+
+    Parameters
+    ----------
+    nodes
+        In the order of the hook.
+    buffers
+        By name.
+    inputs
+        Those that the graph owns.
+    outputs
+        Names that are alive when the graph returns.
+    local
+        Buffers that live inside one kernel, unless they share bytes with one that does not.
+    graph_inputs
+        Names of all graph inputs; the wrapper deletes each after its last use.
+    estimate
+        The buffers of Inductor's own estimate, which decides about reuse.
+    max_arguments
+        Generated kernels are collected in one call until it has more arguments than this.
+    misaligned
+        Buffers whose address is not aligned, which are reused apart from the others.
+    """
+
+    nodes: tuple[WrapperNode, ...]
+    buffers: Mapping[str, WrapperBuffer]
+    inputs: tuple[OwnedInput, ...]
+    outputs: frozenset[str]
+    local: frozenset[str]
+    graph_inputs: frozenset[str]
+    estimate: tuple[EstimatedBuffer, ...]
+    max_arguments: int
+    misaligned: frozenset[str] = frozenset()
+
+
+def is_valid_order(facts: WrapperFacts, order: tuple[int, ...]) -> bool:
+    """Return whether an order holds every node once, after all its predecessors."""
+    step = {v: i for i, v in enumerate(order)}
+    if len(step) != len(facts.nodes) or len(order) != len(facts.nodes):
+        return False
+    return all(step[u] < step[v] for v, node in enumerate(facts.nodes) for u in node.predecessors)

@@ -1,0 +1,87 @@
+"""XLA on the CPU: functions that `jax.jit` compiles run in an order of least memory.
+
+    with optsched.plugins.xla.enabled(time_limit=5):
+        step(params, batch)
+
+XLA has scheduled a module when it asks; it compiles the order that it is given back. A function is
+compiled when it first runs: that has to happen inside. Modules out of jax's persistent cache do not
+come by.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+from collections.abc import Collection, Iterator
+from typing import SupportsIndex
+
+from optsched.errors import MissingDependencyError, UsageError
+from optsched.runtime.bytes import parse_bytes
+
+DEFAULT_TIME_LIMIT = 5.0
+TESTED_JAX = "0.10."
+"""The hook and the rules were measured with these versions of jax."""
+
+_LOG = logging.getLogger("optsched.plugins.xla")
+
+__all__ = ["enabled"]
+
+
+@contextlib.contextmanager
+def enabled(
+    *,
+    time_limit: float = DEFAULT_TIME_LIMIT,
+    modules: Collection[str] = ("*",),
+    min_bytes: int | str | SupportsIndex = "64KiB",
+) -> Iterator[None]:
+    """Give modules that jax compiles for the CPU meanwhile an order of least memory.
+
+    A context, or a decorator of a function. Nothing is printed:
+    :func:`optsched.plugins.explain` says what was done. Whatever goes wrong with a module, XLA
+    compiles it as it would have, and the logger `optsched.plugins.xla` has one line.
+
+    What counts is what the module allocates: temporaries, and results that do not take the place
+    of a donated argument. jax 0.10 forgets about donation where an order is handed back; such a
+    module gets one only if that saves more than donation does.
+
+    Parameters
+    ----------
+    time_limit
+        Seconds for the solver, for each module.
+    modules
+        Patterns of names, such as `jit_step*`; others are left alone.
+    min_bytes
+        Modules that allocate less are left alone: `65536` or `"64KiB"`.
+
+    Raises
+    ------
+    MissingDependencyError
+        If jax is not installed.
+    UsageError
+        If an option makes no sense.
+    """
+    if not (isinstance(time_limit, int | float) and 0 <= time_limit < math.inf):
+        raise UsageError(f"time_limit {time_limit!r} is no number of seconds")
+    if isinstance(modules, str):
+        raise UsageError(f"modules must be a list of patterns: write [{modules!r}]")
+    least = parse_bytes(min_bytes)
+    try:
+        import jax
+    except ImportError as error:
+        raise MissingDependencyError("jax", "jax") from error
+    if not jax.__version__.startswith(TESTED_JAX):
+        _LOG.warning("jax %s is not one of %sx: nothing is changed", jax.__version__, TESTED_JAX)
+        yield
+        return
+    from jax.extend import xla
+
+    from optsched.plugins.xla.schedule import Scheduler
+
+    scheduler = Scheduler(float(time_limit), tuple(modules), least)
+    place = {"stage": xla.PipelineStage.POST_SCHEDULER, "platforms": "cpu"}
+    xla.register_hlo_module_transformation(scheduler, name=scheduler.name, **place)
+    try:
+        yield
+    finally:
+        xla.clear_hlo_module_transformation(scheduler.name, **place)

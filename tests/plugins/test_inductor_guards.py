@@ -1,0 +1,76 @@
+"""Mutations keep the order in which the graph was lowered, whatever the nodes' dependencies say."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch: pip install 'optsched[torch]'")
+
+from torch._inductor.virtualized import V  # noqa: E402
+
+from optsched.plugins.inductor.guards import find_guards  # noqa: E402
+from tests.support.compiled_pairs import run_pair  # noqa: E402
+
+
+def inner(name: str, reads: str = "", mutates: str = "", op: Any = None) -> Any:
+    """A node of the scheduler, as far as guards look at it."""
+    output = SimpleNamespace(get_name=lambda: f"{name}'", get_mutations=lambda: [*mutates])
+    return SimpleNamespace(
+        node=SimpleNamespace(op_overload=op),
+        get_name=lambda: name,
+        get_outputs=lambda: [output],
+        read_writes=SimpleNamespace(reads=[SimpleNamespace(name=b) for b in reads], writes=[]),
+    )
+
+
+def fused(*nodes: Any) -> Any:
+    return SimpleNamespace(get_nodes=lambda: nodes)
+
+
+def guards(lowered: str, nodes: list[Any]) -> list[frozenset[int]]:
+    graph = SimpleNamespace(
+        operations=[SimpleNamespace(get_operation_name=lambda name=name: name) for name in lowered],
+        name_to_buffer={},
+        scheduler=SimpleNamespace(mutation_real_name={}),
+    )
+    with V.set_graph_handler(graph):
+        return find_guards(nodes)
+
+
+def test_a_reader_that_was_lowered_after_the_mutation_runs_after_it() -> None:
+    """Op `m` overwrites `x`; op `r` reads it, comes later, and stands first nevertheless."""
+    nodes = [fused(inner("r", reads="x")), fused(inner("m", mutates="x"))]
+    assert guards("mr", nodes) == [{1}, set()]
+    assert guards("rm", nodes) == [set(), {0}]
+
+
+def test_readers_between_two_mutations_stay_between_them() -> None:
+    nodes = [
+        fused(inner("m", mutates="x")),
+        fused(inner("r", reads="x")),
+        fused(inner("s", reads="x"), inner("t", reads="y")),
+        fused(inner("n", mutates="x")),
+        fused(inner("u", reads="x")),
+    ]
+    assert guards("mrstnu", nodes) == [set(), {0}, {0}, {0, 1, 2}, {3}]
+
+
+def test_random_numbers_are_drawn_in_the_order_of_the_program() -> None:
+    draw = torch.ops.aten.bernoulli.p
+    nodes = [fused(inner("s", op=draw)), fused(inner("r", op=draw)), fused(inner("t"))]
+    assert guards("rst", nodes) == [{1}, set(), set()]
+
+
+def test_what_nobody_mutates_needs_no_guard() -> None:
+    assert guards("rs", [fused(inner("r", reads="x")), fused(inner("s", reads="x"))]) == [set()] * 2
+
+
+def test_a_random_module_needs_no_more_memory() -> None:
+    """Three of Inductor's four orders of its backward graph read a buffer before it is filled."""
+    pair = run_pair(5, kernels=False)
+    assert pair.reordered
+    for before, after in zip(pair.before, pair.after, strict=True):
+        assert after.peak <= before.peak

@@ -1,0 +1,60 @@
+"""The memory of compiled steps: as simulated beforehand, byte for byte, in any order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch: pip install 'optsched[torch]'")
+
+from tests.support.compiled_memory import OrderProbe, measure_calls, no_kernels  # noqa: E402
+from tests.support.small_networks import NETWORKS, training_step  # noqa: E402
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "reuse"),
+    [("recurrent", "dfs", True), ("attention", "lpmf", False), ("pooled", "bfs", True)],
+)
+def test_simulated_memory_is_the_measured(name: str, method: str, reuse: bool) -> None:
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    network, inputs = NETWORKS[name]()
+    probe = OrderProbe(method, reuse)
+    with no_kernels(), probe.running():
+        step = training_step(network, inputs)
+        step()
+        calls = measure_calls(step)
+    assert len(calls) == len(probe.said) == 2
+    for said, call in zip(probe.said, calls, strict=True):
+        assert call.peak == said.peak - said.start
+    for said, made, facts in zip(probe.said, probe.generated, probe.facts, strict=True):
+        known = frozenset(facts.buffers)
+        assert said.removed == made.removed & known
+        assert set(said.inplace) == made.inplace
+        assert {pair for pair in said.reused if pair[0] not in said.removed} == made.reused
+    owned = {given.name for given in probe.facts[1].inputs}
+    assert owned
+    assert not {given for given in owned if given.startswith("tangents")}
+
+
+def test_profiles_of_kernels_are_kept() -> None:
+    """The second compilation of the same convolution calls no kernel."""
+    from optsched.plugins.inductor import workspace
+
+    calls: list[Any] = []
+    original = workspace._measure_one
+
+    def count(target: Any) -> int:
+        calls.append(target)
+        return original(target)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workspace, "_known", {})
+        patch.setattr(workspace, "_measure_one", count)
+        for _ in range(2):
+            torch._dynamo.reset()
+            convolution = torch.nn.Conv2d(3, 4, 3)
+            with no_kernels(), OrderProbe("baseline").running(), torch.no_grad():
+                torch.compile(convolution)(torch.randn(2, 3, 8, 8))
+    assert len(calls) == 1

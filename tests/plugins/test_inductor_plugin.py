@@ -1,0 +1,251 @@
+"""Compiled steps in our order: less memory, equal gradients, and never a failed compilation."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optsched import plugins
+from optsched.errors import MissingDependencyError, UsageError
+
+torch = pytest.importorskip("torch", reason="needs torch: pip install 'optsched[torch]'")
+
+from torch._inductor import config  # noqa: E402
+
+from optsched.plugins.inductor import enabled, options, support  # noqa: E402
+from tests.support.compiled_memory import NO_CACHE, measure_calls, no_kernels  # noqa: E402
+from tests.support.small_networks import NETWORKS, gradients, training_step  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    plugins.forget()
+
+
+def small() -> tuple[Any, Any]:
+    return torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU()), torch.randn(4, 8)
+
+
+def run_small(network: Any, x: Any) -> Any:
+    with torch.no_grad():
+        return torch.compile(network)(x)
+
+
+def test_measured_is_planned_and_below_inductor(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    network, inputs = NETWORKS["attention"]()
+    with no_kernels(), config.patch(NO_CACHE):
+        with enabled(time_limit=4):
+            step = training_step(network, inputs)
+            step()
+        assert capfd.readouterr().out == ""
+        ours = measure_calls(step)
+        torch._dynamo.reset()
+        step = training_step(network, inputs)
+        step()
+        theirs = measure_calls(step)
+    assert len(plugins.records()) == 2
+    for record, our, their in zip(plugins.records(), ours, theirs, strict=True):
+        assert record.before is not None
+        assert record.after is not None
+        assert record.before - record.after == their.peak - our.peak >= 0
+        assert record.bound is None or record.bound <= record.after
+    lower = [r for r in plugins.records() if r.order]
+    assert lower
+    assert f"-> {lower[0].after:,}" in plugins.explain()
+
+
+def test_gradients_are_right_where_those_of_stock_torch_are_not() -> None:
+    network, inputs = NETWORKS["pooled"]()
+    network(*inputs).backward()
+    right = gradients(network)
+    with config.patch(NO_CACHE), enabled(time_limit=4):
+        training_step(network, inputs)()
+    for name, gradient in gradients(network).items():
+        torch.testing.assert_close(gradient, right[name], rtol=1e-5, atol=1e-5)
+    assert "a mutation needs" in plugins.explain()
+
+
+def test_one_call_of_compile_with_options() -> None:
+    """A setting that a graph changes is as before afterwards."""
+    network, x = small()
+    before = (config.reorder_for_peak_memory, config.allow_buffer_reuse)
+    with no_kernels(), config.patch(NO_CACHE):
+        torch.compile(network, options=options(time_limit=1))(x).sum().backward()
+    assert [r.name.split()[1] for r in plugins.records()] == ["forward", "backward"]
+    assert (config.reorder_for_peak_memory, config.allow_buffer_reuse) == before
+    assert config._post_fusion_custom_pass is None
+
+
+def test_a_decorated_step_of_several_graphs() -> None:
+    class Broken(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = torch.nn.Linear(8, 8), torch.nn.Linear(8, 4)
+
+        def forward(self, x: Any) -> Any:
+            x = self.first(x).relu()
+            torch._dynamo.graph_break()
+            return self.second(x).sin().sum()
+
+    network = Broken()
+
+    @enabled(time_limit=1)
+    def step(x: Any) -> None:
+        torch.compile(network)(x).backward()
+
+    with no_kernels(), config.patch(NO_CACHE):
+        step(torch.randn(4, 8))
+    phases = sorted(r.name.split()[1] for r in plugins.records())
+    assert phases == ["backward", "backward", "forward", "forward"]
+    assert all(r.before is not None for r in plugins.records())
+
+
+def test_cached_graphs_are_those_of_the_same_plans(tmp_path: Path, monkeypatch: Any) -> None:
+    """A second compilation comes from the cache; other settings are another graph."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    network, x = small()
+    seen = []
+    with no_kernels(), config.patch(fx_graph_cache=True, compile_threads=1):
+        for time_limit in (1, 1, 2):
+            torch._dynamo.reset()
+            plugins.forget()
+            with enabled(time_limit=time_limit):
+                run_small(network, x)
+            seen.append(len(plugins.records()))
+    assert seen == [1, 0, 1]
+
+
+def test_the_pass_can_be_pickled_and_names_its_settings() -> None:
+    first, second = options(time_limit=1), options(time_limit=2)
+    compiled_by = first["_post_fusion_custom_pass"]
+    again = pickle.loads(pickle.dumps(compiled_by))
+    assert again.uuid() == compiled_by.uuid() != second["_post_fusion_custom_pass"].uuid()
+
+
+def test_a_plan_is_found_in_the_store(tmp_path: Path) -> None:
+    """The second compilation asks no solver and runs the same order."""
+    store = tmp_path / "plans.db"
+    network, inputs = NETWORKS["attention"]()
+    found = []
+    with no_kernels(), config.patch(NO_CACHE):
+        for _ in range(2):
+            plugins.forget()
+            torch._dynamo.reset()
+            with enabled(time_limit=4, store=store):
+                training_step(network, inputs)()
+            found.append(plugins.records())
+    for first, second in zip(*found, strict=True):
+        assert first.solver_seconds > 0 == second.solver_seconds
+        assert second.after == first.after
+        assert (second.bound, second.proof) == (first.bound, first.proof)
+    assert any("order: store" in record.order for record in found[1])
+
+
+@pytest.mark.parametrize("content", [b"no database at all" * 100, b""])
+def test_a_broken_store_is_one_line(
+    content: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = tmp_path / "plans.db"
+    store.write_bytes(content)
+    network, x = small()
+    with no_kernels(), config.patch(NO_CACHE), enabled(time_limit=1, store=store):
+        run_small(network, x)
+    lines = [r for r in caplog.records if r.name.startswith("optsched")]
+    assert len(lines) == 1
+    assert str(store) in lines[0].getMessage()
+    assert store.read_bytes() == content
+
+
+def test_dynamic_shapes_count_by_their_hints() -> None:
+    network, x = small()
+    with no_kernels(), config.patch(NO_CACHE), enabled(time_limit=1), torch.no_grad():
+        compiled = torch.compile(network, dynamic=True)
+        compiled(x)
+    (record,) = plugins.records()
+    assert record.before == 4 * 8 * 4
+
+
+def broken_hook(*_: object) -> None:
+    raise RuntimeError("something new\nin two lines")
+
+
+@pytest.mark.parametrize(
+    ("time_limit", "patched", "line"),
+    [
+        (0, {}, "a time limit of 0.0 seconds is none"),
+        (1, {"TESTED_TORCH": "1.0."}, f"torch {torch.__version__} is not one of 1.0.x"),
+        (1, {"_require_node": broken_hook}, "RuntimeError: something new"),
+    ],
+)
+def test_whatever_goes_wrong_inductor_compiles_and_one_line_says_so(
+    time_limit: float,
+    patched: dict[str, Any],
+    line: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in patched.items():
+        monkeypatch.setattr(support, name, value)
+    network, x = small()
+    with no_kernels(), config.patch(NO_CACHE), enabled(time_limit=time_limit):
+        run_small(network, x)
+    lines = [r for r in caplog.records if r.name.startswith("optsched")]
+    assert len(lines) == 1
+    assert lines[0].levelno == logging.WARNING
+    assert line in lines[0].getMessage()
+    assert "\n" not in lines[0].getMessage()
+    assert line in plugins.records()[0].reason
+    assert plugins.records()[0].after is None
+
+
+def test_conditionals_keep_their_order() -> None:
+    def branches(x: Any) -> Any:
+        return torch.cond(x.sum() > 0, torch.sin, torch.cos, (x.exp(),)) + x.tanh()
+
+    with no_kernels(), config.patch(NO_CACHE), enabled(time_limit=1), torch.no_grad():
+        torch.compile(branches)(torch.ones(4))
+    assert "holds graphs of its own" in plugins.explain()
+
+
+def test_threads_do_not_share_settings() -> None:
+    """A context is one thread's: what another compiles meanwhile is Inductor's alone."""
+    network, x = small()
+    failures: list[BaseException] = []
+
+    def compile_alone() -> None:
+        try:
+            with no_kernels(), config.patch(NO_CACHE):
+                run_small(network, x)
+        except BaseException as error:
+            failures.append(error)
+
+    with enabled(time_limit=1):
+        thread = threading.Thread(target=compile_alone)
+        thread.start()
+        thread.join()
+    assert not failures
+    assert plugins.records() == ()
+
+
+def test_wrong_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    for wrong in (-1, float("nan"), float("inf"), "5"):
+        with pytest.raises(UsageError, match="time_limit"):
+            options(time_limit=wrong)  # type: ignore[arg-type]
+    with (
+        config.patch(_post_fusion_custom_pass=broken_hook),
+        pytest.raises(UsageError, match="is taken by"),
+        enabled(),
+    ):
+        pass
+    monkeypatch.setitem(__import__("sys").modules, "torch._inductor", None)
+    with pytest.raises(MissingDependencyError, match=r"optsched\[torch\]"), enabled():
+        pass

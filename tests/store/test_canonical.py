@@ -1,0 +1,92 @@
+"""Keys of graphs: blind to names and positions, and to nothing else."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from optsched.check.plan import check_plan
+from optsched.formats import read_graph
+from optsched.model.elements import Buffer, Op
+from optsched.model.graph import Graph
+from optsched.runtime.limits import Limits
+from optsched.solver.pipeline import solve
+from optsched.store import PlanStore, canonical_form
+from tests.support.generators import random_graph, relabel
+
+
+def shuffled(graph: Graph, seed: int) -> Graph:
+    """The same graph under other names, its ops and buffers in another order."""
+    rng = np.random.default_rng(seed)
+    ops, buffers = rng.permutation(len(graph.ops)), rng.permutation(len(graph.buffers))
+    moved = relabel(graph, [int(v) for v in ops], [int(b) for b in buffers])
+    return replace(
+        moved,
+        name="another",
+        ops=tuple(replace(op, name=f"op {v}") for v, op in enumerate(moved.ops)),
+        buffers=tuple(replace(x, name=f"buffer {b}") for b, x in enumerate(moved.buffers)),
+    )
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_plan_is_found_again_for_a_graph_in_other_words(seed: int, tmp_path: Path) -> None:
+    graph = random_graph(np.random.default_rng(seed), 3 + seed % 9)
+    plan = solve(graph, limits=Limits(work=2000)).plan
+    assert plan is not None
+    store = PlanStore(tmp_path / "plans.db")
+    assert store.put(graph, plan)
+    other = shuffled(graph, seed)
+    assert canonical_form(other).key == canonical_form(graph).key
+    found = store.get(other)
+    assert found is not None
+    checked = check_plan(graph, plan)
+    assert (found.peak, found.slab) == (checked.peak, checked.slab)
+    assert check_plan(other, found.plan) == checked
+
+
+def test_what_a_plan_depends_on_changes_the_key() -> None:
+    ops = (Op("a", writes=(0, 1)), Op("b", reads=(0,), writes=(2,)), Op("c", reads=(1,)))
+    buffers = (Buffer("x", 4), Buffer("y", 4), Buffer("z", 4))
+    graph = Graph("g", ops, buffers)
+    others = [
+        replace(graph, buffers=(Buffer("x", 5), *buffers[1:])),
+        replace(graph, buffers=(Buffer("x", 4, alignment=2), *buffers[1:])),
+        replace(graph, buffers=(Buffer("x", 4, pool="fast"), *buffers[1:])),
+        replace(graph, buffers=(Buffer("x", 4, pin=0), *buffers[1:])),
+        replace(graph, ops=(*ops[:2], Op("c", reads=(1,), control=(1,)))),
+        replace(graph, ops=(*ops[:2], Op("c", uses=(1,)))),
+        replace(graph, ops=(ops[0], replace(ops[1], workspace=2), ops[2])),
+        replace(graph, inplace_candidates=((1, 2, 0),)),
+        replace(graph, inplace_candidates=((1, 2, 0),), inplace=((1, 2, 0),)),
+    ]
+    keys = {canonical_form(g).key for g in (graph, *others)}
+    assert len(keys) == 1 + len(others)
+    assert canonical_form(replace(graph, name="h")).key == canonical_form(graph).key
+
+
+def test_equal_branches_stay_apart() -> None:
+    """Ten chains of equal ops: each op is matched with one of its own chain."""
+    ops, buffers = [], []
+    for chain in range(10):
+        for step in range(4):
+            b = len(buffers)
+            buffers.append(Buffer(f"b{b}", 8))
+            reads = (b - 1,) if step else ()
+            ops.append(Op(f"o{chain} {step}", reads=reads, writes=(b,)))
+    graph = Graph("chains", tuple(ops), tuple(buffers))
+    other = shuffled(graph, 3)
+    mine, theirs = canonical_form(graph), canonical_form(other)
+    match = dict(zip(mine.ops, theirs.ops, strict=True))
+    for v, before in enumerate(graph.predecessors):
+        assert {match[u] for u in before} == set(other.predecessors[match[v]])
+
+
+def test_two_thousand_ops_take_a_fraction_of_a_second() -> None:
+    graph = read_graph("instances/inductor/mobilebert_qa_bs128_ac0.5.bwd.json.gz")
+    start = time.process_time()
+    canonical_form(graph)
+    assert time.process_time() - start < 0.5

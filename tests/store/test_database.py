@@ -1,0 +1,161 @@
+"""A store of plans: kept, found, improved, refused."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from optsched import GraphBuilder, Limits
+from optsched.errors import FormatError, OptschedError, PlanError, UsageError
+from optsched.model.graph import Graph
+from optsched.model.plan import Plan
+from optsched.solver.pipeline import solve
+from optsched.store import PlanStore, database
+
+
+def diamond(size: int = 6) -> Graph:
+    build = GraphBuilder("diamond")
+    build.input("x", 8)
+    build.op("left", reads=["x"], writes={"a": 4})
+    build.op("right", reads=["x"], writes={"b": size}, workspace=2)
+    build.op("join", reads=["a", "b"], writes={"y": 4})
+    build.output("y")
+    return build.build()
+
+
+def best(graph: Graph) -> Plan:
+    plan = solve(graph, limits=Limits(work=1000)).plan
+    assert plan is not None
+    return plan
+
+
+def wasteful(graph: Graph) -> Plan:
+    """The other order, the buffers further apart."""
+    plan = best(graph)
+    offsets = tuple(None if x is None else 10 * x for x in plan.offsets)
+    return replace(plan, offsets=offsets)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> PlanStore:
+    return PlanStore(tmp_path / "plans.db")
+
+
+def test_nothing_is_there_at_first(store: PlanStore) -> None:
+    assert store.get(diamond()) is None
+    assert store.digest() == "empty"
+    assert not store.path.exists()
+
+
+def test_a_better_plan_replaces_and_a_worse_one_does_not(store: PlanStore) -> None:
+    graph = diamond()
+    assert store.put(graph, wasteful(graph))
+    first = store.digest()
+    assert store.put(graph, best(graph), bound=18, proof="L3")
+    assert store.digest() != first
+    assert not store.put(graph, wasteful(graph))
+    found = store.get(graph)
+    assert found is not None
+    assert (found.plan, found.peak, found.bound, found.proof) == (best(graph), 18, 18, "L3")
+    assert store.get(diamond(7)) is None
+
+
+def test_a_wrong_plan_is_not_kept(store: PlanStore) -> None:
+    graph = diamond()
+    with pytest.raises(PlanError):
+        store.put(graph, replace(best(graph), order=(2, 1, 0)))
+    assert store.get(graph) is None
+
+
+def test_a_plan_of_another_graph_is_refused(store: PlanStore) -> None:
+    """Someone wrote into the file what is no plan of this graph."""
+    graph = diamond()
+    store.put(graph, best(graph))
+    for text in ('{"order":[2,1,0],"offsets":[0,0,0,0,0]}', '{"order":[9]}', "nonsense"):
+        with sqlite3.connect(store.path) as connection:
+            connection.execute("UPDATE plans SET orders = ?", (text,))
+        connection.close()
+        with pytest.raises(PlanError) as caught:
+            store.get(graph)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_newer_version_is_refused(store: PlanStore) -> None:
+    graph = diamond()
+    store.put(graph, best(graph))
+    with sqlite3.connect(store.path) as connection:
+        connection.execute(f"PRAGMA user_version = {database.VERSION + 1}")
+    connection.close()
+    with pytest.raises(FormatError, match="newer"):
+        store.get(graph)
+    with pytest.raises(FormatError, match="newer"):
+        store.put(graph, best(graph))
+
+
+@pytest.mark.parametrize("content", [b"", b"SQLite format 3\0broken", b"{}" * 600])
+def test_what_is_no_store_is_refused(store: PlanStore, content: bytes) -> None:
+    store.path.write_bytes(content)
+    with pytest.raises((FormatError, OptschedError)) as caught:
+        store.get(diamond())
+    assert str(store.path) in str(caught.value)
+    assert store.path.read_bytes() == content
+
+
+def test_a_folder_is_no_store(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="folder"):
+        PlanStore(tmp_path)
+
+
+def test_a_locked_store_is_one_line(store: PlanStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "SECONDS_TO_WAIT", 0.05)
+    graph = diamond()
+    store.put(graph, wasteful(graph))
+    other = sqlite3.connect(store.path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    try:
+        with pytest.raises(OptschedError, match="locked"):
+            store.put(graph, best(graph))
+        # Readers of a write-ahead log do not wait.
+        assert store.get(graph) is not None
+    finally:
+        other.close()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_store_that_can_not_be_written_is_served(store: PlanStore) -> None:
+    graph = diamond()
+    store.put(graph, best(graph))
+    store.path.chmod(0o444)
+    store.path.parent.chmod(0o555)
+    try:
+        assert store.get(graph) is not None
+        assert not store.put(graph, best(graph))
+    finally:
+        store.path.parent.chmod(0o755)
+
+
+def test_a_store_on_a_read_only_connection_is_served(
+    store: PlanStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = diamond()
+    store.put(graph, wasteful(graph))
+    address = f"file:{store.path}?mode=ro&immutable=1"
+    monkeypatch.setattr(store, "_connect", lambda: sqlite3.connect(address, uri=True))
+    assert store.get(graph) is not None
+    assert not store.put(graph, best(graph))
+
+
+def test_many_writers(store: PlanStore) -> None:
+    """Threads put plans of different graphs at once; all are there afterwards."""
+    graphs = [diamond(size) for size in range(1, 9)]
+    threads = [threading.Thread(target=store.put, args=(g, best(g))) for g in graphs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(store.get(graph) is not None for graph in graphs)
