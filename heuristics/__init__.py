@@ -8,58 +8,51 @@ can be compared, a user's own methods among it:
 ... def reversed_ids(graph, seed=0):
 ...     ...
 
-`solve` uses none of those: what it tries is fixed, :data:`OWN_ORDERINGS` and
-:data:`OWN_PACKINGS`.
+`solve` uses neither: what it tries is fixed, :data:`OWN_ORDERINGS` and :data:`OWN_PACKINGS`.
+Other frameworks' methods that bring it nothing new are only compared.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from types import MappingProxyType
 from typing import TypeVar
 
 from heuristics.orderings.bfs import bfs
 from heuristics.orderings.common import Ordering
 from heuristics.orderings.dfs import dfs
+from heuristics.orderings.eager_free import eager_free
 from heuristics.orderings.inductor import inductor
-from heuristics.orderings.lpmf import lpmf
-from heuristics.orderings.lpmf_backward import lpmf_backward
-from heuristics.orderings.lpmf_random import lpmf_backward_random, lpmf_random
+from heuristics.orderings.lpmf import (
+    lpmf,
+    lpmf_backward,
+    lpmf_backward_random,
+    lpmf_random,
+    lpmf_successors,
+)
 from heuristics.orderings.program import program
-from heuristics.orderings.xla_default import xla_default
-from heuristics.orderings.xla_dfs import xla_dfs
-from heuristics.orderings.xla_list import xla_list
-from heuristics.orderings.xla_post_order import xla_post_order
-from heuristics.packings.best_fit import (
-    best_fit_area,
-    best_fit_conflicts,
-    best_fit_lifetime,
-    best_fit_start,
-)
+from heuristics.orderings.xla import xla_default, xla_dfs, xla_list, xla_post_order
 from heuristics.packings.common import Packing
-from heuristics.packings.first_fit import (
-    first_fit_area,
-    first_fit_breadth,
-    first_fit_conflicts,
-    first_fit_lifetime,
-    first_fit_size,
-    first_fit_start,
-)
-from heuristics.packings.greedy_by_breadth import greedy_by_breadth
+from heuristics.packings.fits import BEST_FIT, FIRST_FIT
+from heuristics.packings.greedy_by_breadth import greedy_by_breadth, greedy_by_profile_breadth
+from heuristics.packings.greedy_by_longest_and_size import greedy_by_longest_and_size
 from heuristics.packings.greedy_by_size import greedy_by_size
 from heuristics.packings.hill_climb import hill_climb
 from heuristics.packings.linear_scan import linear_scan
 from heuristics.packings.naive import naive
 from heuristics.packings.skyline import skyline
+from heuristics.packings.tflm_greedy import tflm_greedy
 from optsched.errors import UsageError
+from optsched.runtime.bytes import parse_bytes
 
 __all__ = [
     "ORDERINGS",
     "OWN_ORDERINGS",
     "OWN_PACKINGS",
     "PACKINGS",
+    "PARAMETERS",
     "Ordering",
     "Packing",
     "load_plugins",
@@ -83,35 +76,55 @@ OWN_ORDERINGS: Mapping[str, Ordering] = MappingProxyType(
         "lpmf_backward_random": lpmf_backward_random,
     }
 )
-"""The project's own makers of orders by name."""
+"""Makers of orders by name that `solve` tries."""
 
 OWN_PACKINGS: Mapping[str, Packing] = MappingProxyType(
     {
         "naive": naive,
         "greedy_by_size": greedy_by_size,
-        "greedy_by_breadth": greedy_by_breadth,
-        "linear_scan": linear_scan,
-        "first_fit_size": first_fit_size,
-        "first_fit_area": first_fit_area,
-        "first_fit_start": first_fit_start,
-        "first_fit_lifetime": first_fit_lifetime,
-        "first_fit_conflicts": first_fit_conflicts,
-        "first_fit_breadth": first_fit_breadth,
-        "best_fit_area": best_fit_area,
-        "best_fit_start": best_fit_start,
-        "best_fit_lifetime": best_fit_lifetime,
-        "best_fit_conflicts": best_fit_conflicts,
+        "greedy_by_profile_breadth": greedy_by_profile_breadth,
+        **FIRST_FIT,
+        **BEST_FIT,
         "skyline": skyline,
         "hill_climb": hill_climb,
     }
 )
-"""The project's own makers of offsets by name."""
+"""Makers of offsets by name that `solve` tries."""
 
-ORDERINGS: dict[str, Ordering] = dict(OWN_ORDERINGS)
-"""Makers of orders that can be compared: our own and those registered."""
+ORDERINGS: dict[str, Ordering] = {
+    **OWN_ORDERINGS,
+    "eager_free": eager_free,
+    "lpmf_successors": lpmf_successors,
+}
+"""Makers of orders that can be compared: those that `solve` tries, others and those registered."""
 
-PACKINGS: dict[str, Packing] = dict(OWN_PACKINGS)
-"""Makers of offsets that can be compared: our own and those registered."""
+PACKINGS: dict[str, Packing] = {
+    **OWN_PACKINGS,
+    "linear_scan": linear_scan,
+    "tflm_greedy": tflm_greedy,
+    "greedy_by_breadth": greedy_by_breadth,
+    "greedy_by_longest_and_size": greedy_by_longest_and_size,
+}
+"""Makers of offsets that can be compared: those that `solve` tries, others and those registered."""
+
+
+def _successors_above(text: str) -> Ordering:
+    return partial(lpmf_successors, size_threshold=parse_bytes(text))
+
+
+def _inductor_of(text: str) -> Ordering:
+    names = text.split("/")
+    for name in names:
+        if name not in ORDERINGS or name == "inductor":
+            raise UsageError(f"method 'inductor:{text}': {name!r} is no ordering it can weigh")
+    return partial(inductor, methods=tuple(ORDERINGS[name] for name in names))
+
+
+PARAMETERS: Mapping[str, Callable[[str], Ordering]] = MappingProxyType(
+    {"lpmf_successors": _successors_above, "inductor": _inductor_of}
+)
+"""Orderings that take a parameter, `NAME:PARAMETER`: bytes as of `parse_bytes` above which an op
+is large for `lpmf_successors`; the orderings, joined by `/`, that `inductor` weighs."""
 
 _Method = TypeVar("_Method", Ordering, Packing)
 _LOG = logging.getLogger(__name__)

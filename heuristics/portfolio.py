@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from heuristics import OWN_ORDERINGS, OWN_PACKINGS, Packing
-from heuristics.orderings.lpmf_random import lpmf_backward_random, lpmf_random
+from heuristics.orderings.lpmf import lpmf_backward_random, lpmf_random
 from heuristics.packings.common import is_in_range
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
@@ -29,7 +29,7 @@ PROMISING_PACKINGS = (
     "first_fit_size",
     "greedy_by_size",
     "first_fit_breadth",
-    "linear_scan",
+    "first_fit_arrival",
 )
 """Tried in this sequence; the other packings seldom win and cost more."""
 MANY_BUFFERS = 20_000
@@ -37,7 +37,8 @@ MANY_BUFFERS = 20_000
 DOMINATED = {
     "hill_climb": "with so many buffers it is first fit by size",
     "best_fit_area": "never the best on large traces, and the slowest",
-    "greedy_by_breadth": "never better than first fit by breadth on large traces, and slower",
+    "greedy_by_profile_breadth": "never better than first fit by breadth on large traces, "
+    "and slower",
     "naive": "no packing is larger",
 }
 """Packings that bring nothing new where buffers are many, and why."""
@@ -77,8 +78,12 @@ def candidate_orders(
     if random_runs is None:
         random_runs = min(RANDOM_RUNS, RANDOM_WORK // max(1, len(graph.ops)))
     for run in range(random_runs):
-        name, order = _random_order(graph, seed, run, best or 0)
-        best = min(best or 0, peak_memory(graph, order))
+        try:
+            name, order = _random_order(graph, seed, run, best or 0)
+            best = min(best or 0, peak_memory(graph, order))
+        except Exception as error:
+            _LOG.warning("random run %d failed on %s: %r", run, graph.name, error)
+            continue
         yield name, order
 
 

@@ -33,12 +33,7 @@ def balance(count: int) -> IntArray:
 
 def sort_rows(rows: Rows, *keys: IntArray) -> Rows:
     """Sort the entries of each row by keys, the first most important, one value per entry."""
-    return Rows(rows.ptr, rows.idx[np.lexsort((*reversed(keys), entry_owners(rows)))])
-
-
-def entry_owners(rows: Rows) -> IntArray:
-    """Return the row that each entry stands in."""
-    return np.repeat(np.arange(len(rows.ptr) - 1, dtype=np.int64), np.diff(rows.ptr))
+    return Rows(rows.ptr, rows.idx[np.lexsort((*reversed(keys), rows.owners()))])
 
 
 def flatten(rows: Sequence[Collection[int]]) -> tuple[IntArray, IntArray]:
@@ -54,13 +49,6 @@ def is_among(values: IntArray, ascending: IntArray) -> npt.NDArray[np.bool_]:
     inside = at < len(ascending)
     found[inside] = ascending[at[inside]] == values[inside]
     return found
-
-
-def pack_rows(owners: IntArray, entries: IntArray, count: int) -> Rows:
-    """Make rows of (owner, entry) pairs; within a row the pairs keep their order."""
-    ptr = np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(owners, minlength=count), out=ptr[1:])
-    return Rows(ptr, entries[np.argsort(owners, kind="stable")])
 
 
 def savings(arrays: GraphArrays) -> tuple[IntArray, IntArray]:

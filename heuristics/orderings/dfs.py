@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from heuristics.kernels.walks import append_by_rank, run_post_order
-from heuristics.orderings.common import flatten, pack_rows, work_of
-from optsched.model.arrays import GraphArrays, IntArray, Rows
+from heuristics.orderings.common import flatten, work_of
+from optsched.model.arrays import GraphArrays, IntArray, Rows, pack_rows
 from optsched.model.graph import Graph
 
 

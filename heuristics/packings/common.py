@@ -8,7 +8,7 @@ import numpy as np
 
 from heuristics.kernels.place import run_place
 from heuristics.kernels.place_indexed import run_place_indexed
-from heuristics.kernels.sweep import run_sweep
+from heuristics.kernels.sweep import run_scan, run_sweep
 from optsched.errors import GraphError
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem
@@ -122,6 +122,23 @@ def place_by_start(problem: PackingProblem, sequence: IntArray, *, tightest: boo
         problem.size,
         problem.alignment,
         tightest,
+    )
+
+
+def scan(problem: PackingProblem, sequence: IntArray) -> IntArray:
+    """Place in a sequence of ascending starts, growing the slab at its end only; see `run_scan`.
+
+    With pins, which the kernel knows nothing of, each goes into the tightest hole that holds it.
+    """
+    if (problem.pin >= 0).any() or not is_in_range(problem):
+        return place_in_turn(problem, sequence, tightest=True)
+    return run_scan.for_work(len(problem))(
+        sequence,
+        np.argsort(problem.end, kind="stable"),
+        problem.start,
+        problem.end,
+        problem.size,
+        problem.alignment,
     )
 
 

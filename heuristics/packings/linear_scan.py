@@ -1,25 +1,27 @@
-"""Linear scan: one sweep over time with a list of free bytes."""
+"""Linear scan: one sweep over time with a set of free regions, as TorchScript's planner has it."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from heuristics.packings.common import place_by_start
+from heuristics.packings.common import scan
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem
 
 
 def linear_scan(problem: PackingProblem) -> IntArray:
-    """Walk over the starts, free what has ended, take the lowest free bytes that are enough.
+    """Walk over the starts; take the smallest free region that is enough, else grow at the end.
 
-    Equal starts keep their order. What an allocator does at run time that knows nothing of the
-    future, except that pins, the fixed intervals of register allocation, are booked ahead.
-    O(k h) time with h holes in the list.
+    Equal starts: the earlier end first. What has ended becomes a free region, regions that touch
+    become one, and what a buffer leaves of its region stays free. A region at the end of the slab
+    is not extended: a buffer that fits nowhere lies above all bytes ever used. An allocator at
+    run time that keeps them as they arrive and takes the lowest is `first_fit_arrival`.
+    O(k h) time with h regions.
 
     References
     ----------
-    M. Poletto, V. Sarkar, "Linear scan register allocation", TOPLAS 21(5), 1999.
+    PyTorch pull request 64347, torch/csrc/jit/passes/memory_planning/linear_scan.cpp.
     C. Wimmer, H. Moessenboeck, "Optimized interval splitting in a linear scan register
-    allocator", VEE 2005: fixed intervals.
+    allocator", VEE 2005.
     """
-    return place_by_start(problem, np.argsort(problem.start, kind="stable"), tightest=False)
+    return scan(problem, np.lexsort((problem.end, problem.start)))

@@ -28,6 +28,11 @@ def by_start(problem: PackingProblem) -> IntArray:
     return np.lexsort((-problem.size, problem.start))
 
 
+def by_arrival(problem: PackingProblem) -> IntArray:
+    """Earliest start first, as listed among equals."""
+    return np.argsort(problem.start, kind="stable")
+
+
 def by_lifetime(problem: PackingProblem) -> IntArray:
     """Longest lifetime first, then larger."""
     return np.lexsort((-problem.size, problem.start - problem.end))
@@ -51,6 +56,23 @@ def by_breadth(problem: PackingProblem) -> IntArray:
     rank = np.empty(len(starts), np.int64)
     rank[heaviest] = np.arange(len(starts))
     return np.lexsort((-problem.size, _least(rank, first, last)))
+
+
+def by_own_breadth(problem: PackingProblem) -> IntArray:
+    """Buffers of the op that reads and writes most bytes first, then those of the next such op.
+
+    Among buffers of an op the larger first, then the earlier start, then the earlier end. Equal
+    ops: the earlier first. What no op reads or writes comes last.
+    """
+    owners, steps = problem.use_entries()
+    known, place = np.unique(steps, return_inverse=True)
+    breadth = np.zeros(len(known), np.int64)
+    np.add.at(breadth, place, problem.size[owners])
+    rank = np.empty(len(known), np.int64)
+    rank[np.argsort(-breadth, kind="stable")] = np.arange(len(known))
+    turn = np.full(len(problem), len(known), np.int64)
+    np.minimum.at(turn, owners, rank[place])
+    return np.lexsort((problem.end, problem.start, -problem.size, turn))
 
 
 def conflicts(problem: PackingProblem) -> IntArray:

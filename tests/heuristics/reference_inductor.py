@@ -10,7 +10,7 @@ def frees(model: Model, v: int, done: set[int]) -> int:
     """Bytes released when `v` ends and the ops in `done` have ended."""
     released = model.dies_unread[v]
     for b in model.used[v]:
-        if not model.graph.is_kept(b) and model.users[b] - done == {v}:
+        if not model.graph.kept[b] and model.users[b] - done == {v}:
             released += model.size[b]
     return released
 
@@ -42,6 +42,17 @@ def lpmf(graph: Graph, threshold: int = 0) -> list[int]:
         for w in successors_as_met(model, v):
             if set(graph.predecessors[w]) <= done:
                 ready.append(w)
+    return order
+
+
+def eager_free(graph: Graph) -> list[int]:
+    model = model_of(graph)
+    left, order = list(range(len(graph.ops))), list[int]()
+    while left:
+        ready = [v for v in left if set(graph.predecessors[v]) <= set(order)]
+        eager = [v for v in ready if frees(model, v, set(order)) > model.allocates[v]]
+        order.append((eager or ready)[0])
+        left.remove(order[-1])
     return order
 
 

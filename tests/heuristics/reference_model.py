@@ -39,10 +39,10 @@ def model_of(graph: Graph) -> Model:
     for b, buffer in enumerate(graph.buffers):
         producer = graph.producers[b]
         if producer is None:
-            start += size[b] if users[b] or graph.is_kept(b) else 0
+            start += size[b] if users[b] or graph.kept[b] else 0
             continue
         allocates[producer if buffer.birth is None else buffer.birth] += size[b]
-        if not users[b] and not graph.is_kept(b):
+        if not users[b] and not graph.kept[b]:
             dies[producer] += size[b]
     return Model(
         graph=graph,
@@ -53,7 +53,7 @@ def model_of(graph: Graph) -> Model:
         allocates=allocates,
         dies_unread=dies,
         live_at_start=start,
-        kept_bytes=sum(size[b] for b in range(len(size)) if graph.is_kept(b)),
+        kept_bytes=sum(size[b] for b in range(len(size)) if graph.kept[b]),
     )
 
 

@@ -61,6 +61,10 @@ def by_size_alone(rows: Rows) -> list[int]:
     return sorted(rows.ids, key=lambda i: -rows.size[i])
 
 
+def by_size_last_first(rows: Rows) -> list[int]:
+    return sorted(rows.ids, key=lambda i: (-rows.size[i], -i))
+
+
 def by_area(rows: Rows) -> list[int]:
     return sorted(rows.ids, key=lambda i: -rows.size[i] * rows.lifetime(i))
 
@@ -98,7 +102,7 @@ def by_breadth(rows: Rows) -> list[int]:
 
 
 def free_list(rows: Rows) -> dict[int, int]:
-    """Linear scan without pins: a set of live byte ranges, cleared of what has ended."""
+    """First fit of arrivals without pins: a set of live byte ranges, cleared of what has ended."""
     live: list[int] = []
     offsets: dict[int, int] = {}
     for i in by_start_alone(rows):

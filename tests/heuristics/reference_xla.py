@@ -60,7 +60,7 @@ def list_schedule(graph: Graph) -> list[int]:
     model, module = model_of(graph), module_of(graph)
     size = [0 if graph.producers[b] is None else model.size[b] for b in range(len(model.size))]
     uses_left = [
-        sum(b in x.uses for x in module) + graph.is_kept(b) for b in range(len(graph.buffers))
+        sum(b in x.uses for x in module) + graph.kept[b] for b in range(len(graph.buffers))
     ]
     waits = dict.fromkeys(module, 0)
     for x in module:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 
 from heuristics import ORDERINGS
-from heuristics.orderings.lpmf import lpmf
-from heuristics.orderings.lpmf_random import lpmf_backward_random, lpmf_random
+from heuristics.orderings.lpmf import lpmf, lpmf_backward_random, lpmf_random
 from optsched.model.arrays import IntArray
+from optsched.model.builder import GraphBuilder
 from optsched.model.elements import Buffer, InputPolicy, Op
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory, steps_of
@@ -21,6 +21,7 @@ from tests.support.generators import FEATURES, graphs, random_graph
 REFERENCES: dict[str, Callable[[Graph], Sequence[int]]] = {
     "program": reference_inductor.program,
     "lpmf": reference_inductor.lpmf,
+    "eager_free": reference_inductor.eager_free,
     "bfs": reference_inductor.bfs,
     "dfs": reference_inductor.dfs,
     "lpmf_backward": reference_inductor.lpmf_backward,
@@ -87,6 +88,35 @@ def test_lpmf_equals_reference_with_a_threshold(form: str) -> None:
         threshold = (1, 3, 2**38)[seed % 3]
         wanted = reference_inductor.lpmf(graph, threshold)
         assert lpmf(graph, size_threshold=threshold).tolist() == wanted, seed
+
+
+def test_large_means_above_the_median_unless_it_is_said() -> None:
+    differs = 0
+    for graph in GRAPHS[:300]:
+        allocated = sorted(a for a in graph.arrays.alloc.tolist() if a)
+        threshold = allocated[len(allocated) // 2] if allocated else 0
+        order = ORDERINGS["lpmf_successors"](graph, 0)
+        assert (order == lpmf(graph, size_threshold=threshold)).all()
+        differs += (order != lpmf(graph)).any()
+    assert differs > 30
+
+
+def test_eager_free_keeps_the_order_where_nothing_is_gained_at_once() -> None:
+    """`c` frees 8 bytes and allocates 1, so it goes before `b`, which is listed first."""
+    build = GraphBuilder("pair")
+    build.op("a", writes={"x": 8})
+    build.op("b", writes={"y": 4})
+    build.op("c", reads=["x"], writes={"z": 1})
+    build.op("d", reads=["y", "z"], writes={"out": 1})
+    build.output("out")
+    graph = build.build()
+    assert ORDERINGS["eager_free"](graph, 0).tolist() == [0, 2, 1, 3]
+    wider = GraphBuilder("wider")
+    wider.op("a", writes={"x": 8})
+    wider.op("b", writes={"y": 4})
+    wider.op("c", reads=["x"], writes={"z": 8})
+    wider.output("z")
+    assert ORDERINGS["eager_free"](wider.build(), 0).tolist() == [0, 1, 2]
 
 
 def test_xla_default_is_the_first_of_the_best() -> None:

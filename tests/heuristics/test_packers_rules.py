@@ -16,9 +16,10 @@ from tests.heuristics.test_packings import random_problem, with_places
 
 SEQUENCES: dict[str, tuple[Callable[[reference.Rows], list[int]], bool]] = {
     "greedy_by_size": (reference.by_size_alone, True),
-    "greedy_by_breadth": (reference.by_breadth, True),
-    "linear_scan": (reference.by_start_alone, False),
+    "greedy_by_profile_breadth": (reference.by_breadth, True),
+    "first_fit_arrival": (reference.by_start_alone, False),
     "first_fit_size": (reference.by_size, False),
+    "tflm_greedy": (reference.by_size_last_first, False),
     "first_fit_area": (reference.by_area, False),
     "first_fit_start": (reference.by_start, False),
     "first_fit_lifetime": (reference.by_lifetime, False),
@@ -50,7 +51,8 @@ def solid_offsets(name: str, problem: PackingProblem) -> dict[int, int]:
 
 
 def test_every_packer_has_a_reference() -> None:
-    assert set(SEQUENCES) | {"naive", "skyline", "hill_climb"} == set(PACKINGS)
+    document = {"naive", "linear_scan", "greedy_by_breadth", "greedy_by_longest_and_size"}
+    assert set(SEQUENCES) | document | {"skyline", "hill_climb"} == set(PACKINGS)
 
 
 @pytest.mark.parametrize("many", [0, 1_000], ids=["indexed", "scanned"])
@@ -79,11 +81,11 @@ def test_blocks_of_the_index_change_nothing(
         assert np.array_equal(wanted, found)
 
 
-def test_linear_scan_is_a_free_list(form: str) -> None:
+def test_first_fit_of_arrivals_is_a_free_list(form: str) -> None:
     for problem in problems(400, pins=False):
         if (problem.pin < 0).all():
             wanted = reference.free_list(reference.Rows(problem))
-            assert solid_offsets("linear_scan", problem) == wanted
+            assert solid_offsets("first_fit_arrival", problem) == wanted
 
 
 def test_skyline_equals_the_reference(form: str) -> None:

@@ -97,6 +97,24 @@ def test_a_heuristic_of_our_own_that_fails_is_logged_and_the_others_go_on(
     assert {record.args[0] for record in caplog.records if record.args} == set(first)
 
 
+def test_a_random_run_that_fails_is_logged_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = portfolio._random_order
+
+    def fails_at_first(graph: Graph, seed: int, run: int, best: int) -> tuple[str, IntArray]:
+        if run == 0:
+            raise ZeroDivisionError
+        return made(graph, seed, run, best)
+
+    monkeypatch.setattr(portfolio, "_random_order", fails_at_first)
+    graph = random_graph(np.random.default_rng(3), 12)
+    with caplog.at_level(logging.WARNING):
+        found = [name for name, _ in portfolio.candidate_orders(graph, random_runs=3)]
+    assert sum(":" in name for name in found) == 2
+    assert "random run 0 failed" in caplog.text
+
+
 def test_entry_points_are_methods_and_a_broken_one_is_left_out(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,0 +1,238 @@
+"""XLA's schedulers of instructions by memory, on a graph as XLA sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from heuristics.kernels.walks import run_post_order
+from heuristics.kernels.xla_list import run_history, run_list_scheduler
+from heuristics.orderings.common import balance, flatten, is_among, sort_rows, work_of
+from optsched.model.arrays import IntArray, Rows, pack_rows, transpose
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """Instructions `0 .. n - 1` are the ops, the following ones the graph inputs (parameters).
+
+    Parameters
+    ----------
+    ops
+        Number of ops, `n`.
+    listing
+        Program order: parameters, then ops.
+    operands
+        In operand order, repeats included.
+    users
+        Instructions that have this one as an operand, ascending.
+    before, after
+        Control predecessors in the order given, and successors, ascending. What else must run
+        before an op (its overwriters, its parents at birth) counts as a control predecessor.
+    defined
+        Bytes each instruction defines; 0 for parameters, which the heuristics ignore.
+    """
+
+    ops: int
+    listing: IntArray
+    operands: Rows
+    users: Rows
+    before: Rows
+    after: Rows
+    defined: IntArray
+
+    def without_parameters(self, order: IntArray) -> IntArray:
+        """Return the ops of an order of instructions."""
+        return order[order < self.ops]
+
+
+def as_instructions(graph: Graph) -> Instructions:
+    """Translate a graph; O((n + edges) log n)."""
+    n, arrays = len(graph.ops), graph.arrays
+    parameters = np.flatnonzero(arrays.producer < 0)
+    count = n + len(parameters)
+    maker = arrays.producer.copy()
+    maker[parameters] = np.arange(n, count)
+
+    reader, buffer = flatten([op.reads for op in graph.ops])
+    operand = maker[buffer]
+    data = np.unique(reader * count + operand)
+    owner, given = flatten([dict.fromkeys(op.control) for op in graph.ops])
+    v, u = arrays.pred.owners(), arrays.pred.idx
+    known = np.sort(np.append(data, owner * count + given))
+    named = is_among(v * count + u, known)
+    before = pack_rows(
+        np.concatenate([owner, v[~named]]), np.concatenate([given, u[~named]]), count
+    )
+    return Instructions(
+        ops=n,
+        listing=np.concatenate([np.arange(n, count), np.arange(n)]).astype(np.int64),
+        operands=pack_rows(reader, operand, count),
+        users=pack_rows(data % count, data // count, count),
+        before=before,
+        after=transpose(before, count),
+        defined=np.append(arrays.alloc, np.zeros(count - n, np.int64)),
+    )
+
+
+def xla_default(graph: Graph, seed: int = 0) -> IntArray:
+    """Return the order of least peak among list, DFS and post-order; ties go to the first named.
+
+    References
+    ----------
+    xla/service/hlo_memory_scheduler.cc, `DefaultMemoryScheduler`.
+    """
+    code = as_instructions(graph)
+    orders = [order(graph, seed, code=code) for order in (xla_list, xla_dfs, xla_post_order)]
+    return min(orders, key=lambda order: peak_memory(graph, order))
+
+
+def xla_list(graph: Graph, seed: int = 0, *, code: Instructions | None = None) -> IntArray:
+    """Return the order of XLA's `ListMemoryScheduler`.
+
+    The ready instruction that frees most bytes, less those it defines, runs next; ties go to the
+    one with more users, then to the one queued last. O((n + edges) log n).
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    seed
+        Not used.
+    code
+        The graph as instructions, if the caller has them.
+
+    Notes
+    -----
+    Parameters (graph inputs) are instructions of no bytes: they are scheduled, first in the
+    listing, and dropped at the end. Bytes of an output that nobody reads are never freed. The
+    reference leaves open the order of users and control successors (it is the order in which the
+    module was built): here ascending, as in a parsed module.
+
+    References
+    ----------
+    xla/service/hlo_memory_scheduler.cc.
+    """
+    arrays, code = graph.arrays, code or as_instructions(graph)
+    count = len(code.defined)
+    uses = _root_uses(graph, count)
+    counted = np.where(arrays.producer < 0, 0, arrays.size)
+    holders = transpose(uses, arrays.buffer_count)
+    order = run_list_scheduler.for_work(work_of(arrays) + count - code.ops)(
+        code.listing,
+        code.operands.ptr,
+        code.operands.idx,
+        code.users.ptr,
+        code.users.idx,
+        code.before.ptr,
+        code.after.ptr,
+        code.after.idx,
+        uses.ptr,
+        uses.idx,
+        holders.ptr,
+        holders.idx,
+        counted,
+        np.diff(holders.ptr) + arrays.keep,
+        code.defined,
+        balance(count),
+    )
+    return code.without_parameters(order)
+
+
+def _root_uses(graph: Graph, count: int) -> Rows:
+    """Buffers that each instruction uses; a view defines no buffer."""
+    read = graph.arrays.read
+    owners = np.repeat(np.arange(len(graph.ops)), np.diff(read.ptr))
+    roots = np.array(graph.roots, np.int64)
+    real = roots[read.idx] == read.idx
+    return pack_rows(owners[real], read.idx[real], count)
+
+
+def xla_dfs(graph: Graph, seed: int = 0, *, code: Instructions | None = None) -> IntArray:
+    """Return the order of XLA's `DFSMemoryScheduler`.
+
+    Post-order; the operands and control predecessors of an instruction are visited by
+    decreasing extra users, then decreasing bytes, both summed over all that leads to them, then
+    by name. O((n + edges) log n).
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    seed
+        Not used.
+    code
+        The graph as instructions, if the caller has them.
+
+    Notes
+    -----
+    XLA visits instructions that lead nowhere as listed and the root of the computation last. A
+    graph has no root: all ops without users and control successors are visited as listed. The cap
+    of the extra users is the number of instructions of the module: here that of the graph.
+
+    References
+    ----------
+    xla/service/hlo_memory_scheduler.cc.
+    """
+    arrays, code = graph.arrays, code or as_instructions(graph)
+    count, work = len(code.defined), work_of(arrays)
+    counts = np.zeros(count, np.int64)
+    counts[: code.ops] = 1
+    extra, total = run_history.for_work(work)(
+        post_order(code, work),
+        count,
+        code.operands.ptr,
+        code.operands.idx,
+        code.users.ptr,
+        code.defined,
+        counts,
+    )
+    names = [op.name for op in graph.ops]
+    names += [b.name for b, p in zip(graph.buffers, graph.producers, strict=True) if p is None]
+    by_name = np.empty(count, np.int64)
+    by_name[sorted(range(count), key=names.__getitem__)] = np.arange(count)
+    parent = np.append(code.operands.owners(), code.before.owners())
+    children = pack_rows(parent, np.append(code.operands.idx, code.before.idx), count)
+    child = children.idx
+    children = sort_rows(children, -extra[child], -total[child], by_name[child])
+    leads_nowhere = (np.diff(code.users.ptr) == 0) & (np.diff(code.after.ptr) == 0)
+    roots = code.listing[leads_nowhere[code.listing]]
+    order = run_post_order.for_work(work)(roots, children.ptr, children.idx)
+    return code.without_parameters(order)
+
+
+def xla_post_order(graph: Graph, seed: int = 0, *, code: Instructions | None = None) -> IntArray:
+    """Return the order of XLA's `PostOrderMemoryScheduler`.
+
+    Instructions without users are visited as listed, each after its control predecessors (last
+    one first) and its operands (in operand order). O(n + edges).
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    seed
+        Not used.
+    code
+        The graph as instructions, if the caller has them.
+
+    References
+    ----------
+    xla/service/hlo_computation.cc, `MakeInstructionPostOrder`.
+    """
+    code = code or as_instructions(graph)
+    return code.without_parameters(post_order(code, work_of(graph.arrays)))
+
+
+def post_order(code: Instructions, work: int) -> IntArray:
+    """Return the post-order of all instructions."""
+    roots = code.listing[np.diff(code.users.ptr)[code.listing] == 0]
+    control, operands = code.before, code.operands
+    children = pack_rows(
+        np.concatenate([control.owners()[::-1], operands.owners()]),
+        np.concatenate([control.idx[::-1], operands.idx]),
+        len(code.defined),
+    )
+    return run_post_order.for_work(work)(roots, children.ptr, children.idx)
