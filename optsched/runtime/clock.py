@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from optsched.runtime.interrupt import take_interrupt
 from optsched.runtime.kernel import compile_seconds
-from optsched.runtime.limits import Limits
+from optsched.runtime.limits import Limits, StopReason
 
 
 @dataclass
@@ -74,9 +74,18 @@ class Clock:
         take_interrupt()
         return self._end is not None and self.now() >= self._end
 
+    def limit_reason(self) -> StopReason:
+        """Return what is said of a run that this clock has ended."""
+        return StopReason.WORK_LIMIT if self._meter.by_work else StopReason.TIME_LIMIT
+
     def stop(self) -> None:
         """Let nothing be left: an interrupt has come, and what is known is put together."""
         self._end = self.now()
+
+    def extend(self, more: float) -> None:
+        """Put the end off."""
+        if self._end is not None:
+            self._end += more
 
     def spend(self, work: int) -> None:
         """Count work: states, nodes, placements, whatever a loop goes round by."""

@@ -16,17 +16,22 @@ import hashlib
 import os
 import stat
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 from uuid import uuid4
 
 from optsched.runtime.compile import made_by
+from optsched.runtime.interrupt import take_interrupt
 from optsched.runtime.text import plain
 
 DIGEST_BYTES = 32
 """Length of what a file begins with."""
+POLL_SECONDS = 0.02
+"""Between two looks whether another process has done compiling."""
 
 _said: list[str] = []
 
@@ -42,14 +47,55 @@ def folders() -> list[Path]:
 
 
 def has_file(name: str) -> bool:
-    """Whether a kernel of this name and fingerprint was kept, for some signature."""
-    return any(file.startswith(f"{name}-") for file in _kept_files())
+    """Whether a kernel of this name and fingerprint is kept, for some signature."""
+    kept = (file for folder in _trusted_folders() for file in os.listdir(folder))
+    return any(file.startswith(f"{name}-") for file in kept)
 
 
-@cache
-def _kept_files() -> frozenset[str]:
-    """Return the names of all files there were when this process first asked."""
-    return frozenset(name for folder in _trusted_folders() for name in os.listdir(folder))
+def is_writable() -> bool:
+    """Whether there is a folder to keep kernels in, as far as can be told without writing."""
+    return any(os.access(folder, os.W_OK) for folder in _made_folders([]))
+
+
+@contextmanager
+def turn(name: str, patience: float) -> Iterator[float]:
+    """Wait while another process compiles a kernel, some seconds at most; then have others wait.
+
+    What was waited is given to the block.
+    """
+    file = _lock_file(name)
+    begun, waited = time.monotonic(), 0.0
+    try:
+        while file is not None and not _try_lock(file) and waited < patience:
+            take_interrupt()
+            time.sleep(POLL_SECONDS)
+            waited = time.monotonic() - begun
+        yield waited
+    finally:
+        if file is not None:
+            with suppress(OSError):  # it may be gone, and not every system removes an open file
+                Path(file.name).unlink()
+            file.close()
+
+
+def _lock_file(name: str) -> TextIO | None:
+    for folder in _made_folders([]):
+        with suppress(OSError):  # nobody is told then, nor can anything be kept
+            return (folder / f".{name}.lock").open("w")
+    return None
+
+
+def _try_lock(file: TextIO) -> bool:
+    """Lock a file until it is closed, or its process ends; return whether that was possible."""
+    try:
+        import fcntl
+    except ImportError:  # there every process compiles for itself
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _trusted_folders() -> Iterator[Path]:
@@ -152,14 +198,10 @@ def _read(file: str) -> bytes | None:
 
 def _write(file: str, payload: bytes) -> None:
     """Keep a payload under a name in the first folder that takes it."""
-    failed = "no folder for them"
-    for folder in folders():
+    failed = ["no folder for them"]
+    for folder in _made_folders(failed):
         part = folder / f".{uuid4().hex}"
         try:
-            folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-            if folder not in _trusted_folders():
-                failed = f"{folder}: other users may write to it"
-                continue
             try:
                 part.write_bytes(_digest(file, payload) + payload)
                 part.replace(folder / file)
@@ -168,8 +210,22 @@ def _write(file: str, payload: bytes) -> None:
                 raise
             return
         except OSError as error:
-            failed = f"{folder}: {error.strerror}"
-    _say(f"compiled kernels are not kept: {failed}")
+            failed.append(f"{folder}: {error.strerror}")
+    _say(f"compiled kernels are not kept: {failed[-1]}")
+
+
+def _made_folders(failed: list[str]) -> Iterator[Path]:
+    """Yield trusted folders, made where they were not; why others are left out goes to `failed`."""
+    for folder in folders():
+        try:
+            folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        except OSError as error:
+            failed.append(f"{folder}: {error.strerror}")
+            continue
+        if folder in _trusted_folders():
+            yield folder
+        else:
+            failed.append(f"{folder}: other users may write to it")
 
 
 def _digest(file: str, payload: bytes) -> bytes:

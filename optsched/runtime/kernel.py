@@ -2,8 +2,15 @@
 
 A kernel is written once. Called as it is, it is Python: the reference implementation of the tests.
 `kernel.compiled` is the same code compiled, kept on disk. `kernel.for_work` takes whichever answers
-sooner: Python until that has taken as long as compiling would, so that neither a small graph nor a
-short search on a large one waits for a compiler, and no other takes much more than twice as long.
+sooner, so that neither a small graph nor a short search on a large one waits for a compiler:
+
+1. A form that is on the disk is loaded as soon as that pays.
+2. Else Python runs, and once it took a small share of what compiling would take, a process beside
+   this one is asked to compile (:mod:`optsched.runtime.background`).
+3. Once Python took as long as compiling would, the kernel is compiled here; so no kernel takes much
+   more than twice as long as it need. Where another process is at it, that is waited for.
+
+Both forms do the same, state for state, so no answer depends on which of them ran.
 
     @kernel
     def total(values: IntArray) -> int: ...
@@ -20,10 +27,11 @@ import time
 from collections.abc import Callable
 from functools import cache, cached_property, partial, update_wrapper
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, cast
 
 from optsched.runtime import compile as jit_compile
 from optsched.runtime import disk_cache
+from optsched.runtime.background import START_SECONDS, compiler
 from optsched.runtime.interrupt import take_interrupt
 
 P = ParamSpec("P")
@@ -37,6 +45,10 @@ IMPORT_SECONDS = 0.3
 """What importing numba takes."""
 LOAD_SECONDS = 0.01
 """What loading a compiled kernel from the disk takes."""
+LOOK_SECONDS = 0.02
+"""Of Python after which it is looked again whether a compiled form is there."""
+ASKING_SHARE = 0.1
+"""Of the seconds of compiling that Python takes before another process is asked to compile."""
 
 NUMBERS = r"None|(Int|int|bool|float)|tuple\[((Int|int|bool|float)(, )?)+\]"
 """What a kernel that returns no arrays is annotated with."""
@@ -49,6 +61,10 @@ class Kernel(Generic[P, R]):
     """
 
     part = False
+    all_seconds: ClassVar[float] = 0.0
+    """Spent so far as Python in calls of all kernels."""
+    waited_seconds: ClassVar[float] = 0.0
+    """Spent so far on waiting for other processes that compile."""
 
     def __init__(self, function: Callable[P, R]) -> None:
         self.function = function
@@ -56,6 +72,8 @@ class Kernel(Generic[P, R]):
         """Spent so far in calls by :meth:`for_work` that ran as Python."""
         self.elements = 0
         """Of work in these calls."""
+        self.next_look = LOAD_SECONDS
+        """After how many seconds of Python it is asked whether to go on like this."""
         update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -137,35 +155,70 @@ class Kernel(Generic[P, R]):
         """
         if force is not None:
             return force(self)
-        return self.compiled if self._is_ready() else partial(self._run, elements)
+        if self._is_ready():
+            return self.compiled
+        return cast("Callable[P, R]", partial(self._run, elements))
 
-    def _run(self, elements: int, *args: P.args, **kwargs: P.kwargs) -> R:
+    def _run(self, elements: int, *args: Any) -> R:
         rate = self.seconds / self.elements if self.elements else ELEMENT_SECONDS
-        if self._is_ready() or self.seconds + elements * rate > self._patience():
-            return self.compiled(*args, **kwargs)
+        seconds = self.seconds + elements * rate
+        if not self._is_ready():
+            if seconds < self.next_look or not self._is_worth_it(seconds, args):
+                return self._run_python(elements, args)
+            self.load(*args)
+        return cast("Callable[..., R]", self.compiled)(*args)
+
+    def _run_python(self, elements: int, args: tuple[Any, ...]) -> R:
         begun = time.thread_time()
-        result = self.function(*args, **kwargs)
-        self.seconds += time.thread_time() - begun
+        result = cast("Callable[..., R]", self.function)(*args)
+        took = time.thread_time() - begun
+        self.seconds += took
         self.elements += elements
+        Kernel.all_seconds += took
         return result
 
     def _is_ready(self) -> bool:
         """Whether a compiled form is loaded."""
         return "compiled" in self.__dict__ and bool(cast(Any, self.compiled).overloads)
 
-    def _patience(self) -> float:
-        """Return the seconds that Python may take before a compiled form is loaded or made."""
-        compiling = COMPILE_SECONDS + COMPILE_BYTE_SECONDS * self._code_bytes
-        seconds = LOAD_SECONDS if self._is_kept else compiling
-        return seconds + (0.0 if is_warm() else IMPORT_SECONDS)
+    def load(self, *args: Any) -> None:
+        """Load the form for arguments like these, or compile it unless another process does."""
+        made = cast(Any, self.compiled)
+        kinds = tuple(map(made.typeof_pyval, args))
+        if disk_cache.has_file(self.file_name):
+            made.compile(kinds)
+            return
+        watch_compiling(True)
+        try:
+            with disk_cache.turn(self.file_name, self._compile_estimate) as waited:
+                Kernel.waited_seconds += waited
+                made.compile(kinds)
+        finally:
+            watch_compiling(False)
+
+    def _is_worth_it(self, seconds: float, args: tuple[Any, ...]) -> bool:
+        """Whether to load or compile now, where Python would have taken `seconds` of calls so far.
+
+        Where it is not, another process may be asked to compile.
+        """
+        self.next_look = seconds + LOOK_SECONDS
+        importing = 0.0 if is_warm() else IMPORT_SECONDS
+        if disk_cache.has_file(self.file_name):
+            return Kernel.all_seconds + seconds - self.seconds >= importing
+        compiling = self._compile_estimate + importing
+        if seconds > compiling / runs_to_come:
+            return True
+        if seconds > ASKING_SHARE * (compiling + START_SECONDS):
+            name = cast(FunctionType, self.function).__qualname__
+            if compiler.ask(self.function.__module__, name, self.file_name, args):
+                _tell()
+        return False
 
     @cached_property
-    def _is_kept(self) -> bool:
-        return disk_cache.has_file(self.file_name)
-
-    @cached_property
-    def _code_bytes(self) -> int:
-        return sum(len(cast(FunctionType, x.function).__code__.co_code) for x in self.parts)
+    def _compile_estimate(self) -> float:
+        """Seconds."""
+        code = (cast(FunctionType, x.function).__code__ for x in self.parts)
+        return COMPILE_SECONDS + COMPILE_BYTE_SECONDS * sum(len(x.co_code) for x in code)
 
 
 class InnerKernel(Kernel[P, R]):
@@ -190,6 +243,10 @@ def _described_compiler() -> str:
     return repr(_described(compile(source, "", "exec", optimize=2)))
 
 
+watch_compiling: Callable[[bool], object] = bool
+"""Told when compiling, or waiting for another process that does, begins and when it has ended."""
+runs_to_come = 1
+"""How many runs much like this one the process will see: the work of all pays for compiling."""
 force: Callable[[Kernel[..., Any]], Callable[..., Any]] | None = None
 """Says which form :meth:`Kernel.for_work` takes, whatever the work: for tests."""
 
@@ -220,11 +277,20 @@ def tell_of_compiling(tell: Callable[[], None]) -> None:
 
 
 def compile_seconds() -> float:
-    """Return the seconds that this process has spent compiling so far; loading is not counted."""
-    return float(_listener().duration) if is_warm() and _listener().done else 0.0
+    """Return the seconds that this process has spent compiling so far, or waiting for another's.
+
+    Loading is not counted.
+    """
+    own = float(_listener().duration) if is_warm() and _listener().done else 0.0
+    return own + Kernel.waited_seconds
 
 
 _on_first: list[Callable[[], None]] = []
+
+
+def _tell() -> None:
+    while _on_first:
+        _on_first.pop()()
 
 
 @cache
@@ -239,8 +305,7 @@ def _listener() -> Any:
             # First, since numba tells of the end even where what follows raises.
             super().on_start(event)
             take_interrupt()
-            while _on_first:
-                _on_first.pop()()
+            _tell()
 
     listener = CompileListener()
     event.register("numba:compile", listener)

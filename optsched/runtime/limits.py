@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from numbers import Real
+from typing import Any, TypedDict, TypeVar
 
 from optsched.errors import UsageError
 
@@ -17,8 +19,14 @@ class StopReason(StrEnum):
     EXHAUSTED = "nothing left to try"
     """The methods that were asked have ended; what is not proved may still have a better answer."""
     TIME_LIMIT = "time limit"
+    WORK_LIMIT = "work limit"
     INTERRUPTED = "interrupted"
     DECIDED = "decided"
+
+    @property
+    def is_limit(self) -> bool:
+        """Whether a limit of the caller ended it, so that more time or work might bring more."""
+        return self in (StopReason.TIME_LIMIT, StopReason.WORK_LIMIT)
 
 
 class Objective(StrEnum):
@@ -135,3 +143,58 @@ def _integer(what: str, value: int, least: int, end: int = 2**62) -> int:
     if not least <= number < end:
         raise UsageError(f"{what} must be at least {least} and below {end}, got {number}")
     return number
+
+
+DEFAULT_LIMITS = Limits(seconds=60.0)
+"""Where a caller sets no limits: some questions have no answer in useful time."""
+
+
+class LimitKeywords(TypedDict, total=False):
+    """The fields of :class:`Limits` as keywords."""
+
+    time_limit: float | None
+    """Seconds; 60 by default, `math.inf` for as long as it takes."""
+    work: int | None
+    """Units of work instead of seconds, for runs that can be repeated."""
+    workers: int | None
+    """Threads."""
+    seed: int | None
+    """Of all random choices."""
+
+
+Given = TypeVar("Given")
+Member = TypeVar("Member", bound=StrEnum)
+
+
+def choose_limits(limits: Given | None, named: LimitKeywords) -> Given | Limits:
+    """Return the limits that are given as one object or as keywords, not as both.
+
+    Parameters
+    ----------
+    limits
+        A :class:`Limits`, or a clock that runs already.
+    named
+        The same one by one; :data:`DEFAULT_LIMITS` has what is not said.
+    """
+    given: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
+    if unknown := sorted(given.keys() - LimitKeywords.__annotations__.keys()):
+        raise UsageError(f"there is no option {unknown[0]!r}")
+    if limits is not None:
+        if given:
+            raise UsageError("give either limits= or time_limit=, work=, workers= and seed=")
+        if isinstance(limits, Real | str):
+            raise UsageError(f"limits wants a Limits, got {limits!r}: write time_limit={limits!r}")
+        return limits
+    if "time_limit" in given and "work" in given:
+        raise UsageError("give either time_limit or work: one of them ends the search")
+    if "time_limit" in given or "work" in given:
+        given["seconds"] = given.pop("time_limit", None)
+    return replace(DEFAULT_LIMITS, **given)
+
+
+def choose_member(kind: type[Member], value: str, what: str) -> Member:
+    """Return the member of an enumeration that a text names."""
+    try:
+        return kind(value)
+    except ValueError:
+        raise UsageError(f"{what} {value!r} is none of {', '.join(kind)}") from None

@@ -27,13 +27,14 @@ from multiprocessing.process import BaseProcess
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
+from optsched.runtime import kernel
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import on_interrupt, take_interrupt
 from optsched.runtime.limits import Limits
 
 GRACE = 30.0
 """Seconds that work may take beyond its deadline before its process is ended: solvers look at the
-clock between pieces of work, and kernels may have to be compiled first."""
+clock between pieces of work."""
 GRACE_AFTER_INTERRUPT = 3.0
 """Seconds that workers have to hand over what they found after an interrupt."""
 
@@ -71,6 +72,13 @@ class WorkerLoss:
 @dataclass(frozen=True, slots=True)
 class _TaskDone:
     """A worker's task is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiling:
+    """A worker begins to compile a kernel, or has ended: that is no part of its work."""
+
+    begins: bool
 
 
 def run_tasks(
@@ -126,11 +134,11 @@ def _run_here(
 class _Worker(Generic[_Task]):
     """One process, its pipe, and what it is doing."""
 
-    def __init__(self, work: Work[_Task]) -> None:
+    def __init__(self, work: Work[_Task], runs: int) -> None:
         context = get_context("spawn")
         self.pipe, far_end = context.Pipe()
         self.process: BaseProcess = context.Process(
-            target=_serve, args=(far_end, work), daemon=True
+            target=_serve, args=(far_end, work, runs), daemon=True
         )
         with _no_interrupts():
             self.process.start()
@@ -138,6 +146,7 @@ class _Worker(Generic[_Task]):
         self.task: _Task | None = None
         self.deadline = Deadline(None)
         self.clock = Clock.of(Limits())
+        self.compiling: Clock | None = None
 
     def give(self, task: _Task) -> None:
         """Hand over a task; a worker that just died is found out about when it is listened to."""
@@ -150,6 +159,17 @@ class _Worker(Generic[_Task]):
         """Begin to count the time of what the worker does now."""
         seconds = None if deadline.seconds is None else deadline.seconds + grace
         self.deadline, self.clock = deadline, Clock.of(Limits(seconds))
+        self.compiling = None
+
+    def compile(self, *, begins: bool) -> None:
+        """Let the time stand still while a kernel is compiled."""
+        if self.compiling is not None:
+            self.clock.extend(self.compiling.seconds())
+        self.compiling = Clock.of(Limits()) if begins else None
+
+    def is_late(self) -> bool:
+        """Whether what it does now takes too long."""
+        return self.compiling is None and self.clock.expired()
 
     def end(self, patience: float = 0.0) -> int | None:
         """End the process for good, unless it ends by itself, and return its exit code."""
@@ -175,6 +195,7 @@ class _WorkerPool(Generic[_Task]):
         self.queue = deque(tasks)
         self.work, self.handle, self.on_loss = work, handle, on_loss
         self.count, self.grace = count, grace
+        self.runs = len(tasks) // max(1, count)
         self.workers: list[_Worker[_Task]] = []
         self.stopping = False
 
@@ -185,7 +206,7 @@ class _WorkerPool(Generic[_Task]):
             self._listen(0.25)
             take_interrupt()
             for worker in self.busy():
-                if worker.clock.expired():
+                if worker.is_late():
                     self._reap(worker, timed_out=True)
 
     def busy(self) -> list[_Worker[_Task]]:
@@ -214,7 +235,7 @@ class _WorkerPool(Generic[_Task]):
         free = [worker for worker in self.workers if worker.task is None]
         while self.queue and (free or len(self.workers) < self.count):
             if not free:
-                self.workers.append(_Worker(self.work))
+                self.workers.append(_Worker(self.work, self.runs))
                 free = [self.workers[-1]]
             free.pop().give(self.queue.popleft())
 
@@ -231,6 +252,9 @@ class _WorkerPool(Generic[_Task]):
                 if isinstance(message, _TaskDone):
                     worker.task = None
                     return
+                if isinstance(message, _Compiling):
+                    worker.compile(begins=message.begins)
+                    continue
                 if isinstance(message, Deadline):
                     worker.set_deadline(message, self.grace)
                 self.handle(worker.task, message)
@@ -296,6 +320,11 @@ class _WorkerChannel:
             self.stopped = False
             raise KeyboardInterrupt
 
+    def tell_compiling(self, begins: bool) -> None:
+        """Tell of it from the main thread; a pipe is for one."""
+        if threading.current_thread() is threading.main_thread():
+            self(_Compiling(begins))
+
     def stop(self, number: int, frame: FrameType | None) -> None:
         """Signal handler: end what is running as Ctrl-C does."""
         if self.sending:
@@ -312,10 +341,12 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _serve(pipe: Connection, work: Work[Any]) -> None:
-    """Body of a worker: tasks in, messages out, until the pipe is closed."""
+def _serve(pipe: Connection, work: Work[Any], runs: int) -> None:
+    """Body of a worker: tasks in, messages out, until the pipe is closed; some `runs` of them."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     channel = _WorkerChannel(pipe)
+    kernel.runs_to_come = max(1, runs)
+    kernel.watch_compiling = channel.tell_compiling
     # A Ctrl-C is for the parent, which then says so.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "SIGTERM"):

@@ -7,6 +7,7 @@ import signal
 import time
 from pathlib import Path
 
+from optsched.runtime import kernel
 from optsched.runtime.worker_pool import Deadline, Tell, run_tasks
 
 Steps = list[str]
@@ -24,6 +25,10 @@ def follow(task: Steps, tell: Tell) -> None:
                 os._exit(int(code))
             case ["sleep", _, seconds]:
                 time.sleep(float(seconds))
+            case ["compile", _, seconds]:
+                kernel.watch_compiling(True)
+                time.sleep(float(seconds))
+                kernel.watch_compiling(False)
             case ["note", _, path]:
                 Path(path).write_text(f"{os.getpid()} ")
         tell(step)

@@ -6,9 +6,11 @@ import os
 import random
 import resource
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -16,6 +18,7 @@ import pytest
 
 from optsched.runtime import disk_cache
 from optsched.runtime import kernel as kernel_module
+from optsched.runtime.interrupt import held_interrupts
 from optsched.runtime.kernel import Kernel, kernel
 
 ROOT = Path(__file__).parents[2]
@@ -55,13 +58,12 @@ def is_loaded(dispatcher: Any) -> bool:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Of the cache, with nothing said yet."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(disk_cache, "_said", [])
     monkeypatch.setattr(kernel_module, "_on_first", [])
-    yield disk_cache.folders()[0]
-    disk_cache._kept_files.cache_clear()
+    return disk_cache.folders()[0]
 
 
 def only_file(folder: Path, source: Kernel[..., Any]) -> Path:
@@ -74,7 +76,6 @@ def test_a_kernel_is_loaded_by_the_next_process(
 ) -> None:
     assert not disk_cache.has_file(triangle.file_name)
     assert fresh(triangle)(10) == 45
-    disk_cache._kept_files.cache_clear()
     assert disk_cache.has_file(triangle.file_name)
     loaded = fresh(triangle)
     assert loaded(10) == 45
@@ -225,6 +226,38 @@ def test_a_full_disk_is_said_once(folder: Path, capsys: pytest.CaptureFixture[st
     finally:
         subprocess.run(["umount", str(folder)], check=True)
     assert capsys.readouterr().err.endswith(": No space left on device\n")
+
+
+def test_one_that_another_process_compiles_is_waited_for(folder: Path) -> None:
+    """As long as that is thought to take; then it is compiled here."""
+    with disk_cache.turn("one", 0.0):
+        assert [path.name for path in folder.iterdir()] == [".one.lock"]
+        begun = time.monotonic()
+        with disk_cache.turn("other", 9.0), disk_cache.turn("one", 0.2):
+            assert 0.2 <= time.monotonic() - begun < 9
+    assert list(folder.iterdir()) == []
+
+
+def test_the_wait_for_another_process_ends_with_it(folder: Path) -> None:
+    code = (
+        "import os, time; from optsched.runtime import disk_cache\n"
+        "with disk_cache.turn('one', 0): print('locked', flush=True); time.sleep(0.3); os._exit(1)"
+    )
+    beside = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=ROOT)
+    assert beside.stdout is not None
+    assert beside.stdout.readline() == b"locked\n"
+    begun = time.monotonic()
+    with disk_cache.turn("one", 60.0):
+        assert time.monotonic() - begun < 50
+    assert beside.wait() == 1
+    beside.stdout.close()
+
+
+def test_ctrl_c_ends_the_wait_for_another_process(folder: Path) -> None:
+    with disk_cache.turn("one", 0.0), held_interrupts():
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt), disk_cache.turn("one", 60.0):
+            pytest.fail("it was not waited for")
 
 
 def solve(cache: Path, **more: str) -> subprocess.CompletedProcess[str]:

@@ -18,9 +18,9 @@ from numba.core import config
 from numba.core.registry import cpu_target
 
 from optsched.errors import OptschedError
+from optsched.runtime import background, disk_cache
 from optsched.runtime import clock as clock_module
 from optsched.runtime import compile as jit_compile
-from optsched.runtime import disk_cache
 from optsched.runtime import kernel as jit
 from optsched.runtime.clock import Clock
 from optsched.runtime.kernel import Kernel, inner, kernel
@@ -88,6 +88,48 @@ def test_a_kernel_that_is_kept_is_loaded_sooner_than_one_is_compiled(
         each = Kernel(square.function)
         assert each.for_work(some)(3) == 9
         assert is_compiled(each) == kept
+
+
+def test_what_many_runs_will_call_is_compiled_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk_cache, "has_file", lambda name: False)
+    for runs in (1, 29):
+        monkeypatch.setattr(jit, "runs_to_come", runs)
+        each = Kernel(square.function)
+        some = int(each._compile_estimate / 10 / jit.ELEMENT_SECONDS)
+        assert each.for_work(some)(3) == 9
+        assert is_compiled(each) == (runs > 1)
+
+
+def test_another_process_is_asked_first_and_what_it_compiled_is_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[object] = []
+    kept: list[str] = []
+    monkeypatch.setattr(background.compiler, "ask", lambda *request: asked.append(request))
+    monkeypatch.setattr(jit, "ASKING_SHARE", 0.01)
+    monkeypatch.setattr(disk_cache, "has_file", kept.__contains__)
+    each = Kernel(square.function)
+    each.seconds = 0.6 * each._compile_estimate
+    assert each.for_work(0)(3) == 9
+    assert asked == [(__name__, "square", each.file_name, (3,))]
+    assert not is_compiled(each)
+    kept.append(each.file_name)
+    each.seconds += jit.LOOK_SECONDS
+    assert each.for_work(0)(3) == 9
+    assert is_compiled(each)
+
+
+def test_compiling_is_told_of_while_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[bool] = []
+    monkeypatch.setattr(jit, "watch_compiling", said.append)
+    with_globals(scaled, FACTOR=time.time_ns()).load(1)
+    assert said == [True, False]
+
+
+def test_waiting_for_another_process_counts_as_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = jit.compile_seconds()
+    monkeypatch.setattr(Kernel, "waited_seconds", Kernel.waited_seconds + 5.0)
+    assert jit.compile_seconds() - before == pytest.approx(5.0)
 
 
 def test_a_form_can_be_forced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,6 +273,23 @@ def test_an_untested_numba_is_refused_in_one_line(
     monkeypatch.setattr(numba, "__version__", version)
     with pytest.raises(OptschedError, match=rf"^numba {version} is not supported; run: .*<0\.69'$"):
         _ = with_globals(doubled).compiled
+
+
+@pytest.mark.parametrize("command", ["warmup", "solve"])
+def test_an_untested_numba_ends_a_command_in_one_line(command: str, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import numba; numba.__version__ = '0.70.1'")
+    root = Path(jit.__file__).parents[2]
+    graph = root / "instances" / "inductor" / "albert_qa_bs4_ac0.5_cuda.bwd.json.gz"
+    here = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{root}", "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-m", "optsched", command, *([graph] if command == "solve" else [])],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **here},
+    )
+    wanted = "optsched: error: numba 0.70.1 is not supported; run: pip install 'numba>=0.62,<0.69'"
+    said = [line for line in done.stderr.splitlines() if not line.startswith("compiling (once)")]
+    assert (done.returncode, said) == (2, [wanted])
 
 
 def test_the_range_of_versions_is_the_one_that_is_installed() -> None:

@@ -66,6 +66,12 @@ def test_what_hangs_is_ended_after_its_deadline_and_grace() -> None:
     assert 1.0 <= loss.seconds < 60
 
 
+def test_compiling_kernels_is_not_counted_against_a_deadline() -> None:
+    told, losses = run([["compile 1.5", "sleep 600", "b"]])
+    assert told == ["compile 1.5", "b"]
+    assert [loss.timed_out for loss in losses] == [True]
+
+
 @pytest.mark.parametrize("jobs", [0, 2])
 def test_an_interrupt_keeps_what_is_there_and_is_no_loss(jobs: int) -> None:
     told: list[object] = []
