@@ -1,4 +1,4 @@
-"""Certificates of rung L2: an op, a set of ops, and the precedences that a budget implies."""
+"""Certificates of rung L2: an op, and the precedences that a budget implies."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy as np
 from optsched.certificate.effort import DEFAULT_EFFORT, CertificateEffort
 from optsched.certificate.flow import FlowNetwork
 from optsched.certificate.trail import Conflict, Trail, list_steps
-from optsched.check.network import reach
-from optsched.check.steps import End, EndStep, Forced, OpStep, OrderStep, SetStep, Step
+from optsched.check.steps import End, EndStep, OpStep, OrderStep, Step
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import timeline
@@ -64,7 +63,7 @@ def refute(
     clock: Clock,
     effort: CertificateEffort = DEFAULT_EFFORT,
 ) -> tuple[list[OrderStep], Sequence[Step] | None]:
-    """Look for a refutation of a budget by sets of ops and implied precedences.
+    """Look for a refutation of a budget by implied precedences.
 
     Parameters
     ----------
@@ -77,16 +76,15 @@ def refute(
     clock
         Says when to stop with the precedences found so far.
     effort
-        Sets and flows to look at.
+        Of how many ops flows are looked at.
 
     Returns
     -------
     tuple
         Precedences that hold within the budget, and steps that refute it; None if none do.
     """
-    found = refuting_set(graph, budget, clock, effort)
-    if found is not None or len(graph.ops) > effort.flow_ops:
-        return [], None if found is None else (found,)
+    if len(graph.ops) > effort.flow_ops:
+        return [], None
     trail = implied(graph, order, budget, clock)
     steps, conflict = trail.steps(), refuting_op(graph, trail, budget)
     if conflict is None:
@@ -101,6 +99,7 @@ def implied(graph: Graph, order: IntArray, budget: int, clock: Clock) -> Trail:
         precedences.refute(budget, running_in(graph, order))
     trail = Trail(FlowNetwork(graph), budget)
     for first, second in precedences.added:
+        clock.spend(len(graph.ops))
         trail.imply(first, second)
     return trail
 
@@ -110,37 +109,3 @@ def refuting_op(graph: Graph, trail: Trail, budget: int) -> Conflict | None:
     pairs = ((inference.first, inference.second) for inference in trail.inferences)
     found = closure_bound(with_precedences(graph, pairs))
     return None if found.op is None or found.value <= budget else trail.refute(found.op)
-
-
-def refuting_set(
-    graph: Graph, budget: int, clock: Clock, effort: CertificateEffort
-) -> SetStep | None:
-    """Return a set of which no op can be last (or first) within the budget, if one is found."""
-    network = FlowNetwork(graph)
-    heights = sorted({born for born in network.born if born}, reverse=True)
-    for height in heights[:: -(-len(heights) // effort.thresholds) or 1]:
-        members = [v for v, born in enumerate(network.born) if born >= height]
-        if len(members) > effort.largest_set or clock.expired():
-            break
-        for last in (True, False):
-            flows = _set_flows(network, members, budget, last=last)
-            if flows is not None and len(members) > 1:
-                return SetStep(last, tuple(members), flows)
-    return None
-
-
-def _set_flows(
-    network: FlowNetwork, members: list[int], budget: int, *, last: bool
-) -> tuple[tuple[int, Forced], ...] | None:
-    """Return a flow for each op that may be the last (first) of a set; None if one fits."""
-    flows = []
-    for v in members:
-        others = [u for u in members if u != v]
-        if not reach(network.behind if last else network.before, [v]).isdisjoint(others):
-            continue
-        before, after = (others, []) if last else ([], others)
-        flow = network.forced(v, budget, before, after)
-        if flow is None:
-            return None
-        flows.append((v, flow))
-    return tuple(flows)

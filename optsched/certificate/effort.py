@@ -27,14 +27,12 @@ class CertificateEffort:
         Bounds that are tried at most for something less than what was asked for.
     kept
         Part of the time that is kept for that.
-    thresholds
-        Sets of ops that are looked at: those at which at least so many bytes are born.
-    largest_set
-        Ops in such a set at most.
     flow_ops
         Of more ops no implied precedences are looked for: each is shown by a flow of its own.
     region_ops
         Of more ops no regions are looked for: 100,000 take a minute, and half of one to check.
+    case_ops
+        Of more ops no orders of pairs are supposed: every case keeps a matrix of all pairs.
     critical_ops
         Ops with the least slack, and as many most often in conflict, at which pairs of ops to
         suppose an order of are looked for.
@@ -48,10 +46,9 @@ class CertificateEffort:
     most_steps: int = 100_000
     halvings: int = 12
     kept: float = 0.2
-    thresholds: int = 24
-    largest_set: int = 200
     flow_ops: int = 3_000
     region_ops: int = 100_000
+    case_ops: int = 400
     critical_ops: int = 4
 
 

@@ -161,7 +161,7 @@ class Trail:
         self, op: int, before: tuple[int, ...], after: tuple[int, ...], forced: Forced
     ) -> tuple[Inference, ...]:
         """The inferences that a flow needs, in their order."""
-        pairs = find_premises(self.network, self.place, op, before, after, forced, self.budget)
+        pairs = find_premises(self.network, self.place, op, before, after, forced)
         return tuple(self.inferences[place] for place in sorted(self.place[pair] for pair in pairs))
 
     def rest(self, needs: Sequence[Inference]) -> frozenset[Inference]:

@@ -168,6 +168,7 @@ class ConflictTree:
 
     def derive(self, branch: Branch) -> Conflict | None:
         """Put what follows in a branch on the trail; why it contradicts itself, if it does."""
+        self.propagation.context.clock.spend(self.ops)
         blamed = self.propagation.blame.copy()
         refuted = self.propagation.refutes(branch)
         for first, second in known_pairs(branch, len(self.trail.inferences)).tolist():

@@ -30,7 +30,6 @@ from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.ordering.context import BlockFamily, OutOfTimeError
 from optsched.ordering.reduce.symmetry import line_up
-from optsched.ordering.tree import MOST_OPS
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 
@@ -53,6 +52,10 @@ class Written:
     rung: str
     missing: str | None = None
 
+    def __repr__(self) -> str:
+        made, short = self.certificate, "" if self.missing is None else f", {self.missing}"
+        return f"Written({self.rung}, {len(made.steps)} steps, {made.bound:,} bytes{short})"
+
 
 def certify_peak(
     graph: Graph,
@@ -64,7 +67,7 @@ def certify_peak(
 ) -> Written:
     """Return a certificate that no order has a peak below `bound`, or of less where that fails.
 
-    What is shown then is the best bound that ops, sets, precedences and few states give away, found
+    What is shown then is the best bound that ops, precedences and few states give away, found
     by halving what is open above the closure bound; the last part of the time is kept for it.
 
     Parameters
@@ -91,7 +94,7 @@ def certify_peak(
             if steps is not None:
                 return _checked(graph, bound, steps)
         reason = f"there are more than {effort.most_states:,} states to list"
-        if len(graph.ops) <= MOST_OPS:
+        if len(graph.ops) <= effort.case_ops:
             reason += f", and more than {effort.most_cases:,} cases"
     except TooLongError:
         reason = f"it has more than {effort.most_steps:,} steps"
@@ -157,7 +160,7 @@ class CertificateSearch:
         yield search.cases(tree, effort.most_cases)
 
     def cheap_tries(self) -> Generator[Sequence[Step] | None, None, Sequence[OrderStep]]:
-        """List few states, then look at ops and sets; return the precedences these led to."""
+        """List few states, then look at ops; return the precedences these led to."""
         yield self.states(min(self.effort.few_states, self.effort.most_states))
         precedences, steps = refute(self.graph, self.order, self.budget, self.clock, self.effort)
         yield None if steps is None else (*self.regions, *self.blocks, *steps)
@@ -229,7 +232,7 @@ class CertificateSearch:
 
     def tree(self) -> ConflictTree | None:
         """The tree of supposed precedences, if there is to be one."""
-        if not self.effort.most_cases or len(self.graph.ops) > MOST_OPS:
+        if not self.effort.most_cases or len(self.graph.ops) > self.effort.case_ops:
             return None
         try:
             return ConflictTree(self.graph, self.order, self.budget, self.clock, self.effort)

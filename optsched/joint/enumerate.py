@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optsched.joint.oracle import GiveUpError, PackingOracle, split_capacity
+from optsched.joint.oracle import GiveUpError, PackingOracle
 from optsched.joint.partial_orders import OrderGrowth, PartialOrder
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
@@ -207,13 +207,18 @@ class _OrderEnumeration:
     def _decide(
         self, problem: PackingProblem, parts: list[PackingProblem], rows: list[IntArray]
     ) -> tuple[IntArray | None, list[int]]:
-        """Return offsets within the capacity; or None, and a capacity that each pool refuses."""
+        """Return offsets within the capacity; or None, and a capacity that each pool refuses.
+
+        That is -1 where the pool need not be asked. With several pools each has its minimum slab
+        at least, which is more than the capacity together.
+        """
         if len(parts) == 1:
             return self.oracle.within(problem, self.capacity), [self.capacity]
         found = [self.oracle.minimum(part) for part in parts]
-        minima = [None if one is None else one[0] for one in found]
-        if None in minima or sum(slab or 0 for slab in minima) > self.capacity:
-            return None, split_capacity(minima, self.capacity)
+        if None in found:
+            return None, [self.capacity if one is None else -1 for one in found]
+        if sum(one[0] for one in found if one is not None) > self.capacity:
+            return None, [one[0] - 1 for one in found if one is not None]
         offsets = np.zeros(len(problem), np.int64)
         for row, one in zip(rows, found, strict=True):
             offsets[row] = 0 if one is None else one[1]

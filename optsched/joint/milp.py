@@ -8,16 +8,15 @@ descendants::
     live bytes at s  = sum of size * (done[birth][s] - released[b][s - 1]) <= peak
 
 Shares no code with the CP-SAT model. HiGHS solves it in this process (highspy up to 1.13.1 can
-live beside OR-Tools; later ones can not); CBC, which comes with PuLP, as a program of its own.
-Both calculate in floating point, so what they say is claimed and never proved.
+live beside OR-Tools; later ones can not). It calculates in floating point, so what it says is
+claimed and never proved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from math import ceil, gcd, inf, isfinite
+from math import ceil, gcd, isfinite
 from typing import Any
 
 from optsched.check.plan import check_order
@@ -36,13 +35,6 @@ MARGIN = 1e-6
 more); the feasibility tolerances asked for are a thousand times tighter."""
 
 
-class MilpSolver(StrEnum):
-    """Programs that can solve the model."""
-
-    HIGHS = "highs"
-    CBC = "cbc"
-
-
 @dataclass(frozen=True, slots=True)
 class MilpOutcome:
     """The best order and what the solver claims about all others.
@@ -57,8 +49,6 @@ class MilpOutcome:
         Claimed minimum peak; at least the bound that was given.
     finished
         Whether the solver says that its search is complete.
-    solver
-        Which one answered.
     seconds
         Wall-clock time, with the making of the model.
     """
@@ -67,7 +57,6 @@ class MilpOutcome:
     value: int | None
     bound: int
     finished: bool
-    solver: MilpSolver
     seconds: float
 
     @property
@@ -81,7 +70,6 @@ def solve_order_milp(
     *,
     limits: Limits | Clock | None = None,
     peak_bound: int = 0,
-    solver: MilpSolver | None = None,
 ) -> MilpOutcome:
     """Choose an order of minimum peak.
 
@@ -90,11 +78,9 @@ def solve_order_milp(
     graph
         What is to be planned; about 50 ops are within reach.
     limits
-        Seconds and workers; the solvers know no limit on work.
+        Seconds and workers; HiGHS knows no limit on work.
     peak_bound
         A proved lower bound in bytes.
-    solver
-        HiGHS if it is installed, else CBC.
 
     Raises
     ------
@@ -105,20 +91,19 @@ def solve_order_milp(
     import pulp
 
     clock = Clock.of(limits or Limits())
-    chosen = solver or (MilpSolver.HIGHS if pulp.HiGHS(msg=False).available() else MilpSolver.CBC)
     model = _Model(graph, peak_bound, pulp)
     left = clock.left() if clock.limits.work is None else None
     order: tuple[int, ...] | None = None
     value: int | None = None
     bound, finished = peak_bound, False
     if left is None or left > 0:
-        units, finished = RUNS[chosen](model.problem, pulp, left, clock.limits.workers)
+        units, finished = run_highs(model.problem, pulp, left, clock.limits.workers)
         order = model.read_order()
         if isfinite(units):
             bound = max(bound, _safe_units(units) * model.unit)
     if order is not None:
         value = check_order(graph, order)
-    return MilpOutcome(order, value, bound, finished, chosen, clock.seconds())
+    return MilpOutcome(order, value, bound, finished, clock.seconds())
 
 
 class _Model:
@@ -240,7 +225,7 @@ def _safe_units(bound: float) -> int:
     return max(0, ceil(bound - max(MARGIN, MARGIN * abs(bound))))
 
 
-def _run_highs(problem: Any, pulp: Any, seconds: float | None, workers: int) -> tuple[float, bool]:
+def run_highs(problem: Any, pulp: Any, seconds: float | None, workers: int) -> tuple[float, bool]:
     """Solve in this process; return its bound in units and whether it finished."""
     problem.solve(
         pulp.HiGHS(
@@ -257,16 +242,3 @@ def _run_highs(problem: Any, pulp: Any, seconds: float | None, workers: int) -> 
     info = problem.solverModel.getInfo()
     # Without binaries the program is solved as a linear one, which has no such bound.
     return float(info.objective_function_value if finished else info.mip_dual_bound), finished
-
-
-def _run_cbc(problem: Any, pulp: Any, seconds: float | None, workers: int) -> tuple[float, bool]:
-    """Solve in a program of its own, which tells no bound but that of a finished search."""
-    options = ["ratioGap 0", "allowableGap 0", "primalTolerance 1e-9", "integerTolerance 1e-9"]
-    problem.solve(pulp.PULP_CBC_CMD(msg=False, timeLimit=seconds, threads=workers, options=options))
-    finished = problem.sol_status == pulp.LpSolutionOptimal
-    return (float(pulp.value(problem.objective)) if finished else -inf), finished
-
-
-RUNS = {MilpSolver.HIGHS: _run_highs, MilpSolver.CBC: _run_cbc}
-"""How each program solves a model of PuLP: called with the model, the module `pulp`, seconds and
-threads, it returns the claimed bound and whether the search is complete."""

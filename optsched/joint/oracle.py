@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -146,32 +145,3 @@ def clip(problem: PackingProblem, low: int, high: int) -> PackingProblem:
         for row in problem.gaps
     )
     return replace(problem, start=start, end=end, gaps=gaps)
-
-
-def split_capacity(minima: Sequence[int | None], capacity: int) -> list[int]:
-    """Return a capacity for each pool that its packings refuse, so that no other choice is left.
-
-    Parameters
-    ----------
-    minima
-        The minimum slab of each pool, None where pins clash; above the capacity together.
-    capacity
-        Bytes of all slabs together.
-
-    Returns
-    -------
-    list
-        Bytes that each pool refuses, -1 where it need not be asked. Slabs that are larger than
-        these in every pool that is asked are more than the capacity together.
-    """
-    refused = [-1] * len(minima)
-    if None in minima:
-        refused[minima.index(None)] = capacity
-        return refused
-    wanted = capacity + 1
-    # The largest first: what they leave to be shown by the others is little.
-    for number in sorted(range(len(minima)), key=lambda p: -(minima[p] or 0)):
-        share = min(minima[number] or 0, wanted)
-        wanted -= share
-        refused[number] = share - 1
-    return refused

@@ -8,7 +8,7 @@ otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,13 +17,13 @@ from optsched.errors import GraphError
 from optsched.joint.oracle import portion
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
-from optsched.model.liveness import peak_memory, timeline
+from optsched.model.liveness import timeline
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, make_plan
-from optsched.ordering import solve_order
+from optsched.ordering import OrderOutcome, solve_order
 from optsched.packing import solve_packing
 from optsched.runtime.clock import Clock
-from optsched.runtime.limits import Limits, StopReason
+from optsched.runtime.limits import Limits, OnEvent, StopReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,19 +154,15 @@ class _OtherOrders:
 
     def search_again(self, room: int, bound: int) -> list[int] | None:
         """Search for an order within the room under other names, from a random order."""
-        names = self.rng.permutation(len(self.graph.ops))
-        renamed = rename_ops(self.graph, names.tolist())
+        names: list[int] = self.rng.permutation(len(self.graph.ops)).tolist()
         seed = int(self.rng.integers(2**31))
-        outcome = solve_order(
-            renamed,
-            limits=portion(self.clock, self.effort.search_seconds, seed),
-            warm_start=random_order(renamed, self.rng),
-            bound=bound,
+        limits = portion(self.clock, self.effort.search_seconds, seed)
+        outcome = search_renamed(
+            self.graph, names, lambda graph: random_order(graph, self.rng), bound, limits
         )
         if outcome.stop_reason is StopReason.INTERRUPTED:
             raise KeyboardInterrupt
-        order = [int(names[v]) for v in outcome.order]
-        return order if peak_memory(self.graph, order) <= room else None
+        return list(outcome.order) if outcome.peak <= room else None
 
 
 class RandomWalk:
@@ -244,6 +240,32 @@ def random_order(graph: Graph, rng: np.random.Generator) -> list[int]:
             if not missing[v]:
                 ready.append(v)
     return order
+
+
+def search_renamed(
+    graph: Graph,
+    names: Sequence[int],
+    start: Callable[[Graph], list[int]],
+    bound: int,
+    limits: Clock,
+    on_event: OnEvent | None = None,
+) -> OrderOutcome:
+    """Search for an order of minimum peak with ops under other names, so that ties break otherwise.
+
+    Parameters
+    ----------
+    graph, bound, limits, on_event
+        As for :func:`optsched.ordering.solve_order`.
+    names
+        What is op `names[i]` becomes op `i`.
+    start
+        Returns the order to start from, of the graph under the other names.
+    """
+    renamed = rename_ops(graph, names)
+    outcome = solve_order(
+        renamed, limits=limits, warm_start=start(renamed), bound=bound, on_event=on_event
+    )
+    return replace(outcome, order=tuple(names[v] for v in outcome.order))
 
 
 def rename_ops(graph: Graph, old: Sequence[int]) -> Graph:

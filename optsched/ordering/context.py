@@ -28,9 +28,6 @@ R = TypeVar("R")
 OP_WORK = 8
 """Elements of work that a kernel does for each op, where nothing else is said."""
 
-BLOCK_OPS = 100_000
-"""In larger problems identical blocks are not looked for: that would take seconds."""
-
 
 @dataclass(frozen=True, slots=True)
 class BlockFamily:
@@ -97,7 +94,12 @@ class SearchContext:
 
     def families(self, *, wanted: bool) -> list[BlockFamily]:
         """Families of identical blocks; none as long as nobody has wanted them."""
-        if self._families is None and wanted and self.rules.symmetry and self.ops <= BLOCK_OPS:
+        if (
+            self._families is None
+            and wanted
+            and self.rules.symmetry
+            and self.ops <= self.effort.block_ops
+        ):
             found = find_blocks(self.problem, self.check_time)
             self._families = [BlockFamily(rows) for rows in found]
             blocks = sum(len(rows) for rows in found)

@@ -21,15 +21,28 @@ class OrderingEffort:
     most_states: int = 8_000_000
     """States that one direction may hold, about 1 GB; the search ends where they do not suffice."""
     first_turn: int = 2_048
-    """States stored in the first turn of each direction; each later turn has four times as many."""
+    """States stored in the first turn of each direction."""
+    turn_growth: int = 4
+    """By which factor each later turn has more."""
+    ops_per_state: int = 32
+    """Ops for each of which a search stores a state before it tries the look-ahead bound, which
+    takes time that grows with the ops."""
+    ops_per_period: int = 512
+    """The same for the states between the first two tries."""
 
     first_flows: int = 96
     """Flows for the closure bound that are made in any case before contraction."""
     flow_looks: int = 1 << 23
     """Ops that further such flows may look at together: over fewer ops flows are quicker."""
+    block_ops: int = 100_000
+    """With more ops identical blocks are not looked for: that would take seconds."""
+    large_part: int = 4
+    """Blocks are large if at least this part of the ops is in them."""
     block_flows: int = 64
     """Flows after which identical blocks are looked for, whose ops force the same bytes."""
 
+    fork_ops: int = 600_000
+    """With more ops not even looking for regions is worth it."""
     region_ops: int = 200
     """Ops of a region at most, inner regions being chains."""
     region_states: int = 4_096
@@ -68,6 +81,16 @@ class OrderingEffort:
     """By which factor a tree gets more effort than the search of states beside it."""
     branch_states: int = 512
     """States that each direction may store for one branch."""
+    branch_ops: int = 400
+    """Problems of more ops are not branched on: every open branch keeps a matrix of all pairs."""
+    branch_choices: int = 16
+    """Pairs to branch on that are listed at most."""
+    critical_ops: int = 2
+    """Ops with the least slack, and as many most to blame, at which such pairs are looked for."""
+    part_patience: int = 32
+    """Branches of a part of a tree that are taken up before it is divided."""
+    search_every: int = 8
+    """At one of this many open branches the states left are searched."""
 
     first_step: int = 4
     """By which part of the gap between bound and peak budgets are raised at first."""
@@ -98,7 +121,9 @@ class OrderingEffort:
     mean_reach: int = 8
     """Steps that a move tries to go, on average; many go fewer, some far more."""
     first_cycle: int = 32_768
-    """Moves of the first cycle; each later one is half as long again."""
+    """Moves of the first cycle."""
+    cycle_growth: float = 1.5
+    """How much longer each later cycle is."""
     stride: int = 2_048
     """Moves at one heat, after which the clock is looked at."""
     helpful: int = 64

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 from optsched.ordering.context import SearchContext
-from optsched.ordering.reduce.cuts import topological
+from optsched.ordering.problem import topological
 from optsched.runtime.limits import Event, OnEvent, Proof
 
 

@@ -19,6 +19,8 @@ Example: op 0 makes 5 bytes that ops 1 and 2 read, which make 2 and 3 bytes that
 
 from __future__ import annotations
 
+from collections.abc import Iterable, MutableSequence, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -88,6 +90,65 @@ def make_problem(
         pred.ptr, pred.idx, succ.ptr, succ.idx, read.ptr, read.idx, user.ptr, user.idx, rise, delta,
         size, *savings,
     )  # fmt: skip
+
+
+def topological(problem: OrderingProblem) -> list[int]:
+    """Return some valid order."""
+    succ = as_lists(problem.succ_ptr, problem.succ)
+    return in_order(range(len(succ)), np.diff(problem.pred_ptr).tolist(), succ)
+
+
+def in_order(
+    ops: Iterable[int],
+    missing: MutableSequence[int] | dict[int, int],
+    succ: Sequence[Iterable[int]],
+) -> list[int]:
+    """Return ops, each behind its predecessors.
+
+    Parameters
+    ----------
+    ops
+        All of them; those without predecessors come in this order.
+    missing
+        How many predecessors each has; overwritten.
+    succ
+        Successors of each.
+    """
+    order = [v for v in ops if not missing[v]]
+    for v in order:
+        for w in succ[v]:
+            missing[w] -= 1
+            if not missing[w]:
+                order.append(w)
+    return order
+
+
+def forced_cuts(problem: OrderingProblem, order: Sequence[int]) -> IntArray:
+    """Return after how many ops of an order it is in a state that every order passes.
+
+    Those are the states before and after an op that is comparable to all others: all ops behind
+    step `i` descend from its op if each has a predecessor at step `i` or later; all ops ahead of
+    it are its ancestors if each has a successor at step `i` or earlier. Linear in the size of the
+    problem.
+    """
+    n = len(order)
+    step = np.empty(n, np.int64)
+    step[order] = steps = np.arange(n)
+    # By step: the latest predecessor's and the earliest successor's step.
+    latest, earliest = np.full(n, -1), np.full(n, n)
+    pred, succ = np.diff(problem.pred_ptr), np.diff(problem.succ_ptr)
+    np.maximum.at(latest, np.repeat(step, pred), step[problem.pred])
+    np.minimum.at(earliest, np.repeat(step, succ), step[problem.succ])
+    behind = np.append(np.minimum.accumulate(latest[::-1])[::-1], n)[1:]
+    ahead = np.append(-1, np.maximum.accumulate(earliest))[:-1]
+    at = np.flatnonzero((behind >= steps) & (steps >= ahead))
+    return np.union1d([0, n], np.concatenate((at, at + 1)))
+
+
+def as_lists(ptr: IntArray, idx: IntArray) -> list[list[int]]:
+    """The rows of an index as lists."""
+    flat = idx.tolist()
+    return [flat[a:b] for a, b in pairwise(ptr.tolist())]
 
 
 def build_problem(arrays: GraphArrays) -> OrderingProblem:

@@ -10,7 +10,7 @@ search of states. Two workers divide the last part.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 
@@ -203,21 +203,18 @@ class OrderingRounds(OrderIncumbent):
         Where they are large, also without: that alone lets all states count as one that are alike.
         """
         if self.lined is None or self.lined.large:
-            self.search_in(self.context, states, list)
+            self.search_in(self.context, states, self.shrunk())
         if self.lined is not None:
-            self.search_in(self.lined.context, states, self.lined.lead)
+            self.search_in(self.lined.context, states, self.lined.lead(self.shrunk()))
 
     def search_blocks(self) -> None:
         """Search states where blocks are large, as long as a tree is looked at, or longer."""
         if self.lined is not None and self.lined.large:
             self.search(min(self.states * self.effort.growth**2, self.effort.most_states))
 
-    def search_in(
-        self, context: SearchContext, states: int, lead: Callable[[Sequence[int]], list[int]]
-    ) -> None:
-        """Search a problem of the same optimum; `lead` makes an order one of that problem."""
+    def search_in(self, context: SearchContext, states: int, order: list[int]) -> None:
+        """Search a problem of the same optimum, of which an order of at most the peak is known."""
         if not self.proved:
-            order = lead(self.shrunk())
             answer = search_all(context, self.bound, self.peak, states, self.searched, order)
             context.collect()
             self.accept_answer(answer, self.peak - 1)

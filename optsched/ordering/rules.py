@@ -29,8 +29,6 @@ class OrderingRules:
         The commit rule at every state, for targets that are one or two steps away.
     dovetail
         Search from both ends of the segment in turns; each alone is exhaustive.
-    cuts
-        An op that is comparable to all others splits every order at the same two states.
     lift
         When no state is left, the smallest blocked peak is a proven bound and the next budget.
     foresee
@@ -63,7 +61,6 @@ class OrderingRules:
     commit: bool = True
     probe: bool = True
     dovetail: bool = True
-    cuts: bool = True
     lift: bool = True
     foresee: bool = True
     implied: bool = True
@@ -88,8 +85,6 @@ class Statistics:
         Ops of the graph, and how many contractions took away.
     regions
         Regions that became chains.
-    segments
-        Stretches between forced cuts.
     flows
         Minimum cuts for bounds.
     expanded, stored, duplicates
@@ -116,7 +111,6 @@ class Statistics:
     ops: int = 0
     merged: int = 0
     regions: int = 0
-    segments: int = 0
     flows: int = 0
     expanded: int = 0
     stored: int = 0
@@ -139,5 +133,5 @@ class Statistics:
         """Add what a second worker did on the same problem."""
         for name in (field.name for field in fields(self)):
             mine, others = getattr(self, name), getattr(other, name)
-            shared = name in ("ops", "merged", "regions", "segments", "blocks", "table_bytes")
+            shared = name in ("ops", "merged", "regions", "blocks", "table_bytes")
             setattr(self, name, max(mine, others) if shared else mine + others)

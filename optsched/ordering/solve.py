@@ -89,7 +89,7 @@ def solve_order(
         finally:
             run.join_worker()
     except OutOfTimeError:
-        reason = StopReason.TIME_LIMIT
+        reason = clock.limit_reason()
     except KeyboardInterrupt:
         reason = StopReason.INTERRUPTED
     if run.bound >= run.peak and reason is not StopReason.INTERRUPTED:

@@ -12,18 +12,21 @@ import numpy as np
 
 from optsched.model.arrays import IntArray
 from optsched.packing.engine import PackingEngine
-from optsched.packing.kernels.beam import expand
-from optsched.packing.kernels.beam_heap import (
+from optsched.packing.kernels.beam import (
     BIRTH_COLUMNS,
     BUFFER,
+    BUFFER_ROWS,
     FREE,
     KEPT,
     LEVEL,
     PARENT,
+    SECTION_ROWS,
     SLOTS,
     Beam,
+    Nodes,
+    expand,
+    start_node,
 )
-from optsched.packing.kernels.beam_node import start_node
 from optsched.packing.kernels.search import LIMIT, SOLVED
 from optsched.packing.kernels.state import S
 from optsched.runtime.clock import Clock
@@ -88,21 +91,19 @@ def search_beam(
         factors=random.integers(1, 1 << FACTOR_BITS, n + m),
         weights=np.exp(-np.arange((units >> shift) + 1) / scale),
         noise=1 + engine.effort.beam_noise * random.random(NOISE_FACTORS),
-        scratch=np.zeros(3 * m + 2 * n + 1, np.int64),
         knobs=np.array([rule, engine.effort.beam_skips, shift], np.int64),
     )
-    nodes = np.zeros((width + 1, len(beam.scratch)), np.int64)
-    following = np.zeros_like(nodes)
-    if not start_node.for_work(n)(state, nodes[0]):
+    nodes, following = make_nodes(width + 1, n, m), make_nodes(width + 1, n, m)
+    if not start_node.for_work(n)(state, nodes):
         return LIMIT
     parents = np.zeros(1, np.int64)
     layers: list[IntArray] = []
-    for placed in range(n):
+    for _ in range(n):
         beam.heap[KEPT] = beam.heap[FREE] = 0
         for begin in range(0, len(parents), CHUNK):
             chunk = parents[begin : begin + CHUNK]
             run = expand.for_work(NODE_WORK * len(chunk))
-            made = run(state, beam, nodes, chunk, n - placed, following)
+            made = run(state, beam, nodes, chunk, following)
             engine.nodes += made
             clock.spend(made)
             if clock.expired():
@@ -125,6 +126,15 @@ def short_first(engine: PackingEngine) -> IntArray:
     section = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     length = engine.component.sections.last - engine.component.sections.first
     return cover[np.lexsort((length[cover], section))]
+
+
+def make_nodes(slots: int, buffers: int, sections: int) -> Nodes:
+    """Return room for the nodes of a layer."""
+    return Nodes(
+        np.zeros((slots, BUFFER_ROWS, buffers), np.int64),
+        np.zeros((slots, SECTION_ROWS, sections), np.int64),
+        np.zeros(slots, np.int64),
+    )
 
 
 def trace_back(layers: list[IntArray], slot: int) -> IntArray:

@@ -182,19 +182,6 @@ class Component:
         return capacity + int(((residue - capacity - 1) % self.unit).min()) + 1
 
 
-def live_rows(problem: PackingProblem) -> Parts:
-    """Return the rectangles of buffers that take up room."""
-    parts = problem.parts
-    there = (parts.end > parts.start) & (parts.high > parts.low)
-    return Parts(
-        parts.owner[there],
-        parts.start[there],
-        parts.end[there],
-        parts.low[there],
-        parts.high[there],
-    )
-
-
 def unit_of(problem: PackingProblem, parts: Parts) -> int:
     """Return the bytes that all starts of buffers pushed down are multiples of.
 
@@ -215,7 +202,7 @@ def unit_of(problem: PackingProblem, parts: Parts) -> int:
 
 def make_components(problem: PackingProblem, rules: Rules) -> Iterator[Component]:
     """Yield the components of a problem; buffers without a row in any of them may lie at 0."""
-    live = live_rows(problem)
+    live = problem.solid
     owner, start, end = live.owner, live.start, live.end
     ids = np.unique(owner)
     if not len(ids):

@@ -11,7 +11,7 @@ from optsched.model.arrays import IntArray
 from optsched.packing.components import Component
 from optsched.packing.kernels.failures import WAYS, Failures
 from optsched.packing.kernels.first_fit import first_fit
-from optsched.packing.kernels.search import EXHAUSTED, FRAME_COLUMNS, LIMIT, Frames, search
+from optsched.packing.kernels.search import EXHAUSTED, FRAME_COLUMNS, LIMIT, search
 from optsched.packing.kernels.state import B, C, PackingState, S
 from optsched.packing.orders import SortKeys
 from optsched.packing.rules import PackingEffort, Rules
@@ -23,9 +23,9 @@ class SearchArrays(NamedTuple):
 
     state: PackingState
     occupied: IntArray | None
-    frames: Frames
+    frames: IntArray
     failures: Failures
-    switches: IntArray
+    remember: bool
 
 
 class PackingEngine:
@@ -94,14 +94,13 @@ class PackingEngine:
         trail = np.zeros((2, 6 * component.covered + 60 * (n + m) + 65536), np.int64)
         masks = np.ascontiguousarray(component.sections.masks)
         zones = self._make_zones()
-        frames = np.zeros((2 * n + 8, FRAME_COLUMNS), np.int64)
         remember = self.rules.failures and n <= self.effort.failure_buffers
         return SearchArrays(
             PackingState(self.buffers, sections, cover, zones, masks, trail, counters),
             None if component.occupancy is None else component.occupied,
-            Frames(frames, np.zeros((2, 8 * n + 64), np.int64)),
+            np.zeros((n + 4, FRAME_COLUMNS), np.int64),
             self._make_failures(remember),
-            np.array([self.rules.decompose, remember], np.int64),
+            remember,
         )
 
     def _make_failures(self, remember: bool) -> Failures:

@@ -26,8 +26,6 @@ class Rules:
         as far as they go lie on its multiples.
     components
         Pack groups of buffers that are never live together one by one: they do not meet.
-    decompose
-        The same inside the search, among the buffers not placed yet.
     identical
         Of identical buffers the first lies below the second: exchanging them changes nothing.
     far_skip
@@ -43,7 +41,6 @@ class Rules:
     cliques: bool = True
     units: bool = True
     components: bool = True
-    decompose: bool = True
     identical: bool = True
     far_skip: bool = True
     failures: bool = True

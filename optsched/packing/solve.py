@@ -18,7 +18,7 @@ from optsched.errors import GraphError
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem
 from optsched.packing.capacity_search import CapacitySearch
-from optsched.packing.components import live_rows, make_components
+from optsched.packing.components import make_components
 from optsched.packing.enumeration import enumerate_packings, is_for_enumeration
 from optsched.packing.outcome import PackingOutcome
 from optsched.packing.rules import PackingEffort, Rules
@@ -73,7 +73,7 @@ def solve_packing(
     GraphError
         If two pinned buffers overlap while both are live.
     """
-    if is_for_enumeration(problem) and clashing_pins(problem) is None:
+    if is_for_enumeration(problem) and problem.clashing_pins() is None:
         found = enumerate_packings(problem, capacity)
         if found.is_complete:
             return _enumerated(problem, found.offsets, capacity)
@@ -134,10 +134,7 @@ class _PackingSolver:
         if warm_start is not None:
             self.offsets = np.array(warm_start, np.int64)
             self.slab = self.problem.slab_size(self.offsets)
-        clash = clashing_pins(self.problem)
-        if clash is not None:
-            a, b = (self.problem.names[i] for i in clash)
-            raise GraphError(f"buffers {a!r} and {b!r} are pinned onto each other")
+        self.problem.refuse_clashing_pins()
         components = sorted(make_components(self.problem, rules), key=lambda each: -each.bound)
         self.statistics["components"] = len(components)
         self.statistics["partial"] = sum(each.occupancy is not None for each in components)
@@ -201,7 +198,8 @@ class _PackingSolver:
         elif self._is_settled():
             reason = StopReason.DECIDED
         else:
-            reason = StopReason.TIME_LIMIT if self.clock.expired() else StopReason.EXHAUSTED
+            late = self.clock.expired()
+            reason = self.clock.limit_reason() if late else StopReason.EXHAUSTED
         engines = [search.engine for search in self.searches]
         self.statistics |= {
             "buffers": sum(len(search.component) for search in self.searches),
@@ -214,19 +212,3 @@ class _PackingSolver:
             "states refuted before": sum(engine.refuted for engine in engines),
         }
         return PackingOutcome(self.offsets, slab, self.bound, proof, reason, self.statistics)
-
-
-def clashing_pins(problem: PackingProblem) -> tuple[int, int] | None:
-    """Return two pinned buffers that overlap while both are live, if there are any."""
-    live = live_rows(problem)
-    pinned = np.flatnonzero(problem.pin[live.owner] >= 0)
-    pinned = pinned[np.argsort(live.start[pinned], kind="stable")]
-    owner = live.owner[pinned]
-    low, high = problem.pin[owner] + live.low[pinned], problem.pin[owner] + live.high[pinned]
-    until = np.searchsorted(live.start[pinned], live.end[pinned])
-    for k in range(len(pinned)):
-        here = slice(k + 1, int(until[k]))
-        meets = (low[here] < high[k]) & (low[k] < high[here]) & (owner[here] != owner[k])
-        if meets.any():
-            return int(owner[k]), int(owner[k + 1 + int(np.argmax(meets))])
-    return None

@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import held_interrupts, take_interrupt
+from optsched.runtime.kernel import compile_seconds
 from optsched.runtime.limits import Event, Limits, OnEvent, StopReason
 
 
@@ -58,6 +59,7 @@ class Incumbent(ABC):
         self.told: int | None = None
         self.interrupted = False
         self.reserve = 0.0
+        self.compiled_before = compile_seconds()
 
     @abstractmethod
     def value(self) -> int | None:
@@ -80,6 +82,10 @@ class Incumbent(ABC):
         """Return a clock for a share of the time left, less what making an answer of it takes."""
         return self.clock.share(share, self.reserve)
 
+    def compile_seconds(self) -> float:
+        """Return the seconds of this run that kernels took to compile, which no limit counts."""
+        return compile_seconds() - self.compiled_before
+
     def report(self, source: str, bound: int = 0, value: int | None = None) -> None:
         """Tell the caller what is known now, or what an engine knows if that is more."""
         known = [x for x in (self.told, self.value(), value) if x is not None]
@@ -95,7 +101,7 @@ class Incumbent(ABC):
             return StopReason.PROVED if self.capacity is None else StopReason.DECIDED
         if self.interrupted:
             return StopReason.INTERRUPTED
-        return StopReason.EXHAUSTED if self.has_time() else StopReason.TIME_LIMIT
+        return StopReason.EXHAUSTED if self.has_time() else self.clock.limit_reason()
 
 
 Asked = TypeVar("Asked", bound=Incumbent)

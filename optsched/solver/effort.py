@@ -51,9 +51,45 @@ class DriverEffort:
     """A packing, with the check of its plan, may take this many times as long as the last one."""
     checks_a_plan: float = 2.0
     """Packing an order and checking its plan takes this many times as long as the check alone."""
-    cpsat_buffers: int = 400
-    """Up to this many buffers CP-SAT packs what is beyond the exact search."""
 
 
 EFFORT = DriverEffort()
+"""What is used where nothing else is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpillEffort:
+    """How much the choice of what leaves a pool may do, and how its time is divided."""
+
+    try_share: float = 0.1
+    """For one attempt to fill a pool after spilling, of the time left."""
+    try_seconds: float = 5.0
+    """The same where there is no limit."""
+    fit_share: float = 0.3
+    """For the search for a plan that fits."""
+    solve_share: float = 0.5
+    """For that for a least plan, whether it fits or not."""
+    orders_share: float = 0.2
+    """For the bound over all orders, and for further orders."""
+    pack_share: float = 0.6
+    """For packing one of the orders but the last."""
+    orders: int = 3
+    """Orders that are packed, at most."""
+    at_once: int = 200
+    """One in this many buffers leaves before the loads are counted anew."""
+    movable: int = 400
+    """Up to this many buffers that may leave are searched: a node takes time for all of them."""
+    nodes: int = 4000
+    """Of that search."""
+    packings: int = 60
+    """Sets that stay and are packed in that search."""
+    table: int = 4_000_000
+    """Steps that are too full times buffers, at most."""
+    sum_bits: int = 1 << 16
+    """Sums of sizes are told apart up to so many units; beyond that any bytes will do."""
+    bound_ops: int = 3000
+    """Up to this many ops the bytes live whenever each of them runs are looked at together."""
+
+
+SPILL_EFFORT = SpillEffort()
 """What is used where nothing else is given."""

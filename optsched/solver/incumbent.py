@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from heuristics.portfolio import candidate_offsets
-from optsched.check.pins import pins_clash
 from optsched.check.plan import check_plan
 from optsched.errors import PlanError
 from optsched.formats.native_plan import plan_document, read_plan_document
@@ -19,7 +18,14 @@ from optsched.model.inplace_choice import Pairs, pair_choices
 from optsched.model.liveness import Order, peak_memory
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, make_plan
-from optsched.model.pools import pinned_bytes, pool_graph, pool_rows, pools_of, sum_of_slabs
+from optsched.model.pools import (
+    pinned_bytes,
+    pins_clash,
+    pool_graph,
+    pool_rows,
+    pools_of,
+    sum_of_slabs,
+)
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import take_interrupt
 from optsched.runtime.limits import Event, Limits, Objective, OnEvent, Proof, StopReason
@@ -238,6 +244,7 @@ class PlanIncumbent(Incumbent):
             capacity=self.capacity,
             claimed_bound=claimed if claimed > self.bound() else None,
             runtime=self.clock.seconds(),
+            compile_seconds=self.compile_seconds(),
             trace=tuple(self.trace),
             order_search=self.order_search,
             graph=self.graph,
@@ -247,7 +254,7 @@ class PlanIncumbent(Incumbent):
         """Return why it ended; a search that ran out of its share has not exhausted anything."""
         reason = super().stop_reason()
         if reason is StopReason.EXHAUSTED and self.cut_short:
-            return StopReason.TIME_LIMIT
+            return self.clock.limit_reason()
         return reason
 
     def _peak_proof(self) -> Proof | None:

@@ -1,4 +1,4 @@
-"""pack(): offsets for given live ranges: heuristics, then the exact engine, then CP-SAT.
+"""pack(): offsets for given live ranges: heuristics, then the exact engine.
 
 The same stages pack the orders of :func:`optsched.solver.pipeline.solve`, pool by pool.
 """
@@ -8,22 +8,31 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-
-import numpy as np
+from typing import SupportsIndex, Unpack
 
 from heuristics import OWN_PACKINGS
 from heuristics.packings.common import is_in_range
 from heuristics.portfolio import packing_turn, packings_left_out
 from optsched.check.plan import check_packing
-from optsched.errors import GraphError, PlanError
+from optsched.errors import UsageError
+from optsched.formats.minimalloc import PackingTable
 from optsched.model.arrays import IntArray
-from optsched.model.packing_problem import PackingProblem, select
+from optsched.model.memory_model import aligned_packing, parse_alignment
+from optsched.model.packing_problem import PackingProblem
 from optsched.model.reserved import Region, with_reserved
+from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.clock import Clock
-from optsched.runtime.limits import Event, Limits, OnEvent, Proof, StopReason
+from optsched.runtime.limits import (
+    Event,
+    LimitKeywords,
+    Limits,
+    OnEvent,
+    Proof,
+    StopReason,
+    choose_limits,
+)
 from optsched.solver.driver import Incumbent, Stage, raise_if_interrupted, run_stages
-from optsched.solver.effort import EFFORT
-from optsched.solver.result import DEFAULT_LIMITS, PackingResult
+from optsched.solver.result import PackingResult
 
 _LOG = logging.getLogger(__name__)
 LAST = "hill_climb"
@@ -31,38 +40,46 @@ LAST = "hill_climb"
 
 
 def pack(
-    problem: PackingProblem,
+    problem: PackingProblem | PackingTable,
     *,
-    capacity: int | None = None,
+    capacity: int | str | SupportsIndex | None = None,
     reserved: Sequence[Region] = (),
+    align: int | str | SupportsIndex | None = None,
     limits: Limits | Clock | None = None,
     on_event: OnEvent | None = None,
+    **named: Unpack[LimitKeywords],
 ) -> PackingResult:
-    """Find offsets of minimum slab, or ones that fit a capacity.
+    """Find offsets of minimum slab for given live ranges, or ones that fit a capacity.
 
     Parameters
     ----------
     problem
-        Buffers and their live ranges.
+        Buffers and their live ranges, or what :func:`optsched.read_packing` returns.
     capacity
-        Stop at the first packing of at most this many bytes; `problem.capacity` if None.
+        Stop at the first packing of at most this many bytes (`65536` or `"64KiB"`);
+        `problem.capacity` if None.
     reserved
         Bytes that no buffer may use; they count as part of the slab.
-    limits
-        Time, workers, seed; a minute if None.
-    on_event
-        Called whenever the best packing moves.
+    align
+        A power of two to whose multiples sizes are rounded up and offsets are placed.
+    limits, on_event, named
+        As for :func:`optsched.solve`.
 
     Raises
     ------
     GraphError
         If a region makes no sense or a buffer is pinned into one, or onto another buffer.
+    UsageError
+        If the buffers name pools, which `pack_pools` is for, or an option makes no sense.
     """
-    capacity = problem.capacity if capacity is None else capacity
+    problem = problem_of(problem)
+    if align is not None:
+        problem = aligned_packing(problem, parse_alignment(align))
+    capacity = problem.capacity if capacity is None else parse_bytes(capacity)
     count = len(problem)
-    _refuse_clashing_pins(problem)
+    problem.refuse_clashing_pins()
     problem = with_reserved(problem, reserved, capacity=capacity)
-    best = PackingIncumbent(problem, limits or DEFAULT_LIMITS, capacity, on_event)
+    best = PackingIncumbent(problem, choose_limits(limits, named), capacity, on_event)
     run_stages(best, WHOLE)
     result = best.result()
     # Regions stand behind the buffers, and are not for the caller.
@@ -70,15 +87,15 @@ def pack(
     return replace(result, offsets=own)
 
 
-def _refuse_clashing_pins(problem: PackingProblem) -> None:
-    pinned = np.flatnonzero(problem.pin >= 0)
-    if len(pinned) < 2:
-        return
-    part = select(problem, pinned)
-    try:
-        check_packing(part, part.pin.tolist())
-    except PlanError as error:
-        raise GraphError(f"pinned {error}") from None
+def problem_of(problem: PackingProblem | PackingTable) -> PackingProblem:
+    """Return the packing problem that is meant."""
+    if not isinstance(problem, PackingProblem):
+        if any(getattr(problem, "pools", None) or ()):
+            raise UsageError("the buffers of this packing name pools: use pack_pools")
+        problem = getattr(problem, "problem", problem)
+    if not isinstance(problem, PackingProblem):
+        raise UsageError(f"pack wants a PackingProblem, got {type(problem).__name__}")
+    return problem
 
 
 def packing_bound(problem: PackingProblem) -> int:
@@ -111,7 +128,7 @@ class PackingIncumbent(Incumbent):
         self.problem, self.size = problem, len(problem)
         self.slab_bound, self.proof = packing_bound(problem), Proof.PACKING
         self.offsets: IntArray | None = None
-        self.slab = self.claimed = 0
+        self.slab = 0
         self.is_searched = False
 
     def value(self) -> int | None:
@@ -160,19 +177,16 @@ class PackingIncumbent(Incumbent):
 
     def result(self) -> PackingResult:
         """Put together what is known."""
-        proof = None
-        if self.offsets is not None and self.slab <= self.slab_bound:
-            proof = self.proof
-        elif self.offsets is not None and self.slab <= self.claimed:
-            proof = Proof.CLAIMED
+        is_least = self.offsets is not None and self.slab <= self.slab_bound
         return PackingResult(
             offsets=self.offsets,
             slab=self.value(),
             slab_bound=self.slab_bound,
-            slab_proof=proof,
+            slab_proof=self.proof if is_least else None,
             stop_reason=self.stop_reason(),
             capacity=self.capacity,
             runtime=self.clock.seconds(),
+            compile_seconds=self.compile_seconds(),
             left_out={} if self.done() else packings_left_out(len(self.problem)),
         )
 
@@ -203,7 +217,7 @@ def search_packings(best: PackingIncumbent, clock: Clock) -> bool:
         best.slab_bound, best.proof = outcome.bound, outcome.proof or Proof.PACKING_SEARCH
     if outcome.offsets is not None:
         best.offer(outcome.offsets, "packing search")
-    best.is_searched = outcome.stop_reason is not StopReason.TIME_LIMIT
+    best.is_searched = not outcome.stop_reason.is_limit
     raise_if_interrupted(outcome.stop_reason)
     return False
 
@@ -215,32 +229,11 @@ def climb_hills(best: PackingIncumbent, clock: Clock) -> bool:
     return False
 
 
-def ask_cpsat(best: PackingIncumbent, clock: Clock) -> bool:
-    """Ask CP-SAT, whose bound is a claim, where the engine ended early on a small problem."""
-    from optsched.joint.cpsat import solve_packing
-
-    outcome = solve_packing(
-        best.problem,
-        capacity=best.capacity,
-        limits=clock,
-        warm_start=None if best.offsets is None else best.offsets.tolist(),
-        slab_bound=best.slab_bound,
-        on_event=best.relay,
-    )
-    if outcome.offsets is not None:
-        best.offer(np.array(outcome.offsets, np.int64), "cpsat")
-    best.claimed = outcome.bound
-    best.is_searched = outcome.stop_reason is not StopReason.TIME_LIMIT
-    raise_if_interrupted(outcome.stop_reason)
-    return False
-
-
 CONTINUED: tuple[Stage[PackingIncumbent], ...] = (Stage(search_packings),)
 """For an order that the quick heuristics have packed already."""
 WHOLE: tuple[Stage[PackingIncumbent], ...] = (
     Stage(try_heuristics),
     *CONTINUED,
     Stage(climb_hills),
-    Stage(ask_cpsat, most=EFFORT.cpsat_buffers),
 )
 """All that is known of packing."""

@@ -8,19 +8,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import SupportsIndex, Unpack
 
 from heuristics.orderings.program import program
 from optsched.errors import UsageError
 from optsched.model.graph import Graph
-from optsched.model.memory_model import refuse_inplace
+from optsched.model.memory_model import plannable, refuse_inplace
 from optsched.model.plan import Plan
+from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.clock import Clock
-from optsched.runtime.limits import Limits, Objective, OnEvent
+from optsched.runtime.limits import (
+    LimitKeywords,
+    Limits,
+    Objective,
+    OnEvent,
+    choose_limits,
+    choose_member,
+)
 from optsched.solver import stages
 from optsched.solver.driver import Feature, Stage, raise_if_interrupted, run_stages
 from optsched.solver.effort import EFFORT
 from optsched.solver.incumbent import PlanIncumbent
-from optsched.solver.result import DEFAULT_LIMITS, Result
+from optsched.solver.result import Result
 
 
 class Engine(StrEnum):
@@ -40,11 +49,14 @@ def solve(
     graph: Graph,
     *,
     objective: Objective | str = Objective.SLAB,
-    capacity: int | None = None,
+    capacity: int | str | SupportsIndex | None = None,
+    inplace: bool = False,
+    align: int | str | SupportsIndex | None = None,
     engine: Engine | str = Engine.AUTO,
     limits: Limits | Clock | None = None,
     warm_start: Plan | None = None,
     on_event: OnEvent | None = None,
+    **named: Unpack[LimitKeywords],
 ) -> Result:
     """Choose an order and offsets of minimum slab or peak, with proof or an honest gap.
 
@@ -56,15 +68,21 @@ def solve(
     objective
         `slab` (minimum slab, then minimum peak) or `peak` (minimum peak, then minimum slab).
     capacity
-        Ask only whether a slab of this many bytes is enough.
+        Ask only whether a slab of this many bytes is enough: `65536` or `"64KiB"`.
+    inplace
+        Whether an op may write an output into a candidate input that dies at it.
+    align
+        A power of two to whose multiples sizes are rounded up and offsets are placed.
     engine
         See :class:`Engine`.
     limits
-        Time, workers, seed; a minute if None. Ctrl-C ends the search as a time limit does.
+        Time or work, threads, seed; a minute by default. Ctrl-C ends the search as they do.
     warm_start
         A plan to start from; it must be valid.
     on_event
         Called whenever the best plan or bound moves.
+    named
+        The limits one by one: `time_limit=5`, `work=`, `workers=`, `seed=`.
 
     Returns
     -------
@@ -74,12 +92,17 @@ def solve(
     Raises
     ------
     UsageError
-        If an option makes no sense: the models of `cpsat` and `milp` know nothing of in-place.
+        If an option makes no sense, alone or beside another: `cpsat` and `milp` know no in-place.
     PlanError
         If the warm start breaks a rule of the graph.
     """
-    best = PlanIncumbent(graph, Objective(objective), limits or DEFAULT_LIMITS, capacity, on_event)
-    plan = _SCHEDULES[Engine(engine)]
+    graph = plannable(graph, inplace, align)
+    chosen: Limits | Clock = choose_limits(limits, named)
+    asked = choose_member(Objective, objective, "objective")
+    room = None if capacity is None else parse_bytes(capacity)
+    engine = choose_member(Engine, engine, "engine")
+    best = PlanIncumbent(graph, asked, chosen, room, on_event)
+    plan = _SCHEDULES[engine]
     if any(stage.named and stage.lacks & best.features for stage in plan.first):
         refuse_inplace(graph, f"engine {engine}")
     if warm_start is not None:

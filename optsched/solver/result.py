@@ -10,7 +10,7 @@ from typing import Any
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
-from optsched.runtime.limits import Event, Limits, Objective, Proof, StopReason, optimality_gap
+from optsched.runtime.limits import Event, Objective, Proof, StopReason, optimality_gap
 
 
 class Status(StrEnum):
@@ -20,10 +20,6 @@ class Status(StrEnum):
     FEASIBLE = "feasible"
     INFEASIBLE = "infeasible"
     UNKNOWN = "unknown"
-
-
-DEFAULT_LIMITS = Limits(seconds=60.0)
-"""Where a caller sets no limits: some questions have no answer in useful time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +34,7 @@ class PackingResult:
         Bytes; no packing of these live ranges has less than the bound.
     slab_proof
         What stands behind the slab when it meets the bound, `claimed`, or None.
-    stop_reason, capacity, runtime
+    stop_reason, capacity, runtime, compile_seconds
         As in :class:`Result`.
     left_out
         Heuristic packers that were not tried since there are many buffers, and why not.
@@ -51,6 +47,7 @@ class PackingResult:
     stop_reason: StopReason
     capacity: int | None = None
     runtime: float = 0.0
+    compile_seconds: float = 0.0
     left_out: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -91,6 +88,8 @@ class Result:
         A bound on the objective with only a solver's word behind it, above the proved one.
     runtime
         Seconds.
+    compile_seconds
+        How many of these went into compiling kernels, which no limit counts.
     trace
         Incumbent and bound as they moved.
     order_search
@@ -111,6 +110,7 @@ class Result:
     capacity: int | None = None
     claimed_bound: int | None = None
     runtime: float = 0.0
+    compile_seconds: float = 0.0
     trace: tuple[Event, ...] = field(default=(), repr=False)
     order_search: Mapping[str, int] = field(default_factory=dict, repr=False)
     graph: Graph | None = field(default=None, repr=False, compare=False)
@@ -174,6 +174,7 @@ class Result:
             "slab_proof": None if self.slab_proof is None else self.slab_proof.value,
             "gap": self.gap,
             "runtime": self.runtime,
+            "compile_seconds": self.compile_seconds,
             "order": self.order,
             "offsets": self.offsets,
         }

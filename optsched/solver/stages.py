@@ -12,17 +12,16 @@ from dataclasses import asdict
 import numpy as np
 
 from heuristics.portfolio import candidate_orders
-from optsched.check.pins import pins_clash
 from optsched.errors import GraphError, UsageError
 from optsched.model.inplace_choice import Pairs, pair_choices
 from optsched.model.liveness import Order
 from optsched.model.packing_problem import packing_problem, select
 from optsched.model.plan import make_plan
-from optsched.model.pools import pool_rows, roof
+from optsched.model.pools import pins_clash, pool_rows, roof
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import take_interrupt
-from optsched.runtime.limits import Objective, Proof, StopReason
+from optsched.runtime.limits import Objective, Proof
 from optsched.solver.driver import Feature, Stage, raise_if_interrupted, run_stages
 from optsched.solver.incumbent import PlanIncumbent
 from optsched.solver.pack import CONTINUED, WHOLE, PackingIncumbent
@@ -100,14 +99,14 @@ def order_search(best: PlanIncumbent, clock: Clock) -> bool:
     best.raise_bound(outcome.bound, outcome.proof or Proof.SEARCH, "order search")
     best.offer_order(outcome.order, "order search")
     best.pack(best.best_orders(1)[0][1], "order search")
-    best.cut_short = outcome.stop_reason is StopReason.TIME_LIMIT
+    best.cut_short = outcome.stop_reason.is_limit
     raise_if_interrupted(outcome.stop_reason)
     return False
 
 
 def first_packing(best: PlanIncumbent, clock: Clock) -> bool:
     """Search the packings of the order of smallest peak, for a part of the time only."""
-    _pack_best_orders(best, clock, CONTINUED)
+    _pack_best_orders(best, _before_last_packing(best, clock), CONTINUED)
     return False
 
 
@@ -165,7 +164,7 @@ def _pack_choice(
             lambda event: best.report("packing search"),
         )
         run_stages(part, stages)
-        late = part.stop_reason() is StopReason.TIME_LIMIT
+        late = part.stop_reason().is_limit
         settled &= part.done() or (stages is WHOLE and not late)
         interrupted |= part.interrupted
         if part.offsets is None:
@@ -216,6 +215,7 @@ def other_orders(best: PlanIncumbent, clock: Clock) -> bool:
 
     if best.plan is None:
         return False
+    is_late = _left_before_last_packing(best) == 0.0
     clock = _before_last_packing(best, clock)
     known = [(best.peak, np.array(best.plan.order, np.int64))]
     known += best.best_orders(best.effort.packed_orders)
@@ -241,6 +241,9 @@ def other_orders(best: PlanIncumbent, clock: Clock) -> bool:
         ):
             best.offer(plan, "other order")
             known.insert(0, (best.peak, np.array(best.plan.order, np.int64)))
+            if is_late and best.slab < slab:
+                # What time is left is for packing this order.
+                return True
         nothing_new = best.slab == slab and (part.left() is None or len(best.seen_orders) == seen)
         if clock.expired() or best.capacity is not None or (part is clock and nothing_new):
             break
@@ -253,26 +256,21 @@ def search_again(best: PlanIncumbent, clock: Clock) -> bool:
     """Search for an order once more, with ops under other names: ties break otherwise."""
     if best.order_done() or not best.candidates or clock.left() is None:
         return False
-    from optsched.joint.other_orders import rename_ops
-    from optsched.ordering import solve_order
+    from optsched.joint.other_orders import search_renamed
 
     clock = _before_last_packing(best, clock)
     if clock.expired():
         return True
     best.searches += 1
     rng = np.random.default_rng((best.clock.limits.seed, best.searches))
-    names: list[int] = rng.permutation(best.size).tolist()
     peak, order = best.best_orders(1)[0]
-    outcome = solve_order(
-        rename_ops(best.graph, names),
-        limits=clock,
-        warm_start=np.argsort(names)[order].tolist(),
-        bound=best.peak_bound,
-        on_event=best.relay_orders("order search again"),
-    )
+    relay = best.relay_orders("order search again")
+    names: list[int] = rng.permutation(best.size).tolist()
+    start = np.argsort(names)[order].tolist()
+    outcome = search_renamed(best.graph, names, lambda _: start, best.peak_bound, clock, relay)
     best.raise_bound(outcome.bound, outcome.proof or Proof.SEARCH, "order search again")
     if outcome.peak < peak:
-        found = np.array([names[v] for v in outcome.order], np.int64)
+        found = np.array(outcome.order, np.int64)
         best.offer_order(found, "order search again")
         best.pack(found, "order search again")
     raise_if_interrupted(outcome.stop_reason)
@@ -280,14 +278,22 @@ def search_again(best: PlanIncumbent, clock: Clock) -> bool:
 
 
 def _before_last_packing(best: PlanIncumbent, clock: Clock) -> Clock:
-    """Return a clock that leaves time for packing the best plan's order, unless that is done."""
-    if best.plan is None or (best.plan.order, ()) in best.packed or Feature.PEAK & best.features:
-        return clock
-    left = best.clock.share(1.0, best.effort.last_packing * (best.whole or 0.0)).left()
-    whole = clock.left()
+    """Return a clock that leaves time for packing the order of whatever is found until then.
+
+    Later there is a search only if the best plan's order has been packed for good.
+    """
+    left, whole = _left_before_last_packing(best), clock.left()
     if left is None or not whole or left >= whole:
         return clock
+    if best.plan is not None and not left and (best.plan.order, ()) in best.packed:
+        return clock
     return clock.share(left / whole)
+
+
+def _left_before_last_packing(best: PlanIncumbent) -> float | None:
+    if best.plan is None or Feature.PEAK & best.features:
+        return None
+    return best.clock.share(1.0, best.effort.last_packing * (best.whole or 0.0)).left()
 
 
 def pooled_walk(best: PlanIncumbent, clock: Clock) -> bool:

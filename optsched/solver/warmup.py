@@ -21,6 +21,7 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem, packing_problem
 from optsched.ordering import closure_bound, solve_order
+from optsched.ordering.bound.precedences import BudgetPrecedences
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.ordering.context import SearchContext
 from optsched.ordering.improve.anneal import Annealer
@@ -54,7 +55,8 @@ def warm_up(say: Callable[[str], None]) -> None:
     started = time.perf_counter()
     say("search of packings and trees of precedences, in a second process")
     command = f"from {__name__} import compile_packings; compile_packings()"
-    beside = subprocess.Popen([sys.executable, "-c", command], stdin=subprocess.DEVNULL)
+    nowhere = subprocess.DEVNULL  # what goes wrong there is tried here again, and said
+    beside = subprocess.Popen([sys.executable, "-c", command], stdin=nowhere, stderr=nowhere)
     say("bounds and search of orders")
     compile_orders()
     if beside.wait():
@@ -92,6 +94,8 @@ def use_orders(graph: Graph, seed: int) -> None:
     )
     context = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
     Annealer(context, ops.tolist(), seed).improve(MOVES, 0)
+    peak, running = context.follow(ops)
+    BudgetPrecedences(context).refute(peak - 1, running, near=True)
 
 
 def use_tree(graph: Graph) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +19,7 @@ from optsched.model.liveness import peak_memory, timeline
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan
 from optsched.reports.capacity import packing_refusal, refusal
-from optsched.reports.record import pack_record, solve_record
-from optsched.reports.table import packing_text, result_text
+from optsched.reports.results import pack_record, pack_text, solve_record, solve_text
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, Objective, Proof, StopReason
 from optsched.solver import pipeline, stages
@@ -129,7 +129,7 @@ def test_a_slab_above_the_least_peak_is_proved_by_search() -> None:
     assert (result.peak_bound, result.slab, result.slab_bound) == (4, 5, 5)
     assert result.slab_proof is Proof.JOINT_SEARCH
     assert result.status is Status.OPTIMAL
-    assert "in every order" in result_text(GAP, result)
+    assert "in every order" in solve_text(GAP, result)
     bounds = [event.bound for event in result.trace]
     assert bounds == sorted(bounds)
 
@@ -228,40 +228,37 @@ def test_refused_capacity_names_bytes_and_culprits() -> None:
     build.output("z")
     graph = build.build()
     result = solve(graph, capacity=11)
-    found = refusal(graph, result)
-    assert found is not None
-    assert (found.required, found.available, found.excess) == (14, 11, 3)
-    assert found.culprits == (("y", 7), ("x", 5), ("z", 2))
-    assert found.where == "whenever op 'b' runs"
+    assert refusal(graph, result)["culprits_live"] == "whenever op 'b' runs"
     record = solve_record(graph, result)
     assert (record["required"], record["available"], record["excess"]) == (14, 11, 3)
-    assert record["culprits"][0] == {"buffer": "y", "size": 7}
-    assert "14 required, 3 too few" in result_text(graph, result)
-    assert "y 7, x 5, z 2" in result_text(graph, result)
+    assert _culprits(record) == [("y", 7), ("x", 5), ("z", 2)]
+    assert "14 required, 3 too few" in solve_text(graph, result)
+    assert "y 7, x 5, z 2" in solve_text(graph, result)
     assert "required" not in solve_record(graph, solve(graph, capacity=14))
     assert "required" not in solve_record(graph, solve(graph))
 
 
 def test_culprits_add_up_to_at_least_the_bytes_of_a_refusing_op() -> None:
     for graph, peak, _ in tiny_graphs(40, seed=10):
-        found = refusal(graph, solve(graph, capacity=peak - 1)) if peak else None
-        if found is not None:
-            sizes = [size for _, size in found.culprits]
+        if found := refusal(graph, solve(graph, capacity=peak - 1)) if peak else {}:
+            sizes = [size for _, size in _culprits(found)]
             assert sizes == sorted(sizes, reverse=True)
-            assert sum(sizes) > found.available
+            assert sum(sizes) > found["available"]
 
 
 def test_refused_packing_names_its_fullest_step_or_its_pin() -> None:
     problem, _ = packing_problem(GAP, range(7))
     result = pack(problem, capacity=3)
     found = packing_refusal(problem, result)
-    assert found is not None
-    assert found.excess == found.required - 3
-    assert sum(size for _, size in found.culprits) == problem.max_load
+    assert found["excess"] == found["required"] - 3
+    assert sum(size for _, size in _culprits(found)) == problem.max_load
     assert pack_record(problem, result)["available"] == 3
-    assert "too few" in packing_text(problem, result)
+    assert "too few" in pack_text(problem, result)
     pinned = replace(problem, pin=np.array([10, -1, -1, -1, -1, -1, -1]))
     blamed = packing_refusal(pinned, pack(pinned, capacity=9))
-    assert blamed is not None
-    assert blamed.culprits == (("a", 2),)
+    assert _culprits(blamed) == [("a", 2)]
     assert "required" not in pack_record(problem, pack(problem, capacity=9))
+
+
+def _culprits(record: dict[str, Any]) -> list[tuple[str, int]]:
+    return [(row["buffer"], row["size"]) for row in record["culprits"]]

@@ -13,8 +13,7 @@ from optsched.ordering import OrderingRules, solve_order
 from optsched.ordering.bound.precedences import BudgetPrecedences, with_edges
 from optsched.ordering.context import SearchContext
 from optsched.ordering.effort import EFFORT
-from optsched.ordering.problem import OrderingProblem, build_problem
-from optsched.ordering.reduce.cuts import topological
+from optsched.ordering.problem import OrderingProblem, build_problem, topological
 from optsched.runtime import kernel as kernels
 from optsched.runtime.limits import Event
 from tests.model.test_inplace import more_candidates

@@ -14,9 +14,8 @@ from optsched.ordering.effort import EFFORT
 from optsched.ordering.improve.neighbourhood import WindowSearch
 from optsched.ordering.kernels import precedences as imply
 from optsched.ordering.kernels.precedences import FREE, imply_at
-from optsched.ordering.problem import build_problem
+from optsched.ordering.problem import build_problem, forced_cuts, topological
 from optsched.ordering.reduce.contraction import contract
-from optsched.ordering.reduce.cuts import forced_cuts, topological
 from optsched.ordering.search.feasibility import search_all
 from tests.support.generators import PLANNABLE, random_graph, random_order
 from tests.support.ordering_oracle import Oracle
@@ -122,12 +121,12 @@ def test_forced_cuts_are_the_states_all_orders_pass() -> None:
         by_size: dict[int, int] = {}
         for done in oracle.downsets:
             by_size[done.bit_count()] = by_size.get(done.bit_count(), 0) + 1
-        related_to = related(build_problem(graph.arrays))
-        order, cuts = forced_cuts(build_problem(graph.arrays))
+        problem = build_problem(graph.arrays)
+        above, order = related(problem), topological(problem)
+        cuts = forced_cuts(problem, order).tolist()
         for v in range(n):
-            if related_to[v].sum() + related_to[:, v].sum() == n - 1:
-                assert {int(related_to[v].sum()), int(related_to[v].sum()) + 1} <= set(cuts)
-        assert sorted(order) == list(range(n))
+            if above[v].sum() + above[:, v].sum() == n - 1:
+                assert {int(above[v].sum()), int(above[v].sum()) + 1} <= set(cuts)
         assert cuts == sorted(set(cuts))
         assert (cuts[0], cuts[-1]) == (0, n)
         for cut in cuts:

@@ -138,7 +138,7 @@ def test_a_limit_on_work_ends_at_the_same_place_each_time(work: int) -> None:
     )
     assert first == again
     assert first.bound <= first.peak == check_order(graph, first.order)
-    assert first.stop_reason in (StopReason.TIME_LIMIT, StopReason.PROVED)
+    assert first.stop_reason in (StopReason.WORK_LIMIT, StopReason.PROVED)
     if work <= 50:
         assert first.statistics.stored < 1_000
 

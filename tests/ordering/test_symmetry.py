@@ -17,9 +17,8 @@ from optsched.ordering import rounds as engine
 from optsched.ordering.context import BlockFamily, OutOfTimeError, SearchContext
 from optsched.ordering.effort import EFFORT
 from optsched.ordering.kernels.orbit import HASH, mixed
-from optsched.ordering.problem import build_problem
+from optsched.ordering.problem import build_problem, topological
 from optsched.ordering.reduce.contraction import contract
-from optsched.ordering.reduce.cuts import topological
 from optsched.ordering.reduce.symmetry import line_up, make_keys, pick_line
 from optsched.ordering.search.feasibility import UNKNOWN, Feasibility, search_all
 from optsched.ordering.search.segment import Segment

@@ -1,4 +1,4 @@
-"""States with very many ready ops: only what a move touches is placed with it."""
+"""States with very many ready ops: the closure rule is left out, and second steps are few."""
 
 from __future__ import annotations
 
@@ -22,17 +22,16 @@ from tests.support.generators import random_graph, random_order
 from tests.support.ordering_oracle import Oracle
 
 
-@pytest.mark.parametrize(("users", "looks"), [(0, 1 << 24), (2, 9), (1_000, 30)])
+@pytest.mark.parametrize("looks", [1 << 24, 9, 30])
 def test_optimum_is_the_oracles_where_every_state_is_wide(
-    users: int, looks: int, monkeypatch: pytest.MonkeyPatch
+    looks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Twins only: compiled kernels have their constants built in.
     monkeypatch.setattr(kernels, "force", kernels.reference_form)
     effort = replace(EFFORT, first_states=8)
     monkeypatch.setattr(children, "WIDE", 0)
     monkeypatch.setattr(children, "MOST_LOOKS", looks)
-    monkeypatch.setattr(state, "CROWD", users)
-    rng = np.random.default_rng(users)
+    rng = np.random.default_rng(looks)
     for number in range(80):
         graph = random_graph(rng, int(rng.integers(4, 11)), max_size=9)
         optimum = Oracle(graph).least_peak()
@@ -121,7 +120,7 @@ def test_of_many_ready_ops_one_that_costs_nothing_is_the_only_child(
     search.run(2)
     arena = search.arena
     assert search.states == 2
-    assert sorted(arena.moves[: arena.length[1]].tolist()) == [20, 30]
+    assert arena.moves[: arena.length[1]].tolist() == [20]
 
 
 @pytest.mark.parametrize("forward", [True, False])

@@ -16,7 +16,6 @@ from optsched.ordering.effort import EFFORT
 from optsched.ordering.rules import Statistics
 from optsched.ordering.search.worker import WorkerThread
 from optsched.ordering.tree import PrecedenceTree
-from optsched.ordering.tree import search as tree_search
 from optsched.runtime.limits import Event, Limits, StopReason
 from optsched.solver.warmup import wired_graph
 from tests.support.generators import PLANNABLE, random_graph, random_order
@@ -94,8 +93,7 @@ def test_two_workers_share_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     graphs = [wired_graph(ops, seed=ops) for ops in range(40, 64)]
     alone = [solve_order(graph, rules=replace(ALL_RULES, split=False)) for graph in graphs]
     monkeypatch.setattr(PrecedenceTree, "share", noted)
-    effort = replace(EFFORT, first_states=16)
-    monkeypatch.setattr(tree_search, "PATIENCE", 2)
+    effort = replace(EFFORT, first_states=16, part_patience=2)
     # Orders are left to the trees, which have more to do from poor ones.
     rules = replace(ALL_RULES, anneal=False, windows=False)
     for graph, one in zip(graphs, alone, strict=True):

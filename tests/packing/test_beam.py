@@ -11,7 +11,7 @@ from optsched.packing.beam import search_beam
 from optsched.packing.components import make_components
 from optsched.packing.engine import PackingEngine
 from optsched.packing.kernels import branch
-from optsched.packing.kernels.beam_heap import BIRTH_COLUMNS, FREE, KEPT, SLOTS, Beam, keep
+from optsched.packing.kernels.beam import BIRTH_COLUMNS, FREE, KEPT, SLOTS, Beam, keep
 from optsched.packing.kernels.search import LIMIT, SOLVED
 from optsched.runtime import kernel as kernels
 from optsched.runtime.clock import Clock
@@ -83,7 +83,6 @@ def test_a_layer_keeps_its_best_children_once_each(children: int) -> None:
         factors=np.zeros(0, np.int64),
         weights=np.zeros(0),
         noise=np.ones(1),
-        scratch=np.zeros(0, np.int64),
         knobs=np.zeros(3, np.int64),
     )
     ratings = random.permutation(children).astype(float)

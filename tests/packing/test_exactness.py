@@ -92,4 +92,4 @@ def test_finished_sections_are_walls() -> None:
     rows += [(0, 1, 24), (1, 2, 24), (2, 3, 15), (3, 4, 6), (7, 8, 14)]
     alignment = [2, 6, 2, 4, 4, 6, 4, 2, 4, 6, 4]
     problem = problem_of(rows, alignment, pins={2: 14, 10: 0})
-    assert solve(problem, Rules(cliques=False, decompose=False)) == solve(problem) == 33
+    assert solve(problem, Rules(cliques=False)) == solve(problem) == 33

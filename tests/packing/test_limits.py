@@ -159,7 +159,7 @@ def test_same_seed_same_bytes() -> None:
 def test_work_limit_is_repeatable() -> None:
     problem = cut(np.random.default_rng(2), 400, 100_000, 250)
     one, two = (solve_packing(problem, limits=Limits(work=5_000)) for _ in range(2))
-    assert one.stop_reason is StopReason.TIME_LIMIT
+    assert one.stop_reason is StopReason.WORK_LIMIT
     assert one.statistics == two.statistics
     assert one.offsets is not None
     assert two.offsets is not None
@@ -201,7 +201,7 @@ def test_warm_start_is_never_made_worse() -> None:
 
 def test_clashing_pins_are_named() -> None:
     problem = problem_of([(0, 2, 4), (1, 3, 4)], pins={0: 0, 1: 3})
-    with pytest.raises(GraphError, match="'b0' and 'b1' are pinned onto each other"):
+    with pytest.raises(GraphError, match=r"'b0' .* and 'b1' .* are pinned onto"):
         solve_packing(problem, limits=Limits())
 
 

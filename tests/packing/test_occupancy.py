@@ -63,7 +63,7 @@ def test_pins_and_alignment_hold_in_windows() -> None:
 def test_pins_may_overlap_where_their_windows_do_not() -> None:
     rows, gaps = [(0, 2, 4), (1, 2, 4)], {0: (Gap(1, 2, (0, 2)),)}
     assert packed(problem_of(rows, pins={0: 0, 1: 2}, gaps=gaps), 6) == [0, 2]
-    with pytest.raises(GraphError, match="'b0' and 'b1' are pinned onto each other"):
+    with pytest.raises(GraphError, match=r"'b0' .* and 'b1' .* are pinned onto"):
         solve_packing(problem_of(rows, pins={0: 0, 1: 1}, gaps=gaps), limits=Limits())
 
 

@@ -1,4 +1,4 @@
-"""The three models, and their constraints: one function for each family."""
+"""The joint model: variables, and their constraints, one function for each family."""
 
 from __future__ import annotations
 
@@ -9,51 +9,14 @@ from optsched.joint.cpsat.instance import ModelInstance
 from optsched.joint.cpsat.variables import Literal, ModelVariables, length_of
 
 
-def order_model(instance: ModelInstance, peak_bound: int = 0) -> ModelVariables:
-    """Return the model of orders only: booleans, and no integer but the peak."""
-    variables = ModelVariables(instance, ordered=True, placed=False, peak_bound=peak_bound)
-    _add_order_families(variables)
-    return variables
-
-
-def packing_model(instance: ModelInstance, slab_bound: int = 0) -> ModelVariables:
-    """Return the model of offsets only, for given live ranges."""
-    variables = ModelVariables(instance, ordered=False, placed=True, slab_bound=slab_bound)
-    _add_packing_families(variables)
-    return variables
-
-
 def joint_model(
     instance: ModelInstance, peak_bound: int = 0, slab_bound: int = 0
 ) -> ModelVariables:
     """Return the model of order and offsets together."""
-    variables = ModelVariables(
-        instance, ordered=True, placed=True, peak_bound=peak_bound, slab_bound=slab_bound
-    )
-    _add_order_families(variables)
-    add_times(variables)
-    add_load_below_slab(variables)
-    _add_packing_families(variables)
+    variables = ModelVariables(instance, peak_bound=peak_bound, slab_bound=slab_bound)
+    for add in (*ORDER_FAMILIES, *PACKING_FAMILIES):
+        add(variables)
     return variables
-
-
-def _add_order_families(variables: ModelVariables) -> None:
-    add_order(variables)
-    add_releases(variables)
-    add_peak(variables)
-
-
-def _add_packing_families(variables: ModelVariables) -> None:
-    add_tops(variables)
-    add_sum_of_slabs(variables)
-    add_no_overlap(variables)
-
-
-def add_order(variables: ModelVariables) -> None:
-    """Ops stay done, one op runs at each step, and predecessors are done a step before."""
-    add_monotony(variables)
-    add_one_op_per_step(variables)
-    add_precedences(variables)
 
 
 def add_monotony(variables: ModelVariables) -> None:
@@ -138,49 +101,29 @@ def add_sum_of_slabs(variables: ModelVariables) -> None:
         variables.model.add(variables.slab == sum(variables.slabs.values()))
 
 
-def add_no_overlap(variables: ModelVariables, *, cumulative: bool = True) -> None:
-    """Items of a pool share no byte at the same step.
-
-    Parameters
-    ----------
-    variables
-        ModelVariables of the model.
-    cumulative
-        Whether to add the implied resource constraint over time as well.
-    """
-    for pool in variables.instance.pools:
-        times: list[Any] = []
-        spaces: list[Any] = []
-        heights: list[int] = []
-        for i, item in enumerate(variables.instance.items):
-            if item.pool != pool:
-                continue
-            for number, part in enumerate(item.parts):
-                name, height = f"[{i}][{number}]", part.high - part.low
-                times.append(_time_interval(variables, i, part.start, part.end, name))
-                spaces.append(
-                    variables.model.new_fixed_size_interval_var(
-                        variables.offset[i] + part.low, height, f"space{name}"
-                    )
-                )
-                heights.append(height)
-        variables.model.add_no_overlap_2d(times, spaces)
-        if cumulative and len(times) > 1:
-            variables.model.add_cumulative(times, heights, variables.slabs[pool])
-
-
-def _time_interval(
-    variables: ModelVariables, i: int, start: int | None, end: int | None, name: str
-) -> Any:
+def add_no_overlap(variables: ModelVariables) -> None:
+    """Items of a pool share no byte at the same step; nor more than the slab, which is implied."""
     model = variables.model
-    if start is not None and end is not None:
-        return model.new_fixed_size_interval_var(start, end - start, f"time{name}")
-    first, last = variables.start[i], variables.end[i]
+    for pool in variables.instance.pools:
+        items = [i for i, item in enumerate(variables.instance.items) if item.pool == pool]
+        sizes = [variables.instance.items[i].size for i in items]
+        times = [_time_interval(variables, i) for i in items]
+        spaces = [
+            model.new_fixed_size_interval_var(variables.offset[i], size, f"space[{i}]")
+            for i, size in zip(items, sizes, strict=True)
+        ]
+        model.add_no_overlap_2d(times, spaces)
+        if len(times) > 1:
+            model.add_cumulative(times, sizes, variables.slabs[pool])
+
+
+def _time_interval(variables: ModelVariables, i: int) -> Any:
+    first, last, name = variables.start[i], variables.end[i], f"time[{i}]"
     if isinstance(first, int) and isinstance(last, int):
-        return model.new_fixed_size_interval_var(first, last - first, f"time{name}")
+        return variables.model.new_fixed_size_interval_var(first, last - first, name)
     horizon = variables.instance.horizon
     length = variables.integer(1, horizon, f"length[{i}]", partial(length_of, i))
-    return model.new_interval_var(first, length, last, f"time{name}")
+    return variables.model.new_interval_var(first, length, last, name)
 
 
 def add_clause(variables: ModelVariables, first: Literal, then: Literal) -> None:
@@ -200,3 +143,15 @@ def _load(variables: ModelVariables, step: int, pool: str | None) -> Any:
         for i, item in enumerate(variables.instance.items)
         if pool is None or item.pool == pool
     )
+
+
+ORDER_FAMILIES = (add_monotony, add_one_op_per_step, add_precedences, add_releases, add_peak)
+"""Ops stay done, one op runs at each step, predecessors are done a step before, and bytes count."""
+PACKING_FAMILIES = (
+    add_times,
+    add_load_below_slab,
+    add_tops,
+    add_sum_of_slabs,
+    add_no_overlap,
+)
+"""What offsets have to keep, and how they are tied to the order."""

@@ -18,7 +18,6 @@ from math import gcd
 from optsched.errors import UsageError
 from optsched.model.dependencies import reachable
 from optsched.model.graph import Graph
-from optsched.model.packing_problem import PackingProblem
 
 INPUT = -1
 """Birth of an item that is live before the first step."""
@@ -31,26 +30,13 @@ MAX_AREA = 2**60
 
 
 @dataclass(frozen=True, slots=True)
-class ItemPart:
-    """A rectangle of an item: units `[low, high)` of it, over the steps `[start, end)`.
-
-    `start` and `end` are None where the order decides them.
-    """
-
-    low: int
-    high: int
-    start: int | None = None
-    end: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ModelItem:
     """A buffer that takes room in a slab.
 
     Parameters
     ----------
     id
-        Buffer id in the graph, or position in the packing problem.
+        Buffer id in the graph.
     size, alignment, pin
         In units; `pin` is None for a free offset.
     pool
@@ -61,8 +47,6 @@ class ModelItem:
         Ops that must have ended before it is released; empty if it is `kept`.
     kept
         Live to the end.
-    parts
-        What it occupies.
     """
 
     id: int
@@ -73,12 +57,11 @@ class ModelItem:
     birth: int
     users: tuple[int, ...]
     kept: bool
-    parts: tuple[ItemPart, ...]
 
 
 @dataclass(frozen=True)
 class ModelInstance:
-    """A problem in units.
+    """A graph in units.
 
     Parameters
     ----------
@@ -89,7 +72,7 @@ class ModelInstance:
     preds, succs
         Op to ops that must run before, after it.
     items
-        What is to be placed. With ops, live ranges follow from the order; without, they are given.
+        What is to be placed.
 
     Raises
     ------
@@ -160,16 +143,9 @@ class ModelInstance:
         """Bytes to units, rounded up: a lower bound stays one since all sums are whole units."""
         return -(-value // self.unit)
 
-    def down(self, value: int) -> int:
-        """Bytes to units, rounded down: an upper bound stays one."""
-        return value // self.unit
 
-
-def graph_instance(graph: Graph, *, placed: bool) -> ModelInstance:
-    """Return a graph whose order is to be chosen, and the offsets too if `placed`.
-
-    Without offsets alignments and pins do not matter.
-    """
+def graph_instance(graph: Graph) -> ModelInstance:
+    """Return a graph whose order and offsets are to be chosen."""
     arrays = graph.arrays
     items: list[ModelItem] = []
     for b, buffer in enumerate(graph.buffers):
@@ -182,58 +158,14 @@ def graph_instance(graph: Graph, *, placed: bool) -> ModelInstance:
             ModelItem(
                 id=b,
                 size=size,
-                alignment=buffer.alignment if placed else 1,
-                pin=buffer.pin if placed else None,
+                alignment=buffer.alignment,
+                pin=buffer.pin,
                 pool=buffer.pool,
                 birth=birth,
                 users=() if kept else tuple(sorted(users)),
                 kept=kept,
-                parts=(ItemPart(0, size),),
             )
         )
-    succs = tuple(tuple(arrays.succ.row(u).tolist()) for u in range(len(graph.ops)))
-    return _scaled(items, max(1, len(graph.ops)), graph.predecessors, succs)
-
-
-def packing_instance(problem: PackingProblem) -> ModelInstance:
-    """Return a problem whose live ranges are given; its steps are compressed to event times."""
-    parts = problem.parts
-    live = (parts.end > parts.start) & (parts.high > parts.low)
-    times = sorted({*parts.start[live].tolist(), *parts.end[live].tolist()})
-    step = {time: at for at, time in enumerate(times)}
-    rectangles: dict[int, list[ItemPart]] = {}
-    for j in live.nonzero()[0].tolist():
-        part = ItemPart(
-            int(parts.low[j]),
-            int(parts.high[j]),
-            step[int(parts.start[j])],
-            step[int(parts.end[j])],
-        )
-        rectangles.setdefault(int(parts.owner[j]), []).append(part)
-    items = [
-        ModelItem(
-            id=i,
-            size=int(problem.size[i]),
-            alignment=int(problem.alignment[i]),
-            pin=None if problem.pin[i] < 0 else int(problem.pin[i]),
-            pool="",
-            birth=INPUT,
-            users=(),
-            kept=True,
-            parts=tuple(rectangles.get(i, ())),
-        )
-        for i in range(len(problem))
-        if problem.end[i] > problem.start[i]
-    ]
-    return _scaled(items, max(1, len(times) - 1), (), ())
-
-
-def _scaled(
-    items: Sequence[ModelItem],
-    horizon: int,
-    preds: tuple[tuple[int, ...], ...],
-    succs: tuple[tuple[int, ...], ...],
-) -> ModelInstance:
     unit = common_unit(items)
     scaled = tuple(
         replace(
@@ -241,19 +173,16 @@ def _scaled(
             size=item.size // unit,
             alignment=max(1, item.alignment // unit),
             pin=None if item.pin is None else item.pin // unit,
-            parts=tuple(
-                replace(part, low=part.low // unit, high=part.high // unit) for part in item.parts
-            ),
         )
         for item in items
     )
-    return ModelInstance(unit, horizon, preds, succs, scaled)
+    succs = tuple(tuple(arrays.succ.row(u).tolist()) for u in range(len(graph.ops)))
+    return ModelInstance(unit, max(1, len(graph.ops)), graph.predecessors, succs, scaled)
 
 
 def common_unit(items: Sequence[ModelItem]) -> int:
     """Return the largest unit that loses nothing (see the module's text); 1 without items."""
-    lengths = [x for item in items for part in item.parts for x in (part.low, part.high)]
-    unit = gcd(*lengths, *(item.size for item in items), *(item.pin or 0 for item in items)) or 1
+    unit = gcd(*(item.size for item in items), *(item.pin or 0 for item in items)) or 1
     alignments = {item.alignment for item in items}
     while bad := [a for a in alignments if unit % a and a % unit]:
         unit = gcd(unit, *bad)

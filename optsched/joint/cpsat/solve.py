@@ -1,7 +1,7 @@
-"""The three questions: an order of minimum peak, a packing of minimum slab, or both together.
+"""Order and offsets of a graph together, by one model and one run of CP-SAT.
 
-Each builds one model and solves it once, for one objective. What CP-SAT says is a claim and never
-a proof, so values are replayed in integers and bounds are kept apart from the proved ones.
+What CP-SAT says is a claim and never a proof, so values are replayed in integers and bounds are
+kept apart from the proved ones.
 
 >>> from optsched.model.builder import GraphBuilder
 >>> build = GraphBuilder()
@@ -12,28 +12,19 @@ a proof, so values are replayed in integers and bounds are kept apart from the p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
-from optsched.check.plan import check_order, check_packing, check_plan
-from optsched.errors import PlanError
-from optsched.joint.cpsat.constraints import joint_model, order_model, packing_model
-from optsched.joint.cpsat.hints import add_hint, point_of
-from optsched.joint.cpsat.instance import ModelInstance, graph_instance, packing_instance
-from optsched.joint.cpsat.solver import SAFE, CpSatRun, SolverThread
-from optsched.joint.cpsat.variables import ModelPoint, ModelVariables
+from optsched.check.plan import check_plan
+from optsched.joint.cpsat.constraints import joint_model
+from optsched.joint.cpsat.effort import EFFORT, CpSatEffort
+from optsched.joint.cpsat.instance import graph_instance
+from optsched.joint.cpsat.solver import CpSatRun, SolverThread
+from optsched.joint.cpsat.variables import ModelPoint
 from optsched.model.graph import Graph
-from optsched.model.liveness import Order
 from optsched.model.memory_model import refuse_inplace
-from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Event, Limits, Objective, OnEvent, StopReason
-
-SOURCE = "cpsat"
-"""Name of this engine in events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +40,13 @@ class CpSatOutcome:
         capacity if it says that no plan fits.
     stop_reason
         EXHAUSTED: CP-SAT says that its search is complete. DECIDED: a plan fits the capacity.
-    order
-        Op ids by step; None without a plan.
-    offsets
-        Of a packing, by position in its problem: first byte of each buffer.
     plan
-        Order and offsets of a graph, if both were chosen.
+        Order and offsets, or None.
     """
 
     value: int | None
     bound: int
     stop_reason: StopReason
-    order: tuple[int, ...] | None = None
-    offsets: tuple[int, ...] | None = None
     plan: Plan | None = None
 
     @property
@@ -75,86 +60,6 @@ class CpSatOutcome:
         return self.value is None and self.stop_reason is StopReason.EXHAUSTED
 
 
-def solve_order(
-    graph: Graph,
-    *,
-    capacity: int | None = None,
-    limits: Limits | Clock | None = None,
-    warm_start: Order | None = None,
-    peak_bound: int = 0,
-    on_event: OnEvent | None = None,
-    parameters: Mapping[str, Any] = SAFE,
-) -> CpSatOutcome:
-    """Choose an order of minimum peak.
-
-    Parameters
-    ----------
-    graph
-        What is to be planned.
-    capacity
-        Ask only whether the peak can be at most this many bytes; the first such order ends the
-        search.
-    limits
-        Time or work, workers, seed.
-    warm_start
-        A valid order to start from; the answer is never worse.
-    peak_bound
-        A lower bound in bytes.
-    on_event
-        Called in this thread with every incumbent and bound. If it raises, the search is stopped
-        and the error passed on; KeyboardInterrupt ends the search with the incumbent.
-    parameters
-        Names and values of further parameters of CP-SAT.
-
-    Raises
-    ------
-    UsageError
-        If sizes are outside the range in which CP-SAT is exact, or the graph is in-place.
-    PlanError
-        If the warm start is not valid.
-    """
-    refuse_inplace(graph, "the CP-SAT model")
-    clock, instance = Clock.of(limits or Limits()), graph_instance(graph, placed=False)
-    value, start = None, None
-    if warm_start is not None:
-        order = tuple(int(v) for v in warm_start)
-        value, start = check_order(graph, order), point_of(instance, order)
-    search = _Minimisation(instance, Objective.PEAK, capacity, peak_bound, clock, on_event)
-    best = search.run(partial(order_model, instance, peak_bound), start, value, parameters)
-    return search.outcome(order=None if best is None else best.order)
-
-
-def solve_packing(
-    problem: PackingProblem,
-    *,
-    capacity: int | None = None,
-    limits: Limits | Clock | None = None,
-    warm_start: Sequence[int] | None = None,
-    slab_bound: int = 0,
-    on_event: OnEvent | None = None,
-    parameters: Mapping[str, Any] = SAFE,
-) -> CpSatOutcome:
-    """Choose offsets of minimum slab for given live ranges; parameters as of :func:`solve_order`.
-
-    Gaps are supported: the parts of a buffer share its offset.
-    """
-    clock, instance = Clock.of(limits or Limits()), packing_instance(problem)
-    value, start, given = None, None, None
-    if warm_start is not None:
-        given = tuple(int(offset) for offset in warm_start)
-        value = check_packing(problem, given)
-        start = point_of(instance, (), [given[item.id] for item in instance.items])
-    slab_bound = max(slab_bound, problem.max_load)
-    search = _Minimisation(instance, Objective.SLAB, capacity, slab_bound, clock, on_event)
-    best = search.run(partial(packing_model, instance, slab_bound), start, value, parameters)
-    if best is not None and best is not start:
-        offsets = [max(0, int(pin)) for pin in problem.pin]
-        for item, offset in zip(instance.items, best.offsets, strict=True):
-            offsets[item.id] = offset * instance.unit
-        given = tuple(offsets)
-    return search.outcome(offsets=given)
-
-
 def solve_joint(
     graph: Graph,
     *,
@@ -165,141 +70,130 @@ def solve_joint(
     peak_bound: int = 0,
     slab_bound: int = 0,
     on_event: OnEvent | None = None,
-    parameters: Mapping[str, Any] = SAFE,
+    effort: CpSatEffort = EFFORT,
 ) -> CpSatOutcome:
-    """Choose order and offsets together; parameters as of :func:`solve_order`.
+    """Choose order and offsets together.
 
     The objective is the slab or the peak, and the other number whatever it happens to be. Offsets
     weigh on every node of the search, so about 30 ops are within reach: a good warm start and
     proved bounds help most.
+
+    Parameters
+    ----------
+    graph
+        What is to be planned.
+    objective
+        What is to be minimal.
+    capacity
+        Ask only whether the objective can be at most this many bytes; the first such plan ends the
+        search.
+    limits
+        Time or work, workers, seed.
+    warm_start
+        A valid plan to start from; the answer is never worse.
+    peak_bound, slab_bound
+        Lower bounds in bytes.
+    on_event
+        Called in this thread with every incumbent and bound. If it raises, the search is stopped
+        and the error passed on; KeyboardInterrupt ends the search with the incumbent.
+    effort
+        How CP-SAT is run.
+
+    Raises
+    ------
+    UsageError
+        If sizes are outside the range in which CP-SAT is exact, or the graph is in-place.
+    PlanError
+        If the warm start is not valid.
     """
     refuse_inplace(graph, "the CP-SAT model")
-    clock, instance = Clock.of(limits or Limits()), graph_instance(graph, placed=True)
-    value, start = None, None
-    if warm_start is not None:
-        checked = check_plan(graph, warm_start)
-        value = checked.slab if objective is Objective.SLAB else checked.peak
-        places = [_required(warm_start.offsets[item.id]) for item in instance.items]
-        start = point_of(instance, warm_start.order, places)
-    bound = slab_bound if objective is Objective.SLAB else peak_bound
-    search = _Minimisation(instance, objective, capacity, bound, clock, on_event)
-    best = search.run(
-        lambda: joint_model(instance, peak_bound, slab_bound), start, value, parameters
-    )
-    plan = warm_start if best is start else _plan_of(graph, best)
-    return search.outcome(order=None if plan is None else plan.order, plan=plan)
+    search = _JointSearch(graph, objective, capacity, Clock.of(limits or Limits()), on_event)
+    return search.run(warm_start, peak_bound, slab_bound, effort)
 
 
-class _Minimisation:
-    """Minimises one objective and keeps the best value and the claimed bound, in bytes."""
+class _JointSearch:
+    """The best value and the claimed bound, in bytes, while the model is solved."""
 
     def __init__(
         self,
-        instance: ModelInstance,
+        graph: Graph,
         objective: Objective,
         capacity: int | None,
-        bound: int,
         clock: Clock,
         on_event: OnEvent | None,
     ) -> None:
-        self.instance, self.is_slab = instance, objective is Objective.SLAB
-        self.capacity = capacity
+        self.graph, self.instance = graph, graph_instance(graph)
+        self.is_slab, self.capacity = objective is Objective.SLAB, capacity
         # More than this is no constraint, whatever the number.
-        self.room = instance.slab_limit * instance.unit
+        self.room = self.instance.slab_limit * self.instance.unit
         self.clock, self.on_event = clock, on_event
         self.value: int | None = None
-        self.bound = bound
-        self.stop_reason = StopReason.DECIDED
+        self.bound = 0
 
     def run(
-        self,
-        make_model: Callable[[], ModelVariables],
-        start: ModelPoint | None,
-        value: int | None,
-        parameters: Mapping[str, Any],
-    ) -> ModelPoint | None:
-        """Return a point with fewer bytes than the warm start, or else `start` itself.
-
-        Parameters
-        ----------
-        make_model
-            Builds the model, which may take a while.
-        start, value
-            The warm start and its bytes, which may be more than those of the point.
-        parameters
-            Names and values of further parameters of CP-SAT.
-        """
-        self.value = value
-        if self._fits(value):
-            return start
+        self, warm_start: Plan | None, peak_bound: int, slab_bound: int, effort: CpSatEffort
+    ) -> CpSatOutcome:
+        """Return a plan with fewer bytes than the warm start, or else that."""
+        self.bound = slab_bound if self.is_slab else peak_bound
+        if warm_start is not None:
+            checked = check_plan(self.graph, warm_start)
+            self.value = checked.slab if self.is_slab else checked.peak
+        before = self.value
+        if self._fits():
+            return CpSatOutcome(self.value, self.bound, StopReason.DECIDED, warm_start)
         try:
-            variables = make_model()
-            self._add_objective(variables)
-            if start is not None:
-                add_hint(variables, start)
+            variables = joint_model(self.instance, peak_bound, slab_bound)
+            target = variables.slab if self.is_slab else variables.peak
+            if self.capacity is None:
+                variables.model.minimize(target)
+            limit = self.value if self.capacity is None else self.capacity
+            if limit is not None and limit < self.room:
+                variables.model.add(target <= max(-1, limit // self.instance.unit))
+            if warm_start is not None:
+                variables.add_hint(ModelPoint.of_plan(self.instance, warm_start))
         except KeyboardInterrupt:
-            self.stop_reason = StopReason.INTERRUPTED
-            return start
-        found = SolverThread(variables, self._units, self.clock, parameters).run(self._note)
+            return CpSatOutcome(self.value, self.bound, StopReason.INTERRUPTED, warm_start)
+        found = SolverThread(variables, self._units, self.clock, effort).run(self._note)
         self._note(found)
+        reason = self._stop_reason(found)
+        plan = warm_start
+        if found.best is not None and self.value != before:
+            plan = self._plan_of(found.best)
+        return CpSatOutcome(self.value, self.bound, reason, plan)
+
+    def _stop_reason(self, found: CpSatRun) -> StopReason:
+        """Return why it ended; a refuted capacity raises the bound."""
         if found.interrupted:
-            self.stop_reason = StopReason.INTERRUPTED
-        elif found.finished and not self._fits(self.value):
-            self.stop_reason = StopReason.EXHAUSTED
-            # With room for everything it is the pins that leave no plan.
-            if self.capacity is not None and self.capacity < self.room:
-                self.bound = max(self.bound, self.capacity + 1)
-        elif not found.finished:
-            self.stop_reason = StopReason.TIME_LIMIT
-        return found.best if self._is_better(found.best, value) else start
-
-    def outcome(self, **answer: Any) -> CpSatOutcome:
-        """Return what came of it."""
-        return CpSatOutcome(self.value, self.bound, self.stop_reason, **answer)
-
-    def _add_objective(self, variables: ModelVariables) -> None:
-        model, target = variables.model, variables.slab if self.is_slab else variables.peak
-        if self.capacity is None:
-            model.minimize(target)
-        limit = self.value if self.capacity is None else self.capacity
-        if limit is not None and limit < self.room:
-            model.add(target <= max(-1, self.instance.down(limit)))
+            return StopReason.INTERRUPTED
+        if not found.finished:
+            return self.clock.limit_reason()
+        if self._fits():
+            return StopReason.DECIDED
+        # With room for everything it is the pins that leave no plan.
+        if self.capacity is not None and self.capacity < self.room:
+            self.bound = max(self.bound, self.capacity + 1)
+        return StopReason.EXHAUSTED
 
     def _note(self, state: CpSatRun) -> None:
         """Take in what CP-SAT has found so far, and pass on what moved."""
-        before = (self.value, self.bound)
+        before, unit = (self.value, self.bound), self.instance.unit
         if state.bound is not None:
-            self.bound = max(self.bound, state.bound * self.instance.unit)
-        if state.best is not None and self._is_better(state.best, self.value):
-            self.value = self._bytes(state.best)
+            self.bound = max(self.bound, state.bound * unit)
+        if state.best is not None:
+            found = self._units(state.best) * unit
+            self.value = found if self.value is None else min(self.value, found)
         if (self.value, self.bound) != before and self.on_event is not None:
-            self.on_event(Event(self.clock.seconds(), self.value, self.bound, SOURCE))
+            self.on_event(Event(self.clock.seconds(), self.value, self.bound, "cpsat"))
 
     def _units(self, point: ModelPoint) -> int:
         return point.slab if self.is_slab else point.peak
 
-    def _bytes(self, point: ModelPoint) -> int:
-        return self._units(point) * self.instance.unit
+    def _fits(self) -> bool:
+        if self.capacity is None or self.value is None:
+            return False
+        return self.value <= self.capacity
 
-    def _is_better(self, point: ModelPoint | None, value: int | None) -> bool:
-        return point is not None and (value is None or self._bytes(point) < value)
-
-    def _fits(self, value: int | None) -> bool:
-        return self.capacity is not None and value is not None and value <= self.capacity
-
-
-def _required(offset: int | None) -> int:
-    if offset is None:
-        raise PlanError("warm start leaves a live buffer without an offset")
-    return offset
-
-
-def _plan_of(graph: Graph, point: ModelPoint | None) -> Plan | None:
-    if point is None:
-        return None
-    instance = point.instance
-    places = {
-        item.id: offset * instance.unit
-        for item, offset in zip(instance.items, point.offsets, strict=True)
-    }
-    return Plan(point.order, tuple(places.get(root) for root in graph.roots))
+    def _plan_of(self, point: ModelPoint) -> Plan:
+        items = zip(self.instance.items, point.offsets, strict=True)
+        places = {item.id: offset * self.instance.unit for item, offset in items}
+        return Plan(point.order, tuple(places.get(root) for root in self.graph.roots))

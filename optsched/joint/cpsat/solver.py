@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -12,20 +12,12 @@ from typing import Any
 from ortools.sat.python import cp_model
 
 from optsched.errors import UsageError
+from optsched.joint.cpsat.effort import CpSatEffort
 from optsched.joint.cpsat.variables import ModelPoint, ModelVariables
 from optsched.runtime.clock import Clock
 
-POLL_SECONDS = 0.1
-"""Between two looks at the clock and at a waiting interrupt."""
-WORK_PER_SECOND = 100_000
-"""Units of `Limits.work` for one second of CP-SAT's own deterministic time."""
 EXACT_FLOAT = 2**53
 """CP-SAT reports bounds as floats; integers below this are exact in them."""
-
-
-SAFE: Mapping[str, Any] = {"presolve_inclusion_work_limit": 0}
-"""The default parameters of CP-SAT. Without this one OR-Tools 9.15 is known to return a wrong
-optimum with a matching bound (OR-Tools issue 5293)."""
 
 
 @dataclass
@@ -80,8 +72,8 @@ class SolverThread:
         What is minimised, told from the point itself and not from the solver's variables.
     clock
         Time or work, workers, seed.
-    parameters
-        Names and values of further parameters of CP-SAT.
+    effort
+        How it is run.
     """
 
     def __init__(
@@ -89,10 +81,11 @@ class SolverThread:
         variables: ModelVariables,
         value: Callable[[ModelPoint], int],
         clock: Clock,
-        parameters: Mapping[str, Any],
+        effort: CpSatEffort,
     ) -> None:
-        self.variables, self.value, self.clock = variables, value, clock
-        self.solver = _make_solver(clock, parameters)
+        self.variables, self.value = variables, value
+        self.clock, self.effort = clock, effort
+        self.solver = _make_solver(clock, effort)
         self.state = CpSatRun()
         self.moves: queue.SimpleQueue[ModelPoint | int | None] = queue.SimpleQueue()
         self.error: Exception | None = None
@@ -118,13 +111,14 @@ class SolverThread:
             pass
         if self.error is not None:
             raise self.error
-        self.clock.spend(ceil(self.solver.response_proto.deterministic_time * WORK_PER_SECOND))
+        spent = self.solver.response_proto.deterministic_time
+        self.clock.spend(ceil(spent * self.effort.work_per_second))
         return self.state
 
     def _receive(self) -> bool:
         """Take in all moves that have come; False when the last one was among them."""
         try:
-            move = self.moves.get(timeout=POLL_SECONDS)
+            move = self.moves.get(timeout=self.effort.poll_seconds)
             while True:
                 if move is None:
                     # Stays for the next call.
@@ -162,7 +156,7 @@ class SolverThread:
             self.moves.put(ceil(bound - 1e-6))
 
 
-def _make_solver(clock: Clock, settings: Mapping[str, Any]) -> Any:
+def _make_solver(clock: Clock, effort: CpSatEffort) -> Any:
     solver = cp_model.CpSolver()
     parameters, limits, left = solver.parameters, clock.limits, clock.left()
     parameters.num_workers = limits.workers
@@ -170,9 +164,9 @@ def _make_solver(clock: Clock, settings: Mapping[str, Any]) -> Any:
     # Its own handler would leave the process without Python's when the search ends.
     parameters.catch_sigint_signal = False
     if left is not None and limits.work is not None:
-        parameters.max_deterministic_time = left / WORK_PER_SECOND
+        parameters.max_deterministic_time = left / effort.work_per_second
     elif left is not None:
         parameters.max_time_in_seconds = left
-    for name, setting in settings.items():
+    for name, setting in effort.parameters.items():
         setattr(parameters, name, setting)
     return solver

@@ -21,6 +21,7 @@ from typing import Any
 from ortools.sat.python import cp_model
 
 from optsched.joint.cpsat.instance import INPUT, ModelInstance, ModelItem, live_spans
+from optsched.model.plan import Plan
 
 Literal = Any
 """A boolean variable of CP-SAT, its negation, or the constants 0 and 1."""
@@ -37,12 +38,12 @@ class ModelPoint:
     order
         Op ids by step.
     offsets
-        First unit of each item; empty if only the order is meant.
+        First unit of each item.
     """
 
     instance: ModelInstance
     order: tuple[int, ...]
-    offsets: tuple[int, ...] = ()
+    offsets: tuple[int, ...]
     step: tuple[int, ...] = field(init=False)
     spans: tuple[tuple[int, int], ...] = field(init=False)
 
@@ -52,6 +53,17 @@ class ModelPoint:
             step[v] = at
         object.__setattr__(self, "step", tuple(step))
         object.__setattr__(self, "spans", tuple(live_spans(self.instance, self.order)))
+
+    @classmethod
+    def of_plan(cls, instance: ModelInstance, plan: Plan) -> ModelPoint:
+        """Return a valid plan as a point of the model.
+
+        Plans of our own engines lie on whole units (:mod:`optsched.joint.cpsat.instance`), so
+        CP-SAT takes them as its first solution. Offsets between the units are rounded down, and
+        CP-SAT repairs what that breaks.
+        """
+        offsets = tuple((plan.offsets[item.id] or 0) // instance.unit for item in instance.items)
+        return cls(instance, plan.order, offsets)
 
     @property
     def peak(self) -> int:
@@ -85,28 +97,20 @@ Meaning = Callable[[ModelPoint], int]
 
 
 class ModelVariables:
-    """The variables of one model; families that a form does not need stay empty.
+    """The variables of one model.
 
     Parameters
     ----------
     instance
         What is to be planned.
-    ordered, placed
-        Whether the model chooses the order; the offsets.
     peak_bound, slab_bound
         Lower bounds in bytes that are known already.
     """
 
     def __init__(
-        self,
-        instance: ModelInstance,
-        *,
-        ordered: bool,
-        placed: bool,
-        peak_bound: int = 0,
-        slab_bound: int = 0,
+        self, instance: ModelInstance, *, peak_bound: int = 0, slab_bound: int = 0
     ) -> None:
-        self.instance, self.ordered, self.placed = instance, ordered, placed
+        self.instance = instance
         self.model = cp_model.CpModel()
         self.meanings: list[tuple[Any, Meaning]] = []
         self.step_windows = instance.step_windows
@@ -117,18 +121,24 @@ class ModelVariables:
         self.start: list[Any] = []
         self.end: list[Any] = []
         self.offset: list[Any] = []
-        self.peak: Any = None
-        self.slab: Any = None
         self.slabs: dict[str, Any] = {}
-        if ordered:
-            self._add_order()
-            self.peak = self.integer(0, self._total(), "peak", lambda p: p.peak)
-            self.model.add(self.peak >= instance.up(peak_bound))
-        if ordered and placed:
-            self._add_times()
-        if placed:
-            self._add_offsets()
-            self._add_slabs(instance.up(slab_bound))
+        self._add_order()
+        total = sum(item.size for item in instance.items)
+        self.peak = self.integer(0, total, "peak", lambda p: p.peak)
+        self.model.add(self.peak >= instance.up(peak_bound))
+        self._add_times()
+        self._add_offsets()
+        self._add_slabs(instance.up(slab_bound))
+
+    def add_hint(self, point: ModelPoint) -> None:
+        """Hint every variable at the value it has in a point."""
+        for variable, meaning in self.meanings:
+            self.model.add_hint(variable, int(meaning(point)))
+        # CP-SAT makes variables of constants; they count when it asks whether a hint is complete.
+        hinted = {variable.index for variable, _ in self.meanings}
+        for index, made in enumerate(self.model.proto.variables):
+            if index not in hinted:
+                self.model.add_hint(self.model.get_int_var_from_proto_index(index), made.domain[0])
 
     def boolean(self, name: str, meaning: Meaning) -> Any:
         """Add a boolean variable."""
@@ -167,9 +177,6 @@ class ModelVariables:
     def live(self, i: int, step: int) -> Any:
         """0 or 1: item `i` takes room during a step. Linear, since it is born before released."""
         return self.done_by(self.instance.items[i].birth, step) - self.released_by(i, step - 1)
-
-    def _total(self) -> int:
-        return sum(item.size for item in self.instance.items)
 
     def _add_order(self) -> None:
         for v, (early, late) in enumerate(self.step_windows):

@@ -17,8 +17,7 @@ from optsched.model.arrays import IntArray, row_counts
 from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels.cut import Flags, around
 from optsched.ordering.kernels.precedences import AFTER, BEFORE, imply_at
-from optsched.ordering.problem import OrderingProblem
-from optsched.ordering.reduce.cuts import topological
+from optsched.ordering.problem import OrderingProblem, topological
 
 
 class BudgetPrecedences:

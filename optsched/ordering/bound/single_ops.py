@@ -20,6 +20,7 @@ from optsched.model.arrays import GraphArrays, IntArray, Rows
 from optsched.model.graph import Graph
 from optsched.model.inplace import heaviest_matching
 from optsched.model.liveness import Order, timeline
+from optsched.ordering.kernels.cut import mark_reach
 from optsched.runtime.clock import Clock
 from optsched.runtime.kernel import kernel
 
@@ -158,15 +159,5 @@ def _add_reachable(rows: Rows, starts: Iterable[int], found: npt.NDArray[np.bool
 def run_reachable(ptr: IntArray, idx: IntArray, start: int) -> npt.NDArray[np.bool_]:
     """Return what rows lead to from `start`, shape `(rows,)`."""
     seen = np.zeros(len(ptr) - 1, np.bool_)
-    stack, count = np.empty(len(ptr) + 1, np.int64), 1
-    stack[0] = start
-    while count > 0:
-        count -= 1
-        v = stack[count]
-        for k in range(ptr[v], ptr[v + 1]):
-            u = idx[k]
-            if not seen[u]:
-                seen[u] = True
-                stack[count] = u
-                count += 1
+    mark_reach(ptr, idx, start, seen)
     return seen

@@ -21,9 +21,6 @@ from optsched.model.arrays import IntArray
 from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels.walk import DRAW_BITS, go_on, start_walk
 
-CYCLE_GROWTH = 1.5
-"""How much longer each later cycle is."""
-
 MOVE_WORK = 16
 """Elements of work in one move."""
 
@@ -89,7 +86,7 @@ class Annealer:
             self.done += effort.stride
             self.context.clock.spend(effort.stride // effort.moves_per_state)
             if self.done >= self.cycle:
-                self.cycle, self.done = int(self.cycle * CYCLE_GROWTH), 0
+                self.cycle, self.done = int(self.cycle * effort.cycle_growth), 0
                 self.turn = (self.turn + 1) % len(effort.heats)
             self.context.check_time()
 

@@ -16,7 +16,6 @@ from optsched.ordering.kernels.state import (
     READY,
     WIDE,
     Downset,
-    close_nearby,
     close_state,
     look_ahead,
     place,
@@ -113,34 +112,13 @@ def try_move(
 ) -> Int:
     """Place `v` and what the closure rule adds; write the moves and return the place after them.
 
-    Of many ready ops all are looked at only if that makes a single child: no more bytes are live.
+    Where many ops are ready the rule is left out: then one that costs nothing is a single child.
     """
-    live = state.tally[LIVE]
     place(problem, state, task.forward, v)
     moves[count] = v
-    if not task.close:
+    if not task.close or state.tally[READY] > WIDE:
         return count + 1
-    if state.tally[READY] > WIDE and state.tally[LIVE] > live:
-        count = close_nearby(problem, state, task.forward, budget, moves, count)
-        if state.tally[LIVE] > live:
-            return count
-    else:
-        count += 1
-    return close_state(problem, state, task.forward, budget, moves, count)
-
-
-@inner
-def put_free_first(
-    problem: OrderingProblem, state: Downset, task: SearchTask, budget: Int, candidates: IntArray
-) -> None:
-    """Let a candidate that fits the budget and does not raise the live bytes be the first one."""
-    for i in range(state.tally[READY]):
-        v = candidates[i]
-        during, far = look_ahead(problem, state, task.forward, v)
-        if during <= budget and far <= state.tally[LIVE]:
-            candidates[i] = candidates[0]
-            candidates[0] = v
-            return
+    return close_state(problem, state, task.forward, budget, moves, count + 1)
 
 
 @inner
@@ -275,8 +253,6 @@ def find_children(
     candidates = scratch.ready
     for i in range(ready):
         candidates[i] = state.ready[i]
-    if ready > WIDE:
-        put_free_first(problem, state, task, budget, candidates)
     at = int(arena.fill[MOVES])
     room = len(moves) - 2 * len(problem.delta) - 2
     count = 0

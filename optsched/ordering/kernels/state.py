@@ -20,8 +20,8 @@ from optsched.runtime.kernel import inner, kernel
 
 READY, LIVE = 0, 1
 
-WIDE, CROWD = 1_024, 256
-"""Ready ops, and users of a buffer, that are too many to look at for each successor of a state."""
+WIDE = 1_024
+"""Ready ops that are too many to look at all of them for each successor of a state."""
 
 
 class Downset(NamedTuple):
@@ -244,72 +244,6 @@ def close_state(
             else:
                 i += 1
     return count
-
-
-@inner
-def close_nearby(
-    problem: OrderingProblem,
-    state: Downset,
-    forward: bool,
-    budget: Int,
-    moves: npt.NDArray[np.int32],
-    at: Int,
-) -> Int:
-    """The same, but only for ops that `moves[at]`, just placed, or one of these touches.
-
-    That is enough where many ops are ready and more bytes are live than when none of them could be
-    placed at once: then it is so still. Users of a buffer that has many are passed over.
-    """
-    count = at + 1
-    while at < count:
-        v = int64(moves[at])
-        at += 1
-        if forward:
-            for k in range(problem.succ_ptr[v], problem.succ_ptr[v + 1]):
-                count = place_if_free(
-                    problem, state, forward, budget, problem.succ[k], moves, count
-                )
-        else:
-            for k in range(problem.pred_ptr[v], problem.pred_ptr[v + 1]):
-                count = place_if_free(
-                    problem, state, forward, budget, problem.pred[k], moves, count
-                )
-        for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
-            b = problem.read[k]
-            first, end = problem.user_ptr[b], problem.user_ptr[b + 1]
-            # Forward its only user to come frees it; backward it is live for all other users now.
-            if state.waiting[b] == 1 and end - first <= CROWD:
-                for i in range(first, end):
-                    count = place_if_free(
-                        problem, state, forward, budget, problem.user[i], moves, count
-                    )
-    return count
-
-
-@inner
-def place_if_free(
-    problem: OrderingProblem,
-    state: Downset,
-    forward: bool,
-    budget: Int,
-    v: Int,
-    moves: npt.NDArray[np.int32],
-    count: Int,
-) -> Int:
-    """Place an op if it is ready, fits the budget and does not raise the live bytes.
-
-    :func:`close_state` has this in itself: as a call it made the whole search five times slower.
-    """
-    if state.slot[v] < 0:
-        return count
-    during, far = look_ahead(problem, state, forward, v)
-    if during > budget and problem.saving_ptr[v] < problem.saving_ptr[v + 1]:
-        during -= saved(problem, state.waiting, v, int64(forward))
-    if during > budget or far > state.tally[LIVE]:
-        return count
-    place(problem, state, forward, v)
-    moves[count] = v
-    return count + 1
 
 
 @kernel

@@ -20,14 +20,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from optsched.model.arrays import IntArray
-from optsched.ordering.problem import OrderingProblem
-from optsched.ordering.reduce.cuts import topological
+from optsched.ordering.problem import OrderingProblem, as_lists, topological
 from optsched.ordering.reduce.transitive import CheckTime
 
 Hashes = npt.NDArray[np.uint64]
@@ -260,5 +258,4 @@ class _Sets:
 
 
 def _sets(ptr: IntArray, idx: IntArray) -> list[frozenset[int]]:
-    ends, flat = ptr.tolist(), idx.tolist()
-    return [frozenset(flat[a:b]) for a, b in pairwise(ends)]
+    return list(map(frozenset, as_lists(ptr, idx)))

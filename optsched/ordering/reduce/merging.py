@@ -18,8 +18,7 @@ import numpy as np
 
 from optsched.model.arrays import Rows, build_rows, transpose
 from optsched.ordering.inplace import Saving, Savings, pack_savings, unpack_savings
-from optsched.ordering.problem import OrderingProblem, make_problem
-from optsched.ordering.reduce.cuts import topological
+from optsched.ordering.problem import OrderingProblem, in_order, make_problem, topological
 from optsched.ordering.reduce.transitive import CheckTime, find_implied, without
 
 PACE = 1_024
@@ -71,17 +70,6 @@ class Merging:
         flat, bounds = rows.idx.tolist(), rows.ptr.tolist()
         return [set(flat[a:b]) for a, b in self.paced(pairwise(bounds))]
 
-    def topological(self) -> list[int]:
-        """The ops that are left, each after its predecessors."""
-        missing = {v: len(self.pred[v]) for v in self.paced(self.alive)}
-        order = [v for v in self.alive if not missing[v]]
-        for v in self.paced(order):
-            for w in self.succ[v]:
-                missing[w] -= 1
-                if not missing[w]:
-                    order.append(w)
-        return order
-
     def fold(self) -> None:
         """Fold in buffers with one user, join those with the same."""
         first: dict[frozenset[int], int] = {}
@@ -103,7 +91,8 @@ class Merging:
 
     def drop_implied(self) -> None:
         """Drop the edges and the users that follow from others since ops were merged."""
-        order = self.topological()
+        missing = {v: len(self.pred[v]) for v in self.paced(self.alive)}
+        order = in_order(self.alive, missing, self.succ)
         number = np.empty(len(self.pred), np.int64)
         number[order] = np.arange(len(order))
         pred = build_rows([self.pred[v] for v in self.paced(order)])

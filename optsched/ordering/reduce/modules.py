@@ -12,11 +12,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from optsched.model.arrays import IntArray, build_rows
+from optsched.model.arrays import build_rows
 from optsched.ordering.context import SearchContext
-from optsched.ordering.problem import OrderingProblem, make_problem
+from optsched.ordering.problem import OrderingProblem, as_lists, make_problem, topological
 from optsched.ordering.reduce.contraction import Contracted
-from optsched.ordering.reduce.cuts import topological
 from optsched.ordering.reduce.hill_valley import HillValleyOrder, hill_valley_order
 
 
@@ -57,10 +56,10 @@ class ModuleContraction:
     def __init__(self, context: SearchContext) -> None:
         problem = context.problem
         self.context = context
-        self.pred = _sets(problem.pred_ptr, problem.pred)
-        self.succ = _sets(problem.succ_ptr, problem.succ)
-        self.read = _sets(problem.read_ptr, problem.read)
-        self.users = _sets(problem.user_ptr, problem.user)
+        self.pred = [set(row) for row in as_lists(problem.pred_ptr, problem.pred)]
+        self.succ = [set(row) for row in as_lists(problem.succ_ptr, problem.succ)]
+        self.read = [set(row) for row in as_lists(problem.read_ptr, problem.read)]
+        self.users = [set(row) for row in as_lists(problem.user_ptr, problem.user)]
         self.rise: list[int] = problem.rise.tolist()
         self.delta: list[int] = problem.delta.tolist()
         self.size: list[int] = problem.size.tolist()
@@ -175,8 +174,3 @@ class ModuleContraction:
         problem = self.build(alive, [b for b, users in enumerate(self.users) if users])
         members = tuple(tuple(self.members[v]) for v in alive)
         return ChainedProblem(problem, members, tuple(alive), chains)
-
-
-def _sets(ptr: IntArray, idx: IntArray) -> list[set[int]]:
-    flat, bounds = idx.tolist(), ptr.tolist()
-    return [set(flat[a:b]) for a, b in pairwise(bounds)]

@@ -38,13 +38,9 @@ import numpy as np
 
 from optsched.model.arrays import IntArray, row_counts
 from optsched.ordering.context import SearchContext
-from optsched.ordering.problem import OrderingProblem
+from optsched.ordering.problem import OrderingProblem, topological
 from optsched.ordering.reduce.contraction import Contracted, contract
-from optsched.ordering.reduce.cuts import topological
 from optsched.ordering.reduce.modules import ModuleContraction
-
-TOO_MANY = 600_000
-"""In problems of more ops not even looking for regions is worth it."""
 
 FLOW_BITS = 62
 """Bits of the random numbers that ops pass on."""
@@ -91,7 +87,7 @@ def reduce(context: SearchContext) -> Reduced:
     merge = context.rules.contract
     first = contract(context.problem, merge=merge, check_time=context.check_time)
     unwanted = not context.rules.regions or len(context.problem.saving)
-    if unwanted or len(first.members) > TOO_MANY:
+    if unwanted or len(first.members) > context.effort.fork_ops:
         return Reduced((first,))
     order, many = topological(first.problem), context.effort.many_ops
     forks = find_forks(first.problem, order[-many:])

@@ -26,9 +26,6 @@ from optsched.ordering.context import BlockFamily, SearchContext
 from optsched.ordering.kernels.cut import Flags, around
 from optsched.ordering.kernels.orbit import HASH, Keys
 
-LARGE_PART = 4
-"""Which part of the ops is a good part."""
-
 
 def make_keys(families: Sequence[BlockFamily], codes: IntArray, goal: Flags) -> Keys:
     """What states are hashed by on the way to a downset.
@@ -88,7 +85,7 @@ class LinedUp:
     def large(self) -> bool:
         """Whether a good part of the ops is in blocks of more than one op."""
         inside = sum(family.rows.size for family in self.families if family.rows.shape[1] > 1)
-        return inside * LARGE_PART >= self.context.ops
+        return inside * self.context.effort.large_part >= self.context.ops
 
     def lead(self, order: Sequence[int]) -> list[int]:
         """An order of the problem as it was, with blocks in other places so that they are in line.

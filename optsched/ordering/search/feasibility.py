@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -17,10 +16,10 @@ from optsched.model.arrays import IntArray
 from optsched.ordering.bound.precedences import BudgetPrecedences
 from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels import explore
+from optsched.ordering.problem import forced_cuts
 from optsched.ordering.reduce.contraction import Contracted, contract
-from optsched.ordering.reduce.cuts import forced_cuts
 from optsched.ordering.search.segment import Segment
-from optsched.ordering.tree import MOST_OPS, PrecedenceTree
+from optsched.ordering.tree import PrecedenceTree
 
 LOOKS, LOOK_SECONDS = 20, 0.005
 """How often a worker looks whether there is a part of a tree for it; how long it waits between."""
@@ -56,34 +55,26 @@ def search_all(
     on_bound: OnBound,
     order: Sequence[int] = (),
 ) -> Feasibility:
-    """Search all segments between forced cuts for an order of minimum peak below the ceiling.
+    """Search the states of a problem for an order of minimum peak below the ceiling.
 
-    Where a known order stays within the bound already, its stretch is taken as it is.
+    Where a known order passes the bound for the first time and the last, what lies beyond the
+    nearest states that all orders pass is taken from it.
     """
-    during = context.follow(order)[1] if len(order) else None
-    listed, cuts = forced_cuts(context.problem)
-    if not context.rules.cuts:
-        cuts = [0, context.ops]
-    context.statistics.segments = max(context.statistics.segments, len(cuts) - 1)
-    moves: list[int] = []
-    known = True
-    for start, end in pairwise(cuts):
-        if during is not None and int(during[start:end].max()) <= bound:
-            moves += order[start:end]
-            continue
-        low = np.zeros(context.ops, np.bool_)
-        low[listed[:start]] = True
-        high = low.copy()
-        high[listed[start:end]] = True
-        part = Segment(context, low, high, bound, ceiling)
-        how = part.run(states)
-        if how == explore.EXHAUSTED:
-            return Feasibility(refuted=True)
-        bound = max(bound, part.budget)
-        on_bound(bound)
-        moves += part.moves
-        known = known and how == explore.REACHED
-    return Feasibility(refuted=False, order=moves) if known else UNKNOWN
+    first, end = 0, context.ops
+    if len(order):
+        above = np.flatnonzero(context.follow(order)[1] > bound)
+        cuts = forced_cuts(context.problem, order)
+        first, end = int(cuts[cuts <= above[0]].max()), int(cuts[cuts > above[-1]].min())
+    low, high = np.zeros(context.ops, np.bool_), np.ones(context.ops, np.bool_)
+    low[list(order[:first])], high[list(order[end:])] = True, False
+    segment = Segment(context, low, high, bound, ceiling)
+    how = segment.run(states)
+    if how == explore.EXHAUSTED:
+        return Feasibility(refuted=True)
+    on_bound(segment.budget)
+    if how != explore.REACHED:
+        return UNKNOWN
+    return Feasibility(refuted=False, order=[*order[:first], *segment.moves, *order[end:]])
 
 
 class FeasibilitySearch:
@@ -116,7 +107,7 @@ class FeasibilitySearch:
         """The problem with the precedences that a budget implies; None if they refute it."""
         context = self.context
         problem, rules = context.problem, context.rules
-        split = rules.split and context.ops <= MOST_OPS
+        split = rules.split and context.ops <= context.effort.branch_ops
         if len(problem.saving) or not split:
             # A tree asks less of an op with in-place savings.
             precedences = BudgetPrecedences(context)

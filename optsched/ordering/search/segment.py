@@ -24,19 +24,12 @@ from optsched.ordering.reduce.symmetry import make_keys
 FIRST_ROOM = 1_024
 """States that a search has room for at first; doubled as needed."""
 
-OPS_PER_STATE, OPS_PER_PERIOD = 32, 512
-"""A search stores a state for every 32 ops before it tries the look-ahead bound, and then one for
-every 512 before the next try: a bound takes time that grows with the ops."""
-
 SLICE_SECONDS = 0.05
 """How long compiled code may run before the clock and interrupts are looked at. With a limit on
 work the number of states is fixed instead."""
 
 FIRST_SLICE, SLICE_OPS = 64, 65_536
 """States expanded before the first such look, and how many ops they may all have together."""
-
-TURN_GROWTH = 4
-"""How much more states are stored in each later turn of a direction."""
 
 
 class DirectedSearch:
@@ -88,9 +81,9 @@ class DirectedSearch:
 
     def delay_look_ahead(self) -> None:
         """Let a search of many ops be longer before it looks ahead: that takes as many steps."""
-        gauge = self.scratch.gauge
-        gauge[WAIT] = max(FIRST_LOOK, self.context.ops // OPS_PER_STATE)
-        gauge[PERIOD] = min(SELDOM, self.context.ops // OPS_PER_PERIOD)
+        gauge, effort = self.scratch.gauge, self.context.effort
+        gauge[WAIT] = max(FIRST_LOOK, self.context.ops // effort.ops_per_state)
+        gauge[PERIOD] = min(SELDOM, self.context.ops // effort.ops_per_period)
 
     def commit(self, moves: list[int]) -> int:
         """Go on from the state that moves lead to, short of the goal; return its live bytes."""
@@ -223,7 +216,7 @@ class Segment:
                     return how
             if self.turn >= states:
                 return explore.FULL
-            self.turn *= TURN_GROWTH
+            self.turn *= self.context.effort.turn_growth
 
     def note_bytes(self) -> None:
         """Keep account of how large the tables of states get."""

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from optsched.ordering.tree.kernels.downsets import Branch
 from optsched.ordering.tree.propagation import Propagation, count_pairs, known_pairs
-from optsched.ordering.tree.search import MOST_OPS, PrecedenceTree
+from optsched.ordering.tree.search import PrecedenceTree
 
 __all__ = [
-    "MOST_OPS",
     "Branch",
     "PrecedenceTree",
     "Propagation",

@@ -23,9 +23,6 @@ from optsched.ordering.tree.kernels.downsets import (
 from optsched.ordering.tree.kernels.propagate import add_pair, propagate
 from optsched.ordering.tree.kernels.workspace import make_workspace
 
-CHOICES = 16
-"""Pairs to branch on that are listed at most."""
-
 
 @dataclass(frozen=True, slots=True)
 class OpenBranch:
@@ -66,7 +63,7 @@ class Propagation:
         self.flow = make_workspace(context.problem)
         self.room = n * n // 2 + 1
         self.order = np.argsort(-expected, kind="stable").astype(np.int64)
-        self.choices = np.zeros((CHOICES, 3), np.int64)
+        self.choices = np.zeros((context.effort.branch_choices, 3), np.int64)
 
     def root(self) -> Branch:
         """The branch in which nothing is assumed."""
@@ -123,8 +120,10 @@ class Propagation:
             context.problem, context.base, self.budget, branch, self.watched, self.flow,
             self.order, self.blame, critical, self.choices,
         )  # fmt: skip
-        context.statistics.flows += int(branch.tally[FLOWS])
+        flows = int(branch.tally[FLOWS])
         branch.tally[FLOWS] = 0
+        context.statistics.flows += flows
+        context.clock.spend(flows)
         return int(count)
 
     def strengthened(self, branch: Branch) -> OrderingProblem:

@@ -16,22 +16,9 @@ from threading import Lock
 from optsched.model.arrays import IntArray
 from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels.bits import has_bit
-from optsched.ordering.problem import OrderingProblem
-from optsched.ordering.reduce.cuts import topological
+from optsched.ordering.problem import OrderingProblem, topological
 from optsched.ordering.tree.kernels.downsets import Branch
 from optsched.ordering.tree.propagation import OpenBranch, Propagation, count_pairs
-
-MOST_OPS = 400
-"""Problems of more ops are not branched on: every open branch keeps a matrix of all pairs."""
-
-CRITICAL_OPS = 2
-"""Ops with the least slack, and as many most to blame, at which pairs are looked for."""
-
-PATIENCE = 32
-"""Branches of a part that are taken up before it is divided."""
-
-SEARCH_EVERY = 8
-"""At one of this many open branches the states left are searched."""
 
 OnOpen = Callable[[SearchContext], "list[int] | bool"]
 """Searches the states of a branch: an order within the budget, or whether there is none."""
@@ -159,7 +146,7 @@ class PrecedenceTree:
         # Its watched downsets were those of whoever put the part back.
         self.part = self.propagation.forget(part)
         self.stack = [self.part]
-        self.left = PATIENCE
+        self.left = self.context.effort.part_patience
         return True
 
     def look(self, node: OpenBranch, on_open: OnOpen) -> list[int]:
@@ -168,7 +155,7 @@ class PrecedenceTree:
         if self.propagation.refutes(branch):
             return []
         self.opened += 1
-        if self.opened % SEARCH_EVERY == 0:
+        if self.opened % self.context.effort.search_every == 0:
             problem = self.propagation.strengthened(branch)
             answer = on_open(replace(self.context, problem=problem))
             if answer is True:
@@ -182,7 +169,7 @@ class PrecedenceTree:
 
         Of the pairs that cost most, it is the one from which most follows both ways.
         """
-        pairs = self.propagation.choose(branch, CRITICAL_OPS)
+        pairs = self.propagation.choose(branch, self.context.effort.critical_ops)
         if not pairs:
             # The one order that is left may save less than was thought possible op by op.
             order = topological(self.propagation.strengthened(branch))

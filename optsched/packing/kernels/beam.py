@@ -1,37 +1,184 @@
 """One layer of a beam: every node places one more buffer, the best children live on.
 
-A node is rated by the sum over its unfinished sections of a weight that falls with the slack
-there. A buffer placed flat leaves the slack of its own sections; floors that rise further cost.
+A node is what changes of a packing state, copied. Children are made by the moves of the exact
+search and taken back; those that are kept are copied to a free slot. A child is rated by the sum
+over its unfinished sections of a weight that falls with the slack there: a buffer placed flat
+leaves the slack of its own sections, floors that rise further cost.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy.typing as npt
+from numpy import float64
+
 from optsched.model.arrays import IntArray
-from optsched.packing.kernels.beam_heap import (
-    BUFFER,
-    FREE,
-    LEVEL,
-    PARENT,
-    RULE,
-    SKIPS,
-    Beam,
-    is_kept,
-    keep,
-)
-from optsched.packing.kernels.beam_node import place_in_node, show_node, skip_in_node
-from optsched.packing.kernels.branch import choose_section, may_start
-from optsched.packing.kernels.state import PackingState, S
-from optsched.runtime.kernel import kernel
+from optsched.packing.kernels.branch import choose_section, floor_after_skip, may_start, skip
+from optsched.packing.kernels.failures import HASH_BITS
+from optsched.packing.kernels.moves import place, reset, settle, undo
+from optsched.packing.kernels.state import B, C, PackingState, S
+from optsched.runtime.kernel import inner, kernel
+
+FloatArray = npt.NDArray[float64]
+
+BUFFER_ROWS, SECTION_ROWS = B.supports - B.min_offset + 1, S.before + 1
+"""Rows of the state that a node has: of the buffers from `min_offset` on, of the sections all up to
+`before`."""
+
+# Entries of `Beam.heap`.
+KEPT, FREE, SLOTS = 0, 1, 2
+
+# Columns of `Beam.births`.
+PARENT, BUFFER, LEVEL = 0, 1, 2
+BIRTH_COLUMNS = 3
+
+# Entries of `Beam.knobs`.
+RULE, SKIPS, SHIFT = 0, 1, 2
+
+
+class Nodes(NamedTuple):
+    """The nodes of a layer, by slot.
+
+    Parameters
+    ----------
+    buffers, sections
+        Shapes `(width + 1, BUFFER_ROWS, n)` and `(width + 1, SECTION_ROWS, m)`.
+    codes
+        Shape `(width + 1,)`: of what is placed.
+    """
+
+    buffers: IntArray
+    sections: IntArray
+    codes: IntArray
+
+
+class Beam(NamedTuple):
+    """The best children of a layer, in `width + 1` slots of which one is free.
+
+    Parameters
+    ----------
+    heap
+        Shape `(SLOTS + width,)`. KEPT: how many are kept. FREE: the slot that is written next.
+        From SLOTS on the slots of those kept, the worst first, as a heap.
+    ratings
+        Shape `(width + 1,)`, by slot.
+    births
+        Shape `(width + 1, BIRTH_COLUMNS)`, by slot: slot of the parent, buffer, offset.
+    seen
+        Shape `(s,)`, s a power of two: codes of children, each at the place its low bits name.
+    factors
+        Shape `(n + m,)`: random numbers that codes are made of.
+    weights
+        Of a section, by its slack shifted right by SHIFT bits.
+    noise
+        Shape `(z,)`, z a power of two: factors of ratings, by code.
+    knobs
+        RULE: how to choose sections. SKIPS: sections that may be skipped in a row. SHIFT.
+    """
+
+    heap: IntArray
+    ratings: FloatArray
+    births: IntArray
+    seen: IntArray
+    factors: IntArray
+    weights: FloatArray
+    noise: FloatArray
+    knobs: IntArray
+
+
+@inner
+def save_node(state: PackingState, nodes: Nodes, slot: int, code: int) -> None:
+    """Copy the state to a node."""
+    for row in range(BUFFER_ROWS):
+        for i in range(state.buffers.shape[1]):
+            nodes.buffers[slot, row, i] = state.buffers[B.min_offset + row, i]
+    for row in range(SECTION_ROWS):
+        for t in range(nodes.sections.shape[2]):
+            nodes.sections[slot, row, t] = state.sections[row, t]
+    nodes.codes[slot] = code
+
+
+@inner
+def load_node(state: PackingState, nodes: Nodes, slot: int) -> None:
+    """Turn the state into that of a node, with nothing to take back."""
+    for row in range(BUFFER_ROWS):
+        for i in range(state.buffers.shape[1]):
+            state.buffers[B.min_offset + row, i] = nodes.buffers[slot, row, i]
+    for row in range(SECTION_ROWS):
+        for t in range(nodes.sections.shape[2]):
+            state.sections[row, t] = nodes.sections[slot, row, t]
+    state.counters[C.trailed] = state.counters[C.stacked] = 0
+
+
+@kernel
+def start_node(state: PackingState, nodes: Nodes) -> bool:
+    """Make the state without placements the first node; False if nothing can follow."""
+    ready = reset(state, None) and settle(state)
+    save_node(state, nodes, 0, 0)
+    return bool(ready)
+
+
+@inner
+def rate(state: PackingState, beam: Beam, code: int) -> tuple[float, int]:
+    """Rate the state, the lower the better; its code is that of what is placed, and floors."""
+    sections = state.sections
+    n, m = state.buffers.shape[1], sections.shape[1] - 2
+    rating = 0.0
+    for t in range(m):
+        left, floor = sections[S.remaining, t], sections[S.floor, t]
+        if left > 0:
+            rating += beam.weights[(sections[S.cap, t] - floor - left) >> beam.knobs[SHIFT]]
+            code = (code + beam.factors[n + t] * floor) & HASH_BITS
+    return rating, code
+
+
+@inner
+def is_kept(beam: Beam, rating: float) -> bool:
+    """Whether a child of such a rating is among the best so far."""
+    heap = beam.heap
+    return bool(heap[KEPT] < len(heap) - SLOTS or rating < beam.ratings[heap[SLOTS]])
+
+
+@inner
+def keep(beam: Beam, rating: float, code: int) -> int:
+    """Take the free slot for a child, and return it; -1 if it is none of the best or known."""
+    heap, ratings, seen = beam.heap, beam.ratings, beam.seen
+    width = len(heap) - SLOTS
+    place = code & (len(seen) - 1)
+    if seen[place] == code or not is_kept(beam, rating):
+        return -1
+    seen[place] = code
+    free = heap[FREE]
+    ratings[free] = rating
+    if heap[KEPT] < width:
+        at = heap[KEPT]
+        heap[KEPT] += 1
+        heap[FREE] = heap[KEPT]
+        while at > 0 and ratings[heap[SLOTS + ((at - 1) >> 1)]] < rating:
+            heap[SLOTS + at] = heap[SLOTS + ((at - 1) >> 1)]
+            at = (at - 1) >> 1
+    else:
+        heap[FREE] = heap[SLOTS]
+        at = 0
+        below = 1
+        while below < width:
+            if below + 1 < width and (
+                ratings[heap[SLOTS + below + 1]] > ratings[heap[SLOTS + below]]
+            ):
+                below += 1
+            if ratings[heap[SLOTS + below]] <= rating:
+                break
+            heap[SLOTS + at] = heap[SLOTS + below]
+            at = below
+            below = 2 * at + 1
+    heap[SLOTS + at] = free
+    return int(free)
 
 
 @kernel
 def expand(
-    state: PackingState,
-    beam: Beam,
-    nodes: IntArray,
-    parents: IntArray,
-    unplaced: int,
-    following: IntArray,
+    state: PackingState, beam: Beam, nodes: Nodes, parents: IntArray, following: Nodes
 ) -> int:
     """Keep the best children of some nodes, each with one more buffer placed.
 
@@ -41,59 +188,50 @@ def expand(
         Work space.
     beam
         What is kept; goes on from earlier calls for the same layer.
-    nodes
-        One row each.
+    nodes, following
+        The layer, and the next one.
     parents
-        Rows to expand; those of good rating first save work.
-    unplaced
-        Buffers that the nodes have not placed.
-    following
-        Shape of `nodes`, with `width + 1` rows: the children, by slot.
+        Slots to expand; those of good rating first save work.
 
     Returns
     -------
     int
         Children made, kept or not.
     """
-    sections, cover, node = state.sections, state.cover, beam.scratch
-    n, m = state.buffers.shape[1], sections.shape[1] - 2
-    # Read, not written as 0: for numba a literal is a type of its own, and calls for new code.
-    zero = sections[S.entry, 0]
-    ids = 3 * m + n + 1
+    buffers, sections, counters = state.buffers, state.sections, state.counters
     made = 0
     for parent in parents:
-        for k in range(ids + unplaced):
-            node[k] = nodes[parent, k]
+        load_node(state, nodes, parent)
         for skipped in range(beam.knobs[SKIPS] + 1):
-            show_node(state, node)
-            t = choose_section(state, zero, m, zero, n, beam.knobs[RULE])
+            t = choose_section(state, beam.knobs[RULE])
             if t < 0:
                 break
-            floor = node[t]
+            floor = sections[S.floor, t]
+            trailed, stacked = counters[C.trailed], counters[C.stacked]
             for c in range(sections[S.cover, t], sections[S.cover, t + 1]):
-                i = cover[c]
-                if node[3 * m + i] != floor or not may_start(state, i):
+                i = state.cover[c]
+                if buffers[B.placed, i] or buffers[B.min_offset, i] != floor:
                     continue
-                free = beam.heap[FREE]
-                child = following[free]
-                for k in range(ids):
-                    child[k] = node[k]
-                at = ids
-                for k in range(ids, ids + unplaced):
-                    child[at] = node[k]
-                    at += node[k] != i
+                if not may_start(state, i):
+                    continue
                 made += 1
-                rating, code = place_in_node(state, beam, child, unplaced - 1, i, floor)
-                if rating < 0:
-                    continue
-                beam.births[free, PARENT] = parent
-                beam.births[free, BUFFER] = i
-                beam.births[free, LEVEL] = floor
-                keep(beam, rating * beam.noise[code & (len(beam.noise) - 1)], code)
+                if place(state, i, floor):
+                    placed = (nodes.codes[parent] + beam.factors[i]) & HASH_BITS
+                    rating, code = rate(state, beam, placed)
+                    slot = keep(beam, rating * beam.noise[code & (len(beam.noise) - 1)], code)
+                    if slot >= 0:
+                        beam.births[slot, PARENT] = parent
+                        beam.births[slot, BUFFER] = i
+                        beam.births[slot, LEVEL] = floor
+                        save_node(state, following, slot, placed)
+                undo(state, None, trailed, stacked)
             if skipped == beam.knobs[SKIPS]:
                 break
-            rating = skip_in_node(state, beam, node, t)
+            if floor + sections[S.remaining, t] >= sections[S.cap, t]:
+                break
+            if not skip(state, t, floor_after_skip(state, t, floor)):
+                break
             # Children hardly ever rate better than what they come from.
-            if rating < 0 or not is_kept(beam, rating):
+            if not is_kept(beam, rate(state, beam, nodes.codes[parent])[0]):
                 break
     return made

@@ -1,4 +1,4 @@
-"""What the search decides: components, the section to branch on, its children, the skip.
+"""What the search decides: the section to branch on, its children, the skip.
 
 The search branches on a section, not on a global order of buffers. It takes one in a gap of the
 skyline. Its children: each unplaced buffer that covers the section and whose minimum offset is the
@@ -38,30 +38,6 @@ DEAD, NO_SECTION = -1, -2
 
 
 @inner
-def split_components(
-    state: PackingState, begin: int, end: int, ranges: IntArray, at: int, whole: bool
-) -> int:
-    """Write the section ranges of the components of the unplaced buffers; return how many.
-
-    Components share no section, so each can be packed by itself. `whole`: make one of them all.
-    """
-    buffers = state.buffers
-    count = 0
-    reach = -1
-    for i in range(begin, end):
-        if buffers[B.placed, i]:
-            continue
-        if count == 0 or (buffers[B.first, i] >= reach and not whole):
-            ranges[0, at + count] = buffers[B.first, i]
-            count += 1
-            reach = buffers[B.last, i]
-        elif buffers[B.last, i] > reach:
-            reach = buffers[B.last, i]
-        ranges[1, at + count - 1] = reach
-    return count
-
-
-@inner
 def may_start(state: PackingState, i: int) -> bool:
     """Whether the identical buffer that is to lie below it, if any, is placed."""
     before = state.buffers[B.before_me, i]
@@ -86,9 +62,7 @@ def score_section(state: PackingState, t: int, children: int, slack: int, rule: 
 
 
 @inner
-def choose_section(
-    state: PackingState, low: int, high: int, begin: int, end: int, rule: int
-) -> int:
+def choose_section(state: PackingState, rule: int) -> int:
     """Return the section to branch on, or DEAD if one can be neither filled nor skipped.
 
     In a gap of the skyline every buffer whose minimum offset is the floor lies flat on equal
@@ -98,17 +72,16 @@ def choose_section(
     floors, remaining = sections[S.floor], sections[S.remaining]
     runs, tally = sections[S.run], sections[S.tally]
     if state.counters[C.gapped] != 0:
-        return choose_lowest(state, low, high, rule)
-    until = high
-    for t in range(high - 1, low - 1, -1):
-        if t + 1 < high and (
-            floors[t + 1] != floors[t] or remaining[t] == 0 or remaining[t + 1] == 0
-        ):
+        return choose_lowest(state, rule)
+    m = sections.shape[1] - 2
+    until = m
+    for t in range(m - 1, -1, -1):
+        if t + 1 < m and (floors[t + 1] != floors[t] or remaining[t] == 0 or remaining[t + 1] == 0):
             until = t + 1
         runs[t] = until
         tally[t] = 0
-    tally[high] = 0
-    for i in range(begin, end):
+    tally[m] = 0
+    for i in range(buffers.shape[1]):
         first = buffers[B.first, i]
         if buffers[B.placed, i] or buffers[B.min_offset, i] != floors[first]:
             continue
@@ -118,13 +91,13 @@ def choose_section(
     best = NEVER * 4
     chosen = NO_SECTION
     children = 0
-    t = low
-    while t < high:
+    t = 0
+    while t < m:
         until = runs[t]
         floor = floors[t]
         # Nobody reaches across a finished section: it is a wall, whatever its floor.
-        is_gap = t == low or remaining[t - 1] == 0 or floors[t - 1] > floor
-        is_gap = is_gap and (until >= high or remaining[until] == 0 or floors[until] > floor)
+        is_gap = t == 0 or remaining[t - 1] == 0 or floors[t - 1] > floor
+        is_gap = is_gap and (until >= m or remaining[until] == 0 or floors[until] > floor)
         while t < until:
             children += tally[t]
             left = remaining[t]
@@ -142,16 +115,17 @@ def choose_section(
 
 
 @inner
-def choose_lowest(state: PackingState, low: int, high: int, rule: int) -> int:
+def choose_lowest(state: PackingState, rule: int) -> int:
     """Return the best-rated section among those of the lowest floor."""
     buffers, sections = state.buffers, state.sections
+    m = sections.shape[1] - 2
     lowest = NEVER
-    for t in range(low, high):
+    for t in range(m):
         if sections[S.remaining, t] > 0:
             lowest = sections[S.floor, t] if sections[S.floor, t] < lowest else lowest
     best = NEVER * 4
     chosen = NO_SECTION
-    for t in range(low, high):
+    for t in range(m):
         if sections[S.remaining, t] == 0 or sections[S.floor, t] != lowest:
             continue
         slack = sections[S.cap, t] - lowest - sections[S.remaining, t]
@@ -192,7 +166,7 @@ def next_child(
 
 
 @inner
-def floor_after_skip(state: PackingState, t: int, floor: int, begin: int, end: int) -> int:
+def floor_after_skip(state: PackingState, t: int, floor: int) -> int:
     """Return the lowest start in a section in which nobody starts at its floor.
 
     The lowest buffer there either has a higher minimum offset, or rests on the top of an unplaced
@@ -216,7 +190,7 @@ def floor_after_skip(state: PackingState, t: int, floor: int, begin: int, end: i
     if not far:
         return lowest
     gapped, plain = state.counters[C.gapped] != 0, state.counters[C.plain] != 0
-    for j in range(begin, end):
+    for j in range(buffers.shape[1]):
         top = buffers[B.min_offset, j] + buffers[B.size, j]
         if buffers[B.placed, j] or top >= lowest:
             continue

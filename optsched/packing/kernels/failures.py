@@ -25,9 +25,8 @@ class Failures(NamedTuple):
     Parameters
     ----------
     rows
-        Shape `(WAYS * places, words + m + 1)`, places a power of two. An entry: one more than
-        the last section of its scope (0: empty), the unplaced buffers as bits, 60 a word, and
-        the floor of each section.
+        Shape `(WAYS * places, words + m + 1)`, places a power of two. An entry: 1 (0: empty), the
+        unplaced buffers as bits, 60 a word, and the floor of each section.
     key
         Shape `(words,)`: scratch.
     victim
@@ -40,12 +39,12 @@ class Failures(NamedTuple):
 
 
 @inner
-def find_place(state: PackingState, failures: Failures, begin: int, end: int) -> int:
-    """Write the bits of the scope's unplaced buffers to the key; return its first entry."""
+def find_place(state: PackingState, failures: Failures) -> int:
+    """Write the bits of the unplaced buffers to the key; return its first entry."""
     placed, key = state.buffers[B.placed], failures.key
     for word in range(len(key)):
         key[word] = 0
-    for i in range(begin, end):
+    for i in range(len(placed)):
         if placed[i] == 0:
             key[i // 60] |= 1 << (i % 60)
     code = 0
@@ -56,60 +55,56 @@ def find_place(state: PackingState, failures: Failures, begin: int, end: int) ->
 
 
 @inner
-def same_scope(failures: Failures, row: int, high: int) -> bool:
+def same_buffers(failures: Failures, row: int) -> bool:
     """Whether an entry is about the buffers of the key."""
-    if failures.rows[row, 0] != high:
-        return False
     for word in range(len(failures.key)):
         if failures.rows[row, 1 + word] != failures.key[word]:
             return False
-    return True
+    return bool(failures.rows[row, 0])
 
 
 @inner
-def is_refuted(
-    state: PackingState, failures: Failures, low: int, high: int, begin: int, end: int
-) -> bool:
-    """Whether a scope with these buffers failed on floors nowhere higher."""
+def is_refuted(state: PackingState, failures: Failures) -> bool:
+    """Whether these unplaced buffers failed on floors nowhere higher."""
     floors, rest = state.sections[S.floor], state.sections[S.remaining]
+    m = len(floors) - 2
     rows = failures.rows
-    place = find_place(state, failures, begin, end)
+    place = find_place(state, failures)
     at = 1 + len(failures.key)
     for row in range(place, place + WAYS):
-        if same_scope(failures, row, high):
-            t = low
-            while t < high and (rest[t] == 0 or floors[t] >= rows[row, at + t]):
+        if same_buffers(failures, row):
+            t = 0
+            while t < m and (rest[t] == 0 or floors[t] >= rows[row, at + t]):
                 t += 1
-            if t == high:
+            if t == m:
                 return True
     return False
 
 
 @inner
-def remember_failure(
-    state: PackingState, failures: Failures, low: int, high: int, begin: int, end: int
-) -> None:
-    """Store a scope whose search was exhausted; the state must be as it was on entry."""
+def remember_failure(state: PackingState, failures: Failures) -> None:
+    """Store a state whose search was exhausted; it must be as it was on entry."""
     floors, rest = state.sections[S.floor], state.sections[S.remaining]
+    m = len(floors) - 2
     rows = failures.rows
-    place = find_place(state, failures, begin, end)
+    place = find_place(state, failures)
     at = 1 + len(failures.key)
     goal = -1
     for row in range(place, place + WAYS):
         if rows[row, 0] == 0:
             goal = row
-        elif same_scope(failures, row, high):
-            t = low
-            while t < high and (rest[t] == 0 or rows[row, at + t] >= floors[t]):
+        elif same_buffers(failures, row):
+            t = 0
+            while t < m and (rest[t] == 0 or rows[row, at + t] >= floors[t]):
                 t += 1
-            if t == high:
+            if t == m:
                 goal = row
                 break
     if goal < 0:
         failures.victim[0] = (failures.victim[0] + 1) % WAYS
         goal = place + failures.victim[0]
-    rows[goal, 0] = high
+    rows[goal, 0] = 1
     for word in range(len(failures.key)):
         rows[goal, 1 + word] = failures.key[word]
-    for t in range(low, high):
+    for t in range(m):
         rows[goal, at + t] = floors[t]

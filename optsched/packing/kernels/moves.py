@@ -149,14 +149,8 @@ def raise_offset(state: PackingState, j: int, offset: int) -> bool:
 
 
 @inner
-def place(state: PackingState, i: int, offset: int, begin: int, end: int) -> bool:
-    """Put a buffer where all floors of its sections are at `offset`; False if nothing can follow.
-
-    Parameters
-    ----------
-    begin, end
-        The buffers of the scope: no other is raised.
-    """
+def place(state: PackingState, i: int, offset: int) -> bool:
+    """Put a buffer where all its sections have the floor `offset`; False if nothing can follow."""
     buffers, sections, counters = state.buffers, state.sections, state.counters
     n, m = buffers.shape[1], sections.shape[1] - 2
     first, last, size = buffers[B.first, i], buffers[B.last, i], buffers[B.size, i]
@@ -179,8 +173,7 @@ def place(state: PackingState, i: int, offset: int, begin: int, end: int) -> boo
     if not fits:
         return False
     ahead = first
-    beyond = sections[S.entry, last] if sections[S.entry, last] < end else end
-    for j in range(begin, beyond):
+    for j in range(sections[S.entry, last]):
         if buffers[B.placed, j] or buffers[B.last, j] <= first:
             continue
         if gapped and not share_section(state, i, j):

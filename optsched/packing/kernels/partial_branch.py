@@ -21,15 +21,13 @@ FLAT = B.supports
 
 
 @inner
-def choose_partial(
-    state: PackingState, occupied: IntArray, low: int, high: int, begin: int, end: int, rule: int
-) -> int:
+def choose_partial(state: PackingState, occupied: IntArray, rule: int) -> int:
     """Return the section to branch on.
 
     One whose children all lie flat leaves no holes; where there is none, the lowest floor is next.
     """
     buffers, sections = state.buffers, state.sections
-    for i in range(begin, end):
+    for i in range(buffers.shape[1]):
         flat = 1
         for t in range(buffers[B.first, i], buffers[B.last, i]):
             at = buffers[B.parts, i] + t
@@ -39,7 +37,7 @@ def choose_partial(
         buffers[FLAT, i] = flat
     best = NEVER * 4
     chosen = NO_SECTION
-    for t in range(low, high):
+    for t in range(sections.shape[1] - 2):
         if sections[S.remaining, t] == 0:
             continue
         slack = sections[S.cap, t] - sections[S.floor, t] - sections[S.remaining, t]
@@ -141,15 +139,15 @@ def skip_partial(state: PackingState, occupied: IntArray, t: int, floor: int) ->
 
 
 @inner
-def has_obstacles(state: PackingState, occupied: IntArray, low: int, high: int) -> bool:
-    """Whether placed buffers lie above the floors of sections `low` to `high`.
+def has_obstacles(state: PackingState, occupied: IntArray) -> bool:
+    """Whether placed buffers lie above the floors of unfinished sections.
 
-    A scope that was exhausted without any may be remembered: the room above floors nowhere lower,
+    A state that was exhausted without any may be remembered: the room above floors nowhere lower,
     less obstacles, is part of the room that did not do. Obstacles with one admissible offset do
     not count: they are there in every state.
     """
     buffers, sections = state.buffers, state.sections
-    for t in range(low, high):
+    for t in range(sections.shape[1] - 2):
         if sections[S.remaining, t] == 0:
             continue
         for k in range(sections[S.cover, t], sections[S.cover, t + 1]):

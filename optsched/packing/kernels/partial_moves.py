@@ -15,7 +15,7 @@ above the other in one section and the other way round in the next. Hence:
   and take the lowest offsets that satisfy these differences. Each buffer then lies at its release,
   on a floor, or with its part on another's, placed or not, and on the next aligned offset.
 
-The rules `identical`, `decompose`, `components` and `cliques` hold word for word, with parts in
+The rules `identical`, `components` and `cliques` hold word for word, with parts in
 place of buffers: two buffers are identical only if all their parts are, and sections are cut where
 a part changes. `far_skip` is proved anew at `floor_after_skip` and `failures` at `has_obstacles`,
 both in :mod:`optsched.packing.kernels.partial_branch`. `units` divides the bounds of the parts as

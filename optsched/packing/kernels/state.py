@@ -92,11 +92,10 @@ class CounterRows(NamedTuple):
     stacked: int = 2
     waiting: int = 3
     refuted: int = 4
-    splits: int = 5
-    depth: int = 6
-    plain: int = 7
-    gapped: int = 8
-    far: int = 9
+    depth: int = 5
+    plain: int = 6
+    gapped: int = 7
+    far: int = 8
 
 
 B, S, C = BufferRows(), SectionRows(), CounterRows()

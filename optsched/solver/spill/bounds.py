@@ -15,12 +15,10 @@ from optsched.model.plan import Plan
 from optsched.model.pools import pinned_bytes, pool_graph
 from optsched.ordering.bound.single_ops import op_bound, peak_lower_bound
 from optsched.runtime.clock import Clock
+from optsched.solver.effort import SPILL_EFFORT
 from optsched.solver.result import Result
 from optsched.solver.spill.pack import Pool, Shortage, find_numbers, find_too_large, room_of
-from optsched.solver.spill.search import TABLE, Steps, least_leaving
-
-BOUND_OPS = 3000
-"""Up to this many ops the bytes live whenever each of them runs are looked at together."""
+from optsched.solver.spill.search import Steps, least_leaving
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,7 @@ def find_shortage(homes: Homes, before: Result) -> Shortage | None:
     live = [
         b
         for b in homes.counted.tolist()
-        if graph.producers[b] is not None or len(graph.arrays.user.row(b)) or graph.is_kept(b)
+        if graph.producers[b] is not None or len(graph.arrays.user.row(b)) or graph.kept[b]
     ]
     names = [buffer.name for buffer in graph.buffers]
     sizes = [buffer.size for buffer in graph.buffers]
@@ -151,12 +149,12 @@ def _spilled_alone(homes: Homes, number: int, clock: Clock) -> int:
     Who is spilled is the same at all ops: the fewest bytes that relieve every op are searched.
     """
     graph, capacity = homes.graph, homes.pools[number].capacity
-    if capacity is None or graph.in_place or len(graph.ops) > BOUND_OPS:
+    if capacity is None or graph.in_place or len(graph.ops) > SPILL_EFFORT.bound_ops:
         return 0
     size = np.where(homes.home == number, graph.arrays.size, 0)
     rows: list[IntArray] = []
     for v in range(len(graph.ops)):
-        if len(rows) * len(size) > TABLE or clock.expired():
+        if len(rows) * len(size) > SPILL_EFFORT.table or clock.expired():
             # Fewer ops to relieve are a weaker bound, and still one.
             break
         row = np.zeros(len(size), np.int64)
@@ -169,5 +167,6 @@ def _spilled_alone(homes: Homes, number: int, clock: Clock) -> int:
     height = np.unique(rows, axis=0)
     there = height.any(axis=0)
     movable = np.array([buffer.pin is None for buffer in graph.buffers], np.bool_)
-    steps = Steps(height[:, there], size[there], movable[there], capacity)
-    return least_leaving(steps, None, lambda _: True, clock).bound
+    once = np.ones(len(height))
+    steps = Steps(height[:, there], size[there], movable[there], capacity, once)
+    return least_leaving(steps, None, lambda _: True, clock)[1]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Unpack
 
 import numpy as np
 
@@ -18,13 +19,11 @@ from optsched.errors import UsageError
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem, select
 from optsched.runtime.clock import Clock
-from optsched.runtime.limits import Limits, OnEvent, StopReason
+from optsched.runtime.limits import LimitKeywords, Limits, OnEvent, StopReason, choose_limits
+from optsched.solver.effort import SPILL_EFFORT
 from optsched.solver.pack import pack, packing_bound
-from optsched.solver.result import DEFAULT_LIMITS, PackingResult, Status
-from optsched.solver.spill.choose import choose_spill, least_spill
-
-TRY_SHARE, TRY_SECONDS = 0.1, 5.0
-"""For one attempt to fill a pool after spilling: part of the time left; seconds without limit."""
+from optsched.solver.result import PackingResult, Status
+from optsched.solver.spill.search import choose_spill, steps_of_pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +135,7 @@ def pack_pools(
     *,
     limits: Limits | Clock | None = None,
     on_event: OnEvent | None = None,
+    **named: Unpack[LimitKeywords],
 ) -> PoolsResult:
     """Give every buffer a pool and an offset in it.
 
@@ -147,8 +147,8 @@ def pack_pools(
         The pool that each buffer names, or "" for the first.
     pools
         In order of preference: what does not fit into its pool goes to the next one.
-    limits
-        Time for all of it, workers, seed; a minute if None.
+    limits, named
+        Time for all of it, workers, seed, as for :func:`optsched.solve`.
     on_event
         Called whenever the packing of a pool moves.
 
@@ -158,7 +158,7 @@ def pack_pools(
         If a buffer names no given pool, or a pool is given twice.
     """
     home = find_numbers(homes, problem.names, pools)
-    clock = Clock.of(limits or DEFAULT_LIMITS)
+    clock = Clock.of(choose_limits(limits, named))
     return _PoolFiller(problem, home, pools, clock, on_event).result()
 
 
@@ -276,24 +276,43 @@ class _PoolFiller:
         chosen = choose_spill(
             self.problem,
             members,
-            self.pinned[members],
+            ~self.pinned[members],
             pool.capacity,
             self.try_packing,
+            lambda leavers: self.has_room(number + 1, leavers),
             self.clock,
         )
         bound = chosen.bound
         # What came from other pools was spilled there: only the pool's own buffers count here.
         own = np.flatnonzero(self.home == number)
         if not np.array_equal(own, members):
-            bound = least_spill(self.problem, own, self.pinned[own], pool.capacity)
+            free = ~self.pinned[own]
+            steps = steps_of_pool(self.problem, own, free, pool.capacity)
+            bound = steps.more(np.ones(len(own), np.bool_), free) or 0
         self.spilled_bound += bound
         return chosen.ids, chosen.result
+
+    def has_room(self, later: int, leavers: IntArray) -> bool:
+        """Whether the pools from `later` on may have room for more; False only if they have not."""
+        pools = self.pools[later:]
+        room, ids = room_of(pools), np.append(np.flatnonzero(self.home >= later), leavers)
+        if not pools or room is None:
+            return True
+        if len(pools) == 1:
+            return self.try_packing(ids, room).status is not Status.INFEASIBLE
+        return self.load(ids) <= room
+
+    def load(self, ids: IntArray) -> int:
+        """Return the most bytes of some buffers that are live at once."""
+        return select(self.problem, ids).max_load
 
     def try_packing(self, ids: IntArray, capacity: int) -> PackingResult:
         """Pack some buffers for a short while."""
         if self.clock.left() is None:
-            return self.pack(ids, capacity, replace(self.clock.limits, seconds=TRY_SECONDS))
-        return self.pack(ids, capacity, self.clock.share(TRY_SHARE))
+            return self.pack(
+                ids, capacity, replace(self.clock.limits, seconds=SPILL_EFFORT.try_seconds)
+            )
+        return self.pack(ids, capacity, self.clock.share(SPILL_EFFORT.try_share))
 
     def pack(self, ids: IntArray, capacity: int | None, limits: Limits | Clock) -> PackingResult:
         """Pack some buffers; an interrupt leaves no time for more."""
@@ -308,7 +327,7 @@ class _PoolFiller:
         """Return a reason why no choice of pools has room, if a simple one is found."""
         for number, pool in enumerate(self.pools):
             room, ids = room_of(self.pools[number:]), np.flatnonzero(self.home >= number)
-            live = select(self.problem, ids).max_load
+            live = self.load(ids)
             if room is not None and live > room:
                 text = f"{live} bytes are live at once, pools from {pool.name!r} on have {room}"
                 return Shortage(ids, live, room, text)
@@ -346,4 +365,4 @@ class _PoolFiller:
         at_home = not found.spilled and not found.unplaced
         if at_home and reasons <= {StopReason.PROVED, StopReason.DECIDED}:
             return StopReason.DECIDED
-        return StopReason.TIME_LIMIT if self.clock.expired() else StopReason.EXHAUSTED
+        return self.clock.limit_reason() if self.clock.expired() else StopReason.EXHAUSTED

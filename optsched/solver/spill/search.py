@@ -1,13 +1,15 @@
-"""The fewest bytes that must leave a pool so that the rest packs into its capacity.
+"""Which buffers leave a pool that can not hold all of them: few bytes, and a bound on how few.
 
-Best first over who leaves and who stays. No choice below the least bound of those still open is
-possible, so the search has a bound whenever it ends, and an answer once its best choice packs.
+What is too full is a table of steps and the bytes of each buffer there. Buffers first leave
+greedily, those that relieve most per byte; then fewer bytes are searched for, best first over who
+leaves and who stays. No choice below the least bound of those still open is possible, so the search
+has a bound whenever it ends, and an answer once its best choice packs.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,16 +19,8 @@ import numpy.typing as npt
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem, select
 from optsched.runtime.clock import Clock
-
-MOVABLE = 400
-"""Up to this many buffers that may leave are searched: each node takes time for all of them."""
-NODES = 4000
-PACKINGS = 60
-"""Sets that stay and are packed, at most."""
-TABLE = 4_000_000
-"""Steps that are too full times buffers, at most."""
-SUM_BITS = 1 << 16
-"""Sums of sizes are told apart up to so many units; beyond that any bytes will do."""
+from optsched.solver.effort import SPILL_EFFORT
+from optsched.solver.result import PackingResult, Status
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -45,16 +39,19 @@ class Steps:
         Shape `(n,)`.
     capacity
         Bytes.
+    length
+        Shape `(steps,)`: how long each lasts, to tell who relieves most; it decides no bound.
     """
 
     height: IntArray
     size: IntArray
     movable: BoolArray
     capacity: int
+    length: npt.NDArray[np.float64]
 
     def excess(self, stays: BoolArray) -> IntArray:
         """Return by how much the live bytes of each step pass the capacity; shape `(steps,)`."""
-        return np.asarray(self.height @ stays - self.capacity, np.int64)
+        return np.maximum(self.height @ stays - self.capacity, 0).astype(np.int64, copy=False)
 
     def more(self, stays: BoolArray, free: BoolArray) -> int | None:
         """Return bytes that at least must still leave of the `free` ones; None if no choice does.
@@ -64,7 +61,7 @@ class Steps:
         """
         excess = self.excess(stays)
         needs: list[tuple[int, int]] = []
-        for t in np.flatnonzero(excess > 0).tolist():
+        for t in np.flatnonzero(excess).tolist():
             heights = self.height[t][free & (self.height[t] > 0)]
             least = least_sum(heights, int(excess[t]))
             if least is None:
@@ -79,29 +76,59 @@ class Steps:
                 total += least
         return total
 
+    def relieved(self, *, lasting: bool) -> BoolArray:
+        """Return who stays if those leave that take most excess away per byte of their own.
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Who stays, if a packing of them was found, and what the search proved.
+        Excess that nobody movable has a part in remains. With `lasting` excess counts as long as it
+        lasts, and a buffer may make up at one step for what it lacks at another.
+        """
+        stays = np.ones(len(self.size), np.bool_)
+        while True:
+            excess = self.excess(stays)
+            if lasting:
+                here = self.length * (excess > 0) @ self.height
+                share = np.minimum(self.length * excess @ (self.height > 0), here)
+            else:
+                share = np.minimum(excess[:, None], self.height).sum(axis=0)
+            able = np.flatnonzero(stays & self.movable & (share > 0))
+            if not len(able):
+                return stays
+            # Equal relief per byte: the larger one leaves, so that fewer do.
+            order = np.lexsort((-self.size[able], -share[able] / self.size[able]))
+            stays[able[order][: 1 + len(able) // SPILL_EFFORT.at_once]] = False
 
-    Parameters
-    ----------
-    stays
-        Shape `(n,)`, or None if nothing better than the cost given was found.
-    bound
-        Bytes that leave at least, whoever leaves; never more than the cost given.
+
+def steps_of_pool(
+    problem: PackingProblem,
+    members: IntArray,
+    movable: BoolArray,
+    capacity: int,
+    *,
+    every: bool = False,
+) -> Steps:
+    """Return the steps at which the members' live bytes pass a capacity, `movable` being theirs.
+
+    Of very many steps only the fullest are looked at: any choice has to relieve these.
     """
-
-    stays: BoolArray | None
-    bound: int
-
-
-@dataclass(order=True)
-class _Node:
-    cost: int
-    turn: int
-    stays: BoolArray = field(compare=False)
-    free: BoolArray = field(compare=False)
+    parts = select(problem, members).solid
+    start, end, owner, height = parts.start, parts.end, parts.owner, parts.high - parts.low
+    at = np.unique(start)
+    first, last = np.searchsorted(at, start), np.searchsorted(at, end)
+    change = np.zeros(len(at) + 1, np.int64)
+    np.add.at(change, first, height)
+    np.subtract.at(change, last, height)
+    load = np.cumsum(change)[:-1]
+    # A step after which nothing ends before the next one begins is contained in that.
+    closes = np.zeros(len(at) + 1, np.bool_)
+    closes[last] = True
+    rows = np.flatnonzero((load > capacity) & (closes[1:] | every))
+    most = SPILL_EFFORT.table // max(1, len(owner))
+    rows = rows[np.argsort(-load[rows], kind="stable")[:most], None]
+    step, part = np.nonzero((first <= rows) & (rows < last))
+    table = np.zeros((len(rows), len(members)), np.int64)
+    table[step, owner[part]] = height[part]
+    length = np.diff(np.append(at, end.max(initial=0)))[rows[:, 0]].astype(np.float64)
+    return Steps(table, problem.size[members], movable, capacity, length)
 
 
 def least_sum(heights: IntArray, least: int) -> int | None:
@@ -110,7 +137,7 @@ def least_sum(heights: IntArray, least: int) -> int | None:
         return None
     unit = int(np.gcd.reduce(heights))
     want = -(-least // unit)
-    if want > SUM_BITS:
+    if want > SPILL_EFFORT.sum_bits:
         return want * unit
     # Bit s says that a sum s below `want` can be had; of those from there on the least counts.
     sums, best = 1, None
@@ -126,54 +153,103 @@ def least_sum(heights: IntArray, least: int) -> int | None:
     return None if best is None else best * unit
 
 
-class Profile(NamedTuple):
-    """Bytes live from one step to the next, and who they belong to.
+class Spill(NamedTuple):
+    """Who stays, their packing, and the bytes of the members that must leave whoever does."""
 
-    `steps` and `load` have an entry a step; the other arrays one a part that has bytes: its
-    buffer, the steps `[first, last)` at which it is there, and its bytes.
+    ids: IntArray
+    result: PackingResult
+    bound: int
+
+
+def choose_spill(
+    problem: PackingProblem,
+    members: IntArray,
+    movable: BoolArray,
+    capacity: int,
+    pack: Callable[[IntArray, int], PackingResult],
+    has_room: Callable[[IntArray], bool],
+    clock: Clock,
+) -> Spill:
+    """Return the buffers that stay, and their packing, which fits if any was found.
+
+    Parameters
+    ----------
+    problem, members
+        All buffers, and the ids of those that want to stay, shape `(n,)`.
+    movable
+        Shape `(n,)`: those that may leave.
+    capacity
+        Bytes.
+    pack
+        Tries to pack the buffers of some ids, in their order, under a capacity.
+    has_room
+        Whether the later pools may have room for those that leave; False only if they have not.
+    clock
+        Out of time, buffers leave in ever larger groups, and no better choice is searched for.
     """
+    movable = movable & (problem.size[members] > 0) & (problem.end > problem.start)[members]
+    # Neither way to count relief is always the better one, nor always what packs.
+    ways = [_relieved(problem, members, movable, capacity, lasting=way) for way in (True, False)]
+    for stays in sorted(ways, key=lambda kept: -int(problem.size[members[kept]].sum())):
+        result = pack(members[stays], capacity)
+        if _fits(result, capacity):
+            break
+    count = 1 + len(members) // SPILL_EFFORT.at_once
+    while not _fits(result, capacity) and (stays & movable).any():
+        # The bytes fit and no packing does: the smallest of the fullest step leaves.
+        ids = np.flatnonzero(stays)
+        part = select(problem, members[ids])
+        fullest = steps_of_pool(part, np.arange(len(ids)), movable[ids], part.max_load - 1)
+        able = ids[movable[ids] & (fullest.height[:1] > 0).any(axis=0)]
+        able = able if len(able) >= count else np.flatnonzero(stays & movable)
+        stays[able[np.argsort(problem.size[members[able]], kind="stable")[:count]]] = False
+        # Packing many takes long: they leave in ever larger groups, as do all out of time.
+        count = 1 if count == 1 and not clock.expired() else 2 * count
+        result = pack(members[stays], capacity)
+    if not _fits(result, capacity):
+        return Spill(members[stays], result, 0)
+    packed = [result]
 
-    steps: IntArray
-    load: IntArray
-    owner: IntArray
-    first: IntArray
-    last: IntArray
-    height: IntArray
+    def packs(stays: BoolArray) -> bool | None:
+        if not has_room(members[~stays]):
+            return False
+        packed.append(pack(members[stays], capacity))
+        if _fits(packed[-1], capacity):
+            return True
+        return False if packed[-1].status is Status.INFEASIBLE else None
+
+    gone = int(problem.size[members[~stays]].sum()) if has_room(members[~stays]) else None
+    steps = steps_of_pool(problem, members, movable, capacity)
+    better, bound = least_leaving(steps, gone, packs, clock)
+    if better is None:
+        return Spill(members[stays], result, bound)
+    return Spill(members[better], packed[-1], bound)
 
 
-def profile_of(problem: PackingProblem, *, with_ends: bool) -> Profile:
-    """Return how much is live at the steps where live ranges start, or where they end as well."""
-    parts = problem.parts
-    solid = (parts.high > parts.low) & (parts.end > parts.start)
-    start, end = parts.start[solid], parts.end[solid]
-    height = (parts.high - parts.low)[solid]
-    steps = np.unique(np.concatenate([start, end]) if with_ends else start)
-    first, last = np.searchsorted(steps, start), np.searchsorted(steps, end)
-    change = np.zeros(len(steps) + 1, np.int64)
-    np.add.at(change, first, height)
-    np.subtract.at(change, last, height)
-    return Profile(steps, np.cumsum(change)[:-1], parts.owner[solid], first, last, height)
+def _relieved(
+    problem: PackingProblem, members: IntArray, movable: BoolArray, capacity: int, *, lasting: bool
+) -> BoolArray:
+    """Return which of the members stay so that their live bytes are within the capacity."""
+    stays = np.ones(len(members), np.bool_)
+    while True:
+        now = np.flatnonzero(stays)
+        steps = steps_of_pool(problem, members[now], movable[now], capacity, every=True)
+        kept = steps.relieved(lasting=lasting)
+        if kept.all():
+            return stays
+        stays[now[~kept]] = False
 
 
-def steps_of_pool(
-    problem: PackingProblem, members: IntArray, movable: BoolArray, capacity: int
-) -> Steps | None:
-    """Return the steps at which more is live than the capacity; None if that is a large table."""
-    starts, load, owner, first, last, bytes_ = profile_of(select(problem, members), with_ends=False)
-    full = load > capacity
-    # A step after which nothing ends before the next one begins is contained in that.
-    closes = np.zeros(len(starts) + 1, np.bool_)
-    closes[last] = True
-    full &= closes[1:]
-    if int(full.sum()) * len(members) > TABLE:
-        return None
-    row = np.cumsum(full, dtype=np.int64) - full
-    height = np.zeros((int(full.sum()), len(members)), np.int64)
-    rows: IntArray = np.append(row, len(height))
-    low, high = rows[first], rows[last]
-    for i, a, b, x in zip(owner.tolist(), low.tolist(), high.tolist(), bytes_, strict=True):
-        height[a:b, i] = x
-    return Steps(height, problem.size[members], movable, capacity)
+def _fits(result: PackingResult, capacity: int) -> bool:
+    return result.slab is not None and result.slab <= capacity
+
+
+@dataclass(order=True)
+class _Node:
+    cost: int
+    turn: int
+    stays: BoolArray = field(compare=False)
+    free: BoolArray = field(compare=False)
 
 
 def least_leaving(
@@ -181,7 +257,7 @@ def least_leaving(
     cost: int | None,
     packs: Callable[[BoolArray], bool | None],
     clock: Clock,
-) -> Found:
+) -> tuple[BoolArray | None, int]:
     """Search for the fewest bytes that leave.
 
     Parameters
@@ -194,27 +270,34 @@ def least_leaving(
         Whether those that stay, shape `(n,)`, pack into the capacity; None if that is not known.
     clock
         Nodes are its work.
+
+    Returns
+    -------
+    tuple
+        Who stays, if a packing was found that is better than the cost given; and bytes that leave
+        at least, whoever leaves: never more than that cost.
     """
+    effort = SPILL_EFFORT
     every = np.ones(len(steps.size), np.bool_)
     first = steps.more(every, steps.movable)
     roof = int(steps.size[steps.movable].sum()) + 1 if cost is None else cost
-    if first is None or int(steps.movable.sum()) > MOVABLE:
-        return Found(None, roof if first is None else min(first, roof))
+    if first is None or int(steps.movable.sum()) > effort.movable:
+        return None, roof if first is None else min(first, roof)
     heap = [_Node(first, 0, every, steps.movable)]
     unknown = roof
     nodes = packings = 0
     while heap and heap[0].cost < unknown:
-        if nodes >= NODES or packings >= PACKINGS or clock.expired():
+        if nodes >= effort.nodes or packings >= effort.packings or clock.expired():
             break
         nodes += 1
         clock.spend(1)
         node = heapq.heappop(heap)
         excess = steps.excess(node.stays)
-        if not (excess > 0).any():
+        if not excess.any():
             packings += 1
             fits = packs(node.stays)
             if fits:
-                return Found(node.stays, min(int(steps.size[~node.stays].sum()), unknown))
+                return node.stays, min(int(steps.size[~node.stays].sum()), unknown)
             if fits is None:
                 unknown = min(unknown, node.cost)
                 continue
@@ -225,26 +308,22 @@ def least_leaving(
                 child = _Node(max(node.cost, left + more), len(heap) + nodes, stays, free)
                 if child.cost < unknown:
                     heapq.heappush(heap, child)
-    return Found(None, min([unknown, *(node.cost for node in heap)]))
+    return None, min([unknown, *(node.cost for node in heap)])
 
 
-def _children(steps: Steps, node: _Node, excess: IntArray) -> list[tuple[BoolArray, BoolArray]]:
+def _children(steps: Steps, node: _Node, excess: IntArray) -> Iterator[tuple[BoolArray, BoolArray]]:
     """One buffer leaves or stays; where the steps fit but no packing does, a free one leaves."""
-    if (excess > 0).any():
-        fullest = int(np.argmax(excess))
-        here = node.free & (steps.height[fullest] > 0)
-        x = int(np.argmax(np.where(here, steps.size, -1)))
-        free = node.free.copy()
-        free[x] = False
-        without = node.stays.copy()
-        without[x] = False
-        return [(without, free), (node.stays, free)]
-    found = []
     free = node.free.copy()
-    for x in np.flatnonzero(node.free).tolist():
+    if excess.any():
+        here = free & (steps.height[int(np.argmax(excess))] > 0)
+        leavers = [int(np.argmax(np.where(here, steps.size, -1)))]
+    else:
+        leavers = np.flatnonzero(free).tolist()
+    for x in leavers:
         # The first free one that leaves: those before it stay.
         free[x] = False
         without = node.stays.copy()
         without[x] = False
-        found.append((without, free.copy()))
-    return found
+        yield without, free.copy()
+    if excess.any():
+        yield node.stays, free

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Unpack
 
 import numpy as np
 
 from heuristics.portfolio import candidate_orders
-from optsched.check.pins import pins_clash
 from optsched.check.plan import check_plan
 from optsched.errors import GraphError
 from optsched.model.arrays import IntArray
@@ -24,21 +24,24 @@ from optsched.model.inplace_choice import Pairs, heads, pair_choices
 from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import PackingProblem, packing_problem, select
 from optsched.model.plan import Plan, make_plan
-from optsched.model.pools import pool_graph
+from optsched.model.pools import pins_clash, pool_graph
 from optsched.runtime.clock import Clock
-from optsched.runtime.limits import Limits, Objective, OnEvent, Proof, StopReason
+from optsched.runtime.limits import (
+    LimitKeywords,
+    Limits,
+    Objective,
+    OnEvent,
+    Proof,
+    StopReason,
+    choose_limits,
+)
+from optsched.solver.effort import SPILL_EFFORT
 from optsched.solver.incumbent import written_plan
 from optsched.solver.pack import packing_bound
 from optsched.solver.pipeline import Engine, solve
-from optsched.solver.result import DEFAULT_LIMITS, PackingResult, Result, Status
+from optsched.solver.result import PackingResult, Result, Status
 from optsched.solver.spill.bounds import Homes, find_homes, find_shortage, spilled_bound
 from optsched.solver.spill.pack import PackedPool, Pool, PoolsResult, Shortage, pack_pools
-
-FIT_SHARE, SOLVE_SHARE, ORDERS_SHARE, PACK_SHARE = 0.3, 0.5, 0.2, 0.6
-"""Parts of the time left that the search for a plan which fits, that for a least one, further
-orders, and packing one of the orders may take."""
-ORDERS = 3
-"""Orders that are packed, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,7 @@ def solve_in_pools(
     limits: Limits | Clock | None = None,
     warm_start: Plan | None = None,
     on_event: OnEvent | None = None,
+    **named: Unpack[LimitKeywords],
 ) -> PooledResult:
     """Choose an order, and for each buffer a pool and an offset.
 
@@ -105,8 +109,8 @@ def solve_in_pools(
     pools
         In order of preference: what does not fit into its pool goes to the next one. Buffers that
         name none belong to the first. A pinned buffer stays in its own.
-    objective, engine, limits, warm_start, on_event
-        As for :func:`optsched.solver.pipeline.solve`. Of a warm start that says in which pools
+    objective, engine, limits, warm_start, on_event, named
+        As for :func:`optsched.solve`. Of a warm start that says in which pools
         buffers lie only the order is taken.
 
     Raises
@@ -115,7 +119,7 @@ def solve_in_pools(
         If a buffer names no given pool, or a pool is given twice.
     """
     homes = find_homes(graph, pools)
-    driver = _PoolPlanner(homes, Clock.of(limits or DEFAULT_LIMITS), on_event)
+    driver = _PoolPlanner(homes, Clock.of(choose_limits(limits, named)), on_event)
     given = None if warm_start is None or warm_start.pools else warm_start
     before = driver.solve(objective, engine, given)
     refuted = find_shortage(homes, before)
@@ -152,14 +156,14 @@ class _PoolPlanner:
 
         capacity, refuted = self.homes.capacity(), 0
         if capacity is not None:
-            found = ask(capacity, FIT_SHARE, warm_start)
+            found = ask(capacity, SPILL_EFFORT.fit_share, warm_start)
             if found.stop_reason is StopReason.INTERRUPTED or (
                 found.plan is not None and self.homes.fits(found.plan)
             ):
                 return found
             warm_start, refuted = found.plan, found.slab_bound
         # Once something must be spilled a low peak counts, not that the capacity is refuted.
-        best = ask(None, SOLVE_SHARE, warm_start)
+        best = ask(None, SPILL_EFFORT.solve_share, warm_start)
         if refuted <= best.slab_bound:
             return replace(best, capacity=capacity)
         return replace(best, capacity=capacity, slab_bound=refuted, slab_proof=None)
@@ -183,7 +187,7 @@ class _PoolPlanner:
     def spilled(self, before: Result, orders: Sequence[Sequence[int]]) -> PooledResult:
         """Pack a few orders and keep the one that spills fewest bytes."""
         best: tuple[tuple[int, ...], Plan | None, PackingProblem, PoolsResult] | None = None
-        part = self.clock.share(ORDERS_SHARE)
+        part = self.clock.share(SPILL_EFFORT.orders_share)
         bound = spilled_bound(self.homes, before, part)
         tried = self.orders(orders, part)
         for left, order in zip(range(len(tried), 0, -1), tried, strict=True):
@@ -192,7 +196,7 @@ class _PoolPlanner:
                 continue
             problem, ids, taken = chosen
             homes = [self.pools[number].name for number in self.home[ids].tolist()]
-            share = self.clock.share(1.0 if left == 1 else PACK_SHARE)
+            share = self.clock.share(1.0 if left == 1 else SPILL_EFFORT.pack_share)
             packing = pack_pools(problem, homes, self.pools, limits=share, on_event=self.on_event)
             plan = None
             if packing.slab is not None:
@@ -227,7 +231,7 @@ class _PoolPlanner:
                 break
         for _, steps in sorted(others):
             found.setdefault(steps, 0)
-        return [np.array(order, np.int64) for order in list(found)[:ORDERS]]
+        return [np.array(order, np.int64) for order in list(found)[: SPILL_EFFORT.orders]]
 
     def problem(self, order: IntArray) -> tuple[PackingProblem, IntArray, Pairs] | None:
         """Return the packing problem of an order, with the in-place pairs that spare most.
@@ -312,5 +316,6 @@ class _PoolPlanner:
             reason = StopReason.PROVED
         elif reason is StopReason.PROVED:
             # Of this order, not of all.
-            reason = StopReason.TIME_LIMIT if self.clock.expired() else StopReason.EXHAUSTED
+            late = self.clock.expired()
+            reason = self.clock.limit_reason() if late else StopReason.EXHAUSTED
         return replace(found, result=replace(timed, stop_reason=reason))

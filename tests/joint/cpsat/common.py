@@ -11,7 +11,7 @@ from ortools.sat.python import cp_model
 from optsched.joint.cpsat.variables import ModelPoint, ModelVariables
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
-from optsched.model.packing_problem import Gap, PackingProblem, packing_problem, select
+from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, make_plan
 from optsched.model.pools import pool_rows
 from optsched.runtime.limits import Limits
@@ -64,41 +64,14 @@ def stacked_plan(graph: Graph, order: tuple[int, ...]) -> Plan | None:
         return None
     offsets = np.zeros(len(problem), np.int64)
     for row in pool_rows(graph, ids):
-        offsets[row] = stacked(select(problem, row))
+        top = 0
+        for i in row.tolist():
+            step = int(problem.alignment[i])
+            offsets[i] = -(-top // step) * step
+            top = int(offsets[i] + problem.size[i])
     return make_plan(graph, order, offsets)
-
-
-def stacked(problem: PackingProblem) -> np.ndarray[Any, Any]:
-    """Offsets that put all buffers on top of each other, pins apart."""
-    top, offsets = 0, []
-    for size, step in zip(problem.size.tolist(), problem.alignment.tolist(), strict=True):
-        offsets.append(-(-top // step) * step)
-        top = offsets[-1] + size
-    return np.array(offsets, np.int64)
 
 
 def random_plan(rng: np.random.Generator, graph: Graph) -> Plan | None:
     """A valid, usually bad plan."""
     return stacked_plan(graph, random_order(rng, graph))
-
-
-def random_packing(
-    rng: np.random.Generator, count: int, *, gaps: bool = False, pins: bool = False
-) -> PackingProblem:
-    """A small packing problem."""
-    rows, holes = [], []
-    for _ in range(count):
-        start = int(rng.integers(5))
-        end = start + int(rng.integers(1, 5))
-        size, step = int(rng.integers(1, 6)), int(rng.choice([1, 1, 1, 2, 4]))
-        pin = step * int(rng.integers(4)) if pins and rng.random() < 0.15 else -1
-        rows.append((start, end, size, step, pin))
-        hole: tuple[Gap, ...] = ()
-        if end - start > 2 and rng.random() < 0.5:
-            low = int(rng.integers(size))
-            high = int(rng.integers(low, size)) + 1
-            hole = (Gap(start + 1, end - 1, None if rng.random() < 0.4 else (low, high)),)
-        holes.append(hole)
-    columns = np.array(rows, np.int64).reshape(-1, 5).T
-    names = tuple(f"b{i}" for i in range(count))
-    return PackingProblem(names, *columns, gaps=tuple(holes) if gaps else ())

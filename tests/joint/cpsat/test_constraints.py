@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from optsched.joint.cpsat.constraints import (
@@ -18,11 +17,10 @@ from optsched.joint.cpsat.constraints import (
     add_times,
     add_tops,
 )
-from optsched.joint.cpsat.instance import ModelInstance, graph_instance, packing_instance
+from optsched.joint.cpsat.instance import graph_instance
 from optsched.joint.cpsat.variables import ModelPoint, ModelVariables
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
-from optsched.model.packing_problem import Gap, PackingProblem
 from tests.joint.cpsat.common import diamond, holds, is_feasible
 
 
@@ -43,19 +41,23 @@ def two_readers() -> Graph:
     return build.build()
 
 
-def ordered(graph: Graph, *, placed: bool = False) -> ModelVariables:
-    return ModelVariables(graph_instance(graph, placed=True), ordered=True, placed=placed)
+def variables_of(graph: Graph) -> ModelVariables:
+    return ModelVariables(graph_instance(graph))
 
 
-def two_buffers(gap: Gap | None = None, alignment: int = 1, pin: int = -1) -> ModelInstance:
-    columns = np.array([[0, 3, 4, 1, -1], [1, 2, 2, alignment, pin]], np.int64).T
-    gaps = () if gap is None else ((gap,), ())
-    return packing_instance(PackingProblem(("a", "b"), *columns, gaps=gaps))
+def two_buffers(alignment: int = 1, pin: int | None = None) -> ModelVariables:
+    """Of 4 and 2 bytes, live together at the middle one of three ops in a row; units of 2 bytes."""
+    build = GraphBuilder()
+    build.op("first", writes={"x": 4})
+    build.op("second", writes={"y": 2}, control=["first"])
+    build.op("third", reads=["x"], control=["second"])
+    build.place("y", alignment=alignment, pin=pin)
+    return variables_of(build.build())
 
 
 @pytest.mark.parametrize(("later", "expected"), [(1, True), (0, False)])
 def test_done_stays_done(later: int, expected: bool) -> None:
-    variables = ordered(chainless())
+    variables = variables_of(chainless())
     add_monotony(variables)
     row = variables.done[0]
     assert is_feasible(variables, {row[0]: 1, row[1]: later}) is expected
@@ -63,7 +65,7 @@ def test_done_stays_done(later: int, expected: bool) -> None:
 
 @pytest.mark.parametrize(("second", "expected"), [(0, True), (1, False)])
 def test_one_op_runs_at_a_step(second: int, expected: bool) -> None:
-    variables = ordered(chainless())
+    variables = variables_of(chainless())
     add_one_op_per_step(variables)
     values = {variables.done[0][0]: 1, variables.done[1][0]: second}
     assert is_feasible(variables, values) is expected
@@ -77,14 +79,14 @@ def test_predecessors_come_first(order: tuple[int, ...], expected: bool) -> None
     build.op("c", writes={"z": 1})
     build.op("d", writes={"v": 1})
     graph = build.build()
-    variables = ordered(graph)
+    variables = variables_of(graph)
     add_precedences(variables)
-    assert holds(variables, ModelPoint(variables.instance, order)) is expected
+    assert holds(variables, ModelPoint(variables.instance, order, (0,) * 4)) is expected
 
 
 @pytest.mark.parametrize(("last", "expected"), [(1, True), (0, False)])
 def test_released_when_all_users_are_done(last: int, expected: bool) -> None:
-    variables = ordered(two_readers())
+    variables = variables_of(two_readers())
     add_releases(variables)
     values = {
         variables.released[0][1]: 1,
@@ -96,7 +98,7 @@ def test_released_when_all_users_are_done(last: int, expected: bool) -> None:
 
 @pytest.mark.parametrize(("position", "expected"), [(1, True), (2, False)])
 def test_positions_agree_with_booleans(position: int, expected: bool) -> None:
-    variables = ordered(two_readers(), placed=True)
+    variables = variables_of(two_readers())
     add_times(variables)
     values = {variables.done[1][1]: 1, variables.position[1]: position}
     assert is_feasible(variables, values) is expected
@@ -104,7 +106,7 @@ def test_positions_agree_with_booleans(position: int, expected: bool) -> None:
 
 @pytest.mark.parametrize(("end", "expected"), [(3, True), (2, False)])
 def test_ends_agree_with_booleans(end: int, expected: bool) -> None:
-    variables = ordered(two_readers(), placed=True)
+    variables = variables_of(two_readers())
     add_times(variables)
     assert is_feasible(variables, {variables.released[0][1]: 0, variables.end[0]: end}) is expected
 
@@ -112,16 +114,16 @@ def test_ends_agree_with_booleans(end: int, expected: bool) -> None:
 # Units of 2 bytes; while `right` runs, s, a and b are live: 2 + 3 + 4.
 @pytest.mark.parametrize(("peak", "expected"), [(9, True), (8, False)])
 def test_peak_covers_every_step(peak: int, expected: bool) -> None:
-    variables = ordered(diamond())
+    variables = variables_of(diamond())
     add_peak(variables)
-    point = ModelPoint(variables.instance, (0, 1, 2, 3))
+    point = ModelPoint(variables.instance, (0, 1, 2, 3), (0,) * 5)
     values = {v: int(m(point)) for v, m in variables.meanings if v is not variables.peak}
     assert is_feasible(variables, {**values, variables.peak: peak}) is expected
 
 
 @pytest.mark.parametrize(("slab", "expected"), [(9, True), (8, False)])
 def test_load_lies_below_the_slab(slab: int, expected: bool) -> None:
-    variables = ordered(diamond(), placed=True)
+    variables = variables_of(diamond())
     add_load_below_slab(variables)
     assert is_feasible(variables, {variables.peak: 9, variables.slab: slab}) is expected
 
@@ -136,14 +138,14 @@ def two_pools() -> Graph:
 
 @pytest.mark.parametrize(("slab", "expected"), [(8, True), (7, False)])
 def test_pools_are_loaded_one_by_one(slab: int, expected: bool) -> None:
-    variables = ordered(two_pools(), placed=True)
+    variables = variables_of(two_pools())
     add_load_below_slab(variables)
     assert is_feasible(variables, {variables.slabs["other"]: slab}) is expected
 
 
 @pytest.mark.parametrize(("slab", "expected"), [(11, True), (10, False), (12, False)])
 def test_the_slab_is_the_sum_of_the_pools(slab: int, expected: bool) -> None:
-    variables = ordered(two_pools(), placed=True)
+    variables = variables_of(two_pools())
     add_sum_of_slabs(variables)
     values = {variables.slabs["other"]: 8, variables.slabs[""]: 3, variables.slab: slab}
     assert is_feasible(variables, values) is expected
@@ -151,7 +153,7 @@ def test_the_slab_is_the_sum_of_the_pools(slab: int, expected: bool) -> None:
 
 @pytest.mark.parametrize(("slab", "expected"), [(8, True), (7, False)])
 def test_items_end_below_the_top_of_their_pool(slab: int, expected: bool) -> None:
-    variables = ordered(two_pools(), placed=True)
+    variables = variables_of(two_pools())
     add_tops(variables)
     values = {variables.slabs["other"]: slab, variables.slabs[""]: 3}
     assert is_feasible(variables, values) is expected
@@ -159,32 +161,26 @@ def test_items_end_below_the_top_of_their_pool(slab: int, expected: bool) -> Non
 
 @pytest.mark.parametrize(("slab", "expected"), [(2, True), (1, False)])
 def test_items_end_below_the_top(slab: int, expected: bool) -> None:
-    variables = ModelVariables(two_buffers(), ordered=False, placed=True)
+    variables = two_buffers()
     add_tops(variables)
     assert is_feasible(variables, {variables.slab: slab}) is expected
 
 
-@pytest.mark.parametrize("cumulative", [True, False])
 @pytest.mark.parametrize(
     ("offsets", "expected"), [((0, 2), True), ((1, 0), True), ((0, 1), False), ((0, 0), False)]
 )
-def test_items_share_no_byte(offsets: tuple[int, int], expected: bool, cumulative: bool) -> None:
-    variables = ModelVariables(two_buffers(), ordered=False, placed=True)
+def test_items_share_no_byte(offsets: tuple[int, int], expected: bool) -> None:
+    variables = two_buffers()
     assert variables.instance.unit == 2
-    add_no_overlap(variables, cumulative=cumulative)
-    values = dict(zip((v for v, _ in variables.meanings[:2]), offsets, strict=True))
-    assert is_feasible(variables, values) is expected
-
-
-@pytest.mark.parametrize(
-    ("gap", "expected"),
-    [(Gap(1, 2), True), (Gap(1, 2, (2, 4)), True), (Gap(1, 2, (0, 2)), False), (None, False)],
-)
-def test_gaps_leave_room(gap: Gap | None, expected: bool) -> None:
-    variables = ModelVariables(two_buffers(gap), ordered=False, placed=True)
     add_no_overlap(variables)
-    values = dict.fromkeys((v for v, _ in variables.meanings[:2]), 0)
-    assert is_feasible(variables, values) is expected
+    place(variables, *offsets)
+    assert is_feasible(variables) is expected
+
+
+def place(variables: ModelVariables, *offsets: int) -> None:
+    """Fix the offsets, in units, of the first items."""
+    for offset, value in zip(variables.offset, offsets, strict=False):
+        variables.model.add(offset == value)
 
 
 @pytest.mark.parametrize(("order", "expected"), [((0, 1, 2), True), ((1, 0, 2), False)])
@@ -193,36 +189,37 @@ def test_overlap_depends_on_the_order(order: tuple[int, ...], expected: bool) ->
     build.op("a", writes={"x": 4})
     build.op("b", writes={"y": 4})
     build.op("c", reads=["y"])
-    variables = ordered(build.build(), placed=True)
+    variables = variables_of(build.build())
     add_times(variables)
     add_no_overlap(variables)
     # After a, b; or b, a, c with y live beside x.
     assert holds(variables, ModelPoint(variables.instance, order, (0, 0))) is expected
 
 
-@pytest.mark.parametrize(("slot", "expected"), [(1, True), (0, False)])
-def test_aligned_offsets(slot: int, expected: bool) -> None:
-    variables = ModelVariables(two_buffers(alignment=4), ordered=False, placed=True)
+@pytest.mark.parametrize(("offset", "expected"), [(2, True), (1, False)])
+def test_aligned_offsets(offset: int, expected: bool) -> None:
+    variables = two_buffers(alignment=4)
     add_no_overlap(variables)
-    first, second = (v for v, _ in variables.meanings[:2])
-    assert is_feasible(variables, {first: 0, second: slot}) is expected
+    place(variables, 0, offset)
+    assert is_feasible(variables) is expected
 
 
 @pytest.mark.parametrize(("offset", "expected"), [(2, True), (0, False)])
 def test_pinned_offsets(offset: int, expected: bool) -> None:
-    variables = ModelVariables(two_buffers(pin=2), ordered=False, placed=True)
+    variables = two_buffers(pin=2)
     assert variables.offset[1] == 1
     add_no_overlap(variables)
-    assert is_feasible(variables, {variables.meanings[0][0]: offset}) is expected
+    place(variables, offset)
+    assert is_feasible(variables) is expected
 
 
 @pytest.mark.parametrize(
     ("peak", "slab", "expected"), [(9, 10, True), (8, 10, False), (9, 9, False)]
 )
 def test_bounds(peak: int, slab: int, expected: bool) -> None:
-    instance = graph_instance(diamond(), placed=True)
+    instance = graph_instance(diamond())
     bounds = {"peak_bound": 9 * instance.unit, "slab_bound": 10 * instance.unit}
-    variables = ModelVariables(instance, ordered=True, placed=True, **bounds)
+    variables = ModelVariables(instance, **bounds)
     assert is_feasible(variables, {variables.peak: peak, variables.slab: slab}) is expected
 
 
@@ -230,7 +227,7 @@ def test_bounds(peak: int, slab: int, expected: bool) -> None:
 @pytest.mark.parametrize("then", [0, 1])
 @pytest.mark.parametrize("constant", [(False, False), (True, False), (False, True), (True, True)])
 def test_clauses_with_constants(first: int, then: int, constant: tuple[bool, bool]) -> None:
-    variables = ordered(chainless())
+    variables = variables_of(chainless())
     a, b = variables.done[0][0], variables.done[1][0]
     add_clause(variables, first if constant[0] else a, then if constant[1] else b)
     assert is_feasible(variables, {a: first, b: then}) is (not first or bool(then))

@@ -9,20 +9,25 @@ import pytest
 from optsched.check.plan import check_order
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
-from optsched.ordering.context import SearchContext
+from optsched.ordering.context import OutOfTimeError, SearchContext
+from optsched.ordering.effort import EFFORT
 from optsched.ordering.kernels.bits import unpack
 from optsched.ordering.problem import build_problem
 from optsched.ordering.rules import Statistics
-from optsched.ordering.tree import PrecedenceTree, search
+from optsched.ordering.tree import PrecedenceTree
 from optsched.runtime import kernel as kernels
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import Limits
 from tests.support.generators import PLANNABLE, random_graph
 from tests.support.ordering_oracle import Oracle
 
 ENOUGH = 100_000
 
 
-def make_tree(graph: Graph, budget: int) -> PrecedenceTree:
-    problem = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
+def make_tree(graph: Graph, budget: int, **effort: int) -> PrecedenceTree:
+    problem = SearchContext(
+        build_problem(graph.arrays), graph.arrays.initial, effort=replace(EFFORT, **effort)
+    )
     blame = np.zeros(problem.ops, np.int64)
     return PrecedenceTree(problem, budget, problem.problem.rise, blame)
 
@@ -43,22 +48,21 @@ def some_graphs(seed: int, count: int) -> list[tuple[Graph, int]]:
     return [(graph, Oracle(graph).least_peak()) for graph in graphs]
 
 
-def assert_decided(graph: Graph, optimum: int) -> None:
+def assert_decided(graph: Graph, optimum: int, **effort: int) -> None:
     # Below the optimum there is nothing; at it, and somewhat above, there is an order.
-    assert make_tree(graph, optimum - 1).run(ENOUGH, no_search) is True
+    assert make_tree(graph, optimum - 1, **effort).run(ENOUGH, no_search) is True
     for budget in (optimum, optimum + 1 + optimum // 7):
-        order = make_tree(graph, budget).run(ENOUGH, no_search)
+        order = make_tree(graph, budget, **effort).run(ENOUGH, no_search)
         assert isinstance(order, list)
         assert check_order(graph, order) <= budget
 
 
 @pytest.mark.parametrize("patience", [1, 32])
-def test_tree_alone_decides_every_budget(patience: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tree_alone_decides_every_budget(patience: int) -> None:
     # With a patience of one every part is divided at once.
-    monkeypatch.setattr(search, "PATIENCE", patience)
     for graph, optimum in some_graphs(patience, 80):
         if graph.ops:
-            assert_decided(graph, optimum)
+            assert_decided(graph, optimum, part_patience=patience)
 
 
 def test_compiled_tree_agrees_with_the_reference(
@@ -85,13 +89,24 @@ def test_tree_can_be_left_and_taken_up_again() -> None:
         assert check_order(graph, answer) <= optimum
 
 
-def test_workers_share_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_on_work_ends_a_tree() -> None:
+    ended = 0
+    for graph, optimum in some_graphs(7, 40):
+        tree = make_tree(graph, optimum)
+        tree.context.clock = Clock.of(Limits(work=5))
+        try:
+            tree.run(ENOUGH, no_search)
+        except OutOfTimeError:
+            ended += 1
+    assert ended > 10
+
+
+def test_workers_share_a_tree() -> None:
     # By turns, a branch each: what one has divided the other takes.
-    monkeypatch.setattr(search, "PATIENCE", 1)
     helped = 0
     for graph, optimum in some_graphs(13, 80):
         for budget in (optimum - 1, optimum):
-            tree = make_tree(graph, budget)
+            tree = make_tree(graph, budget, part_patience=1)
             other = tree.share(replace(tree.context, statistics=Statistics()))
             answers: list[list[int] | bool] = [False]
             while not any(answers):
@@ -108,15 +123,12 @@ def test_workers_share_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     assert helped
 
 
-def test_a_tree_in_which_an_order_was_found_is_never_refuted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_tree_in_which_an_order_was_found_is_never_refuted() -> None:
     # A worker may go on with its part of it, and another not know yet what was found.
-    monkeypatch.setattr(search, "SEARCH_EVERY", 1)
     later = 0
     for graph, optimum in some_graphs(19, 60):
-        tree = make_tree(graph, optimum)
-        found = make_tree(graph, optimum).run(ENOUGH, no_search)
+        tree = make_tree(graph, optimum, search_every=1)
+        found = make_tree(graph, optimum, search_every=1).run(ENOUGH, no_search)
         assert isinstance(found, list)
         step = {v: at for at, v in enumerate(found)}
 
@@ -166,7 +178,7 @@ def test_there_is_a_pair_to_split_on_however_large_sizes_are() -> None:
     assert not propagation.refutes(root)
     before = unpack(root.before, 3)
     assert not (before | before.T)[0, 2]
-    assert propagation.choose(root, search.CRITICAL_OPS)
+    assert propagation.choose(root, EFFORT.critical_ops)
 
 
 def test_branch_is_given_up_only_where_its_states_are_refuted() -> None:
@@ -174,5 +186,5 @@ def test_branch_is_given_up_only_where_its_states_are_refuted() -> None:
     for graph, optimum in some_graphs(11, 20):
         tree = make_tree(graph, optimum)
         if not tree.settled:
-            tree.opened = search.SEARCH_EVERY - 1
+            tree.opened = EFFORT.search_every - 1
             assert tree.run(1, lambda _: True) is True
