@@ -21,6 +21,9 @@ from experiments.tables import markdown, replace_table
 from optsched.formats import write_graph
 from tests.support.families.wiring import training
 
+CACHES = ("empty", "left by that run", "full")
+SETTLED_SECONDS = 3.0
+"""Longer than the process takes between two kernels."""
 HEAD = ("command", "cache", "seconds", "seconds of the processor", "kernels")
 LAYERS = (8, 1_400)
 """Of a training step that no kernel is worth compiling for, and of one of 5,000 ops."""
@@ -52,24 +55,48 @@ def measure(folder: Path, runs: int) -> list[tuple[str, ...]]:
         graph = training(layers, 1)
         write_graph(graph, folder / f"{layers}.json")
         commands[f"solve, {len(graph.ops):,} ops"] = ("solve", str(folder / f"{layers}.json"))
-    rows = []
     for name in REAL:
         commands[f"solve, {name}"] = ("solve", str(INSTANCES / f"{name}.json.gz"))
-    for cache in ("empty", "full"):
-        for name, command in commands.items():
-            seen = []
-            for turn in range(runs):
-                code = folder / (cache if cache == "full" else f"{Path(command[-1]).name}_{turn}")
-                seen.append(run(command, code))
-            wall, processor = (statistics.median(column) for column in zip(*seen, strict=True))
-            kernels = sum(path.is_file() for path in code.rglob("*"))
-            rows.append((name, cache, f"{wall:.2f}", f"{processor:.2f}", str(kernels)))
-        run(commands["warmup"], folder / "full")
+    rows = []
+    for name, command in commands.items():
+        caches = [folder / f"{len(rows)}_{turn}" for turn in range(runs)]
+        for cache in CACHES[: 1 if command == ("warmup",) else 2]:
+            rows.append((name, cache, *measure_command(command, caches)))
+    full = [folder / "full"] * runs
+    run(commands["warmup"], full[0])
+    rows += [
+        (name, CACHES[2], *measure_command(command, full)) for name, command in commands.items()
+    ]
     return rows
 
 
+def measure_command(command: tuple[str, ...], caches: list[Path]) -> tuple[str, str, str]:
+    """Return medians of seconds, and how many kernels a cache then has."""
+    seen = []
+    for cache in caches:
+        seen.append(run(command, cache))
+        settle(cache)
+    wall, processor = (statistics.median(column) for column in zip(*seen, strict=True))
+    return f"{wall:.2f}", f"{processor:.2f}", str(len(kept(caches[-1])))
+
+
+def settle(cache: Path) -> None:
+    """Wait until no kernel has come for some seconds: a process beside the command compiles them.
+
+    Its locks are files too.
+    """
+    before = None
+    while before != (before := kept(cache)) or any(path.suffix == ".lock" for path in before):
+        time.sleep(SETTLED_SECONDS)
+
+
+def kept(cache: Path) -> list[Path]:
+    """Return the files of a cache."""
+    return sorted(path for path in cache.rglob("*") if path.is_file())
+
+
 def run(command: tuple[str, ...], cache: Path) -> tuple[float, float]:
-    """Seconds of the wall clock and, processes that it starts included, of the processor."""
+    """Seconds of the wall clock and, with processes that it waits for, of the processor."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(
         (sys.executable, "-m", "optsched", *command),

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from optsched.counterexamples.kernels.slabs import fullest_step, next_capacity
+from optsched.counterexamples.kernels import fullest_step, next_capacity
 from optsched.model.arrays import IntArray
 from optsched.runtime.kernel import kernel
 

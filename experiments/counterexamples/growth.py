@@ -97,7 +97,7 @@ def measure_growth(folder: Path) -> Iterator[Member]:
         write_graph(graphs[name, KEPT_RUNGS], folder / f"growth_{name}{KEPT_RUNGS}.json")
         yield from members[name, KEPT_RUNGS]
 
-    packings = [halving(d, "linear_scan") for d in DOUBLINGS]
+    packings = [halving(d, "first_fit_arrival") for d in DOUBLINGS]
     packings += [strangers(count) for count in RUNGS]
     rows = [list(_measure_packing(problem)) for problem in packings]
     head = ("instance", "buffers", "optimum", "proof", *PACKINGS)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from experiments.tables import markdown, read_rows, replace_table, write_rows
 from heuristics import ORDERINGS, PACKINGS
-from optsched.counterexamples import AnyFind, GraphFind, HuntTarget, LossObjective, hunt
+from optsched.counterexamples import Find, HuntTarget, LossObjective, hunt
 from optsched.counterexamples.search import HuntSearch
 from optsched.counterexamples.spaces import GraphSpace, PackingSpace
 from optsched.formats import packing_of, write_graph, write_packing
+from optsched.model.graph import Graph
 from optsched.reports.hunt import paragraph
-from optsched.reports.record import order_names
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 
@@ -76,13 +76,13 @@ def _hunt(folder: Path, method: str) -> Hunted:
         )
         for most in BYTES[kind]
     ]
-    find: AnyFind = max((d.find for d in done if d.find), key=lambda find: find.loss.score)
+    find: Find = max((d.find for d in done if d.find), key=lambda find: find.loss.score)
     seconds = time.perf_counter() - started
     if not find.optimum.proved:
         raise RuntimeError(f"{name}: {find.optimum.proof}")
-    if isinstance(find, GraphFind):
+    if isinstance(find.item, Graph):
         write_graph(find.item, folder / f"{name}.json")
-        order = " ".join(order_names(find.item, find.plans[method].order))
+        order = " ".join(find.item.ops[v].name for v in find.plans[method].order)
         size, edges = len(find.item.ops), sum(len(op.reads) for op in find.item.ops)
     else:
         write_packing(packing_of(find.item), folder / f"{name}.csv")

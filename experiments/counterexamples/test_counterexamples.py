@@ -13,7 +13,7 @@ from experiments.counterexamples.gap_kernels import every_gap, fits, random_gaps
 from experiments.counterexamples.growth import halving, strangers
 from experiments.counterexamples.joint import thin_out
 from experiments.counterexamples.search import is_connected, smallest_graphs
-from heuristics import ORDERINGS, PACKINGS
+from heuristics import ORDERINGS, OWN_ORDERINGS, PACKINGS
 from optsched.counterexamples.judges import OrderingJudge, PackingJudge
 from optsched.counterexamples.loss import Loss, LossObjective
 from optsched.counterexamples.removals import parts, without, without_buffers
@@ -178,18 +178,20 @@ def test_losses_grow_with_the_family(name: str) -> None:
         best.append(peaks["lpmf" if name == "ladder" else "lpmf_backward"] / least.peak)
         assert peaks[worst] > (rungs - 0.1) * least.peak
         if name == "both":
-            # Not even the best of all orderings gets through.
-            assert min(peaks.values()) > (rungs - 1.1) * least.peak
+            # Not even the best of the orderings that `solve` tries gets through; Inductor's stable
+            # candidate does, which moves an op only where that frees bytes.
+            assert min(peaks[m] for m in OWN_ORDERINGS) > (rungs - 1.1) * least.peak
+            assert peaks["eager_free"] < 1.01 * least.peak
     assert best[0] < best[1] < best[2]
 
 
 def test_first_fit_in_time_loses_more_on_a_larger_slab() -> None:
     ratios = []
     for doublings in (2, 4, 6):
-        problem = halving(doublings, "linear_scan")
+        problem = halving(doublings, "first_fit_arrival")
         offsets = pack(problem)
         assert offsets.slab == problem.max_load == 2**doublings
-        slab = problem.slab_size(PACKINGS["linear_scan"](problem))
+        slab = problem.slab_size(PACKINGS["first_fit_arrival"](problem))
         ratios.append(slab / problem.max_load)
     assert ratios[0] < ratios[1] < ratios[2]
     apart = strangers(9)

@@ -36,7 +36,7 @@ def fuse(graph: Graph, u: int, v: int) -> Graph | None:
     """
     first, second = graph.ops[u], graph.ops[v]
     readers = {b: {w for w, op in enumerate(graph.ops) if b in op.reads} for b in first.writes}
-    gone = {b for b in first.writes if readers[b] == {v} and not graph.is_kept(b)}
+    gone = {b for b in first.writes if readers[b] == {v} and not graph.kept[b]}
     build = GraphBuilder(f"{graph.name}_fused")
     names = [buffer.name for buffer in graph.buffers]
     for buffer in graph.buffers:

@@ -19,6 +19,7 @@ from optsched.model.packing_problem import packing_problem
 from optsched.runtime.limits import Limits
 from optsched.solver.pack import pack
 from optsched.solver.pipeline import solve
+from optsched.solver.warmup import warm_up
 from tests.support.families.shapes import layered
 from tests.support.families.wiring import random_wiring
 
@@ -124,12 +125,10 @@ def main() -> None:
         clock = SimpleNamespace(monotonic=time.process_time)
         optsched.runtime.clock.time = clock  # type: ignore[attr-defined]
     if not args.table:
+        warm_up(lambda text: print(text, flush=True))
         rows = []
         for number in range(args.graphs):
             family = list(FAMILIES)[number % 3]
-            if number < 3:
-                # What this has to compile is not measured.
-                measure(family, 40, 10_000, args.seconds)
             ops = 40 + 160 * (number // 3) // max(1, args.graphs // 3 - 1)
             rows.append(measure(family, ops, number // 3, args.seconds))
             print(rows[-1], flush=True)

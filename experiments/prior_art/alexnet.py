@@ -6,9 +6,8 @@ from math import prod
 from typing import Any
 
 from experiments.prior_art.dataflow import Dataflow, Tensor, program_order
-from experiments.prior_art.model_milp import solve_model
+from experiments.prior_art.model_milp import MilpSolver, solve_model
 from optsched.errors import MissingDependencyError
-from optsched.joint.milp import MilpSolver
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 from optsched.ordering import OrderOutcome, solve_order

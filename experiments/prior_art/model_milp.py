@@ -16,16 +16,24 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from math import ceil, gcd
+from enum import StrEnum
+from math import ceil, gcd, inf
 from typing import Any
 
 from heuristics.orderings.program import program
 from optsched.check.plan import check_order
-from optsched.joint.milp import RUNS, MilpSolver
+from optsched.joint.milp import run_highs
 from optsched.model.graph import Graph
 
 SLACK = 1.01
 """Steps of the authors' program for each op on the longest path."""
+
+
+class MilpSolver(StrEnum):
+    """Programs that can solve the model."""
+
+    HIGHS = "highs"
+    CBC = "cbc"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,3 +207,15 @@ def _order(graph: Graph, at: list[int]) -> list[int]:
     """Ops by step, those of one step in an order that works."""
     rank = {v: i for i, v in enumerate(program(graph, 0).tolist())}
     return sorted(rank, key=lambda v: (at[v], rank[v]))
+
+
+def _run_cbc(problem: Any, pulp: Any, seconds: float | None, workers: int) -> tuple[float, bool]:
+    """Solve in a program of its own, which tells no bound but that of a finished search."""
+    options = ["ratioGap 0", "allowableGap 0", "primalTolerance 1e-9", "integerTolerance 1e-9"]
+    problem.solve(pulp.PULP_CBC_CMD(msg=False, timeLimit=seconds, threads=workers, options=options))
+    finished = problem.sol_status == pulp.LpSolutionOptimal
+    return (float(pulp.value(problem.objective)) if finished else -inf), finished
+
+
+RUNS = {MilpSolver.HIGHS: run_highs, MilpSolver.CBC: _run_cbc}
+"""How each program solves a model of PuLP."""

@@ -13,11 +13,10 @@ from experiments.prior_art import race
 from experiments.prior_art.__main__ import largest, main, times
 from experiments.prior_art.cells import arena_bytes
 from experiments.prior_art.dataflow import Dataflow, Tensor, kind, program_order
-from experiments.prior_art.model_milp import solve_model
+from experiments.prior_art.model_milp import MilpSolver, solve_model
 from experiments.prior_art.race import Row, contradictions
 from experiments.prior_art.tflite_cells import read_cells
 from optsched.errors import FormatError
-from optsched.joint.milp import MilpSolver
 from optsched.model.builder import GraphBuilder
 from optsched.model.liveness import peak_memory
 from optsched.ordering import solve_order

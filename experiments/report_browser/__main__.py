@@ -23,8 +23,8 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, make_plan
-from optsched.reports.page import write_page
 from optsched.reports.report import make_report
+from optsched.reports.write import write_report
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import Engine, solve
 from tests.support.browser import Browser
@@ -112,7 +112,7 @@ def main() -> None:
                 ("optsched", result.plan, ()),
             ]
             for shown in [plans[-1:], plans] if number else [plans]:
-                write_page(page, make_report(graph, result, shown))
+                write_report(make_report(graph, result, shown), {"html": str(page)})
                 opened, wall, zoom, hover = measure(browser, page)
                 drawn = browser.evaluate(
                     "Bokeh.documents[0].get_model_by_name('packing-0-0').renderers.find("

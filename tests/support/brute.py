@@ -37,10 +37,10 @@ def storage_of(graph: Graph) -> list[Storage]:
         if buffer.alias_of is not None or buffer.external or not buffer.size:
             continue
         maker = graph.producers[b] if buffer.birth is None else buffer.birth
-        if maker is None and not users[b] and not graph.is_kept(b):
+        if maker is None and not users[b] and not graph.kept[b]:
             continue
         birth = 0 if maker is None else 1 << maker
-        found.append(Storage(buffer.size, birth, users[b], graph.is_kept(b)))
+        found.append(Storage(buffer.size, birth, users[b], graph.kept[b]))
     return found
 
 
@@ -375,7 +375,7 @@ def spans_of(graph: Graph, order: Sequence[int]) -> dict[int, tuple[int, int]]:
             for v, op in enumerate(graph.ops)
             if any(graph.roots[x] == b for x in (*op.reads, *op.uses, *op.writes))
         ]
-        end = max(1, len(order)) if graph.is_kept(b) else 1 + max(users, default=-1)
+        end = max(1, len(order)) if graph.kept[b] else 1 + max(users, default=-1)
         start = 0 if maker is None else step[maker]
         if start < end:
             found[b] = (start, end)

@@ -28,7 +28,7 @@ class Oracle:
                 continue
             maker = graph.producers[b] if buffer.birth is None else buffer.birth
             born = 0 if maker is None else 1 << maker
-            last = None if graph.is_kept(b) else users.get(b, 0)
+            last = None if graph.kept[b] else users.get(b, 0)
             if born or last != 0:
                 self.spans.append((buffer.size, born, last))
 

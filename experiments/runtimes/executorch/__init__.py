@@ -1,0 +1,1 @@
+"""ExecuTorch: arenas by planner."""

@@ -1,0 +1,1 @@
+"""Training steps compiled by TorchInductor, in its order and in ours."""

@@ -1,0 +1,1 @@
+"""LiteRT: where its arena puts tensors, as recorded packings."""

@@ -1,0 +1,1 @@
+"""TFLite Micro: its arena before and after, byte for byte."""

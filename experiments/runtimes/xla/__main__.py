@@ -1,0 +1,111 @@
+"""`python -m experiments.runtimes.xla NAME... -o FOLDER`: what XLA dumps of the models, shortened.
+
+Of each model four texts are written: the module as jax hands it over and as XLA runs it, XLA's
+buffer assignment and its live ranges. Places in the source are taken out: paths of a machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from experiments.runtimes.xla.models import LOOP_FREE, MODELS
+from experiments.tables import markdown, replace_table
+from optsched import check_plan, read_graph, solve
+from optsched.formats import read_plan
+
+FOLDER = Path(__file__).parents[3] / "instances" / "hlo"
+AFTER = "cpu_after_optimizations"
+PARTS = {
+    "unscheduled": "before_optimizations.txt",
+    "module": f"{AFTER}.txt",
+    "buffer-assignment": f"{AFTER}-buffer-assignment.txt",
+    "live-range": f"{AFTER}-live-range.txt",
+}
+"""How the four texts are called here, and how XLA calls them."""
+HEAD = ("module", "ops", "xla peak", "xla slab", "our peak", "our slab", "bound", "ops before")
+_COMPILE = """
+import pathlib, sys
+from experiments.runtimes.xla import models
+place = pathlib.Path(sys.argv[1])
+for call in sys.argv[2:]:
+    eval("models." + call).compile()
+    files = [path for path in place.iterdir() if path.suffix == ".txt"]
+    (place / call).mkdir()
+    for path in files:
+        path.rename(place / call / path.name)
+"""
+"""Compiles models one by one, and puts what was dumped of each into a folder of its name."""
+_TABLES = re.compile(
+    r"^(?:FileNames|FunctionNames|FileLocations|StackFrames)\n(?:.+\n)*\n*", re.MULTILINE
+)
+_METADATA = re.compile(r', metadata=\{(?:"(?:[^"\\]|\\.)*"|[^{}"])*\}')
+_REST = {
+    "live-range": re.compile(r"^\s*Live ranges at.*", re.DOTALL | re.MULTILINE),
+    "buffer-assignment": re.compile(r"^Used values:.*", re.DOTALL | re.MULTILINE),
+}
+
+
+def dump(calls: list[str], folder: Path) -> list[Path]:
+    """Compile models, `network()` say, in a process of its own; write what XLA says of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    with tempfile.TemporaryDirectory() as place:
+        flags = f"--xla_dump_to={place} --xla_dump_hlo_as_text"
+        environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
+        subprocess.run([sys.executable, "-c", _COMPILE, place, *calls], env=environment, check=True)
+        for call in calls:
+            name = call.replace("(", "").replace(")", "")
+            for part, ending in PARTS.items():
+                # The last module is the model's own; jax compiles helpers before it.
+                source = max(Path(place, call).glob(f"*.{ending}"))
+                path = folder / f"{name}-{part}.txt"
+                path.write_text(shorten(part, source.read_text()))
+                written.append(path)
+    return written
+
+
+def shorten(part: str, text: str) -> str:
+    """Take out of a dump what no reader asks for, and all that names places of a machine."""
+    text = _METADATA.sub("", _TABLES.sub("", text))
+    text = _REST[part].sub("", text) if part in _REST else text
+    return "\n".join(line.rstrip() for line in text.strip().splitlines()) + "\n"
+
+
+def main() -> None:
+    """Do what the command line asks for."""
+    parser = argparse.ArgumentParser(prog="experiments.runtimes.xla", description=__doc__)
+    parser.add_argument("names", nargs="*", help="of models; all by default")
+    parser.add_argument("-o", "--output", type=Path, default=FOLDER, help="folder to write to")
+    parser.add_argument("--table", action="store_true", help="compare plans instead, for README.md")
+    args = parser.parse_args()
+    if args.table:
+        text = markdown(HEAD, map(compared, LOOP_FREE))
+        replace_table(Path(__file__).with_name("README.md"), "planned", text)
+        print(text)
+        return
+    names = args.names or [model.__name__ for model in MODELS]
+    for path in dump([f"{name}()" for name in names], args.output):
+        print(f"{path.name}: {path.stat().st_size:,} bytes")
+
+
+def compared(model: Callable[[], Any]) -> list[str]:
+    """Return a row: what XLA's plan of a model takes, and what ours does."""
+    path = FOLDER / f"{model.__name__}-module.txt"
+    graph = read_graph(path).with_inplace()
+    theirs = read_plan(path.with_name(f"{model.__name__}-buffer-assignment.txt"), graph)
+    checked, ours = check_plan(graph, theirs), solve(graph, time_limit=30)
+    before = read_graph(path.with_name(f"{model.__name__}-unscheduled.txt"))
+    numbers = (len(graph.ops), checked.peak, checked.slab, ours.peak, ours.slab, ours.peak_bound)
+    return [model.__name__, *(f"{x:,}" for x in (*numbers, len(before.ops)))]
+
+
+if __name__ == "__main__":
+    main()

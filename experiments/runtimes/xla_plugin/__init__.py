@@ -1,0 +1,1 @@
+"""XLA: what a module allocates by scheduler."""

@@ -1,0 +1,469 @@
+"""The reader of ONNX models: one test for each trap of the format."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("onnx", reason="the extra onnx is not installed")
+
+from onnx import TensorProto, helper
+
+from optsched import peak_memory
+from optsched.errors import FormatError, GraphError, OptschedError, UsageError
+from optsched.formats import read_graph, read_recorded
+from optsched.model.elements import InputPolicy, OutputPolicy
+from tests.frameworks.onnx.build import (
+    BOOL,
+    FLOAT,
+    INT64,
+    body,
+    candidates,
+    model,
+    node,
+    read,
+    sizes,
+    value,
+    weight,
+)
+
+CHAIN = [node("Transpose", "x", "a", "t"), node("Exp", "a", "y", "e")]
+
+
+def test_found_by_content_and_named_after_the_graph(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(model(CHAIN).SerializeToString())
+    graph = read_graph(path)
+    assert [graph.name, graph.ops[0].name, graph.ops[1].kind] == ["g", "t", "Exp"]
+    assert sizes(graph) == {"x": 64, "a": 64, "y": 64}
+
+
+def test_inputs_are_the_callers_and_outputs_live_to_the_end() -> None:
+    x, a, y = read(model(CHAIN)).buffers
+    assert [x.input, a.output, y.output] == [InputPolicy.EXCLUDED, None, OutputPolicy.LIVE]
+    assert {x.alignment, a.alignment, y.alignment} == {64}
+
+
+def test_stale_value_info_and_output_shapes_are_inferred_again() -> None:
+    stale = model(CHAIN, outputs=[value("y", [9, 9])], value_info=[value("a", [1000, 1000])])
+    assert sizes(read(stale)) == {"x": 64, "a": 64, "y": 64}
+
+
+def test_value_info_of_ops_that_onnx_does_not_know_stays() -> None:
+    nodes = [node("Mystery", "x", "a", "m", domain="own"), node("Relu", "a", "y", "r")]
+    assert sizes(read(model(nodes, value_info=[value("a", [3, 5])]))) == {"x": 64, "a": 60, "y": 60}
+    with pytest.raises(
+        FormatError, match=r"^op 'm' \(Mystery\): the size of its output 'a' is not"
+    ):
+        read(model(nodes))
+
+
+@pytest.mark.parametrize(
+    ("first", "name"), [("batch", "batch"), (-1, "x.0"), (0, "x.0"), ("?", "x.0"), (None, "x.0")]
+)
+def test_open_dimensions_are_refused_by_name_and_given_by_it(first: Any, name: str) -> None:
+    made = model(CHAIN, [value("x", [first, 4])])
+    with pytest.raises(
+        FormatError, match=rf"^input 'x': its dimension '{name}' is open; give --dim"
+    ):
+        read(made)
+    assert sizes(read(made, {name: 8})) == {"x": 128, "a": 128, "y": 128}
+
+
+def test_a_dimension_that_the_model_does_not_have_is_refused() -> None:
+    made = model(CHAIN, [value("x", ["batch", 4])])
+    with pytest.raises(
+        UsageError, match=r"^no dimension is called 'bach'; the model's own are 'batch'"
+    ):
+        read(made, {"bach": 8})
+    with pytest.raises(UsageError, match=r"^dimension 'batch' must be at least 1, got 0"):
+        read(made, {"batch": 0})
+
+
+def test_inputs_without_shape_or_of_no_tensor_are_refused() -> None:
+    with pytest.raises(FormatError, match=r"^input 'x' has no shape; give --dim"):
+        read(model(CHAIN, [value("x", None)]))
+    sequence = helper.make_tensor_sequence_value_info("x", FLOAT, [4])
+    with pytest.raises(FormatError, match=r"^input 'x' is no tensor"):
+        read(model(CHAIN, [sequence]))
+
+
+def test_initializers_of_ir_version_3_are_no_inputs() -> None:
+    nodes = [node("MatMul", "x,w", "y", "m")]
+    old = model(nodes, [value("x"), value("w")], weights=[weight("w", 4, 4)])
+    old.ir_version = 3
+    graph = read(old)
+    assert sizes(graph) == {"x": 64, "y": 64}
+    assert graph.ops[0].reads == (0,)
+
+
+def test_constants_and_what_is_made_of_constants_only_are_no_ops() -> None:
+    nodes = [
+        node("Constant", "", "one", value=weight("v", 1, values=[1])),
+        node("ConstantOfShape", "dims", "w"),
+        node("Add", "w,one", "w2"),
+        node("MatMul", "x,w2", "y", "m"),
+    ]
+    graph = read(model(nodes, weights=[weight("dims", 2, kind=INT64, values=[4, 4])]))
+    assert [op.name for op in graph.ops] == ["m"]
+    assert sizes(graph) == {"x": 64, "y": 64}
+
+
+def test_random_ops_are_no_constants() -> None:
+    nodes = [node("RandomUniformLike", "w", "r", "r"), node("Add", "x,r", "y", "a")]
+    assert [op.name for op in read(model(nodes, weights=[weight("w", 4, 4)])).ops] == ["r", "a"]
+
+
+def test_empty_optional_inputs_and_outputs_are_left_out() -> None:
+    nodes = [
+        node("Clip", "x,,high", "c", "c"),
+        node("LSTM", "s,w,r,,,,", ",h", "l", hidden_size=2),
+        node("Add", "c,c", "y", "a"),
+    ]
+    weights = [weight("high"), weight("w", 1, 8, 4), weight("r", 1, 8, 2)]
+    graph = read(model(nodes, [value("x"), value("s", [5, 3, 4])], weights=weights))
+    assert sizes(graph) == {"x": 64, "s": 240, "c": 64, "h": 24, "y": 64}
+    assert graph.ops[2].reads == (2, 2)
+
+
+def test_an_unused_output_is_allocated_where_it_has_a_name() -> None:
+    """As ONNX Runtime does it; see test_runtime."""
+    pool = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    x, y = value("x", [1, 1, 4, 4]), value("y", None)
+    named = read(model([node("MaxPool", "x", "y,i", **pool)], [x], [y]))
+    without = read(model([node("MaxPool", "x", "y", **pool)], [x], [y]))
+    assert [sizes(named), sizes(without)] == [{"x": 64, "y": 16, "i": 32}, {"x": 64, "y": 16}]
+
+
+def test_the_unused_mask_of_a_dropout_is_nothing() -> None:
+    nodes = [node("Exp", "x", "a"), node("Dropout", "a", "b,mask", "d"), node("Neg", "b", "y")]
+    graph = read(model(nodes))
+    assert sizes(graph) == {"x": 64, "a": 64, "b": 0, "y": 64}
+
+
+def test_a_dropout_whose_mask_is_read_or_that_trains_is_no_view() -> None:
+    nodes = [node("Exp", "x", "a"), node("Dropout", "a", "y,mask", "d"), node("Not", "mask", "n")]
+    assert sizes(read(model(nodes)))["mask"] == 16
+    trains = [node("Exp", "x", "a"), node("Dropout", "a,,t", "b", "d"), node("Neg", "b", "y")]
+    assert sizes(read(model(trains, [value("x"), value("t", [], BOOL)])))["b"] == 64
+
+
+def test_ops_without_a_name_are_called_as_onnx_runtime_calls_them() -> None:
+    constant = node("Constant", "", "k", value=weight("v", 1))
+    nodes = [node("Exp", "x", "a"), constant, node("Mul", "a,k", "b"), node("Neg", "b", "y")]
+    assert [op.name for op in read(model(nodes)).ops] == ["Exp_0", "Mul_1", "Neg_2"]
+
+
+def test_duplicate_names_of_ops_are_told_apart() -> None:
+    nodes = [node("Exp", "x", "a", "n"), node("Exp", "a", "b", "n"), node("Exp", "b", "y", "Exp_2")]
+    assert [op.name for op in read(model(nodes)).ops] == ["n", "n#1", "Exp_2"]
+
+
+def test_subgraphs_read_what_they_capture() -> None:
+    def branch(kind: str) -> Any:
+        inner = [node(kind, "a", f"{kind}.t"), node("Add", f"{kind}.t,w", f"{kind}.y")]
+        return body(inner, [], [value(f"{kind}.y")])
+
+    nodes = [
+        node("Exp", "x", "a", "e"),
+        node("If", "c", "y", "if", then_branch=branch("Neg"), else_branch=branch("Abs")),
+    ]
+    made = model(nodes, [value("x"), value("c", [], BOOL)], weights=[weight("w", 4, 4)])
+    graph = read(made)
+    assert [graph.buffers[b].name for b in graph.ops[1].reads] == ["c", "a"]
+    assert sizes(graph)["if.workspace"] == 64  # one value between; the branch's output is the op's
+
+
+def loop_model(*inner: Any, count: int | None = 3) -> Any:
+    """A loop over the rows of a state; what it stacks is the value `t` of each iteration."""
+    loop = body(
+        [node("Identity", "go", "on"), *inner],
+        [value("i", [], INT64), value("go", [], BOOL), value("s", None)],
+        [value("on", [], BOOL), value("s2", None), value("t", None)],
+    )
+    nodes = [
+        node("Exp", "x", "a", "e"),
+        node("Loop", "n,,a", "b,stack", "loop", body=loop),
+        node("Neg", "b", "y"),
+        node("Neg", "stack", "z"),
+    ]
+    number = value("n", [], INT64)
+    inputs, weights = [value("x")], [weight("n", kind=INT64, values=[count or 0])]
+    if count is None:
+        inputs, weights = [*inputs, number], []
+    return model(nodes, inputs, [value("y"), value("z", None)], weights)
+
+
+def test_the_body_of_a_loop_is_workspace() -> None:
+    graph = read(loop_model(node("Exp", "s", "u"), node("Neg", "u", "s2"), node("Neg", "s", "t")))
+    found = sizes(graph)
+    assert (found["b"], found["stack"]) == (64, 3 * 64)
+    # In the end: the last state and the one before, and the parts that are to be stacked.
+    assert found["loop.workspace"] == 2 * (1 + 64) + 3 * 64
+
+
+def test_a_wide_body_of_a_loop_counts_as_its_peak() -> None:
+    inner = [node("Tile", "s,times", "u"), node("ReduceSum", "u,axis", "v", keepdims=1)]
+    inner += [node("Add", "s,v", "s2"), node("Neg", "s", "t")]
+    made = loop_model(*inner)
+    made.graph.initializer.append(weight("times", 2, kind=INT64, values=[1, 50]))
+    made.graph.initializer.append(weight("axis", 1, kind=INT64, values=[1]))
+    # Condition, the wide value and its sum: more than what is held in the end.
+    assert sizes(read(made))["loop.workspace"] == 1 + 50 * 64 + 16 - 64
+
+
+def test_the_body_of_a_scan_is_workspace_beside_two_places_for_the_state() -> None:
+    scan = body(
+        [node("Exp", "s", "u"), node("Add", "u,r", "s2"), node("Neg", "u", "t")],
+        [value("s"), value("r")],
+        [value("s2"), value("t")],
+    )
+    nodes = [
+        node("Exp", "x", "a", "e"),
+        node("Scan", "a,rows", "b,stack", "scan", body=scan, num_scan_inputs=1),
+        node("Neg", "b", "y"),
+        node("Neg", "stack", "z"),
+    ]
+    inputs = [value("x"), value("rows", [5, 4, 4])]
+    graph = read(model(nodes, inputs, [value("y"), value("z", None)]))
+    assert sizes(graph)["scan.workspace"] == 2 * 64 + 64
+
+
+def test_a_loop_whose_state_grows_or_that_runs_nobody_knows_how_often_is_refused() -> None:
+    grows = loop_model(node("Concat", "s,s", "s2", axis=0), node("Neg", "s", "t"))
+    with pytest.raises(FormatError, match=r"^op 'loop' .Loop.: the size of its output 'b' is not"):
+        read(grows)
+    often = loop_model(node("Exp", "s", "s2"), node("Neg", "s", "t"), count=None)
+    with pytest.raises(FormatError, match="the size of its output 'stack' is not known"):
+        read(often)
+
+
+def test_functions_are_inlined() -> None:
+    function = helper.make_function(
+        "own", "Twice", ["p"], ["q"], [node("Exp", "p", "m"), node("Exp", "m", "q")],
+        [helper.make_opsetid("", 17)],
+    )  # fmt: skip
+    made = model([node("Twice", "x", "y", "f", domain="own")])
+    made.functions.append(function)
+    graph = read(made)
+    assert [op.kind for op in graph.ops] == ["Exp", "Exp"]
+
+
+def external(place: str) -> Any:
+    made = model([node("MatMul", "x,w", "y", "m")], weights=[weight("w", 4, 4)])
+    tensor = made.graph.initializer[0]
+    tensor.ClearField("float_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    entry = tensor.external_data.add()
+    entry.key, entry.value = "location", place
+    return made
+
+
+def test_external_data_is_not_opened() -> None:
+    assert sizes(read(external("weights/nowhere.bin"))) == {"x": 64, "y": 64}
+
+
+@pytest.mark.parametrize(
+    "place", ["../w.bin", "/etc/passwd", "a/../../w", "C:\\w.bin", "..\\w", ""]
+)
+def test_external_data_outside_the_folder_is_refused(place: str) -> None:
+    with pytest.raises(
+        FormatError, match=r"^initializer 'w': its external data, .* is no file inside"
+    ):
+        read(external(place))
+
+
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [(TensorProto.INT4, 8), (TensorProto.FLOAT4E2M1, 8), (TensorProto.FLOAT8E5M2, 15)],
+)
+def test_types_below_a_byte_round_up(kind: int, size: int) -> None:
+    graph = read(
+        model(
+            [node("Cast", "x", "y", "c", to=kind)],
+            [value("x", [3, 5])],
+            [value("y", None, kind)],
+            opset=23,
+        )
+    )
+    assert sizes(graph)["y"] == size
+
+
+def test_strings_have_no_size() -> None:
+    with pytest.raises(
+        FormatError, match=r"^op 'c' \(Cast\): the size of its output 'y' is not known"
+    ):
+        text = value("y", None, TensorProto.STRING)
+        read(model([node("Cast", "x", "y", "c", to=TensorProto.STRING)], outputs=[text]))
+
+
+@pytest.mark.parametrize(
+    "renaming",
+    [
+        node("Reshape", "a,dims", "b"),
+        node("Flatten", "a", "b"),
+        node("Identity", "a", "b"),
+        node("Unsqueeze", "a,axis", "b"),
+        node("Dropout", "a", "b"),
+    ],
+    ids=lambda made: made.op_type,
+)
+def test_views_take_no_bytes(renaming: Any) -> None:
+    weights = [weight("dims", 2, kind=INT64, values=[2, 8]), weight("axis", 1, kind=INT64)]
+    graph = read(model([node("Exp", "x", "a"), renaming, node("Neg", "b", "y")], weights=weights))
+    assert sizes(graph) == {"x": 64, "a": 64, "b": 0, "y": 64}
+
+
+def test_a_view_that_is_a_graph_output_is_a_copy() -> None:
+    assert sizes(read(model([node("Exp", "x", "a"), node("Flatten", "a", "y")])))["y"] == 64
+
+
+def test_a_view_of_an_input_is_the_callers_too() -> None:
+    graph = read(model([node("Flatten", "x", "a"), node("Neg", "a", "y")]))
+    assert peak_memory(graph, (0, 1)) == 64
+
+
+def test_in_place_where_the_kernel_can_and_the_input_is_its_own_to_write() -> None:
+    nodes = [
+        node("Transpose", "x", "a", "t"),
+        node("Relu", "a", "b", "may"),
+        node("Exp", "b", "c", "no_such_kernel"),
+        node("Flatten", "c", "d", "view"),
+        node("Sigmoid", "d", "e", "through_a_view"),
+        node("Cast", "e", "f", "other_width", to=TensorProto.DOUBLE),
+        node("Relu", "f", "y", "graph_output"),
+    ]
+    found = candidates(read(model(nodes, outputs=[value("y", kind=TensorProto.DOUBLE)])))
+    assert found == [("may", "b", "a"), ("through_a_view", "e", "d")]
+    assert candidates(read(model([node("Relu", "x", "a", "of_an_input"), *CHAIN[1:]]))) == []
+
+
+def test_an_input_that_is_read_twice_is_not_overwritten() -> None:
+    nodes = [
+        node("Exp", "x", "a"),
+        node("ScatterElements", "a,i,a", "b", "s"),
+        node("Neg", "b", "y"),
+    ]
+    made = model(nodes, [value("x")], weights=[weight("i", 4, 4, kind=INT64)])
+    assert candidates(read(made)) == []
+
+
+def profile(path: Path, *events: tuple[str, str, list[Any], list[Any]]) -> Path:
+    rows: list[dict[str, Any]] = [{"cat": "Session", "name": "model_run", "ts": 0, "args": {}}]
+    for ts, (name, kind, reads, writes) in enumerate(events, start=1):
+        args = {"op_name": kind, "input_type_shape": reads, "output_type_shape": writes}
+        rows.append({"cat": "Node", "name": f"{name}_kernel_time", "ts": ts, "args": args})
+    path.write_text(json.dumps(rows))
+    return path
+
+
+SQUARE = [{"float": [8, 4]}]
+
+
+def test_a_profile_gives_shapes_and_the_order_that_ran(tmp_path: Path) -> None:
+    nodes = [
+        node("Transpose", "x", "a", "t"),
+        node("Mystery", "x", "b", "m", domain="own"),
+        node("Add", "a,b", "y", "s"),
+    ]
+    made = model(nodes, [value("x", ["n", 4])])
+    traced = profile(
+        tmp_path / "profile.json",
+        ("m", "Mystery", SQUARE, [{"float16": [4, 8]}]),
+        ("t", "Transpose", SQUARE, [{"float": [4, 8]}]),
+        ("s", "Add", [], [{"float": [4, 8]}]),
+        ("t", "Transpose", [], [{"float": [9, 9]}]),  # of a second run
+    )
+    assert sizes(read(made, profile=traced)) == {"x": 128, "a": 128, "b": 64, "y": 128}
+    path = tmp_path / "net.onnx"
+    path.write_bytes(made.SerializeToString())
+    assert read_recorded(path, profile=traced) == {"ort": (1, 0, 2)}
+    assert read_recorded(path) == {"ort": (1, 0, 2)}
+
+
+def test_a_profile_of_another_model_is_refused(tmp_path: Path) -> None:
+    other = profile(tmp_path / "other.json", ("t", "Softmax", [], []))
+    with pytest.raises(
+        FormatError, match="the profile is of another model: op 't' is 'Softmax' there"
+    ):
+        read(model(CHAIN), profile=other)
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model(CHAIN).SerializeToString())
+    part = profile(tmp_path / "part.json", ("t", "Transpose", SQUARE, SQUARE))
+    with pytest.raises(FormatError, match="the profile has no event of op 'e'"):
+        read_recorded(path, profile=part)
+    for text in ("{}", "[]", '[{"name": "x_kernel_time", "ts": 1}]', "[1"):
+        part.write_text(text)
+        with pytest.raises(FormatError, match=r"part.json: "):
+            read(model(CHAIN), profile=part)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        (
+            [node("Exp", "b", "a", "p"), node("Exp", "a", "b", "q")],
+            "op 'p' .Exp. reads 'b', which op 'q' makes later",
+        ),
+        ([node("Exp", "z", "y", "p")], "op 'p' .Exp. reads 'z', which nothing makes"),
+        (
+            [node("Exp", "x", "y", "p"), node("Exp", "x", "y", "q")],
+            "op 'q' .Exp. writes 'y', which is there already",
+        ),
+        ([node("Exp", "x", "a", "p")], "graph output 'y' is made by no op"),
+        ([node("", "x", "y", "p")], "op 'p' has no operator type"),
+    ],
+)
+def test_what_is_no_sorted_graph_is_refused(nodes: list[Any], message: str) -> None:
+    with pytest.raises(FormatError, match=f"^{message}"):
+        read(model(nodes))
+
+
+def test_truncated_models_are_refused_in_one_line(tmp_path: Path) -> None:
+    whole, path = model(CHAIN).SerializeToString(), tmp_path / "cut.onnx"
+    for length in range(4, len(whole)):
+        path.write_bytes(whole[:length])
+        found = refusal(path)
+        assert found is None or (found.startswith(f"{path}: ") and "\n" not in found)
+
+
+def refusal(path: Path) -> str | None:
+    """Return what is said of a bad model; None if what is left of it is a model."""
+    try:
+        read_graph(path)
+    except OptschedError as error:
+        return str(error)
+    return None
+
+
+def test_corrupted_models_are_refused_in_one_line(tmp_path: Path) -> None:
+    """Whatever a byte is changed to: an error of ours, on one line, or a graph."""
+    nodes = [node("Conv", "x,w", "a"), node("Relu", "a", "b"), node("Flatten", "b", "y")]
+    made = model(nodes, [value("x", [1, 2, 6, 6])], [value("y", None)], [weight("w", 2, 2, 3, 3)])
+    whole, path = made.SerializeToString(), tmp_path / "bad.onnx"
+    draw, refused = random.Random(1), 0
+    for _ in range(600):
+        data = bytearray(whole)
+        for _ in range(draw.randint(1, 3)):
+            data[draw.randrange(4, len(data))] = draw.randrange(256)
+        path.write_bytes(data)
+        found = refusal(path)
+        refused += found is not None
+        assert found is None or (found.startswith(f"{path}: ") and "\n" not in found)
+    assert refused > 100
+
+
+def test_an_operator_type_that_breaks_lines_does_not_break_the_message() -> None:
+    with pytest.raises(FormatError, match=r"^op 'p' .No\\nSuch.: the size of its output"):
+        read(model([node("No\nSuch", "x", "y", "p", domain="own")], outputs=[value("y", None)]))
+
+
+def test_absurd_shapes_are_refused() -> None:
+    with pytest.raises(
+        GraphError, match=r"^buffer '.': sizes up to here add up to .* the limit of 2"
+    ):
+        read(model(CHAIN, [value("x", [2**40, 2**40])]))

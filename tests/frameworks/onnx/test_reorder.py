@@ -1,0 +1,92 @@
+"""A plan's order in the model: nodes permuted, all else as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
+
+from optsched import apply_plan, read_graph, solve, write_plan  # noqa: E402
+from optsched.cli import main  # noqa: E402
+from optsched.errors import PlanError  # noqa: E402
+from optsched.formats import Source  # noqa: E402
+from optsched.formats.onnx import reorder_onnx  # noqa: E402
+from tests.frameworks.onnx.build import INT64, body, model, node, value, weight  # noqa: E402
+
+
+def wide(branches: int = 4) -> Any:
+    """All branches widen before any narrows: the file's order is the worst."""
+    up = [node("Tile", "x,times", f"u{i}", f"up{i}") for i in range(branches)]
+    down = [node("ReduceSum", f"u{i},axis", f"d{i}", f"down{i}") for i in range(branches)]
+    last = node("Sum", ",".join(f"d{i}" for i in range(branches)), "y", "sum")
+    weights = [
+        weight("times", 2, kind=INT64, values=[1, 50]),
+        weight("axis", 1, kind=INT64, values=[1]),
+    ]
+    return model([*up, *down, last], outputs=[value("y", [4, 1])], weights=weights)
+
+
+def names(data: bytes) -> list[str]:
+    return [x.name or x.op_type for x in onnx.load_model_from_string(data).graph.node]
+
+
+def test_apply_writes_the_plans_order_and_nothing_else(tmp_path: Path) -> None:
+    source, plan, out = (tmp_path / x for x in ("wide.onnx", "plan.json", "new.onnx"))
+    source.write_bytes(wide().SerializeToString())
+    graph = read_graph(source)
+    result = solve(graph)
+    write_plan(result, plan)
+    assert result.plan is not None
+    assert main(["apply", str(source), str(plan), "-o", str(out)]) == 0
+    assert names(out.read_bytes()) == [graph.ops[v].name for v in result.plan.order]
+    onnx.checker.check_model(onnx.load(out), full_check=True)
+    before, after = onnx.load(source), onnx.load(out)
+    del before.graph.node[:], after.graph.node[:]
+    assert before == after
+    assert read_graph(out).buffers[0].name == "x"
+
+
+def test_a_plan_of_another_model_changes_nothing(tmp_path: Path) -> None:
+    source, other, out = (tmp_path / x for x in ("wide.onnx", "other.onnx", "new.onnx"))
+    source.write_bytes(wide().SerializeToString())
+    other.write_bytes(wide(3).SerializeToString())
+    plan = tmp_path / "plan.json"
+    write_plan(solve(read_graph(other)), plan)
+    with pytest.raises(PlanError):
+        apply_plan(source, plan, out)
+    assert not out.exists()
+
+
+def test_constants_come_before_who_reads_them_and_shape_at_once() -> None:
+    nodes = [
+        node("ConstantOfShape", "two", "w", "fill"),
+        node("Exp", "x", "a", "e"),
+        node("Shape", "a", "s", "shape"),
+        node("Neg", "x", "b", "n"),
+        node("Reshape", "b,s", "c", "r"),
+        node("Mul", "a,w", "d", "m"),
+        node("Add", "c,d", "y", "add"),
+        node("Identity", "w", "unused", "i"),
+    ]
+    made = model(nodes, weights=[weight("two", 2, kind=INT64, values=[4, 4])])
+    source = Source(made.SerializeToString())
+    order = ["n", "e", "m", "shape", "r", "add"]
+    assert names(reorder_onnx(source, order)) == ["n", "e", "shape", "fill", "m", "r", "add", "i"]
+
+
+def test_what_a_subgraph_captures_stands_before_it() -> None:
+    def branch(name: str) -> Any:
+        return body([node("Add", "a,k", name)], [], [value(name)])
+
+    nodes = [
+        node("Constant", "", "k", "k", value=weight("v", 1)),
+        node("Constant", "", "c", "c", value=weight("t", kind=9)),
+        node("Exp", "x", "a", "e"),
+        node("If", "c", "b", "if", then_branch=branch("p"), else_branch=branch("q")),
+        node("Neg", "b", "y", "n"),
+    ]
+    data = reorder_onnx(Source(model(nodes).SerializeToString()), ["e", "if", "n"])
+    assert names(data) == ["e", "c", "k", "if", "n"]

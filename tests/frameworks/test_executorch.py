@@ -1,0 +1,242 @@
+"""ExecuTorch with our plans: the program runs, its results are the same, its arenas are ours."""
+
+from __future__ import annotations
+
+import logging
+import random
+from typing import Any
+
+import pytest
+
+pytest.importorskip("executorch", reason="ExecuTorch is not installed (extra executorch)")
+
+import torch
+from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge
+from executorch.exir.memory_planning import MemoryPlanningAlgorithmSuite, greedy
+from executorch.exir.passes import MemoryPlanningPass
+from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
+from executorch.runtime import Runtime, Verification
+
+import optsched.plugins.executorch.planning as planning_module
+from optsched.errors import PlanError, UsageError
+from optsched.plugins import CompiledGraph, forget, records
+from optsched.plugins.executorch import memory_planning
+from optsched.plugins.executorch.program import reorder
+from tests.frameworks.executorch_models import MODELS, Branching, Mixed
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known() -> None:
+    """Each test starts without records."""
+    forget()
+
+
+class Program:
+    """A model lowered with some memory planning, and its results of two calls."""
+
+    def __init__(self, exported: Any, arguments: tuple[Any, ...], planning: Any) -> None:
+        edge = to_edge(exported, compile_config=EdgeCompileConfig(_check_ir_validity=False))
+        names = ["cache", "first", "second"]
+        config = ExecutorchBackendConfig(
+            memory_planning_pass=planning, passes=[InitializedMutableBufferPass(names)]
+        )
+        lowered = edge.to_executorch(config)
+        self.arenas = lowered.exported_program().graph_module.meta["non_const_buffer_sizes"]
+        loaded = Runtime.get().load_program(lowered.buffer, verification=Verification.Minimal)
+        method = loaded.load_method("forward")
+        self.results = [[x.clone() for x in method.execute([*arguments])] for _ in range(2)]
+
+    def equals(self, other: Program) -> bool:
+        """Whether all results are the same, bit for bit."""
+        pairs = zip(self.results, other.results, strict=True)
+        return all(torch.equal(x, y) for a, b in pairs for x, y in zip(a, b, strict=True))
+
+
+def export(model: Any, arguments: tuple[Any, ...]) -> Any:
+    """Export a model for inference."""
+    with torch.no_grad():
+        return torch.export.export(model.eval(), arguments, strict=False)
+
+
+def lower(exported: Any, arguments: tuple[Any, ...], planning: Any = None) -> Program:
+    """Lower with a pass, by default the framework's own with its greedy algorithm."""
+    own = MemoryPlanningPass(memory_planning_algo=MemoryPlanningAlgorithmSuite([greedy]))
+    with torch.no_grad():
+        return Program(exported, arguments, planning or own)
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request: pytest.FixtureRequest) -> tuple[str, Any, Any, Program]:
+    """A model by name, exported, its arguments, and the program with greedy planning."""
+    torch.manual_seed(0)
+    module, arguments = MODELS[request.param]()
+    exported = export(module, arguments)
+    return request.param, exported, arguments, lower(exported, arguments)
+
+
+LEAST = {"wide branches": 221_184, "inception": 573_440, "transformer": 114_688, "counter": 65_536}
+
+
+def test_arena_is_what_was_planned_and_results_are_the_same(
+    model: tuple[str, Any, Any, Program],
+) -> None:
+    """The arena has the planned bytes, proved minimum, never above greedy's; results agree."""
+    name, exported, arguments, before = model
+    program = lower(exported, arguments, memory_planning(time_limit=20))
+    (planned,) = records()
+    assert sum(program.arenas) == planned.after <= LEAST.get(name, sum(before.arenas))
+    assert planned.after <= sum(before.arenas)
+    assert planned.proof
+    assert planned.bound == planned.after
+    assert program.equals(before)
+
+
+def test_offsets_alone_are_never_above_greedy(model: tuple[str, Any, Any, Program]) -> None:
+    """With the program's own order."""
+    _, exported, arguments, before = model
+    planning = memory_planning(reorder=False, time_limit=20)
+    program = lower(exported, arguments, planning)
+    assert records() == ()
+    assert sum(program.arenas) <= sum(before.arenas)
+    assert program.equals(before)
+
+
+class ShufflingPass(planning_module.OptimalPlanning):
+    """Takes any order that the graph allows."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(True, [], planning_module.Limits(seconds=1), alignment=16)
+        self.random = random.Random(seed)
+        self.moved = 0
+
+    def _choose_order(self, module: Any, signature: Any) -> Any:
+        sizes = self._sizes(module, signature)
+        program = planning_module.ProgramGraph(
+            module, sizes, planning_module._mutable(signature), self.alignment
+        )
+        order: list[int] = []
+        left = set(range(len(program.graph.ops)))
+        while left:
+            ready = [v for v in left if left.isdisjoint(program.graph.predecessors[v])]
+            order.append(self.random.choice(sorted(ready)))
+            left.remove(order[-1])
+        order = order[: len(program.nodes)]
+        self.moved = sum(v != i for i, v in enumerate(order))
+        reorder(module, [program.nodes[v] for v in order])
+        return CompiledGraph("executorch", "shuffled", len(order))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_every_order_the_graph_allows_gives_the_same_results(
+    model: tuple[str, Any, Any, Program], seed: int
+) -> None:
+    """The graph's edges are all that is needed, mutated buffers, views and tuples included."""
+    _, exported, arguments, before = model
+    shuffled = ShufflingPass(seed)
+    assert lower(exported, arguments, shuffled).equals(before)
+    assert shuffled.moved
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_nets_with_changed_buffers(seed: int) -> None:
+    """Planned and shuffled, results are the same in two calls; the arena is never larger."""
+    torch.manual_seed(seed)
+    arguments = (torch.randn(16, 16),)
+    exported = export(Mixed(seed), arguments)
+    before = lower(exported, arguments)
+    planning = memory_planning(time_limit=10)
+    program = lower(exported, arguments, planning)
+    assert sum(program.arenas) == records()[-1].after <= sum(before.arenas)
+    assert program.equals(before)
+    assert lower(exported, arguments, ShufflingPass(seed)).equals(before)
+
+
+def test_control_flow_keeps_its_order(caplog: pytest.LogCaptureFixture) -> None:
+    """Branches are planned by the framework's way, around ours; the log says why."""
+    arguments = (torch.randn(8, 8),)
+    exported = export(Branching(), arguments)
+    before = lower(exported, arguments)
+    planning = memory_planning(time_limit=10)
+    with caplog.at_level(logging.INFO, logger="optsched"):
+        program = lower(exported, arguments, planning)
+    assert "it has control flow" in caplog.text
+    assert sum(program.arenas) <= sum(before.arenas)
+    assert program.equals(before)
+
+
+def test_inputs_and_outputs_of_the_caller() -> None:
+    """What the caller allocates has no bytes in the arena."""
+    module, arguments = MODELS["wide branches"]()
+    exported = export(module, arguments)
+    sizes = {}
+    for ours in (True, False):
+        options = {"alloc_graph_input": False, "alloc_graph_output": False}
+        suite = MemoryPlanningAlgorithmSuite([greedy])
+        planning = (
+            memory_planning(time_limit=10, **options)
+            if ours
+            else MemoryPlanningPass(memory_planning_algo=suite, **options)
+        )
+        edge = to_edge(exported, compile_config=EdgeCompileConfig(_check_ir_validity=False))
+        lowered = edge.to_executorch(ExecutorchBackendConfig(memory_planning_pass=planning))
+        sizes[ours] = sum(lowered.exported_program().graph_module.meta["non_const_buffer_sizes"])
+        if ours:
+            assert records()[-1].after == sizes[ours]
+    assert sizes[True] < sizes[False]
+
+
+def test_memories_with_capacities() -> None:
+    """What one memory can not hold lies in the next; the program runs in both."""
+    module, arguments = MODELS["wide branches"]()
+    exported = export(module, arguments)
+    before = lower(exported, arguments)
+    planning = memory_planning(time_limit=10, capacities={1: "128KiB", 2: None})
+    program = lower(exported, arguments, planning)
+    assert program.equals(before)
+    assert len(program.arenas) == 3
+    assert 0 < program.arenas[1] <= 128 << 10
+    assert program.arenas[2] > 0
+
+
+def test_capacities_that_can_not_do_are_refused_by_name() -> None:
+    """The whole program stays as it was: nothing is lowered."""
+    module, arguments = MODELS["wide branches"]()
+    exported = export(module, arguments)
+    with pytest.raises(Exception, match="of 4096 bytes") as raised:
+        lower(exported, arguments, memory_planning(time_limit=5, capacities={1: 4096}))
+    causes = [raised.value, raised.value.__cause__, raised.value.__context__]
+    assert any(isinstance(error, PlanError) for error in causes)
+
+
+def test_a_failure_of_ours_is_the_framework_s_plan(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The program is lowered as without us, and two lines say so."""
+
+    def fail(*_: object, **__: object) -> Any:
+        raise ValueError("broken on purpose")
+
+    module, arguments = MODELS["wide branches"]()
+    exported = export(module, arguments)
+    before = lower(exported, arguments)
+    monkeypatch.setattr(planning_module, "solve", fail)
+    monkeypatch.setattr(planning_module, "pack_pools", fail)
+    program = lower(exported, arguments, memory_planning(time_limit=5))
+    assert program.arenas == before.arenas
+    assert program.equals(before)
+    assert caplog.text.count("broken on purpose") == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"capacities": {0: 5}}, "memory 0 has no arena"),
+        ({"capacities": {1: "many"}}, "many"),
+        ({"memory_planning_algo": greedy}, "the algorithm is ours"),
+        ({"time_limit": -1}, "-1"),
+    ],
+)
+def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> None:
+    """One line that names the value."""
+    with pytest.raises(UsageError, match=message):
+        memory_planning(**options)

@@ -1,0 +1,231 @@
+"""XLA with our schedules: the same results, never more memory, and what was planned."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+pytest.importorskip("jax", reason="jax is not installed (extra jax)")
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+import optsched.plugins.xla
+from optsched.errors import UsageError
+from optsched.formats.hlo.text import parse_module
+from optsched.plugins import explain, forget, records
+from optsched.plugins.xla import enabled, schedule
+from tests.frameworks.xla.training import DONATED, STEPS, filled, floats
+
+SCHEDULERS = ("DEFAULT", "MEMORY_OPTIMIZED")
+COMPILED = ("residual net", "scan", "loop and branches", "experts", "residual net, donated")
+"""Those that compile in a second or two; `experiments/runtimes/xla_plugin` has them all."""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known() -> None:
+    """Each test starts without records and without compiled functions."""
+    forget()
+    jax.clear_caches()
+
+
+def allocated(compiled: Any) -> int:
+    """Return the bytes of temporaries and results, less what is donated."""
+    told = compiled.memory_analysis()
+    return int(told.temp_size_in_bytes + told.output_size_in_bytes - told.alias_size_in_bytes)
+
+
+def results(compiled: Any, arguments: Any) -> list[Any]:
+    """Return all results of a call; arguments may be donated, and are copied."""
+    copies = jax.tree.map(lambda x: x.copy(), arguments)
+    return [np.asarray(x) for x in jax.tree.leaves(compiled(*copies))]
+
+
+def by_scheduler(lowered: Any, scheduler: str) -> Any:
+    """Compile with one of XLA's schedulers."""
+    kind = f"CPU_SCHEDULER_TYPE_{scheduler}"
+    return lowered.compile(compiler_options={"xla_cpu_scheduler_type": kind})
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_training_steps(name: str) -> None:
+    """Results are bit for bit the same, and no scheduler of XLA's allocates less."""
+    step, arguments = STEPS[name]()
+    donated = (0,) if name in DONATED else ()
+    lowered = jax.jit(step, donate_argnums=donated).lower(*arguments)
+    known = [by_scheduler(lowered, scheduler) for scheduler in SCHEDULERS]
+    with enabled(time_limit=3, min_bytes=0):
+        ours = lowered.compile()
+    (record,) = records()
+    assert allocated(ours) <= min(map(allocated, known))
+    assert record.after == pytest.approx(allocated(ours), rel=0.02)
+    assert donated or record.before == pytest.approx(allocated(known[0]), rel=0.02)
+    for mine, theirs in zip(results(ours, arguments), results(known[0], arguments), strict=True):
+        assert np.array_equal(mine, theirs)
+
+
+def test_the_order_that_runs_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiled module lists its ops in the order that was handed back."""
+    asked = []
+    real = schedule._set_schedule
+
+    def keep(module: Any, parsed: Any, ops: Any) -> None:
+        asked.extend(ops)
+        real(module, parsed, ops)
+
+    monkeypatch.setattr(schedule, "_set_schedule", keep)
+    step, arguments = STEPS["residual net"]()
+    with enabled(time_limit=3, min_bytes=0):
+        text = jax.jit(step).lower(*arguments).compile().as_text()
+    module = parse_module(text)
+    ran = [x for x in module.computations[module.entry].instructions if x in set(asked)]
+    assert asked
+    assert ran == [x for x in asked if x in set(ran)]
+    assert len(ran) > 0.9 * len(asked)
+
+
+def mixed(seed: int) -> tuple[Any, Any]:
+    """Return a random function of arrays: branches, views, updates, loops, choices, dropout."""
+    random = np.random.default_rng(seed)
+    kinds = ["product", "sum", "wave", "turn", "update", "loop", "choice", "dropout", "wide"]
+    steps = [
+        (kinds[random.integers(len(kinds))], *random.integers(0, i + 2, 2).tolist())
+        for i in range(14)
+    ]
+
+    def run(x: Any, weight: Any) -> Any:
+        values = [x, x * 2]
+        for number, (kind, first, second) in enumerate(steps):
+            a, b = values[first], values[second]
+            if kind == "product":
+                values.append(a @ weight)
+            elif kind == "sum":
+                values.append(a + b)
+            elif kind == "wave":
+                values.append(jnp.sin(a))
+            elif kind == "turn":
+                values.append(a.T.reshape(a.shape))
+            elif kind == "update":
+                values.append(lax.dynamic_update_slice(a, b[:4], (number, 0)))
+            elif kind == "loop":
+                values.append(lax.fori_loop(0, 3, lambda _, y: jnp.tanh(y @ weight), a))
+            elif kind == "choice":
+                values.append(lax.cond(a.sum() > 0, lambda y: y @ weight, lambda y: y - 1, b))
+            elif kind == "dropout":
+                mask = jax.random.bernoulli(jax.random.key(number), 0.5, a.shape)
+                values.append(jnp.where(mask, a, 0))
+            else:
+                values.append(jnp.concatenate([a, b], 1) @ jnp.concatenate([weight, weight], 0))
+        return sum(values[-3:]).sum(), values[-1]
+
+    return run, filled((floats(64, 64), floats(64, 64)))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_functions(seed: int) -> None:
+    """Values and gradients are the same, and memory is never more."""
+    run, arguments = mixed(seed)
+    lowered = jax.jit(jax.value_and_grad(run, argnums=(0, 1), has_aux=True)).lower(*arguments)
+    known = [by_scheduler(lowered, scheduler) for scheduler in SCHEDULERS]
+    with enabled(time_limit=2, min_bytes=0):
+        ours = lowered.compile()
+    assert allocated(ours) <= allocated(known[0])
+    for mine, theirs in zip(results(ours, arguments), results(known[0], arguments), strict=True):
+        assert np.array_equal(mine, theirs)
+
+
+def small() -> Any:
+    """Return a function that is compiled at once."""
+    x, weight = filled((floats(32, 64), floats(64, 64)))
+    return jax.jit(lambda x, w: (jnp.sin(x @ w) @ w).sum()).lower(x, weight)
+
+
+def test_modules_are_chosen_by_name_and_size() -> None:
+    """Others are compiled as without us."""
+    with enabled(modules=["jit_step*"], min_bytes=0):
+        small().compile()
+    assert records() == ()
+    with enabled(min_bytes="1MiB"):
+        small().compile()
+    assert "bytes only" in explain()
+
+
+def test_nothing_is_changed_afterwards() -> None:
+    """The context takes its hook back."""
+    with enabled(min_bytes=0):
+        pass
+    small().compile()
+    assert records() == ()
+
+
+def test_a_failure_of_ours_is_xla_s_schedule(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One line says so."""
+
+    def fail(*_: object, **__: object) -> Any:
+        raise ValueError("broken on purpose")
+
+    monkeypatch.setattr(schedule, "read_hlo", fail)
+    lowered = small()
+    with enabled(min_bytes=0):
+        compiled = lowered.compile()
+    assert compiled.memory_analysis() is not None
+    assert caplog.text.count("broken on purpose") == 1
+    assert "broken on purpose" in explain()
+
+
+def test_no_time_is_xla_s_schedule() -> None:
+    """A time limit of zero is allowed, and changes nothing."""
+    with enabled(time_limit=0, min_bytes=0):
+        small().compile()
+    assert "there is no time" in explain()
+
+
+def test_another_version_of_jax(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is changed, and one line says so."""
+    monkeypatch.setattr(optsched.plugins.xla, "TESTED_JAX", "9.")
+    with caplog.at_level(logging.WARNING, logger="optsched"), enabled(min_bytes=0):
+        small().compile()
+    assert caplog.text.count("nothing is changed") == 1
+    assert records() == ()
+
+
+def test_two_threads_compile_at_once() -> None:
+    """Each gets its schedule."""
+    step, arguments = STEPS["residual net"]()
+    found: list[int] = []
+
+    def compile_one() -> None:
+        found.append(allocated(jax.jit(step).lower(*arguments).compile()))
+
+    with enabled(time_limit=3, min_bytes=0):
+        threads = [threading.Thread(target=compile_one) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(found) == 2
+    jax.clear_caches()
+    assert max(found) < allocated(jax.jit(step).lower(*arguments).compile())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"time_limit": -1}, "time_limit -1"),
+        ({"modules": "jit_step"}, r"write \['jit_step'\]"),
+        ({"min_bytes": "much"}, "much"),
+    ],
+)
+def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> None:
+    """One line that names the value."""
+    with pytest.raises(UsageError, match=message), enabled(**options):
+        pass

@@ -1,0 +1,160 @@
+"""What compiled graphs really allocate, and what the plugin says of them beforehand.
+
+Kernels can be left out: what the wrapper allocates and frees does not depend on what they compute,
+and a C++ compiler takes its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+import torch
+from torch._inductor import config
+from torch._inductor.async_compile import AsyncCompile
+from torch._inductor.codegen.wrapper import PythonWrapperCodegen, ReuseLine
+from torch._inductor.custom_graph_pass import CustomSchedulerPass
+from torch._inductor.virtualized import V
+from torch.utils._ordered_set import OrderedSet
+
+from optsched.plugins.inductor.facts import read_facts
+from optsched.plugins.inductor.ownership import find_owned_inputs
+from optsched.plugins.inductor.simulate import Simulation, simulate
+from optsched.plugins.inductor.snapshot import take_snapshot
+from optsched.plugins.inductor.workspace import measure_workspace
+from optsched.plugins.inductor.wrapper import WrapperFacts, is_valid_order
+
+NO_CACHE = {
+    "force_disable_caches": True,
+    "compile_threads": 1,
+    "profiler_mark_wrapper_call": True,
+    "cpp_cache_precompile_headers": False,
+}
+"""Settings under which each compilation is one, and its call can be told in a profile."""
+
+
+def _do_nothing(*_: object) -> None:
+    pass
+
+
+@contextmanager
+def no_kernels() -> Iterator[None]:
+    """Compile without kernels: generated ones do nothing."""
+    guards = torch._C._dynamo.guards
+    allocate = guards._empty_strided_cpu
+
+    def allocate_zeros(size: Any, stride: Any, dtype: Any) -> Any:
+        tensor = allocate(size, stride, dtype)
+        # Integers may be positions in something.
+        return tensor if dtype.is_floating_point else tensor.zero_()
+
+    with (
+        mock.patch.object(AsyncCompile, "cpp_pybinding", return_value=_do_nothing),
+        mock.patch.object(guards, "_empty_strided_cpu", allocate_zeros),
+    ):
+        yield
+
+
+@dataclass(frozen=True)
+class Call:
+    """Bytes that a call of a compiled graph adds at most, and at its end."""
+
+    peak: int
+    end: int
+
+
+def measure_calls(step: Callable[[], object]) -> list[Call]:
+    """Run a compiled step under torch's profiler; return what its graphs' calls allocate."""
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
+        step()
+    events = profile.profiler.kineto_results.events()
+    calls = [e for e in events if e.name().endswith("inductor_wrapper_call")]
+    memory = sorted((e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]")
+    found = []
+    for call in sorted(calls, key=lambda e: e.start_ns()):
+        live = peak = 0
+        for time, change in memory:
+            if call.start_ns() <= time <= call.start_ns() + call.duration_ns():
+                live += change
+                peak = max(peak, live)
+        found.append(Call(peak, live))
+    return found
+
+
+@dataclass(frozen=True)
+class Generated:
+    """What code generation did: pairs in place, pairs handed on, buffers without bytes."""
+
+    inplace: frozenset[tuple[str, str]]
+    reused: frozenset[tuple[str, str]]
+    removed: frozenset[str]
+
+
+@dataclass
+class OrderProbe(CustomSchedulerPass):  # type: ignore[misc]
+    """Runs one of Inductor's orders, and says beforehand what it will need.
+
+    Parameters
+    ----------
+    method
+        `baseline`, `lpmf`, `bfs` or `dfs`; where a guard forbids its order, the baseline runs.
+    reuse
+        Whether freed buffers are handed on.
+    """
+
+    method: str
+    reuse: bool = True
+    facts: list[WrapperFacts] = field(default_factory=list)
+    said: list[Simulation] = field(default_factory=list)
+    generated: list[Generated] = field(default_factory=list)
+
+    def uuid(self) -> None:
+        return None
+
+    def __call__(self, nodes: list[Any]) -> list[Any]:
+        scheduler = V.graph.scheduler
+        document = take_snapshot(
+            nodes,
+            scheduler.name_to_buf,
+            scheduler.name_to_fused_node,
+            OrderedSet(V.graph.graph_inputs),
+            OrderedSet(V.graph.get_output_names()),
+        )
+        facts = read_facts(nodes, find_owned_inputs(nodes), measure_workspace(nodes))
+        order = tuple(document["extra"]["orders"][self.method])
+        if not is_valid_order(facts, order):
+            order = tuple(range(len(nodes)))
+        self.facts.append(facts)
+        self.said.append(simulate(facts, order, reuse=self.reuse))
+        return [nodes[v] for v in order]
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Compile in this order; note what code generation does."""
+        plan = PythonWrapperCodegen.run_wrapper_ir_passes
+
+        def plan_and_note(wrapper: Any, is_inference: bool) -> None:
+            plan(wrapper, is_inference)
+            removed = frozenset(V.graph.removed_buffers)
+            lines = [line for line in wrapper.lines if isinstance(line, ReuseLine)]
+            shared = {(line.reused_as.get_name(), line.node.get_name()) for line in lines}
+            inplace = {pair for pair in wrapper.reuses.items() if pair[0] not in removed}
+            self.generated.append(
+                Generated(frozenset(inplace), frozenset(shared - inplace), removed)
+            )
+
+        settings = {
+            **NO_CACHE,
+            "_post_fusion_custom_pass": self,
+            "reorder_for_peak_memory": False,
+            "allow_buffer_reuse": self.reuse,
+        }
+        with (
+            config.patch(settings),
+            mock.patch.object(PythonWrapperCodegen, "run_wrapper_ir_passes", plan_and_note),
+        ):
+            yield

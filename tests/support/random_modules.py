@@ -1,0 +1,152 @@
+"""Small random modules: branches, views, mutations, dropout, ops of several outputs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+_Values = list[Any]
+
+
+class RandomModule(nn.Module):
+    """A program of random ops on matrices of a few widths; its result is a scalar.
+
+    Parameters
+    ----------
+    seed
+        The same seed, the same module.
+    ops
+        How many ops the program has.
+    """
+
+    rows = 12
+    widths = (8, 16, 24)
+
+    def __init__(self, seed: int, ops: int = 12) -> None:
+        super().__init__()
+        self.choose = random.Random(seed)
+        self.layers = nn.ModuleList()
+        self.register_buffer("seen", torch.zeros(self.rows, self.widths[0]))
+        self.register_buffer("places", torch.randint(0, self.rows, (self.rows,)))
+        kinds = [
+            self._linear,
+            self._pointwise,
+            self._combine,
+            self._softmax,
+            self._views,
+            self._attention,
+            self._overwrite,
+            self._scatter,
+            self._remember,
+            self._dropout,
+            self._best,
+            self._normalise,
+        ]
+        self.shapes = [self.choose.choice(self.widths) for _ in range(2)]
+        self.inputs = tuple(torch.randn(self.rows, width) for width in self.shapes)
+        self.program = [self.choose.choice(kinds)() for _ in range(ops)]
+
+    def forward(self, *inputs: Any) -> Any:
+        """Run the program; every value counts towards the result, so that none is dead."""
+        values = list(inputs)
+        for op in self.program:
+            values.append(op(values))
+        return sum((v * v).mean() for v in values[len(inputs) :])
+
+    def _operand(self) -> int:
+        """Choose a value, a late one rather than an early one."""
+        count = len(self.shapes)
+        return max(self.choose.randrange(count), self.choose.randrange(count))
+
+    def _same(self, width: int) -> int:
+        return self.choose.choice([i for i, w in enumerate(self.shapes) if w == width])
+
+    def _linear(self) -> Callable[[_Values], Any]:
+        i, width = self._operand(), self.choose.choice(self.widths)
+        layer = nn.Linear(self.shapes[i], width)
+        self.layers.append(layer)
+        self.shapes.append(width)
+        return lambda values: layer(values[i])
+
+    def _pointwise(self) -> Callable[[_Values], Any]:
+        i = self._operand()
+        self.shapes.append(self.shapes[i])
+        function = self.choose.choice([torch.tanh, functional.gelu, torch.sigmoid, torch.sin])
+        return lambda values: function(values[i])
+
+    def _combine(self) -> Callable[[_Values], Any]:
+        i = self._operand()
+        j = self._same(self.shapes[i])
+        self.shapes.append(self.shapes[i])
+        return lambda values: values[i] * torch.sigmoid(values[j]) + values[j]
+
+    def _softmax(self) -> Callable[[_Values], Any]:
+        i = self._operand()
+        self.shapes.append(self.shapes[i])
+        return lambda values: torch.softmax(values[i], dim=1)
+
+    def _views(self) -> Callable[[_Values], Any]:
+        i, j = self._operand(), self._operand()
+        half = min(self.shapes[i], self.shapes[j]) // 2
+        self.shapes.append(2 * half)
+        return lambda values: torch.cat([values[i][:, :half], values[j].flip(0)[:, -half:]], 1)
+
+    def _attention(self) -> Callable[[_Values], Any]:
+        i = self._operand()
+        j = self._same(self.shapes[i])
+        self.shapes.append(self.shapes[i])
+        return lambda values: torch.softmax(values[i] @ values[j].t(), 1) @ values[j]
+
+    def _overwrite(self) -> Callable[[_Values], Any]:
+        i = self._operand()
+        self.shapes.append(self.shapes[i])
+
+        def overwrite(values: _Values) -> Any:
+            copy = values[i].clone()
+            copy[2:5] *= 2.0
+            copy[:, 1].add_(copy[:, 0])
+            return copy
+
+        return overwrite
+
+    def _scatter(self) -> Callable[[_Values], Any]:
+        i = self._operand()
+        j = self._same(self.shapes[i])
+        self.shapes.append(self.shapes[i])
+        return lambda values: values[i].index_add(0, self.places, values[j].tanh())
+
+    def _remember(self) -> Callable[[_Values], Any]:
+        i = self._operand()
+        self.shapes.append(self.widths[0])
+
+        def remember(values: _Values) -> Any:
+            self.seen.mul_(0.5).add_(values[i][:, : self.widths[0]].detach())
+            # A product would need the old state for its gradient: stock torch gets that wrong.
+            return self.seen.clone() + values[i][:, : self.widths[0]].tanh()
+
+        return remember
+
+    def _dropout(self) -> Callable[[_Values], Any]:
+        i = self._operand()
+        self.shapes.append(self.shapes[i])
+        return lambda values: functional.dropout(values[i], 0.25)
+
+    def _best(self) -> Callable[[_Values], Any]:
+        i = self._operand()
+        self.shapes.append(self.widths[0])
+
+        def best(values: _Values) -> Any:
+            largest, _ = values[i].sort(dim=1)
+            return largest[:, : self.widths[0]].cumsum(1)
+
+        return best
+
+    def _normalise(self) -> Callable[[_Values], Any]:
+        i = self._operand()
+        self.shapes.append(self.shapes[i])
+        return lambda values: functional.layer_norm(values[i], values[i].shape[1:])
