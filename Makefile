@@ -1,9 +1,11 @@
 # Two commands: `make demo` runs the main job on real graphs, `make test` passes the tests.
-# Either sets everything up first, in .venv; the second run starts at once.
+# Either sets everything up first, in .venv; the second run starts at once. `make test-frameworks`
+# has an environment of its own, .venv-frameworks: some gigabytes.
 
 PYTHON ?= python3
 VENV   ?= .venv
 EXTRAS ?= test,lint
+FRAMEWORKS ?= torch,onnx,tflite,executorch,jax,runtimes
 OUT    ?= out
 GRAPHS ?= instances/inductor
 METHODS ?= program,lpmf,bfs,dfs,inductor,xla_default,greedy_by_size
@@ -12,13 +14,14 @@ comma := ,
 bin   := $(VENV)/bin
 ready := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: help demo test nightly lint setup clean
+.PHONY: help demo test test-frameworks frameworks nightly lint setup clean
 
 help:
 	@echo "make demo    plan real graphs of instances/ and print how far each heuristic is from the bound"
 	@echo "make test    lint, types, import contract and all tests"
+	@echo "make test-frameworks  round trips through ONNX, TFLite, ExecuTorch, XLA and PyTorch themselves"
 	@echo "make nightly three forms of every kernel on a thousand random graphs; some minutes"
-	@echo "make clean   remove .venv and $(OUT)"
+	@echo "make clean   remove .venv, .venv-frameworks and $(OUT)"
 
 demo: $(ready)
 	@echo "== Planning $(words $(wildcard $(GRAPHS)/*.json.gz)) real graphs of $(GRAPHS)"
@@ -28,6 +31,13 @@ demo: $(ready)
 test: $(ready) lint
 	@echo "== Tests"
 	@$(bin)/python -m pytest -n auto $(PYTEST_ARGS)
+
+frameworks:
+	@$(MAKE) --no-print-directory setup VENV=$(VENV)-frameworks EXTRAS=test,$(FRAMEWORKS)
+
+test-frameworks: frameworks
+	@echo "== Round trips through the frameworks themselves"
+	@$(VENV)-frameworks/bin/python -m pytest -n auto tests/frameworks $(PYTEST_ARGS)
 
 nightly: $(ready)
 	@echo "== Kernels: Python, compiled, and plain numba, state for state"
@@ -50,4 +60,4 @@ $(ready): pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(OUT)
+	rm -rf $(VENV) $(VENV)-frameworks $(OUT)

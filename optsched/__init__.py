@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from heuristics import register_ordering, register_packing
-    from optsched.api import certify, explain, hunt, pack, report, solve
+    from optsched.api import certify, explain, hunt, report
     from optsched.check.plan import check_packing, check_plan
     from optsched.compare import compare_methods
     from optsched.errors import OptschedError
     from optsched.formats import (
+        apply_plan,
+        export_plan,
         read_graph,
         read_packing,
         read_plan,
@@ -40,7 +42,8 @@ if TYPE_CHECKING:
     from optsched.model.packing_problem import PackingProblem
     from optsched.model.plan import Plan
     from optsched.runtime.limits import Limits, Objective, Proof, StopReason
-    from optsched.solver.pipeline import Engine
+    from optsched.solver.pack import pack
+    from optsched.solver.pipeline import Engine, solve
     from optsched.solver.result import PackingResult, Result, Status
     from optsched.solver.spill.pack import Pool, pack_pools
     from optsched.solver.spill.solve import solve_in_pools
@@ -49,11 +52,12 @@ if TYPE_CHECKING:
 # bear an interrupt; so `typing` is not imported either.
 _HOME = {
     "heuristics": "register_ordering register_packing",
-    "optsched.api": "certify explain hunt pack report solve",
+    "optsched.api": "certify explain hunt report",
     "optsched.check.plan": "check_packing check_plan",
     "optsched.compare": "compare_methods",
     "optsched.errors": "OptschedError",
-    "optsched.formats": "register_format read_graph read_packing read_plan write_graph write_plan",
+    "optsched.formats": "apply_plan export_plan register_format read_graph read_packing read_plan "
+    "write_graph write_plan",
     "optsched.formats.networkx": "from_networkx to_networkx",
     "optsched.model.builder": "GraphBuilder",
     "optsched.model.elements": "Buffer InputPolicy Op OutputPolicy",
@@ -63,9 +67,9 @@ _HOME = {
     "optsched.model.packing_problem": "PackingProblem",
     "optsched.model.plan": "Plan",
     "optsched.runtime.limits": "Limits Objective Proof StopReason",
-    "optsched.solver.pack": "PackingResult",
-    "optsched.solver.pipeline": "Engine",
-    "optsched.solver.result": "Result Status",
+    "optsched.solver.pack": "pack",
+    "optsched.solver.pipeline": "Engine solve",
+    "optsched.solver.result": "PackingResult Result Status",
     "optsched.solver.spill.pack": "Pool pack_pools",
     "optsched.solver.spill.solve": "solve_in_pools",
 }
@@ -92,11 +96,13 @@ __all__ = [
     "Result",
     "Status",
     "StopReason",
+    "apply_plan",
     "certify",
     "check_packing",
     "check_plan",
     "compare_methods",
     "explain",
+    "export_plan",
     "from_networkx",
     "hunt",
     "live_ranges",

@@ -1,26 +1,24 @@
-"""The functions that programs call: what may be written in several ways is made one here.
+"""Functions that programs call and that want more than one room: explain, certify, hunt, report.
 
-Limits may be keywords (`time_limit=5`) or a :class:`Limits`, capacities integers or texts with a
-unit (`"64KiB"`), the in-place memory model an argument. The engines behind take one form of each.
+Limits may be keywords (`time_limit=5`) or a :class:`Limits`, the in-place memory model is an
+argument, as for :func:`optsched.solve`. Each imports what it needs when it is called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from enum import StrEnum
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from optsched.errors import UsageError
 from optsched.model.graph import Graph
-from optsched.model.memory_model import MemoryModel
+from optsched.model.memory_model import plannable
 from optsched.model.packing_problem import PackingProblem
-from optsched.runtime.bytes import parse_bytes
-from optsched.runtime.limits import Limits, Objective, OnEvent
-from optsched.solver.pipeline import Engine
-from optsched.solver.result import DEFAULT_LIMITS
+from optsched.runtime.limits import LimitKeywords, Limits, choose_limits, choose_member
+from optsched.solver.pack import pack, problem_of
+from optsched.solver.pipeline import solve
+from optsched.solver.result import Result
 
 if TYPE_CHECKING:
     from optsched.certificate import Written
@@ -29,126 +27,6 @@ if TYPE_CHECKING:
     from optsched.explanation import Explanation
     from optsched.formats.minimalloc import PackingTable
     from optsched.model.plan import Plan
-    from optsched.model.reserved import Region
-    from optsched.solver.result import PackingResult, Result
-
-
-class LimitKeywords(TypedDict, total=False):
-    """The fields of :class:`Limits` as keywords."""
-
-    time_limit: float | None
-    """Seconds; 60 by default, `math.inf` for as long as it takes."""
-    work: int | None
-    """Units of work instead of seconds, for runs that can be repeated."""
-    workers: int | None
-    """Threads."""
-    seed: int | None
-    """Of all random choices."""
-
-
-_Member = TypeVar("_Member", bound=StrEnum)
-
-
-def solve(
-    graph: Graph,
-    *,
-    objective: Objective | str = Objective.SLAB,
-    capacity: int | str | SupportsIndex | None = None,
-    inplace: bool = False,
-    engine: Engine | str = Engine.AUTO,
-    limits: Limits | None = None,
-    warm_start: Plan | None = None,
-    on_event: OnEvent | None = None,
-    **named: Unpack[LimitKeywords],
-) -> Result:
-    """Choose an order and offsets of minimum slab or peak, with proof or an honest gap.
-
-    Parameters
-    ----------
-    graph
-        What to plan. Where its buffers name several pools each of these has a slab, the slab is
-        the sum of them all, and the peak is over all pools together.
-    objective
-        `slab` (minimum slab, then minimum peak) or `peak` (minimum peak, then minimum slab).
-    capacity
-        Ask only whether a slab of this many bytes is enough: `65536` or `"64KiB"`.
-    inplace
-        Whether an op may write an output into a candidate input that dies at it.
-    engine
-        See :class:`Engine`.
-    limits
-        Time or work, threads, seed; a minute by default. Ctrl-C ends the search as they do.
-    warm_start
-        A plan to start from; it must be valid.
-    on_event
-        Called whenever the best plan or bound moves.
-    named
-        The limits one by one: `time_limit=5`, `work=`, `workers=`, `seed=`.
-
-    Returns
-    -------
-    Result
-        Its plan has passed the independent checker and is never worse than the best heuristic's.
-
-    Raises
-    ------
-    UsageError
-        If an option makes no sense, alone or beside another.
-    PlanError
-        If the warm start breaks a rule of the graph.
-    """
-    from optsched.solver import pipeline
-
-    return pipeline.solve(
-        _graph(graph, inplace),
-        objective=_member(Objective, objective, "objective"),
-        capacity=None if capacity is None else parse_bytes(capacity),
-        engine=_member(Engine, engine, "engine"),
-        limits=_limits(limits, named),
-        warm_start=warm_start,
-        on_event=on_event,
-    )
-
-
-def pack(
-    problem: PackingProblem | PackingTable,
-    *,
-    capacity: int | str | SupportsIndex | None = None,
-    reserved: Sequence[Region] = (),
-    limits: Limits | None = None,
-    on_event: OnEvent | None = None,
-    **named: Unpack[LimitKeywords],
-) -> PackingResult:
-    """Find offsets of minimum slab for given live ranges, or ones that fit a capacity.
-
-    Parameters
-    ----------
-    problem
-        Buffers and their live ranges, or what :func:`read_packing` returns.
-    capacity
-        Stop at the first packing of at most this many bytes (`65536` or `"64KiB"`);
-        `problem.capacity` if None.
-    reserved
-        Bytes that no buffer may use; they count as part of the slab.
-    limits, on_event, named
-        As for :func:`solve`.
-
-    Raises
-    ------
-    GraphError
-        If a region makes no sense or a buffer is pinned into one, or onto another buffer.
-    UsageError
-        If the buffers name pools, which :func:`pack_pools` is for, or an option makes no sense.
-    """
-    from optsched.solver import pack as engine
-
-    return engine.pack(
-        _problem(problem),
-        capacity=None if capacity is None else parse_bytes(capacity),
-        reserved=reserved,
-        limits=_limits(limits, named),
-        on_event=on_event,
-    )
 
 
 def explain(
@@ -173,8 +51,8 @@ def explain(
     """
     from optsched import explanation
 
-    chosen = _limits(limits, named)
-    return explanation.explain(_graph(graph, inplace), changes=changes, limits=chosen)
+    chosen = choose_limits(limits, named)
+    return explanation.explain(plannable(graph, inplace), changes=changes, limits=chosen)
 
 
 def certify(
@@ -207,8 +85,8 @@ def certify(
     from optsched.certificate import certify_peak
     from optsched.formats import write_certificate
 
-    graph = _graph(graph, inplace)
-    chosen = _limits(limits, named)
+    graph = plannable(graph, inplace)
+    chosen = choose_limits(limits, named)
     if result is None:
         result = solve(graph, limits=chosen)
     order = range(len(graph.ops)) if result.plan is None else result.plan.order
@@ -261,7 +139,7 @@ def hunt(
     target = room.HuntTarget(
         method=method,
         versus=versus,
-        objective=_member(room.LossObjective, objective, "objective"),
+        objective=choose_member(room.LossObjective, objective, "objective"),
         max_ops=max_ops,
         max_bytes=max_bytes,
         seconds=Limits(seconds=time_limit).seconds,
@@ -312,14 +190,13 @@ def report(
     """
     from optsched.reports.report import make_packing_report, make_report
     from optsched.reports.write import require, write_report
-    from optsched.solver.result import Result
 
     kinds = {".html": "html", ".png": "png", ".svg": "svg", ".json": "trace"}
     kind = kinds.get(Path(path).suffix.lower())
     if kind is None:
         raise UsageError(f"{path}: a report ends in {', '.join(kinds)}")
     require([kind])
-    chosen = _limits(limits, named)
+    chosen = choose_limits(limits, named)
     if isinstance(what, Result | Graph):
         result = what if isinstance(what, Result) else solve(what, inplace=inplace, limits=chosen)
         graph = what if isinstance(what, Graph) else result.graph
@@ -327,59 +204,11 @@ def report(
             raise UsageError("there is no plan to show")
         known = plans if isinstance(plans, Mapping) else {"plan": plans or result.plan}
         shown = [(name, plan, ()) for name, plan in known.items() if plan is not None]
-        made = make_report(_graph(graph, inplace), result, shown)
+        made = make_report(plannable(graph, inplace), result, shown)
     else:
-        problem = _problem(what)
+        problem = problem_of(what)
         packed = pack(problem, limits=chosen)
         if packed.offsets is None:
             raise UsageError("no packing was found in time: there is nothing to show")
         made = make_packing_report(problem, [packed], [("optsched", packed.offsets, ())])
     write_report(made, {kind: str(path)})
-
-
-def _problem(problem: PackingProblem | PackingTable) -> PackingProblem:
-    """Return the packing problem that is meant."""
-    if not isinstance(problem, PackingProblem):
-        if any(getattr(problem, "pools", None) or ()):
-            raise UsageError("the buffers of this packing name pools: use pack_pools")
-        problem = getattr(problem, "problem", problem)
-    if not isinstance(problem, PackingProblem):
-        raise UsageError(f"pack wants a PackingProblem, got {type(problem).__name__}")
-    return problem
-
-
-def _graph(graph: Graph, inplace: bool) -> Graph:
-    """Return the graph in the memory model asked for; say what to do with what is no graph."""
-    if isinstance(graph, str | Path):
-        raise UsageError(f"{str(graph)!r} is no Graph: read_graph makes one of a file")
-    if not isinstance(graph, Graph):
-        kind = type(graph).__name__
-        hint = ": from_networkx makes one of it" if "DiGraph" in kind else ""
-        raise UsageError(f"a Graph is wanted, got {kind}{hint}")
-    return MemoryModel(inplace=True).apply(graph) if inplace else graph
-
-
-def _limits(limits: Limits | None, named: LimitKeywords) -> Limits:
-    """Return the limits that are given as one object or as keywords, not as both."""
-    given: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
-    if unknown := sorted(given.keys() - LimitKeywords.__annotations__.keys()):
-        raise UsageError(f"there is no option {unknown[0]!r}")
-    if limits is not None:
-        if given:
-            raise UsageError("give either limits= or time_limit=, work=, workers= and seed=")
-        if not isinstance(limits, Limits):
-            raise UsageError(f"limits wants a Limits, got {limits!r}: write time_limit={limits!r}")
-        return limits
-    if "time_limit" in given and "work" in given:
-        raise UsageError("give either time_limit or work: one of them ends the search")
-    if "time_limit" in given or "work" in given:
-        given["seconds"] = given.pop("time_limit", None)
-    return replace(DEFAULT_LIMITS, **given)
-
-
-def _member(kind: type[_Member], value: str, what: str) -> _Member:
-    """Return the member of an enumeration that a text names."""
-    try:
-        return kind(value)
-    except ValueError:
-        raise UsageError(f"{what} {value!r} is none of {', '.join(kind)}") from None

@@ -1,13 +1,24 @@
-"""What all tests share: Hypothesis profiles without a deadline, and a Ctrl-C that arrives."""
+"""What all tests share: Hypothesis profiles without a deadline, and a Ctrl-C that arrives.
+
+Every plan and packing that a search accepts while a test runs is also executed by the memory
+observer.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from optsched.check.plan import Checked, check_packing, check_plan
+from optsched.check.replay import replay_packing, replay_plan
+from optsched.model.graph import Graph
+from optsched.model.packing_problem import PackingProblem
+from optsched.model.plan import Plan
 
 # No deadline anywhere, as machines are shared; the same examples in CI.
 settings.register_profile("dev", deadline=None)
@@ -25,3 +36,31 @@ def _python_takes_interrupts() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+MOST_OPS = 200
+"""Larger graphs are executed where that is what a test is about."""
+
+
+@pytest.fixture(autouse=True)
+def _what_a_search_accepts_is_executed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the checks that every accepted plan goes through execute it as well."""
+    for module in ("incumbent", "spill.solve"):
+        monkeypatch.setattr(f"optsched.solver.{module}.check_plan", _check_and_execute)
+    monkeypatch.setattr("optsched.solver.pack.check_packing", _check_and_execute_packing)
+
+
+def _check_and_execute(graph: Graph, plan: Plan, **claims: Any) -> Checked:
+    checked = check_plan(graph, plan, **claims)
+    if len(graph.ops) <= MOST_OPS:
+        replay_plan(graph, plan)
+    return checked
+
+
+def _check_and_execute_packing(
+    problem: PackingProblem, offsets: Sequence[int], **claims: Any
+) -> int:
+    slab = check_packing(problem, offsets, **claims)
+    if len(problem) <= MOST_OPS:
+        replay_packing(problem, offsets)
+    return slab

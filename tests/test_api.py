@@ -65,9 +65,31 @@ def test_a_limit_on_work_ends_where_no_stage_can_do_any() -> None:
     # Rounds without work never ended: the clock stood still.
     graph = random_graph(np.random.default_rng(2), ops=90, max_size=1000, features=PLAIN)
     first, second = (optsched.solve(graph, work=3000) for _ in range(2))
-    assert first.stop_reason == "time limit"
+    assert first.stop_reason == "work limit"
     assert first.order == second.order
     assert first.offsets == second.offsets
+
+
+def test_limits_are_keywords_wherever_something_is_solved() -> None:
+    pools = [optsched.Pool("a", 12), optsched.Pool("b")]
+    found = optsched.solve_in_pools(diamond(), pools, work=10_000, seed=3)
+    assert found.spilled_bytes == 6
+    problem = PackingProblem(**PROBLEM)  # type: ignore[arg-type]
+    homes = [""] * len(problem)
+    assert optsched.pack_pools(problem, homes, pools, time_limit=5).slab is not None
+    for call in (
+        lambda: optsched.pack_pools(problem, homes, pools, limits=Limits(), work=5),
+        lambda: optsched.solve_in_pools(diamond(), pools, limits=Limits(), work=5),
+        lambda: optsched.compare_methods(diamond(), limits=Limits(), work=5),
+    ):
+        with pytest.raises(OptschedError, match="either limits= or time_limit="):
+            call()
+
+
+def test_seconds_of_compiling_are_told() -> None:
+    result = optsched.solve(diamond())
+    assert 0 <= result.compile_seconds <= result.runtime
+    assert result.to_dict()["compile_seconds"] == result.compile_seconds
 
 
 def test_explanations_are_printed_and_become_json() -> None:
@@ -99,6 +121,10 @@ def test_objects_are_shown_on_one_short_line() -> None:
     for thing in (diamond(), result, result.plan, problem, optsched.pack(problem)):
         assert len(repr(thing)) < 100
         assert "\n" not in repr(thing)
+    shrunk = optsched.hunt("program", source=diamond(), objective="difference")
+    compared = optsched.compare_methods(diamond(), methods=["bfs"], time_limit=5)
+    for thing in (shrunk, compared, optsched.certify(diamond(), time_limit=5)):
+        assert len(repr(thing)) < 100
     assert repr(result) == "Result(optimal, peak 18 L3, slab 18 L5, proved)"
     assert repr(diamond()) == "Graph('diamond', 3 ops, 5 buffers)"
 

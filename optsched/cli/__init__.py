@@ -21,15 +21,20 @@ def run() -> None:
     if plain:
         signal.signal(signal.SIGINT, _leave)
     from optsched.cli import commands
+    from optsched.cli.common import INTERRUPTED
+    from optsched.runtime.background import compiler
 
     if plain:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    compiler.is_on = True
     try:
         code = commands.main()
     finally:
         if plain:
             # All is said and written: while the interpreter ends nobody would catch an exception.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if code != INTERRUPTED:
+        compiler.finish()
     sys.exit(code)
 
 

@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from optsched.cli import exits
-from optsched.cli.inputs import read_graph
-from optsched.cli.options import add_inplace, add_input_bytes
-from optsched.cli.output import print_json, print_result
+from optsched.cli import common
+from optsched.cli.options import MEMORY_MODEL, READING, Command, option
 from optsched.errors import PlanError, UsageError
 
 if TYPE_CHECKING:
     from optsched.model.graph import Graph
 
-HELP = "replay a plan with the independent checker"
 
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
-    parser.add_argument("graph", help="graph file, or a packing with offsets")
-    parser.add_argument("plan", nargs="?", help="plan file")
-    parser.add_argument("certificate", nargs="?", help="certificate of the bound on its peak")
-    add_input_bytes(parser)
-    add_inplace(parser)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Do what the arguments ask for; return the exit code."""
+def _check(args: argparse.Namespace) -> int:
     from optsched.formats import Content, read_packing, read_plan_claims, sniff_file
 
     proved = None
@@ -36,19 +23,24 @@ def run(args: argparse.Namespace) -> int:
             if sniff_file(args.graph).holds is not Content.PACKING:
                 raise UsageError("check needs a graph and a plan, or one packing with offsets")
             return _check_packing(args, read_packing(args.graph))
-        graph = read_graph(args, args.graph)
+        graph = common.read_graph(args, args.graph)
         plan, claims = read_plan_claims(args.plan, graph)
         if claims["inplace"] and not args.inplace:
             raise UsageError(f"{args.plan}: an in-place plan: check it with --inplace")
         from optsched.check.claims import check_claims, unverified
 
         checked = check_claims(graph, plan, claims)
+        replayed = None
+        if args.replay:
+            from optsched.check.replay import replay_plan
+
+            replayed = replay_plan(graph, plan)
         if args.certificate is not None:
             proved = _check_bound(graph, args.certificate, checked.peak)
     except PlanError as error:
         if args.json:
-            print_json(args, {"valid": False, "error": str(error)})
-        return exits.fail(str(error), exits.CHECK_FAILED)
+            common.print_json(args, {"valid": False, "error": str(error)})
+        return common.fail(str(error), common.CHECK_FAILED)
     record: dict[str, Any] = {"valid": True, "peak": checked.peak, "slab": checked.slab}
     record["memory_model"] = graph.model_name
     text = f"valid: peak {checked.peak:,} bytes, slab {checked.slab:,} bytes"
@@ -57,6 +49,9 @@ def run(args: argparse.Namespace) -> int:
     if len(checked.slabs) > 1 or plan.pools:
         record["slabs"] = checked.slabs
         text += " in " + ", ".join(f"{pool!r} {slab:,}" for pool, slab in checked.slabs.items())
+    if replayed is not None:
+        record["replayed"] = asdict(replayed)
+        text += f"\n{replayed}"
     if proved is not None:
         bound, rung = proved
         record |= {"bound": bound, "bound_proof": rung}
@@ -68,8 +63,8 @@ def run(args: argparse.Namespace) -> int:
         record["unverified"] = {x.what: {"bound": x.bound, "proof": x.proof} for x in open_}
         needed = "that takes a certificate" if proved is None else "the certificate shows less"
         text += f"\nclaimed, not verified: {', '.join(map(str, open_))}; {needed}"
-    print_result(args, record, text)
-    return exits.OK
+    common.print_result(args, record, text)
+    return common.OK
 
 
 def _check_bound(graph: Graph, path: str, peak: int) -> tuple[int, str]:
@@ -99,5 +94,31 @@ def _check_packing(args: argparse.Namespace, packing: Any) -> int:
         slab = check_pools(packing.problem, packing.pools, offsets)
     else:
         slab = check_packing(packing.problem, offsets)
-    print_result(args, {"valid": True, "slab": slab}, f"valid: slab {slab:,} bytes")
-    return exits.OK
+    record: dict[str, Any] = {"valid": True, "slab": slab}
+    text = f"valid: slab {slab:,} bytes"
+    if args.replay:
+        from optsched.check.replay import replay_packing
+
+        replayed = replay_packing(packing.problem, offsets, packing.pools or ())
+        text += f"\n{replayed}"
+        record["replayed"] = asdict(replayed)
+    common.print_result(args, record, text)
+    return common.OK
+
+
+CHECK = Command(
+    "replay a plan with the independent checker",
+    (
+        option("graph", help="graph file, or a packing with offsets"),
+        option("plan", nargs="?", help="plan file"),
+        option("certificate", nargs="?", help="certificate of the bound on its peak"),
+        option(
+            "--replay",
+            action="store_true",
+            help="also execute the plan on a slab of patterns, which must survive until each read",
+        ),
+        *READING,
+        *MEMORY_MODEL,
+    ),
+    _check,
+)

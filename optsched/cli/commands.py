@@ -8,40 +8,35 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from types import ModuleType
 from typing import NoReturn
 
-from optsched.cli import (
-    check,
-    compare,
-    convert,
-    exits,
-    explain,
-    hunt,
-    info,
-    pack,
-    report,
-    solve,
-    warmup,
-)
+from optsched.cli import common, files
+from optsched.cli.check import CHECK
+from optsched.cli.compare import COMPARE
+from optsched.cli.hunt import HUNT
+from optsched.cli.options import Command
+from optsched.cli.pack import PACK
+from optsched.cli.report import REPORT
+from optsched.cli.solve import SOLVE
 from optsched.errors import MissingDependencyError, OptschedError, UsageError
 from optsched.runtime.interrupt import held_interrupts, on_interrupt
 from optsched.runtime.kernel import tell_of_compiling
 from optsched.runtime.text import plain, prepare_streams
 
-COMMANDS: dict[str, ModuleType] = {
-    "solve": solve,
-    "compare": compare,
-    "check": check,
-    "explain": explain,
-    "hunt": hunt,
-    "report": report,
-    "info": info,
-    "convert": convert,
-    "pack": pack,
-    "warmup": warmup,
+COMMANDS: dict[str, Command] = {
+    "solve": SOLVE,
+    "compare": COMPARE,
+    "check": CHECK,
+    "explain": files.EXPLAIN,
+    "hunt": HUNT,
+    "report": REPORT,
+    "info": files.INFO,
+    "convert": files.CONVERT,
+    "apply": files.APPLY,
+    "export": files.EXPORT,
+    "pack": PACK,
+    "warmup": files.WARMUP,
 }
-"""Modules with HELP, `add_options(parser)` and `run(args)`, by the names of their commands."""
 
 _ENDS = """\
 bytes:      1048576, 64KiB, 1.5GiB or 2GB
@@ -60,19 +55,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(argv)
         sys.stdout.flush()
     except OptschedError as error:
-        return exits.fail(str(error), exits.BAD_INPUT)
+        return common.fail(str(error), common.BAD_INPUT)
     except BrokenPipeError:
         # The reader of our output went away; nothing is left to tell it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exits.OK
+        return common.OK
     except OSError as error:
         # Without a name it is our own output: a full disk, say.
         message = f"{error.filename or 'standard output'}: {error.strerror or error}"
-        return exits.fail(message, exits.BAD_INPUT)
+        return common.fail(message, common.BAD_INPUT)
     except MemoryError:
-        return exits.fail("out of memory", exits.BAD_INPUT)
+        return common.fail("out of memory", common.BAD_INPUT)
     except KeyboardInterrupt:
-        return exits.fail("interrupted", exits.INTERRUPTED)
+        return common.fail("interrupted", common.INTERRUPTED)
     return code
 
 
@@ -81,12 +76,12 @@ def _run(argv: Sequence[str] | None) -> int:
     parser = _make_parser()
     if not given:
         parser.print_help()
-        return exits.OK
+        return common.OK
     args = _parse(parser, given)
     if hasattr(signal, "SIGTERM"):
         # A polite kill ends a search as Ctrl-C does: with the best plan written.
         signal.signal(signal.SIGTERM, on_interrupt)
-    if args.command is not warmup.run:
+    if args.command is not files.WARMUP.run:
         tell_of_compiling(_say_compiling)
     command: Callable[[argparse.Namespace], int] = args.command
     with held_interrupts():
@@ -191,11 +186,10 @@ def _make_parser() -> argparse.ArgumentParser:
     )
     group = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
-        text: str = command.HELP
         sub = group.add_parser(
             name,
-            help=text,
-            description=text[0].upper() + text[1:] + ".",
+            help=command.help,
+            description=command.help[0].upper() + command.help[1:] + ".",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         sub.add_argument("--json", action="store_true", help="one JSON object on standard output")

@@ -11,23 +11,22 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from optsched.cli import exits
-from optsched.cli.inputs import graph_files, limits, protect
+from optsched.cli import common
 from optsched.cli.options import (
-    add_engine,
-    add_inplace,
-    add_input_bytes,
-    add_limits,
+    ENGINE,
+    LIMITS,
+    MEMORY_MODEL,
+    READING,
+    Command,
     natural,
+    option,
     positive,
 )
-from optsched.cli.output import print_json, say
 from optsched.errors import UsageError
+from optsched.reports.progress import StudyProgress
 
 if TYPE_CHECKING:
     from optsched.compare import Journal, Method, Study
-
-HELP = "how far each method is from the optimum"
 
 _METHODS = """\
 comma-separated; all orderings, packings and our own plan by default. An ordering (lpmf), a packing
@@ -38,64 +37,23 @@ all-orderings, all-packings, all-pairs, all-recorded, all-solvers. Repeatable"""
 _NON_TTY_WIDTH = 120
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
-    parser.add_argument("graph", nargs="+", help="graph files, or folders of them")
-    parser.add_argument("--methods", action="append", metavar="LIST", help=_METHODS)
-    parser.add_argument(
-        "--plan",
-        action="append",
-        default=[],
-        metavar="NAME=PATH",
-        help="a plan from a file, or from a folder in which each graph has one; repeatable",
-    )
-    add_engine(parser)
-    add_limits(parser)
-    parser.add_argument("--jobs", type=positive, default=1, metavar="N", help="processes")
-    parser.add_argument(
-        "--resume",
-        metavar="FILE",
-        help="keep what is finished in this journal, and skip what is finished in it",
-    )
-    parser.add_argument(
-        "--retry-failed", action="store_true", help="with --resume: try again what failed"
-    )
-    parser.add_argument(
-        "--top",
-        type=natural,
-        default=10,
-        metavar="N",
-        help="print the N graphs of largest excess, 10 by default; 0 prints all in their order",
-    )
-    parser.add_argument("--columns", metavar="LIST", help="methods of the printed table of graphs")
-    for name, what in (
-        ("csv", "every figure of every row"),
-        ("markdown", "methods, performance profile, graphs"),
-        ("report", "an HTML report"),
-    ):
-        parser.add_argument(f"--{name}", metavar="FILE", help=f"write {what} here")
-    add_input_bytes(parser)
-    add_inplace(parser)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Do what the arguments ask for; return the exit code."""
+def _compare(args: argparse.Namespace) -> int:
     from optsched.compare import Journal, StudySettings, compare_files, parse_methods
-    from optsched.reports.progress import StudyProgress
     from optsched.solver.pipeline import Engine
 
-    files = [(str(p), named) for path in args.graph for p, named in _files(path)]
-    protect([args.csv, args.markdown, args.report, args.resume], *(path for path, _ in files))
+    files = common.graph_files(args.graph)
+    common.protect(
+        [args.csv, args.markdown, args.report, args.resume], *(path for path, _ in files)
+    )
     lists = args.methods or (["all"] if not args.plan else [])
     names = [name for text in lists for name in text.split(",")] + args.plan
     if args.retry_failed and not args.resume:
         raise UsageError("--retry-failed goes with --resume")
     settings = StudySettings(
         parse_methods(names),
-        limits(args),
+        common.limits(args),
         Engine(args.engine),
-        args.input_bytes,
-        args.inplace,
+        common.reading(args),
         args.jobs,
     )
     shown = _columns(args, settings.methods)
@@ -109,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
             settings,
             named=[named for _, named in files],
             journal=journal,
-            on_progress=progress,
+            on_progress=progress.show,
         )
     try:
         _write(args, study)
@@ -117,11 +75,6 @@ def run(args: argparse.Namespace) -> int:
         # Where a disk is full, what was found is still told.
         _say(args, study, shown, journal)
     return _exit_code(study)
-
-
-def _files(path: str) -> list[tuple[Path, bool]]:
-    """Return the files that a path stands for, and whether it names them."""
-    return [(file, not Path(path).is_dir()) for file in graph_files([path])]
 
 
 def _stdin_copy(folder: str) -> str:
@@ -135,16 +88,14 @@ def _stdin_copy(folder: str) -> str:
 
 def _write(args: argparse.Namespace, study: Study) -> None:
     from optsched.formats import write_bytes
-    from optsched.reports.study_files import study_csv, study_markdown
+    from optsched.reports.study_files import study_csv, study_html, study_markdown
 
     if args.csv:
         write_bytes(args.csv, study_csv(study).encode())
     if args.markdown:
         write_bytes(args.markdown, study_markdown(study).encode())
     if args.report and study.comparisons:
-        from optsched.reports.study_html import write_report
-
-        write_report(args.report, study)
+        write_bytes(args.report, study_html(study).encode())
 
 
 def _columns(args: argparse.Namespace, methods: Sequence[Method]) -> list[str] | None:
@@ -168,7 +119,7 @@ def _say(
     from optsched.reports.study_terminal import print_study
 
     if args.json:
-        print_json(args, study_record(study))
+        common.print_json(args, study_record(study))
     else:
         # A pipe has no width of its own.
         known = sys.stdout.isatty() or "COLUMNS" in os.environ
@@ -177,32 +128,74 @@ def _say(
     notes = sys.stderr if args.json else sys.stdout
     if journal is not None:
         lost = f"; {journal.damaged} damaged lines passed over" if journal.damaged else ""
-        say(f"journal: {args.resume}, {study.reused:,} rows were there{lost}", notes)
+        common.say(f"journal: {args.resume}, {study.reused:,} rows were there{lost}", notes)
     for name, path in (("csv", args.csv), ("markdown", args.markdown), ("report", args.report)):
         if path:
-            say(f"{name}: {path}", notes)
+            common.say(f"{name}: {path}", notes)
     if journal is not None and journal.trouble:
-        say(f"optsched: error: {journal.trouble}; rows since then are not in it", sys.stderr)
+        common.say(f"optsched: error: {journal.trouble}; rows since then are not in it", sys.stderr)
     for skipped in (row for row in study.skipped if not row.cut_off):
         level = "error: " if skipped.bad else "passed over: "
-        say(f"optsched: {level}{skipped.reason}", sys.stderr)
+        common.say(f"optsched: {level}{skipped.reason}", sys.stderr)
     if study.interrupted:
         again = "; the same command goes on from here" if args.resume else ""
         cut_off = sum(row.cut_off for row in study.skipped)
         left = f", {cut_off:,} graphs left without figures" if cut_off else ""
-        say(f"optsched: interrupted{left}{again}", sys.stderr)
+        common.say(f"optsched: interrupted{left}{again}", sys.stderr)
 
 
 def _exit_code(study: Study) -> int:
     from optsched.compare import Trouble
 
     if study.interrupted:
-        return exits.INTERRUPTED
+        return common.INTERRUPTED
     if any(skipped.bad for skipped in study.skipped):
-        return exits.BAD_INPUT
-    refused = any(f.trouble is Trouble.REFUSED for c in study.comparisons for f in c.failed)
-    if refused:
-        return exits.CHECK_FAILED
+        return common.BAD_INPUT
+    if any(f.trouble is Trouble.REFUSED for c in study.comparisons for f in c.failed):
+        return common.CHECK_FAILED
     # Without our own plan there is no bound worth the name.
     ours = all(c.result.plan is not None for c in study.comparisons)
-    return exits.OK if ours else exits.NOTHING_FOUND
+    return common.OK if ours else common.NOTHING_FOUND
+
+
+COMPARE = Command(
+    "how far each method is from the optimum",
+    (
+        option("graph", nargs="+", help="graph files, or folders of them"),
+        option("--methods", action="append", metavar="LIST", help=_METHODS),
+        option(
+            "--plan",
+            action="append",
+            default=[],
+            metavar="NAME=PATH",
+            help="a plan from a file, or from a folder in which each graph has one; repeatable",
+        ),
+        ENGINE,
+        *LIMITS,
+        option("--jobs", type=positive, default=1, metavar="N", help="processes"),
+        option(
+            "--resume",
+            metavar="FILE",
+            help="keep what is finished in this journal, and skip what is finished in it",
+        ),
+        option("--retry-failed", action="store_true", help="with --resume: try again what failed"),
+        option(
+            "--top",
+            type=natural,
+            default=10,
+            metavar="N",
+            help="print the N graphs of largest excess, 10 by default; 0 prints all in their order",
+        ),
+        option("--columns", metavar="LIST", help="methods of the printed table of graphs"),
+        option("--csv", metavar="FILE", help="write every figure of every row here"),
+        option(
+            "--markdown",
+            metavar="FILE",
+            help="write methods, performance profile, graphs here",
+        ),
+        option("--report", metavar="FILE", help="write an HTML report here"),
+        *READING,
+        *MEMORY_MODEL,
+    ),
+    _compare,
+)

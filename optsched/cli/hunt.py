@@ -8,66 +8,25 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from optsched.cli import exits
-from optsched.cli.inputs import protect
-from optsched.cli.options import add_input_bytes, add_seed, positive, seconds
-from optsched.cli.output import print_result, progress
+from optsched.cli import common
+from optsched.cli.options import READING, SEED, Command, option, positive, seconds
 from optsched.errors import UsageError
+from optsched.reports.progress import ProgressLine
 
 if TYPE_CHECKING:
     from optsched.counterexamples import HuntProgress
     from optsched.model.graph import Graph
     from optsched.model.packing_problem import PackingProblem
-    from optsched.reports.progress import ProgressLine
-
-HELP = "find small instances on which a method is as bad as possible"
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
-    parser.add_argument("--method", required=True, help="an ordering, a packer, or ordering+packer")
-    parser.add_argument("--versus", metavar="METHOD", help="a method of the same kind to lose to")
-    parser.add_argument(
-        "--objective",
-        choices=("ratio", "difference"),
-        default="ratio",
-        help="what the loss is measured as; ratio by default",
-    )
-    parser.add_argument(
-        "--max-ops", type=positive, default=10, metavar="N", help="or buffers; 10 by default"
-    )
-    parser.add_argument(
-        "--max-bytes", type=positive, default=100, metavar="N", help="of a buffer; 100 by default"
-    )
-    parser.add_argument(
-        "--from", dest="source", metavar="FILE", help="shrink this graph or packing instead"
-    )
-    parser.add_argument(
-        "--at-least", metavar="X", help="with --from: the loss that is kept; its own by default"
-    )
-    parser.add_argument("-o", "--output", required=True, help="file of the instance; plans beside")
-    parser.add_argument(
-        "--time-limit", type=seconds, default=60.0, metavar="S", help="60 by default; inf for none"
-    )
-    parser.add_argument(
-        "--max-tries",
-        type=positive,
-        metavar="N",
-        help="instances to try; where it ends the hunt, a seed gives one answer",
-    )
-    add_seed(parser)
-    add_input_bytes(parser)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Do what the arguments ask for; return the exit code."""
+def _hunt(args: argparse.Namespace) -> int:
     from optsched.api import hunt
     from optsched.reports.hunt import hunt_record, hunt_text, write_find
 
-    protect([args.output], args.source)
+    common.protect([args.output], args.source)
     if args.at_least is not None and args.source is None:
         raise UsageError("--at-least goes with --from")
-    with progress(f"{args.method}  ") as line:
+    with ProgressLine(f"{args.method}  ") as line:
         done = hunt(
             args.method,
             versus=args.versus,
@@ -83,12 +42,12 @@ def run(args: argparse.Namespace) -> int:
             on_progress=_shower(line),
         )
     files = {} if done.find is None else write_find(Path(args.output), done.find)
-    print_result(args, hunt_record(done, files), hunt_text(done, files))
+    common.print_result(args, hunt_record(done, files), hunt_text(done, files))
     if done.interrupted:
-        return exits.INTERRUPTED
+        return common.INTERRUPTED
     if done.find is None:
-        return exits.NOTHING_FOUND
-    return exits.OK if done.find.optimum.proved else exits.UNPROVED
+        return common.NOTHING_FOUND
+    return common.OK if done.find.optimum.proved else common.UNPROVED
 
 
 def _number(text: str) -> Fraction:
@@ -103,7 +62,7 @@ def _read(args: argparse.Namespace) -> Graph | PackingProblem:
 
     if sniff_file(args.source).holds is Content.PACKING:
         return read_packing(args.source).problem
-    return read_graph(args.source, input_bytes=args.input_bytes)
+    return read_graph(args.source, **common.reading(args).options)
 
 
 def _stem(path: str) -> str:
@@ -116,3 +75,51 @@ def _shower(line: ProgressLine) -> Callable[[HuntProgress], None]:
         line.say(f"{at.seconds:6.1f} s  {best}  {at.tried:,} tried  {at.phase}")
 
     return show
+
+
+HUNT = Command(
+    "find small instances on which a method is as bad as possible",
+    (
+        option("--method", required=True, help="an ordering, a packer, or ordering+packer"),
+        option("--versus", metavar="METHOD", help="a method of the same kind to lose to"),
+        option(
+            "--objective",
+            choices=("ratio", "difference"),
+            default="ratio",
+            help="what the loss is measured as; ratio by default",
+        ),
+        option(
+            "--max-ops", type=positive, default=10, metavar="N", help="or buffers; 10 by default"
+        ),
+        option(
+            "--max-bytes",
+            type=positive,
+            default=100,
+            metavar="N",
+            help="of a buffer; 100 by default",
+        ),
+        option(
+            "--from", dest="source", metavar="FILE", help="shrink this graph or packing instead"
+        ),
+        option(
+            "--at-least", metavar="X", help="with --from: the loss that is kept; its own by default"
+        ),
+        option("-o", "--output", required=True, help="file of the instance; plans beside"),
+        option(
+            "--time-limit",
+            type=seconds,
+            default=60.0,
+            metavar="S",
+            help="60 by default; inf for none",
+        ),
+        option(
+            "--max-tries",
+            type=positive,
+            metavar="N",
+            help="instances to try; where it ends the hunt, a seed gives one answer",
+        ),
+        SEED,
+        *READING,
+    ),
+    _hunt,
+)

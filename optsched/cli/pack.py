@@ -4,46 +4,25 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from optsched.cli import exits
-from optsched.cli.inputs import capacity, limits, pools, protect
-from optsched.cli.options import add_limits, add_pool
-from optsched.cli.output import print_json, progress, say
+from optsched.cli import common
+from optsched.cli.options import ALIGN, LIMITS, POOL, Command, option
 from optsched.errors import UsageError
+from optsched.reports.progress import ProgressLine
 
 if TYPE_CHECKING:
     from optsched.formats.minimalloc import PackingTable
     from optsched.model.reserved import Region
     from optsched.solver.spill.pack import Pool
 
-HELP = "offsets for given live ranges (MiniMalloc CSV)"
-
 _REGION = re.compile(r"([^:@]+):([^:@]+)(?:@([0-9]{1,18})-([0-9]{1,18}))?")
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
-    parser.add_argument("packing", nargs="+", help="CSV files")
-    parser.add_argument("-o", "--output", help="write the CSV with offsets here")
-    parser.add_argument("--capacity", metavar="BYTES", help="stop at the first packing that fits")
-    parser.add_argument(
-        "--pins", action="store_true", help="offsets in the file are where buffers must lie"
-    )
-    add_pool(parser)
-    parser.add_argument(
-        "--reserve",
-        action="append",
-        default=[],
-        metavar="LOW:HIGH[@START-END]",
-        help="bytes that no buffer may use, at the steps before END from START on; repeatable",
-    )
-    add_limits(parser)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Do what the arguments ask for; return the exit code."""
-    slabs = pools(args)
+def _pack(args: argparse.Namespace) -> int:
+    slabs = common.pools(args)
     if slabs and (args.capacity or args.reserve):
         raise UsageError("--pool has its own capacities, and goes with no --capacity or --reserve")
     if args.output and len(args.packing) > 1:
@@ -51,9 +30,9 @@ def run(args: argparse.Namespace) -> int:
     answers = [_pack_file(args, path, slabs) for path in args.packing]
     if args.json:
         records = [record for record, _, _ in answers]
-        print_json(args, records[0] if len(records) == 1 else {"results": records})
+        common.print_json(args, records[0] if len(records) == 1 else {"results": records})
     else:
-        say("\n".join(text for _, text, _ in answers))
+        common.say("\n".join(text for _, text, _ in answers))
     return max(code for _, _, code in answers)
 
 
@@ -62,21 +41,24 @@ def _pack_file(
 ) -> tuple[dict[str, Any], str, int]:
     """Return the record, the text and the exit code of one packing."""
     from optsched.formats import read_packing, write_packing
-    from optsched.reports.record import pack_record
-    from optsched.reports.table import packing_text
+    from optsched.model.memory_model import aligned_packing, parse_alignment
+    from optsched.reports.results import pack_record, pack_text
     from optsched.solver.pack import pack
 
-    protect([args.output], path)
+    common.protect([args.output], path)
     packing = read_packing(path, pins=args.pins)
+    if args.align is not None:
+        problem = aligned_packing(packing.problem, parse_alignment(args.align))
+        packing = replace(packing, problem=problem)
     if slabs or any(packing.pools or ()):
         return _pack_pools(args, packing, slabs)
     regions = [_region(text) for text in args.reserve]
-    with progress(f"{packing.problem.name}  ") as show:
+    with ProgressLine(f"{packing.problem.name}  ") as show:
         result = pack(
             packing.problem,
-            capacity=capacity(args),
+            capacity=common.capacity(args),
             reserved=regions,
-            limits=limits(args),
+            limits=common.limits(args),
             on_event=show,
         )
     if args.output and result.offsets is not None:
@@ -84,8 +66,10 @@ def _pack_file(
     record = pack_record(packing.problem, result)
     if regions:
         record["reserved"] = [str(region) for region in regions]
-    code = exits.exit_code(result.status, result.stop_reason)
-    return record, packing_text(packing.problem, result), code
+    code = common.exit_code(result.status, result.stop_reason)
+    text = pack_text(packing.problem, result)
+    found = dict.fromkeys(packing.reserved, result.slab)
+    return record, _with_reserve(packing, found, record, text), code
 
 
 def _pack_pools(
@@ -101,14 +85,30 @@ def _pack_pools(
         raise UsageError("the buffers name pools: --capacity and --reserve would be unclear")
     if not slabs:
         slabs = [Pool(name) for name in dict.fromkeys(homes) if name]
-    with progress() as show:
-        result = pack_pools(packing.problem, homes, slabs, limits=limits(args), on_event=show)
+    with ProgressLine() as show:
+        result = pack_pools(
+            packing.problem, homes, slabs, limits=common.limits(args), on_event=show
+        )
     names, offsets = result.places(len(packing.problem))
     if args.output and result.slab is not None:
         write_packing(with_pools(packing, names), args.output, offsets)
     record = pools_record(packing.problem, result)
-    code = exits.exit_code(result.status, result.stop_reason)
-    return record, pools_text(packing.problem, result), code
+    code = common.exit_code(result.status, result.stop_reason)
+    text = pools_text(packing.problem, result)
+    found = {pool: part["slab"] for pool, part in record["pools"].items()}
+    return record, _with_reserve(packing, found, record, text), code
+
+
+def _with_reserve(
+    packing: PackingTable, slabs: Mapping[str, int | None], record: dict[str, Any], text: str
+) -> str:
+    """Add to record and text what the allocator had reserved whose run was recorded, if any."""
+    from optsched.reports.recorded import reserve_lines, reserve_record
+
+    if not packing.reserved:
+        return text
+    record["recorded"] = reserve_record(packing.reserved, slabs)
+    return "\n".join([text, *reserve_lines(record["recorded"])])
 
 
 def _region(text: str) -> Region:
@@ -121,3 +121,27 @@ def _region(text: str) -> Region:
     low, high, start, end = found.groups()
     steps = (None, None) if start is None else (int(start), int(end))
     return Region(parse_bytes(low), parse_bytes(high), *steps)
+
+
+PACK = Command(
+    "offsets for given live ranges (MiniMalloc CSV, PyTorch memory snapshot or profile)",
+    (
+        option("packing", nargs="+", help="CSV files, PyTorch memory snapshots or profiles"),
+        option("-o", "--output", help="write the CSV with offsets here"),
+        option("--capacity", metavar="BYTES", help="stop at the first packing that fits"),
+        option(
+            "--pins", action="store_true", help="offsets in the file are where buffers must lie"
+        ),
+        POOL,
+        option(
+            "--reserve",
+            action="append",
+            default=[],
+            metavar="LOW:HIGH[@START-END]",
+            help="bytes that no buffer may use, at the steps before END from START on; repeatable",
+        ),
+        ALIGN,
+        *LIMITS,
+    ),
+    _pack,
+)

@@ -6,11 +6,10 @@ import argparse
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from optsched.cli import exits
-from optsched.cli.inputs import limits, protect, read_graph
-from optsched.cli.options import add_engine, add_inplace, add_input_bytes, add_limits
-from optsched.cli.output import print_result, progress
-from optsched.errors import FormatError, PlanError, UsageError
+from optsched.cli import common
+from optsched.cli.options import ENGINE, LIMITS, MEMORY_MODEL, READING, Command, option
+from optsched.errors import PlanError, UsageError
+from optsched.reports.progress import ProgressLine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,53 +23,30 @@ if TYPE_CHECKING:
     from optsched.runtime.limits import Event
     from optsched.solver.result import PackingResult, Result
 
-HELP = "show plans: packed slab, live bytes, who is live at the peak, proof"
-
 OUTPUTS = {"output": "html", "png": "png", "svg": "svg", "trace": "trace"}
 """Options that name a file, and the kind of file it is."""
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
-    parser.add_argument("graph", help="graph file, or live ranges to pack (a MiniMalloc CSV)")
-    parser.add_argument(
-        "plan",
-        nargs="*",
-        help="plan files (of live ranges: further CSV files), shown side by side; none: the best "
-        "plan found",
-    )
-    parser.add_argument("-o", "--output", metavar="FILE", help="write one HTML file")
-    parser.add_argument("--png", metavar="FILE", help="write a picture")
-    parser.add_argument("--svg", metavar="FILE", help="write a picture made of lines")
-    parser.add_argument("--trace", metavar="FILE", help="write a trace that Perfetto opens")
-    parser.add_argument("--best", action="store_true", help="the best plan found beside the files")
-    parser.add_argument(
-        "--methods", metavar="LIST", help="a table of these methods, comma-separated, or all"
-    )
-    add_engine(parser)
-    add_limits(parser)
-    add_input_bytes(parser)
-    add_inplace(parser)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Do what the arguments ask for; return the exit code."""
+def _report(args: argparse.Namespace) -> int:
     from optsched.formats import Content, sniff_file
     from optsched.reports.report import make_report
     from optsched.reports.write import write_report
 
     files = _outputs(args)
-    if args.graph != "-" and sniff_file(args.graph).holds is Content.PACKING:
+    holds = None if args.graph == "-" else sniff_file(args.graph).holds
+    if holds is Content.PLAN:
+        raise UsageError(f"{args.graph}: a plan has no sizes: put its graph before it")
+    if holds is Content.PACKING:
         report = _packing_report(args)
     else:
-        graph = _read_graph(args)
+        graph = common.read_graph(args, args.graph)
         plans = [_read_plan(args, graph, path) for path in args.plan]
         result, comparison = _solve(args, graph, [plan for _, plan, _ in plans])
         if result.plan is not None and (args.best or not plans):
             plans.append(("best plan found" if plans else "optsched", result.plan, ()))
         report = make_report(graph, result, plans, comparison) if plans else None
     if report is None:
-        return exits.fail(f"{args.graph}: no plan was found in time", exits.NOTHING_FOUND)
+        return common.fail(f"{args.graph}: no plan was found in time", common.NOTHING_FOUND)
     write_report(report, files)
     views, result = report.views, report.result
     named = {"report" if kind == "html" else kind: path for kind, path in files.items()}
@@ -82,8 +58,8 @@ def run(args: argparse.Namespace) -> int:
         "files": named,
         "memory_model": views[0].subject.memory_model,
     }
-    print_result(args, record, "\n".join(f"{what}: {path}" for what, path in named.items()))
-    return exits.INTERRUPTED if result.stop_reason == "interrupted" else exits.OK
+    common.print_result(args, record, "\n".join(f"{what}: {path}" for what, path in named.items()))
+    return common.INTERRUPTED if result.stop_reason == "interrupted" else common.OK
 
 
 def _outputs(args: argparse.Namespace) -> dict[str, str]:
@@ -93,21 +69,9 @@ def _outputs(args: argparse.Namespace) -> dict[str, str]:
     files = {kind: path for name, kind in OUTPUTS.items() if (path := getattr(args, name))}
     if not files:
         raise UsageError("nothing to write: name a file with -o, --png, --svg or --trace")
-    protect(list(files.values()), args.graph, *args.plan)
+    common.protect(list(files.values()), args.graph, *args.plan)
     require(list(files))
     return files
-
-
-def _read_graph(args: argparse.Namespace) -> Graph:
-    try:
-        return read_graph(args, args.graph)
-    except FormatError:
-        from optsched.formats import Content, sniff_file
-
-        if args.graph != "-" and sniff_file(args.graph).holds is Content.PLAN:
-            line = f"{args.graph}: a plan has no sizes: put its graph before it"
-            raise UsageError(line) from None
-        raise
 
 
 def _read_plan(
@@ -116,7 +80,7 @@ def _read_plan(
     """Read a plan, check it and its claims, and return its name and how it came about."""
     from optsched.check.claims import check_claims
     from optsched.formats import read_plan_claims
-    from optsched.reports.record import trace_events
+    from optsched.reports.results import trace_events
 
     plan, claims = read_plan_claims(path, graph)
     if claims["inplace"] and not args.inplace:
@@ -136,9 +100,9 @@ def _solve(
         from optsched.compare import compare_methods
 
         names = args.methods.split(",")
-        with progress() as show:
+        with ProgressLine() as show:
             comparison = compare_methods(
-                graph, methods=names, engine=args.engine, limits=limits(args), on_event=show
+                graph, methods=names, engine=args.engine, limits=common.limits(args), on_event=show
             )
         # Another solver of the list may have proved more than ours.
         peak, slab = comparison.peak_bound, comparison.slab_bound
@@ -147,11 +111,11 @@ def _solve(
 
     # A plan that spills is no plan of the graph in its own pools.
     own = [plan for plan in plans if plan.placed(graph) == graph]
-    with progress() as show:
+    with ProgressLine() as show:
         result = solve(
             graph,
             engine=args.engine,
-            limits=limits(args),
+            limits=common.limits(args),
             warm_start=min(own, key=lambda plan: plan.slab(graph), default=None),
             on_event=show,
         )
@@ -163,8 +127,8 @@ def _packing_report(args: argparse.Namespace) -> Report | None:
     from optsched.formats import read_packing
     from optsched.reports.report import make_packing_report
 
-    if args.methods or args.inplace:
-        raise UsageError("live ranges have no order: --methods and --inplace are for graphs")
+    if args.methods or args.inplace or args.align:
+        raise UsageError("--methods, --inplace and --align are for graphs, these are live ranges")
     tables = {path: read_packing(path) for path in (args.graph, *args.plan)}
     problem, homes = tables[args.graph].problem, tables[args.graph].pools or ()
     packings: list[tuple[str, IntArray, Sequence[str]]] = []
@@ -191,11 +155,38 @@ def _pack(
     from optsched.solver.pack import pack
     from optsched.solver.spill.pack import Pool, pack_pools
 
-    with progress() as show:
+    with ProgressLine() as show:
         if not any(homes):
-            result = pack(problem, limits=limits(args), on_event=show)
+            result = pack(problem, limits=common.limits(args), on_event=show)
             return [result], result.offsets
         slabs = [Pool(name) for name in dict.fromkeys(homes)]
-        found = pack_pools(problem, homes, slabs, limits=limits(args), on_event=show)
+        found = pack_pools(problem, homes, slabs, limits=common.limits(args), on_event=show)
     offsets = None if found.slab is None else found.places(len(problem))[1]
     return [part.result for part in found.packed], offsets
+
+
+REPORT = Command(
+    "show plans: packed slab, live bytes, who is live at the peak, proof",
+    (
+        option("graph", help="graph file, or live ranges to pack (a MiniMalloc CSV)"),
+        option(
+            "plan",
+            nargs="*",
+            help="plan files (of live ranges: further CSV files), shown side by side; none: the "
+            "best plan found",
+        ),
+        option("-o", "--output", metavar="FILE", help="write one HTML file"),
+        option("--png", metavar="FILE", help="write a picture"),
+        option("--svg", metavar="FILE", help="write a picture made of lines"),
+        option("--trace", metavar="FILE", help="write a trace that Perfetto opens"),
+        option("--best", action="store_true", help="the best plan found beside the files"),
+        option(
+            "--methods", metavar="LIST", help="a table of these methods, comma-separated, or all"
+        ),
+        ENGINE,
+        *LIMITS,
+        *READING,
+        *MEMORY_MODEL,
+    ),
+    _report,
+)

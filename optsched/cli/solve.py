@@ -6,65 +6,30 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from optsched.cli import exits
-from optsched.cli.inputs import capacity, limits, pools, protect, read_graph
-from optsched.cli.options import (
-    add_engine,
-    add_graph,
-    add_inplace,
-    add_input_bytes,
-    add_limits,
-    add_pool,
-)
-from optsched.cli.output import print_result, progress, say
+from optsched.cli import common
+from optsched.cli.options import ENGINE, GRAPH, LIMITS, MEMORY_MODEL, POOL, READING, Command, option
 from optsched.errors import UsageError
+from optsched.reports.progress import ProgressLine
 
 if TYPE_CHECKING:
     from optsched.model.graph import Graph
     from optsched.solver.result import Result
 
-HELP = "choose order and offsets of a graph"
 
+def _solve(args: argparse.Namespace) -> int:
+    from optsched.formats import read_plan, write_plan
+    from optsched.reports.results import solve_record, solve_text, trace_rows
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
-    add_graph(parser)
-    parser.add_argument("-o", "--output", help="write the plan here (.gz to compress)")
-    parser.add_argument(
-        "--objective",
-        choices=("slab", "peak"),
-        default="slab",
-        help="what is to be minimal, and then the other; slab by default",
-    )
-    parser.add_argument("--capacity", metavar="BYTES", help="ask only whether it fits in BYTES")
-    parser.add_argument("--warm-start", metavar="PLAN", help="start from this plan")
-    parser.add_argument("--certificate", metavar="FILE", help="write why no order has less peak")
-    parser.add_argument(
-        "--keep-trace", action="store_true", help="keep in the plan how best and bound moved"
-    )
-    add_pool(parser)
-    add_engine(parser)
-    add_limits(parser)
-    add_input_bytes(parser)
-    add_inplace(parser)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Do what the arguments ask for; return the exit code."""
-    from optsched.formats import read_plan
-    from optsched.reports.record import solve_record
-    from optsched.reports.table import result_text
-
-    slabs = pools(args)
+    slabs = common.pools(args)
     if slabs and args.capacity:
         raise UsageError("--pool has its own capacities, and goes with no --capacity")
-    graph = read_graph(args, args.graph)
-    protect([args.output, args.certificate], args.graph, args.warm_start)
-    with progress() as show:
+    graph = common.read_graph(args, args.graph)
+    common.protect([args.output, args.certificate], args.graph, args.warm_start)
+    with ProgressLine() as show:
         options: dict[str, Any] = {
             "objective": args.objective,
             "engine": args.engine,
-            "limits": limits(args),
+            "limits": common.limits(args),
             "warm_start": read_plan(args.warm_start, graph) if args.warm_start else None,
             "on_event": show,
         }
@@ -78,39 +43,56 @@ def run(args: argparse.Namespace) -> int:
         else:
             from optsched.solver.pipeline import solve
 
-            result = solve(graph, capacity=capacity(args), **options)
-            status, record, text = result.status, solve_record(graph, result), ""
-    _write(args, graph, result, record, text or result_text(graph, result))
-    return exits.exit_code(status, result.stop_reason)
-
-
-def _write(
-    args: argparse.Namespace, graph: Graph, result: Result, record: dict[str, Any], text: str
-) -> None:
-    """Write the files that were asked for, and print."""
-    from optsched.formats import write_plan
-    from optsched.reports.record import trace_rows
-
+            result = solve(graph, capacity=common.capacity(args), **options)
+            status = result.status
+            record, text = solve_record(graph, result), solve_text(graph, result)
     if args.keep_trace:
         record["trace"] = trace_rows(result.trace)
     try:
         if args.output and result.plan is not None:
             write_plan(result.plan, args.output, graph, record)
         if args.certificate:
-            note = _certify(args, graph, result)
-            record["certificate"] = note
+            note = record["certificate"] = _certify(args, graph, result)
             text += f"\n  certificate: {note['rung']}, no order below {note['bound']:,} bytes"
     finally:
         # Where a disk is full, what was found is still told.
-        print_result(args, record, text)
+        common.print_result(args, record, text)
+    return common.exit_code(status, result.stop_reason)
 
 
 def _certify(args: argparse.Namespace, graph: Graph, result: Result) -> dict[str, Any]:
     """Write the certificate of the bound on the peak; what it falls short of is said."""
     from optsched.api import certify
 
-    written = certify(graph, args.certificate, result=result, limits=limits(args))
+    written = certify(graph, args.certificate, result=result, limits=common.limits(args))
     if written.missing:
-        say(f"optsched: certificate: {written.missing}", sys.stderr)
+        common.say(f"optsched: certificate: {written.missing}", sys.stderr)
     bound = written.certificate.bound
     return {"rung": written.rung, "bound": bound, "missing": written.missing}
+
+
+SOLVE = Command(
+    "choose order and offsets of a graph",
+    (
+        GRAPH,
+        option("-o", "--output", help="write the plan here (.gz to compress)"),
+        option(
+            "--objective",
+            choices=("slab", "peak"),
+            default="slab",
+            help="what is to be minimal, and then the other; slab by default",
+        ),
+        option("--capacity", metavar="BYTES", help="ask only whether it fits in BYTES"),
+        option("--warm-start", metavar="PLAN", help="start from this plan"),
+        option("--certificate", metavar="FILE", help="write why no order has less peak"),
+        option(
+            "--keep-trace", action="store_true", help="keep in the plan how best and bound moved"
+        ),
+        POOL,
+        ENGINE,
+        *LIMITS,
+        *READING,
+        *MEMORY_MODEL,
+    ),
+    _solve,
+)

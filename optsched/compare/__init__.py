@@ -12,9 +12,9 @@ from optsched.compare.methods import (
     with_reference,
 )
 from optsched.compare.rows import Comparison, Failed, MethodRow, Trouble
-from optsched.compare.study import Skipped, Standing, Study, compare_files
+from optsched.compare.study import Standing, Study, compare_files
 from optsched.compare.summary import TAUS, Summary, profile, rows_against_optimum, summarise
-from optsched.compare.task import StudySettings, compare_methods
+from optsched.compare.task import Skipped, StudySettings, compare_methods
 
 __all__ = [
     "OUR_METHOD",

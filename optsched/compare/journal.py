@@ -14,7 +14,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import asdict
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -33,6 +33,8 @@ from optsched.solver.result import Result
 
 HEADER = {"format": "optsched-journal/1"}
 _ENUMS: dict[str, type[StrEnum]] = {
+    "kind": Kind,
+    "trouble": Trouble,
     "peak_proof": Proof,
     "slab_proof": Proof,
     "objective": Objective,
@@ -216,38 +218,28 @@ def _sum(record: Mapping[str, Any]) -> str:
 
 
 def _encode(outcome: Outcome) -> dict[str, Any]:
-    record = {"method": outcome.method, "kind": outcome.kind, "runtime": outcome.runtime}
-    if isinstance(outcome, Failed):
-        return {**record, "trouble": outcome.trouble, "reason": outcome.reason}
-    record |= {"peak": outcome.peak, "slab": outcome.slab}
-    if outcome.result is not None:
-        record["result"] = _encode_result(outcome.result)
-    return record
-
-
-def _encode_result(result: Result) -> dict[str, Any]:
-    record = {f.name: getattr(result, f.name) for f in fields(result) if f.name != "graph"}
-    if result.plan is not None:
-        plan = result.plan
-        record["plan"] = {"order": plan.order, "offsets": plan.offsets, "pools": plan.pools}
-    record["trace"] = [(e.seconds, e.incumbent, e.bound, e.source) for e in result.trace]
+    """Return the fields of an outcome; of an order that its plan has, only one copy."""
+    record = asdict(outcome)
+    if result := record.get("result"):
+        del result["graph"]
+        result["trace"] = [tuple(event.values()) for event in result["trace"]]
+        if result["plan"]:
+            del record["order"]
     return record
 
 
 def _decode(record: Mapping[str, Any]) -> Outcome:
-    method, kind, runtime = record["method"], Kind(record["kind"]), record["runtime"]
-    if "trouble" in record:
-        return Failed(method, kind, Trouble(record["trouble"]), record["reason"], runtime)
-    result = _decode_result(record["result"]) if "result" in record else None
-    return Measured(method, kind, record["peak"], record["slab"], runtime, result)
-
-
-def _decode_result(record: Mapping[str, Any]) -> Result:
-    values = dict(record)
-    for key, kind in _ENUMS.items():
-        values[key] = None if values[key] is None else kind(values[key])
-    if values["plan"] is not None:
-        plan = values["plan"]
-        values["plan"] = Plan(*(tuple(plan[key]) for key in ("order", "offsets", "pools")))
-    values["trace"] = tuple(Event(*event) for event in values["trace"])
-    return Result(**values)
+    values = {key: value for key, value in record.items() if key not in ("key", "instance")}
+    for part in (values, values.get("result") or {}):
+        for key in part.keys() & _ENUMS.keys():
+            part[key] = None if part[key] is None else _ENUMS[key](part[key])
+    if "trouble" in values:
+        return Failed(**values)
+    order = tuple(values.pop("order", ()))
+    if (result := values.pop("result")) is not None:
+        result["trace"] = tuple(Event(*event) for event in result["trace"])
+        if (plan := result["plan"]) is not None:
+            result["plan"] = Plan(**{key: tuple(row) for key, row in plan.items()})
+            order = result["plan"].order
+        result = Result(**result)
+    return Measured(**values, result=result, order=order)

@@ -13,7 +13,15 @@ from typing import Any, TypeVar
 from heuristics import ORDERINGS, OWN_ORDERINGS, OWN_PACKINGS, PACKINGS
 from heuristics.portfolio import pack_apart
 from optsched.check.plan import Checked, check_order, check_plan
-from optsched.compare.methods import RECORDED, Exact, Heuristic, Kind, Method, PlanFile
+from optsched.compare.methods import (
+    FRAMEWORKS,
+    RECORDED,
+    Exact,
+    Heuristic,
+    Kind,
+    Method,
+    PlanFile,
+)
 from optsched.compare.rows import Failed, Measured, Outcome, Trouble
 from optsched.errors import OptschedError, PlanError
 from optsched.formats import read_plan, read_recorded
@@ -26,6 +34,7 @@ from optsched.model.plan import make_plan
 from optsched.model.pools import pool_rows
 from optsched.runtime.limits import Limits, OnEvent, StopReason
 from optsched.solver.pipeline import Engine, solve
+from optsched.solver.result import Result
 
 DEFAULT_PACKING = "greedy_by_size"
 """How an order is packed where only orders are compared."""
@@ -39,6 +48,14 @@ class AbsentError(OptschedError):
 
 class OverdueError(OptschedError):
     """A method that is not our own was given up."""
+
+
+_TROUBLES: dict[type[BaseException], Trouble] = {
+    AbsentError: Trouble.ABSENT,
+    OverdueError: Trouble.TIMED_OUT,
+    PlanError: Trouble.REFUSED,
+}
+"""What became of a method that raised an error; any other is a failure."""
 
 
 @dataclass
@@ -60,6 +77,8 @@ class MethodRunner:
     patience
         Seconds after which a method that is not our own is given up; None where its process can
         be ended instead.
+    profile
+        A runtime's profile of the graph, for the order that it records; empty without.
     """
 
     graph: Graph
@@ -69,6 +88,7 @@ class MethodRunner:
     best_order: Order | None = None
     on_event: OnEvent | None = None
     patience: float | None = None
+    profile: str = ""
     orders: dict[str, tuple[Order, float]] = field(default_factory=dict)
     recorded: dict[str, tuple[int, ...]] | None = None
 
@@ -85,11 +105,12 @@ class MethodRunner:
                     return self._exact(method)
         except (Exception, SystemExit) as error:
             # A method that crashes is a row; the others have their turn.
-            text = str(error) if isinstance(error, OptschedError) else _crash(error)
-            seconds = time.perf_counter() - started
-            return Failed(
-                method.name, method.kind, _trouble(error), " ".join(text.split()), seconds
-            )
+            text = str(error)
+            if not isinstance(error, OptschedError):
+                text = f"{type(error).__name__}: {text}"
+            seconds, trouble = time.perf_counter() - started, _TROUBLES.get(type(error))
+            reason = " ".join(text.split())
+            return Failed(method.name, method.kind, trouble or Trouble.FAILED, reason, seconds)
 
     def limits_of(self, method: Method) -> Limits:
         """Return the limits of a method: a solver's own, or those set on the whole."""
@@ -100,12 +121,9 @@ class MethodRunner:
     def _heuristic(self, method: Heuristic) -> Measured:
         order, seconds = self._order(method)
         checked, packed = self._pack(order, method.packing or DEFAULT_PACKING)
-        runtime = {
-            Kind.ORDER: seconds,
-            Kind.PACKING: packed,
-            Kind.PLAN: seconds + packed,
-        }[method.kind]
-        return Measured(method.name, method.kind, checked.peak, checked.slab, runtime)
+        runtime = {Kind.ORDER: seconds, Kind.PACKING: packed, Kind.PLAN: seconds + packed}
+        order = tuple(map(int, order))
+        return _measured(method, checked, runtime[method.kind], order)
 
     def _order(self, method: Heuristic) -> tuple[Order, float]:
         name = method.ordering
@@ -114,7 +132,7 @@ class MethodRunner:
                 raise AbsentError("no order to pack: our own method found no plan")
             return self.best_order, 0.0
         if name not in self.orders:
-            if name.startswith(RECORDED):
+            if name.startswith(RECORDED) or name in FRAMEWORKS:
                 # To read it takes time, but it is not known how long it took to make.
                 self.orders[name] = self._recorded_order(name), 0.0
             else:
@@ -134,8 +152,9 @@ class MethodRunner:
 
     def _recorded_order(self, method: str) -> tuple[int, ...]:
         if self.recorded is None:
-            self.recorded = read_recorded(self.path) if self.path else {}
-        name = method.partition(":")[2] or CHOSEN
+            profile = self.profile or None
+            self.recorded = read_recorded(self.path, profile=profile) if self.path else {}
+        name = method if method in FRAMEWORKS else method.partition(":")[2] or CHOSEN
         if name not in self.recorded:
             raise AbsentError(f"the file records no order {name!r}")
         check_order(self.graph, self.recorded[name])
@@ -164,7 +183,7 @@ class MethodRunner:
     def _plan_file(self, method: PlanFile) -> Measured:
         plan = read_plan(_plan_path(method.path, self.graph), self.graph)
         checked = check_plan(self.graph, plan)
-        return Measured(method.name, method.kind, checked.peak, checked.slab, 0.0)
+        return _measured(method, checked, 0.0, plan.order)
 
     def _exact(self, method: Exact) -> Outcome:
         result = solve(
@@ -173,16 +192,26 @@ class MethodRunner:
             limits=self.limits_of(method),
             on_event=self.on_event,
         )
-        name, kind = method.name, method.kind
         if result.plan is None:
             reason = f"{result.stop_reason} before any plan was found"
             cut = result.stop_reason is StopReason.INTERRUPTED
             trouble = Trouble.INTERRUPTED if cut else Trouble.FAILED
-            return Failed(name, kind, trouble, reason, result.runtime)
+            return Failed(method.name, method.kind, trouble, reason, result.runtime)
         checked = check_plan(self.graph, result.plan, peak=result.peak, slab=result.slab)
         # Results travel between processes: the graph is known on both sides.
         own = replace(result, graph=None)
-        return Measured(name, kind, checked.peak, checked.slab, result.runtime, own)
+        return _measured(method, checked, result.runtime, result.plan.order, own)
+
+
+def _measured(
+    method: Method,
+    checked: Checked,
+    seconds: float,
+    order: tuple[int, ...],
+    result: Result | None = None,
+) -> Measured:
+    name, kind = method.name, method.kind
+    return Measured(name, kind, checked.peak, checked.slab, seconds, result, order)
 
 
 def call_within(seconds: float, function: Callable[..., _Found], *args: Any) -> _Found:
@@ -210,19 +239,6 @@ def call_within(seconds: float, function: Callable[..., _Found], *args: Any) -> 
     if not found:
         raise OverdueError(f"not done after {seconds:g} s")
     return found[0]
-
-
-def _trouble(error: BaseException) -> Trouble:
-    kinds: dict[type[BaseException], Trouble] = {
-        AbsentError: Trouble.ABSENT,
-        OverdueError: Trouble.TIMED_OUT,
-        PlanError: Trouble.REFUSED,
-    }
-    return kinds.get(type(error), Trouble.FAILED)
-
-
-def _crash(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 def _plan_path(path: str, graph: Graph) -> Path:

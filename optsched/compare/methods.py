@@ -13,7 +13,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from heuristics import ORDERINGS, PACKINGS, load_plugins
+from heuristics import ORDERINGS, PACKINGS, PARAMETERS, load_plugins
 from optsched.errors import UsageError
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
@@ -23,6 +23,8 @@ OUR_METHOD = "optsched"
 RECORDED = "recorded"
 RECORDED_NAMES = (RECORDED, *(f"{RECORDED}:{x}" for x in ("baseline", "lpmf", "bfs", "dfs")))
 """The order that the framework took, and those that TorchInductor weighed before."""
+FRAMEWORKS = ("tflm", "litert", "ort", "xla", "executorch", "iree")
+"""Orders that the files of these frameworks record: what each runs when it is left alone."""
 OwnMethod = Callable[[Graph, int], Sequence[int] | IntArray]
 """A caller's own ordering: `(graph, seed) -> op ids`, first to run first."""
 SOLVERS = (OUR_METHOD, *(engine.value for engine in Engine if engine is not Engine.AUTO))
@@ -48,11 +50,12 @@ class Heuristic:
     name
         As in tables.
     ordering
-        Key of `ORDERINGS`, or one of :data:`RECORDED_NAMES`, or None for the best order known.
+        Key of `ORDERINGS`, one of :data:`RECORDED_NAMES` or :data:`FRAMEWORKS`, or None for the
+        best order known.
     packing
         Key of `PACKINGS`, or None where only the order is judged.
     function
-        What makes the order, where that is a caller's own function.
+        What makes the order, where that is a caller's own function or has a parameter.
     """
 
     name: str
@@ -116,8 +119,9 @@ def parse_methods(names: Sequence[str | OwnMethod] | None) -> tuple[Method, ...]
     Parameters
     ----------
     names
-        Names, groups (:func:`groups`), patterns with `*` and `?`, `SOLVER:SECONDS`, `plan:PATH`
-        or `NAME=PATH` for a plan from a file; functions that make an order; all by default.
+        Names, groups (:func:`groups`), patterns with `*` and `?`, `SOLVER:SECONDS`,
+        `ORDERING:PARAMETER`, `plan:PATH` or `NAME=PATH` for a plan from a file; functions that
+        make an order; all by default.
 
     Raises
     ------
@@ -180,15 +184,16 @@ def groups() -> dict[str, list[str]]:
         "all-orderings": list(ORDERINGS),
         "all-packings": list(PACKINGS),
         "all-pairs": [f"{o}+{p}" for o in ORDERINGS for p in PACKINGS],
-        "all-recorded": list(RECORDED_NAMES),
+        "all-recorded": [*RECORDED_NAMES, *FRAMEWORKS],
         "all-solvers": list(SOLVERS),
     }
 
 
 def _universe(*, pairs: bool) -> list[str]:
     if pairs:
-        return [f"{o}+{p}" for o in (*ORDERINGS, *RECORDED_NAMES) for p in PACKINGS]
-    return [*ORDERINGS, *PACKINGS, *RECORDED_NAMES, *SOLVERS]
+        orders = (*ORDERINGS, *RECORDED_NAMES, *FRAMEWORKS)
+        return [f"{o}+{p}" for o in orders for p in PACKINGS]
+    return [*ORDERINGS, *PACKINGS, *RECORDED_NAMES, *FRAMEWORKS, *SOLVERS]
 
 
 def _plan_file(name: str) -> PlanFile:
@@ -201,19 +206,23 @@ def _plan_file(name: str) -> PlanFile:
 
 
 def _heuristic_or_solver(name: str) -> Method:
-    if name in ORDERINGS or name in RECORDED_NAMES:
-        return Heuristic(name, ordering=name)
     if name in PACKINGS:
         return Heuristic(name, packing=name)
-    if "+" in name:
-        ordering, _, packing = name.partition("+")
-        _require(ordering, [*ORDERINGS, *RECORDED_NAMES], f"ordering {ordering!r} in {name!r}")
+    orders = [*ORDERINGS, *RECORDED_NAMES, *FRAMEWORKS]
+    ordering, _, packing = name.partition("+")
+    base, colon, parameter = ordering.partition(":")
+    if packing:
+        if not (colon and base in PARAMETERS):
+            _require(ordering, orders, f"ordering {ordering!r} in {name!r}")
         _require(packing, list(PACKINGS), f"packing {packing!r} in {name!r}")
-        return Heuristic(name, ordering=ordering, packing=packing)
-    base, colon, limit = name.partition(":")
+    if colon and base in PARAMETERS:
+        function = PARAMETERS[base](parameter)
+        return Heuristic(name, ordering, packing or None, function)
+    if ordering in orders:
+        return Heuristic(name, ordering, packing or None)
     if base in SOLVERS:
         engine = None if base == OUR_METHOD else Engine(base)
-        return Exact(name, engine, _seconds(limit, name) if colon else None)
+        return Exact(name, engine, _seconds(parameter, name) if colon else None)
     _require(name, [*groups(), *_universe(pairs=False)], f"method {name!r}")
     raise AssertionError(name)
 

@@ -7,7 +7,7 @@ best known is proved to be the minimum, it is the excess over the optimum.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from optsched.compare.methods import Kind, Method
@@ -45,6 +45,8 @@ class Measured:
         Seconds.
     result
         Of a solver: its plan, bounds and proofs.
+    order
+        Op ids, first to run first.
     """
 
     method: str
@@ -53,6 +55,7 @@ class Measured:
     slab: int
     runtime: float
     result: Result | None = None
+    order: tuple[int, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,8 @@ class MethodRow:
         Of a solver: what stands behind its own value.
     stop_reason
         Of a solver: why it stopped.
+    order
+        The op ids in the order that was measured, first to run first.
     """
 
     instance: str
@@ -116,6 +121,7 @@ class MethodRow:
     against_optimum: bool
     proof: Proof | None = None
     stop_reason: StopReason | None = None
+    order: tuple[int, ...] = field(default=(), repr=False)
 
     @property
     def fragmentation(self) -> int:
@@ -166,6 +172,15 @@ class Comparison:
     path: str = ""
     digest: str = ""
 
+    def __repr__(self) -> str:
+        numbers = f"best peak {self.best_peak:,}, best slab {self.best_slab:,}"
+        return f"Comparison({self.graph.name!r}, {len(self.rows)} methods, {numbers})"
+
+    @property
+    def outcomes(self) -> tuple[MethodRow | Failed, ...]:
+        """All methods, those with figures first."""
+        return (*self.rows, *self.failed)
+
     def row(self, method: str) -> MethodRow | None:
         """Return the row of a method, if it has one."""
         return next((row for row in self.rows if row.method == method), None)
@@ -182,27 +197,18 @@ def judge(
     reference: str,
     *,
     floor: int = 0,
-    path: str = "",
-    digest: str = "",
 ) -> Comparison | None:
     """Measure outcomes against the best known and the best proved bounds; None without figures.
 
-    Parameters
-    ----------
-    graph
-        The graph.
-    methods
-        All that were asked for; one without an outcome did not get its turn.
-    outcomes
-        By name.
-    reference
-        The method whose result stands for our own.
-    floor
-        A bound on the peak of every order, for want of a better one.
-    path, digest
-        Of the graph's file.
+    Of the methods asked for, one without an outcome did not get its turn; the result of the one
+    named `reference` stands for our own. `floor` is a bound on the peak of every order, for want
+    of a better one.
     """
-    found = [outcomes.get(m.name) or _without_a_turn(m) for m in methods]
+    found = [
+        outcomes.get(m.name)
+        or Failed(m.name, m.kind, Trouble.INTERRUPTED, "interrupted before its turn")
+        for m in methods
+    ]
     measured = [x for x in found if isinstance(x, Measured)]
     if not measured:
         return None
@@ -221,8 +227,6 @@ def judge(
         failed=tuple(x for x in found if isinstance(x, Failed)),
         peak_bound=peak_bound,
         slab_bound=slab_bound,
-        path=path,
-        digest=digest,
     )
 
 
@@ -244,11 +248,8 @@ def _row(
         against_optimum=best == bound,
         proof=x.result.slab_proof if x.result else None,
         stop_reason=x.result.stop_reason if x.result else None,
+        order=x.order,
     )
-
-
-def _without_a_turn(method: Method) -> Failed:
-    return Failed(method.name, method.kind, Trouble.INTERRUPTED, "interrupted before its turn")
 
 
 def _nothing(peak_bound: int, slab_bound: int) -> Result:

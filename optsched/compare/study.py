@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from heuristics import OWN_ORDERINGS
 from optsched.compare.journal import Journal, keys_of
-from optsched.compare.methods import Kind, Method, with_reference
+from optsched.compare.methods import Exact, Kind, Method, with_reference
 from optsched.compare.rows import (
     Comparison,
     Failed,
@@ -22,9 +22,9 @@ from optsched.compare.task import (
     GraphTask,
     Message,
     Opened,
+    Skipped,
     Started,
     StudySettings,
-    Unreadable,
     work_on,
 )
 from optsched.errors import OptschedError
@@ -32,19 +32,6 @@ from optsched.model.graph import Graph
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.runtime.limits import Event
 from optsched.runtime.worker_pool import WorkerLoss, run_tasks
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """A file without a row, and why; `bad` is False for what is no graph and was not named.
-
-    `cut_off` is True where nothing but an interrupt is the reason.
-    """
-
-    path: str
-    reason: str
-    bad: bool
-    cut_off: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +94,7 @@ class _Slot:
     keys: dict[str, str] = field(default_factory=dict)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     graph: Graph | None = None
-    problem: Unreadable | None = None
+    problem: Skipped | None = None
     running: Method | None = None
     digest: str = ""
 
@@ -136,26 +123,24 @@ def compare_files(
     on_progress
         Told where the run is.
     """
-    return _StudyRun(paths, settings, named, journal, on_progress).study()
+    by_name = named or [True] * len(paths)
+    slots = [_Slot(path, name) for path, name in zip(paths, by_name, strict=True)]
+    methods, reference = with_reference(settings.methods)
+    return _StudyRun(slots, settings, methods, reference, journal, on_progress).study()
 
 
+@dataclass
 class _StudyRun:
     """A run over many graphs: what is known of each file, from the journal and from workers."""
 
-    def __init__(
-        self,
-        paths: Sequence[str],
-        settings: StudySettings,
-        named: Sequence[bool] | None,
-        journal: Journal | None,
-        on_progress: Callable[[Standing], None] | None,
-    ) -> None:
-        self.settings, self.journal, self.on_progress = settings, journal, on_progress
-        self.methods, self.reference = with_reference(settings.methods)
-        by_name = named or [True] * len(paths)
-        self.slots = [_Slot(p, n) for p, n in zip(paths, by_name, strict=True)]
-        self.done: set[int] = set()
-        self.reused = 0
+    slots: list[_Slot]
+    settings: StudySettings
+    methods: tuple[Method, ...]
+    reference: Exact
+    journal: Journal | None
+    on_progress: Callable[[Standing], None] | None
+    done: set[int] = field(default_factory=set)
+    reused: int = 0
 
     def study(self) -> Study:
         """Do what is not done, and judge it all."""
@@ -179,14 +164,14 @@ class _StudyRun:
         slot = self.slots[number]
         task = GraphTask(number, slot.path, self.methods, self.reference, self.settings)
         if not slot.named and not os.path.isfile(slot.path):
-            slot.problem = Unreadable(f"{slot.path}: this is no regular file", bad=False)
+            slot.problem = Skipped(slot.path, f"{slot.path}: this is no regular file", bad=False)
             return None
         if self.journal is None:
             return task
         try:
             slot.keys = keys_of(task)
         except OptschedError as error:
-            slot.problem = Unreadable(str(error), bad=True)
+            slot.problem = Skipped(slot.path, str(error), bad=True)
             return None
         known = {m.name: self.journal.get(slot.keys.get(m.name)) for m in self.methods}
         if not isinstance(known[self.reference.name], Measured):
@@ -213,7 +198,7 @@ class _StudyRun:
         if method is None:
             # It died before any method had its turn: the file itself is too much for it.
             reason = f"{task.path}: {loss.reason} while it read the graph"
-            self._handle(task, Unreadable(reason, bad=True))
+            self._handle(task, Skipped(task.path, reason, bad=True))
             return None
         trouble = Trouble.TIMED_OUT if loss.timed_out else Trouble.DIED
         self._handle(task, Failed(method.name, method.kind, trouble, loss.reason, loss.seconds))
@@ -226,7 +211,7 @@ class _StudyRun:
         match message:
             case Opened():
                 slot.graph, slot.digest = message.graph, message.digest
-            case Unreadable():
+            case Skipped():
                 slot.problem = message
             case Started():
                 slot.running = message.method
@@ -254,7 +239,7 @@ class _StudyRun:
         if slot.graph is None:
             if slot.problem is None:
                 return Skipped(slot.path, "interrupted before its turn", bad=False, cut_off=True)
-            return Skipped(slot.path, slot.problem.reason, slot.named or slot.problem.bad)
+            return replace(slot.problem, bad=slot.named or slot.problem.bad)
         ours = slot.outcomes.get(self.reference.name)
         if ours is None:
             reason = "interrupted before a bound was found"
@@ -263,24 +248,12 @@ class _StudyRun:
             for m in self.methods:
                 lost = Failed(m.name, m.kind, Trouble.DIED, slot.problem.reason)
                 slot.outcomes.setdefault(m.name, lost)
-        floor = 0 if isinstance(ours, Measured) else _quick_bound(slot.graph)
-        found = judge(
-            slot.graph,
-            self.methods,
-            slot.outcomes,
-            self.reference.name,
-            floor=floor,
-            path=slot.path,
-            digest=slot.digest,
-        )
+        floor = 0
+        if not isinstance(ours, Measured):
+            # Our own method gave no bound.
+            floor = peak_lower_bound(slot.graph, [OWN_ORDERINGS["program"](slot.graph, 0)]).value
+        found = judge(slot.graph, self.methods, slot.outcomes, self.reference.name, floor=floor)
         if found is None:
-            reasons = dict.fromkeys(
-                x.reason for x in slot.outcomes.values() if isinstance(x, Failed)
-            )
+            reasons = {x.reason: None for x in slot.outcomes.values() if isinstance(x, Failed)}
             return Skipped(slot.path, f"no method made a plan: {'; '.join(reasons)}", bad=True)
-        return found
-
-
-def _quick_bound(graph: Graph) -> int:
-    """Return a bound on the peak of every order, where our own method gave none."""
-    return peak_lower_bound(graph, [OWN_ORDERINGS["program"](graph, 0)]).value
+        return replace(found, path=slot.path, digest=slot.digest)

@@ -80,20 +80,11 @@ def summarise(comparisons: Sequence[Comparison], methods: Sequence[Method]) -> l
 def profile(
     comparisons: Sequence[Comparison], methods: Sequence[Method], taus: Sequence[float] = TAUS
 ) -> dict[str, tuple[float, ...]]:
-    """Return for each method the share of graphs on which it is within each factor of the best.
+    """Return for each method the share of graphs on which it is within factors `taus` of the best.
 
     A graph on which the method failed counts as one on which it is out of reach. What it is
     measured against is the best known, not the best of the methods shown, so a curve does not move
     when a method is left out that never was best.
-
-    Parameters
-    ----------
-    comparisons
-        Graphs.
-    methods
-        Those of interest.
-    taus
-        Factors of at least 1.
 
     References
     ----------

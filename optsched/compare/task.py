@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Unpack
 
 from heuristics import load_plugins
 from optsched.check.plan import check_plan
@@ -12,15 +13,22 @@ from optsched.compare.measure import MethodRunner
 from optsched.compare.methods import Exact, Method, OwnMethod, parse_methods, with_reference
 from optsched.compare.rows import Comparison, Failed, Measured, Outcome, judge, was_interrupted
 from optsched.errors import OptschedError, PlanError, UsageError
-from optsched.formats import Content, read_graph, sniff_file
+from optsched.formats import Content, sniff_file
+from optsched.formats.reading import AS_RECORDED, GraphReading
 from optsched.formats.source import read_bytes
 from optsched.model.graph import Graph
-from optsched.model.memory_model import MemoryModel
 from optsched.runtime.clock import Clock
-from optsched.runtime.limits import Event, Limits, OnEvent
+from optsched.runtime.limits import (
+    DEFAULT_LIMITS,
+    Event,
+    LimitKeywords,
+    Limits,
+    OnEvent,
+    choose_limits,
+)
 from optsched.runtime.worker_pool import GRACE, Deadline
 from optsched.solver.pipeline import Engine
-from optsched.solver.result import DEFAULT_LIMITS, Result
+from optsched.solver.result import Result
 
 EVENT_PAUSE = 0.1
 """Seconds between two events that are passed on."""
@@ -36,8 +44,8 @@ class StudySettings:
         What to compare.
     limits, engine
         Of solvers without their own.
-    input_bytes, in_place
-        The memory model.
+    reading
+        How graphs are read, and in which memory model.
     jobs
         Processes at a time; 0 works in this one.
     grace
@@ -47,8 +55,7 @@ class StudySettings:
     methods: tuple[Method, ...]
     limits: Limits = DEFAULT_LIMITS
     engine: Engine = Engine.AUTO
-    input_bytes: str = "recorded"
-    in_place: bool = False
+    reading: GraphReading = AS_RECORDED
     jobs: int = 1
     grace: float = GRACE
 
@@ -61,8 +68,7 @@ class StudySettings:
             "seed": self.limits.seed,
             "jobs": self.jobs,
             "engine": str(self.engine),
-            "input_bytes": self.input_bytes,
-            "inplace": self.in_place,
+            **self.reading.record(),
         }
 
 
@@ -103,14 +109,16 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A message: the file holds no graph.
+class Skipped:
+    """A file without a row, and why; `bad` is False for what is no graph and was not named.
 
-    `bad` is False for a plan or the like that lies beside graphs.
+    `cut_off` is True where nothing but an interrupt is the reason.
     """
 
+    path: str
     reason: str
     bad: bool
+    cut_off: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,23 +128,30 @@ class Started(Deadline):
     method: Method
 
 
-Message = Opened | Unreadable | Started | Event | Measured | Failed
+Message = Opened | Skipped | Started | Event | Measured | Failed
 
 
 def work_on(task: GraphTask, tell: Callable[[Message], None]) -> None:
     """Read the graph of a task and measure its methods, telling each step as it happens."""
     load_plugins()
+    settings = task.settings
     try:
-        graph = read_graph(task.path, input_bytes=task.settings.input_bytes)
+        graph = settings.reading.read(task.path)
         digest = digest_of(task.path)
     except OptschedError as error:
-        tell(Unreadable(str(error), bad=_is_bad(task.path)))
+        tell(Skipped(task.path, str(error), bad=_is_bad(task.path)))
         return
-    graph = MemoryModel(task.settings.in_place).apply(graph)
     task, order = _settle(task, graph)
     tell(Opened(graph, digest))
-    limits, engine = task.settings.limits, task.settings.engine
-    runner = MethodRunner(graph, limits, engine, task.path, order, _sparsely(tell))
+    runner = MethodRunner(
+        graph,
+        settings.limits,
+        settings.engine,
+        task.path,
+        order,
+        _sparsely(tell),
+        profile=settings.reading.profile,
+    )
     measure_all(runner, task.methods, task.reference, tell)
 
 
@@ -174,6 +189,7 @@ def compare_methods(
     limits: Limits | None = None,
     on_event: OnEvent | None = None,
     grace: float = GRACE,
+    **named: Unpack[LimitKeywords],
 ) -> Comparison:
     """Run methods on a graph in this process and measure each against the best known.
 
@@ -189,6 +205,8 @@ def compare_methods(
         For our own plan, and other solvers without a limit of their own.
     grace
         Seconds beyond the limit after which a method that is not our own is given up.
+    named
+        The limits one by one: `time_limit=5`, `work=`, `workers=`, `seed=`.
 
     Raises
     ------
@@ -208,7 +226,7 @@ def compare_methods(
     (0.0, 'refused')
     """
     chosen, reference = with_reference(parse_methods(methods))
-    limits = limits or DEFAULT_LIMITS
+    limits = choose_limits(limits, named)
     patience = None if limits.seconds is None else limits.seconds + grace
     runner = MethodRunner(graph, limits, engine, on_event=on_event, patience=patience)
     outcomes: dict[str, Outcome] = {}

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from optsched.counterexamples.loss import Loss, LossObjective
 from optsched.counterexamples.run import (
-    AnyFind,
-    GraphFind,
+    Find,
     Hunt,
     HuntTarget,
-    PackingFind,
     hunt,
     hunt_from,
 )
 from optsched.counterexamples.search import HuntProgress
 
 __all__ = [
-    "AnyFind",
-    "GraphFind",
+    "Find",
     "Hunt",
     "HuntProgress",
     "HuntTarget",
     "Loss",
     "LossObjective",
-    "PackingFind",
     "hunt",
     "hunt_from",
 ]

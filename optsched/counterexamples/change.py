@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+from optsched.counterexamples.effort import EFFORT
 from optsched.counterexamples.small_graph import SmallGraph
 
 LiveRows = tuple[tuple[int, int, int], ...]
 """Start, end and bytes of each buffer."""
-
-MAX_MOVES = 3
-"""Moves that one change makes at most."""
 
 
 class _Draft:
@@ -122,7 +120,7 @@ _MOVES = (
 def change_graph(graph: SmallGraph, rng: Random, max_ops: int, largest: int) -> SmallGraph:
     """Return a graph that differs by a few random moves."""
     draft = _Draft(graph, max_ops, largest)
-    for _ in range(rng.randint(1, MAX_MOVES)):
+    for _ in range(rng.randint(1, EFFORT.changes)):
         rng.choice(_MOVES)(draft, rng)
     return SmallGraph(tuple(draft.size), tuple(draft.before), draft.kept)
 
@@ -132,7 +130,7 @@ def change_packing(
 ) -> LiveRows:
     """Return live ranges that differ by a few random moves."""
     draft = list(rows)
-    for _ in range(rng.randint(1, MAX_MOVES)):
+    for _ in range(rng.randint(1, EFFORT.changes)):
         i = rng.randrange(len(draft))
         start, end, size = draft[i]
         how = rng.randrange(8)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from heuristics import ORDERINGS, PACKINGS
 from heuristics.portfolio import candidate_offsets, candidate_orders
 from optsched.check.plan import check_order, check_packing, check_plan
 from optsched.counterexamples import prove
-from optsched.counterexamples.kernels.downsets import peak_range
+from optsched.counterexamples.effort import EFFORT
+from optsched.counterexamples.kernels import peak_range
 from optsched.counterexamples.loss import Loss, LossObjective
 from optsched.counterexamples.prove import Optimum
 from optsched.counterexamples.shrink import PACKING_MOVES, ShrinkMoves, graph_moves
@@ -29,9 +30,6 @@ from optsched.solver.result import Status
 
 T = TypeVar("T")
 P = TypeVar("P")
-
-TABLED_OPS = 12
-"""Up to this many ops the table over all sets of finished ops is quicker than a search."""
 
 
 class Judge(ABC, Generic[T, P]):
@@ -52,10 +50,10 @@ class Judge(ABC, Generic[T, P]):
         Questions that stayed open within their time.
     """
 
-    def __init__(
-        self, method: str, versus: str | None, objective: LossObjective, moves: ShrinkMoves[T]
-    ) -> None:
-        self.method, self.versus, self.objective, self.moves = method, versus, objective, moves
+    def __init__(self, method: str, versus: str | None, objective: LossObjective) -> None:
+        self.method, self.versus, self.objective = method, versus, objective
+        ordering = ORDERINGS.get(split(method)[0])
+        self.moves: ShrinkMoves[Any] = graph_moves(ordering) if ordering else PACKING_MOVES
         self.undecided = 0
 
     @abstractmethod
@@ -97,10 +95,6 @@ class Judge(ABC, Generic[T, P]):
 class OrderingJudge(Judge[Graph, Plan]):
     """An ordering, against the minimum peak or another ordering."""
 
-    def __init__(self, method: str, versus: str | None, objective: LossObjective) -> None:
-        moves = graph_moves(lambda graph: ORDERINGS[method](graph, 0))
-        super().__init__(method, versus, objective, moves)
-
     def plan(self, item: Graph, method: str) -> tuple[int, Plan]:
         """Return the peak of an ordering, and its order packed as well as can be."""
         order = ORDERINGS[method](item, 0)
@@ -123,7 +117,7 @@ class OrderingJudge(Judge[Graph, Plan]):
 
     def has_plan(self, item: Graph, capacity: int, seconds: float) -> bool:
         """Whether some order has at most this peak: a table, heuristics, then the exact search."""
-        if len(item.ops) <= TABLED_OPS:
+        if len(item.ops) <= EFFORT.tabled_ops:
             return peak_range.compiled(*masks_of(item))[0] <= capacity
         best: tuple[int, Order] | None = None
         for _, order in candidate_orders(item, random_runs=4):
@@ -159,11 +153,6 @@ class _AnsweredError(Exception):
 class PairJudge(Judge[Graph, Plan]):
     """An ordering and a packer, `lpmf+greedy_by_size`, against the minimum slab of all plans."""
 
-    def __init__(self, method: str, versus: str | None, objective: LossObjective) -> None:
-        ordering, _ = split(method)
-        moves = graph_moves(lambda graph: ORDERINGS[ordering](graph, 0))
-        super().__init__(method, versus, objective, moves)
-
     def plan(self, item: Graph, method: str) -> tuple[int, Plan]:
         """Return the slab and plan of a pair."""
         ordering, packing = split(method)
@@ -181,7 +170,7 @@ class PairJudge(Judge[Graph, Plan]):
 
     def has_plan(self, item: Graph, capacity: int, seconds: float) -> bool:
         """Whether some plan has at most this slab: heuristics first, then all of `solve`."""
-        small = len(item.ops) <= TABLED_OPS
+        small = len(item.ops) <= EFFORT.tabled_ops
         if small and peak_range.compiled(*masks_of(item))[0] > capacity:
             return False
         if any(slab <= capacity for slab in self._quick_slabs(item)):
@@ -199,9 +188,6 @@ class PairJudge(Judge[Graph, Plan]):
 
 class PackingJudge(Judge[PackingProblem, IntArray]):
     """A packer on live ranges, against the minimum slab or another packer."""
-
-    def __init__(self, method: str, versus: str | None, objective: LossObjective) -> None:
-        super().__init__(method, versus, objective, PACKING_MOVES)
 
     def plan(self, item: PackingProblem, method: str) -> tuple[int, IntArray]:
         """Return the slab and the offsets of a packer."""

@@ -31,6 +31,9 @@ class Loss:
     rival: int
     objective: LossObjective = LossObjective.RATIO
 
+    def __str__(self) -> str:
+        return f"{self.value:,} bytes against {self.rival:,}"
+
     @property
     def score(self) -> float:
         """The objective, for people and for a search; 1 or 0 where nothing is lost."""

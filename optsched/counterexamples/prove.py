@@ -11,7 +11,8 @@ from heuristics.portfolio import candidate_offsets, candidate_orders
 from optsched.certificate import certify_peak
 from optsched.check.certificate import check_certificate
 from optsched.check.plan import check_order, check_packing, check_plan
-from optsched.counterexamples.kernels.slabs import next_capacity
+from optsched.counterexamples.effort import EFFORT
+from optsched.counterexamples.kernels import next_capacity
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import Order, peak_memory
@@ -24,11 +25,6 @@ from optsched.solver.pack import pack
 from optsched.solver.pipeline import solve
 
 P = TypeVar("P")
-
-EXHAUSTED_BUFFERS = 12
-"""Up to this many buffers all packings are tried."""
-PACKING_SECONDS = 5.0
-"""For the offsets that accompany an order; they are no part of what is hunted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +76,7 @@ def minimum_peak_plan(graph: Graph, seconds: float) -> Optimum[Plan]:
 def minimum_packing(problem: PackingProblem, seconds: float) -> Optimum[IntArray]:
     """Return offsets of minimum slab.
 
-    The exact engine, and, up to :data:`EXHAUSTED_BUFFERS` plain buffers, all packings one byte
+    The exact engine, and, up to `searched_buffers` plain buffers, all packings one byte
     below. Where the slab is what is live at one step, adding these up is the second way.
     """
     result = pack(problem, limits=Limits(seconds=seconds))
@@ -93,7 +89,7 @@ def minimum_packing(problem: PackingProblem, seconds: float) -> Optimum[IntArray
     if slab == problem.max_load:
         return Optimum(slab, offsets, True, "a step's live bytes fill the slab")
     plain = not problem.gaps and (problem.alignment == 1).all() and (problem.pin < 0).all()
-    if not plain or len(problem) > EXHAUSTED_BUFFERS:
+    if not plain or len(problem) > EFFORT.searched_buffers:
         return Optimum(slab, offsets, True, f"{result.slab_proof}, exact search")
     room = np.zeros(len(problem), np.int64)
     columns = problem.start, problem.end, problem.size
@@ -124,7 +120,9 @@ def packed(graph: Graph, order: Order) -> Plan:
     problem, _ = packing_problem(graph, order)
     offsets = min((found for _, found in candidate_offsets(problem)), key=problem.slab_size)
     if problem.slab_size(offsets) > problem.max_load:
-        outcome = solve_packing(problem, limits=Limits(seconds=PACKING_SECONDS), warm_start=offsets)
+        outcome = solve_packing(
+            problem, limits=Limits(seconds=EFFORT.packing_seconds), warm_start=offsets
+        )
         offsets = offsets if outcome.offsets is None else outcome.offsets
     plan = make_plan(graph, order, offsets)
     check_plan(graph, plan)

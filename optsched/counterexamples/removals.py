@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import gcd
+from types import MappingProxyType
 
 import numpy as np
 
@@ -19,17 +20,6 @@ from optsched.model.packing_problem import PackingProblem, select
 
 Part = tuple[str, ...]
 """Kind and names: ("op", op), ("read", op, buffer), ("control", op, op), ("buffer", buffer)."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Removal:
-    """Names of what goes, and new sizes of buffers that stay."""
-
-    ops: Collection[str] = ()
-    buffers: Collection[str] = ()
-    reads: Collection[tuple[str, str]] = ()
-    controls: Collection[tuple[str, str]] = ()
-    sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 def parts(graph: Graph) -> Iterator[Part]:
@@ -49,53 +39,59 @@ def without(graph: Graph, part: Part) -> Graph | None:
     """Return the graph without a part; None if it has no such part or can not do without it."""
     kind, name, *other = part
     if kind == "buffer":
-        return _remove(graph, _Removal(buffers={name})) if name in graph.buffer_ids else None
+        return _remove(graph, buffers={name}) if name in graph.buffer_ids else None
     if name not in graph.op_ids:
         return None
     if kind == "op":
         return without_ops(graph, {name})
     op = graph.ops[graph.op_ids[name]]
-    edge = {(name, other[0])}
-    if kind == "read":
-        found = graph.buffer_ids.get(other[0], -1) in (*op.reads, *op.uses)
-        return _remove(graph, _Removal(reads=edge)) if found else None
-    found = graph.op_ids.get(other[0], -1) in op.control
-    return _remove(graph, _Removal(controls=edge)) if found else None
+    ids, left = (graph.buffer_ids, (*op.reads, *op.uses))
+    if kind == "control":
+        ids, left = graph.op_ids, op.control
+    return _remove(graph, edges={(kind, name, other[0])}) if ids.get(other[0], -1) in left else None
 
 
 def without_ops(graph: Graph, names: Collection[str]) -> Graph | None:
     """Return the graph without some ops and all that they write."""
-    return _remove(graph, _Removal(ops=names))
+    return _remove(graph, ops=names)
 
 
 def with_simpler_sizes(graph: Graph) -> Iterator[Graph]:
     """Yield the graph with simpler sizes, see :func:`simpler_sizes`."""
     names = [b.name for b in graph.buffers if b.alias_of is None and b.size > 0]
     for sizes in simpler_sizes([graph.buffers[graph.buffer_ids[name]].size for name in names]):
-        changed = _remove(graph, _Removal(sizes=dict(zip(names, sizes, strict=True))))
+        changed = _remove(graph, sizes=dict(zip(names, sizes, strict=True)))
         if changed is not None:
             yield changed
 
 
-def _remove(graph: Graph, removal: _Removal) -> Graph | None:
+def _remove(
+    graph: Graph,
+    *,
+    ops: Collection[str] = (),
+    buffers: Collection[str] = (),
+    edges: Collection[Part] = (),
+    sizes: Mapping[str, int] = MappingProxyType({}),
+) -> Graph | None:
+    """Return the graph without ops, buffers, reads and control edges, and with other sizes."""
     names = [buffer.name for buffer in graph.buffers]
-    op_at = _places(v for v, op in enumerate(graph.ops) if op.name not in removal.ops)
+    op_at = _places(v for v, op in enumerate(graph.ops) if op.name not in ops)
     # What each op that stays still reads or uses.
     used = {
         v: {
             b
             for b in (*graph.ops[v].reads, *graph.ops[v].uses)
-            if (graph.ops[v].name, names[b]) not in removal.reads
+            if ("read", graph.ops[v].name, names[b]) not in edges
         }
         for v in op_at
     }
     gone = {b for v, op in enumerate(graph.ops) if v not in op_at for b in op.writes}
-    gone |= {b for b, name in enumerate(names) if name in removal.buffers}
+    gone |= {b for b, name in enumerate(names) if name in buffers}
     gone = _with_unread(graph, used, gone)
     buffer_at = _places(b for b in range(len(names)) if b not in gone)
 
-    def moved(buffers: Iterable[int], among: Collection[int]) -> tuple[int, ...]:
-        return tuple(buffer_at[b] for b in buffers if b in buffer_at and b in among)
+    def moved(ids: Iterable[int], among: Collection[int]) -> tuple[int, ...]:
+        return tuple(buffer_at[b] for b in ids if b in buffer_at and b in among)
 
     def moved_pairs(pairs: Iterable[tuple[int, int, int]]) -> tuple[tuple[int, int, int], ...]:
         return tuple(
@@ -104,7 +100,7 @@ def _remove(graph: Graph, removal: _Removal) -> Graph | None:
             if v in op_at and {output, source} <= buffer_at.keys() and source in used[v]
         )
 
-    ops = tuple(
+    left = tuple(
         replace(
             op,
             reads=moved(op.reads, used[v]),
@@ -113,16 +109,16 @@ def _remove(graph: Graph, removal: _Removal) -> Graph | None:
             control=tuple(
                 op_at[u]
                 for u in op.control
-                if u in op_at and (op.name, graph.ops[u].name) not in removal.controls
+                if u in op_at and ("control", op.name, graph.ops[u].name) not in edges
             ),
             workspace=None if op.workspace is None else buffer_at.get(op.workspace),
         )
         for v, op in ((v, graph.ops[v]) for v in op_at)
     )
-    buffers = tuple(
+    kept = tuple(
         replace(
             buffer,
-            size=removal.sizes.get(buffer.name, buffer.size),
+            size=sizes.get(buffer.name, buffer.size),
             alias_of=None if buffer.alias_of is None else buffer_at[buffer.alias_of],
             birth=None if buffer.birth is None else op_at.get(buffer.birth),
         )
@@ -130,9 +126,7 @@ def _remove(graph: Graph, removal: _Removal) -> Graph | None:
     )
     pairs = (moved_pairs(graph.inplace_candidates), moved_pairs(graph.inplace))
     try:
-        return replace(
-            graph, ops=ops, buffers=buffers, inplace_candidates=pairs[0], inplace=pairs[1]
-        )
+        return replace(graph, ops=left, buffers=kept, inplace_candidates=pairs[0], inplace=pairs[1])
     except GraphError:
         return None
 

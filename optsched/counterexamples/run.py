@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import ceil
 from random import Random
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from heuristics import ORDERINGS, PACKINGS
 from heuristics.kernels.place import run_place
 from heuristics.kernels.skyline import run_skyline
 from heuristics.kernels.sweep import run_sweep
+from optsched.counterexamples.effort import EFFORT, HuntEffort
 from optsched.counterexamples.judges import Judge, OrderingJudge, PackingJudge, PairJudge, split
 from optsched.counterexamples.loss import Loss, LossObjective
 from optsched.counterexamples.prove import Optimum
-from optsched.counterexamples.search import HuntEffort, HuntProgress, HuntSearch, OnProgress
+from optsched.counterexamples.search import HuntProgress, HuntSearch, OnProgress
 from optsched.counterexamples.shrink import Shrinker
 from optsched.counterexamples.small_graph import MAX_OPS, SmallGraph
 from optsched.counterexamples.spaces import (
@@ -26,16 +28,11 @@ from optsched.counterexamples.spaces import (
     make_problem,
 )
 from optsched.errors import UsageError
-from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.memory_model import refuse_inplace
 from optsched.model.packing_problem import PackingProblem
-from optsched.model.plan import Plan
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
-
-T = TypeVar("T")
-P = TypeVar("P")
 
 OPTIMUM = "optimum"
 """Names the plan that is best, among the plans of methods."""
@@ -84,7 +81,7 @@ class HuntTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class Find(Generic[T, P]):
+class Find:
     """An instance on which the method loses, with the plans that show it.
 
     Parameters
@@ -92,39 +89,28 @@ class Find(Generic[T, P]):
     target
         What was wanted.
     item
-        The instance.
+        A graph for an ordering or a pair, live ranges for a packer.
     loss
         The method's bytes and its rival's.
     optimum
         The best plan, and its proof.
     plans
-        Plans by method; the best one under :data:`OPTIMUM`.
+        Plans, or offsets of live ranges, by method; the best ones under :data:`OPTIMUM`.
     minimal
         Whether no op, edge or buffer can go without making the loss smaller than the one kept.
     """
 
     target: HuntTarget
-    item: T
+    item: Any
     loss: Loss
-    optimum: Optimum[P]
-    plans: Mapping[str, P]
+    optimum: Optimum[Any]
+    plans: Mapping[str, Any]
     minimal: bool
 
     @property
     def rival(self) -> str:
         """The name under which the better plan stands."""
         return self.target.versus or OPTIMUM
-
-
-class GraphFind(Find[Graph, Plan]):
-    """A graph on which an ordering, or a pair, loses."""
-
-
-class PackingFind(Find[PackingProblem, IntArray]):
-    """Live ranges on which a packer loses."""
-
-
-AnyFind = GraphFind | PackingFind
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +136,16 @@ class Hunt:
     """
 
     target: HuntTarget
-    find: AnyFind | None
+    find: Find | None
     exhausted: tuple[str, ...]
     scope: str
     tried: int
     seconds: float
     interrupted: bool
+
+    def __repr__(self) -> str:
+        found = "nothing found" if self.find is None else f"{self.find.loss}"
+        return f"Hunt({self.target.method!r}, {found}, {self.tried:,} tried)"
 
 
 def kind_of(method: str) -> str:
@@ -182,14 +172,13 @@ def hunt(
     *,
     name: str = "found",
     on_progress: OnProgress | None = None,
-    effort: HuntEffort | None = None,
+    effort: HuntEffort = EFFORT,
 ) -> Hunt:
     """Find a small instance on which a method is as bad as possible.
 
     All instances of the smallest sizes are enumerated, then others are changed at random; the
     worst is shrunk, and its optimum proved in two ways. Ctrl-C keeps the worst so far.
     """
-    effort = effort or HuntEffort()
     space, judge = _tools(target)
     _compile(space, on_progress)
     clock = Clock.of(Limits(seconds=target.seconds))
@@ -207,15 +196,8 @@ def hunt(
         closing = _Closing(target, judge, clock, on_progress, effort)
         find = closing.run(item, search.loss, interrupted)
         interrupted = closing.interrupted
-    return Hunt(
-        target,
-        find,
-        tuple(search.exhausted),
-        space.scope,
-        search.tried,
-        clock.seconds(),
-        interrupted,
-    )
+    exhausted, seconds = tuple(search.exhausted), clock.seconds()
+    return Hunt(target, find, exhausted, space.scope, search.tried, seconds, interrupted)
 
 
 def hunt_from(
@@ -223,7 +205,7 @@ def hunt_from(
     target: HuntTarget,
     *,
     on_progress: OnProgress | None = None,
-    effort: HuntEffort | None = None,
+    effort: HuntEffort = EFFORT,
 ) -> Hunt:
     """Shrink an instance to a minimal core on which the method still loses as much.
 
@@ -233,24 +215,26 @@ def hunt_from(
         If the instance is not of the method's kind, is in-place, or loses less than is wanted.
     """
     if isinstance(item, PackingProblem) != (kind_of(target.method) == "packing"):
-        wanted = "live ranges (a MiniMalloc CSV)" if isinstance(item, Graph) else "a graph"
-        raise UsageError(f"{target.method} is judged on {wanted}")
+        kind = "live ranges (a MiniMalloc CSV)" if isinstance(item, Graph) else "a graph"
+        raise UsageError(f"{target.method} is judged on {kind}")
     if isinstance(item, Graph):
         refuse_inplace(item, "hunts")
     _, judge = _tools(target)
     clock = Clock.of(Limits(seconds=target.seconds))
-    closing = _Closing(target, judge, clock, on_progress, effort or HuntEffort())
+    closing = _Closing(target, judge, clock, on_progress, effort)
     if on_progress is not None:
         on_progress(HuntProgress(0.0, 0, f"the loss of {item.name}", None))
     loss = judge.loss(item, closing.proof_seconds())
-    if target.at_least is not None:
-        wanted_loss = _at_least(target)
-        if not loss.loses or not loss.reaches(wanted_loss):
+    if (least := target.at_least) is not None:
+        wanted = Loss(least.numerator, least.denominator, target.objective)
+        if target.objective is LossObjective.DIFFERENCE:
+            wanted = Loss(ceil(least), 0, target.objective)
+        if not loss.loses or not loss.reaches(wanted):
             raise UsageError(
                 f"{target.method} has a {target.objective} of {loss.score:.4g} on {item.name}, "
-                f"less than {float(target.at_least):.4g}"
+                f"less than {float(least):.4g}"
             )
-        loss = wanted_loss
+        loss = wanted
     find = closing.run(item, loss, False, keep_names=True) if loss.loses else None
     return Hunt(target, find, (), "", 0, clock.seconds(), closing.interrupted)
 
@@ -273,13 +257,16 @@ def _compile(space: HuntSpace[Any], on_progress: OnProgress | None) -> None:
             return
 
 
+_KINDS: dict[str, tuple[Any, Any]] = {
+    "ordering": (GraphSpace, OrderingJudge),
+    "packing": (PackingSpace, PackingJudge),
+    "pair": (PairSpace, PairJudge),
+}
+"""What is searched for a method of each kind, and who judges what is found."""
+
+
 def _tools(target: HuntTarget) -> tuple[HuntSpace[Any], Judge[Any, Any]]:
-    makers: dict[str, tuple[Any, Any]] = {
-        "ordering": (GraphSpace, OrderingJudge),
-        "packing": (PackingSpace, PackingJudge),
-        "pair": (PairSpace, PairJudge),
-    }
-    space, judge = makers[kind_of(target.method)]
+    space, judge = _KINDS[kind_of(target.method)]
     method = target.method, target.versus, target.objective
     return space(*method, target.max_ops, target.max_bytes), judge(*method)
 
@@ -295,7 +282,7 @@ class _Closing:
     effort: HuntEffort
     interrupted: bool = False
 
-    def run(self, item: Any, wanted: Loss, interrupted: bool, *, keep_names: bool = False) -> Any:
+    def run(self, item: Any, wanted: Loss, interrupted: bool, *, keep_names: bool = False) -> Find:
         """Return the find; what a user gave keeps its names, other parts get letters."""
         self.interrupted = interrupted
         shrinker: Shrinker[Any] = Shrinker(
@@ -318,8 +305,7 @@ class _Closing:
         plans = {name: plan for name, (_, plan) in made.items()} | {OPTIMUM: optimum.plan}
         loss = Loss(made[method][0], rival, self.target.objective)
         minimal = shrinker.minimal and not self.judge.undecided
-        kind: Any = PackingFind if isinstance(core, PackingProblem) else GraphFind
-        return kind(self.target, core, loss, optimum, plans, minimal)
+        return Find(self.target, core, loss, optimum, plans, minimal)
 
     def proof_seconds(self) -> float:
         """Seconds for a proof: what is left, but enough."""
@@ -332,13 +318,6 @@ class _Closing:
             self.on_progress(progress)
         left, most = self.clock.left(), self.effort.question_seconds
         return self.judge.reaches(smaller, wanted, most if left is None else min(most, left))
-
-
-def _at_least(target: HuntTarget) -> Loss:
-    wanted = target.at_least or Fraction(1)
-    if target.objective is LossObjective.DIFFERENCE:
-        return Loss(-(-wanted.numerator // wanted.denominator), 0, target.objective)
-    return Loss(wanted.numerator, wanted.denominator, target.objective)
 
 
 def _relettered(item: Any) -> Any:

@@ -7,40 +7,12 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Generic, TypeVar
 
+from optsched.counterexamples.effort import EFFORT, HuntEffort
 from optsched.counterexamples.loss import Loss
 from optsched.counterexamples.spaces import HuntSpace
 from optsched.runtime.clock import Clock
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class HuntEffort:
-    """How the time and tries of a hunt are spent.
-
-    Parameters
-    ----------
-    search_share
-        Of the time, for the search; the rest is for shrinking.
-    enumeration_share
-        Of the search's time and tries, for enumerating the smallest instances.
-    run_length
-        Tries of one run of random changes.
-    heat
-        Share of its score that a run gives up at first for a change; none in its last third.
-    question_seconds
-        At most, for one question of the shrinking; what is open then counts as no.
-    proof_seconds, hurried_seconds
-        At least, for the proof of the find; the second after an interrupt.
-    """
-
-    search_share: float = 0.85
-    enumeration_share: float = 0.25
-    run_length: int = 6_000
-    heat: float = 0.08
-    question_seconds: float = 10.0
-    proof_seconds: float = 30.0
-    hurried_seconds: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +51,7 @@ class HuntSearch(Generic[T]):
     tries: int | None = None
     seed: int = 0
     on_progress: OnProgress | None = None
-    effort: HuntEffort = field(default_factory=HuntEffort)
+    effort: HuntEffort = EFFORT
     best: T | None = None
     loss: Loss | None = None
     tried: int = 0

@@ -40,10 +40,10 @@ class ShrinkMoves(Generic[T]):
     simpler: Callable[[T], Iterable[T]]
 
 
-def graph_moves(order: Callable[[Graph], Order]) -> ShrinkMoves[Graph]:
+def graph_moves(order: Callable[[Graph, int], Order]) -> ShrinkMoves[Graph]:
     """Ops and what they write go in blocks, beside each other as the method's order has them."""
     return ShrinkMoves(
-        blocks=lambda graph: [graph.ops[int(v)].name for v in order(graph)],
+        blocks=lambda graph: [graph.ops[int(v)].name for v in order(graph, 0)],
         without_block=removals.without_ops,
         parts=removals.parts,
         without=removals.without,
@@ -66,21 +66,8 @@ PACKING_MOVES: ShrinkMoves[PackingProblem] = ShrinkMoves(
 class Shrinker(Generic[T]):
     """Makes a thing smaller while it keeps its loss; the smallest so far survives an interrupt.
 
-    Parameters
-    ----------
-    item
-        To start from; it has the loss.
-    moves
-        How it is made smaller.
-    keeps
-        Whether a smaller one still has the loss.
-    is_over
-        Whether time is up.
-
-    Attributes
-    ----------
-    minimal
-        Whether every single part was found to be needed.
+    `keeps` says whether a smaller one still has the loss, `is_over` whether time is up; in the end
+    `minimal` is whether every single part was found to be needed.
     """
 
     def __init__(

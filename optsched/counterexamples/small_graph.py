@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from optsched.counterexamples.kernels.downsets import NEVER, fill_sets
+from optsched.counterexamples.kernels import NEVER, fill_sets
 from optsched.model.arrays import IntArray
 from optsched.model.elements import Buffer, Op, OutputPolicy
 from optsched.model.graph import Graph
@@ -47,7 +47,7 @@ class SmallGraph:
 
     @cached_property
     def masks(self) -> tuple[IntArray, IntArray, IntArray, IntArray, int]:
-        """What the kernels of :mod:`optsched.counterexamples.kernels.downsets` take."""
+        """What the kernels of :mod:`optsched.counterexamples.kernels` take."""
         need = [1 << v for v in range(len(self))]
         for v, mask in enumerate(self.before):
             for u in ops_in(mask):

@@ -12,8 +12,8 @@ import numpy as np
 
 from heuristics import ORDERINGS, PACKINGS
 from optsched.counterexamples.change import LiveRows, change_graph, change_packing
-from optsched.counterexamples.kernels.downsets import peak_range, sized_above
-from optsched.counterexamples.kernels.slabs import fullest_step, minimum_slab
+from optsched.counterexamples.effort import EFFORT
+from optsched.counterexamples.kernels import fullest_step, minimum_slab, peak_range, sized_above
 from optsched.counterexamples.loss import Loss, LossObjective
 from optsched.counterexamples.small_graph import SmallGraph, ops_in, order_of_minimum_peak
 from optsched.model.arrays import IntArray
@@ -23,11 +23,6 @@ from optsched.model.packing_problem import PackingProblem
 T = TypeVar("T")
 WorstLoss = Callable[[], Loss | None]
 """The worst loss found so far."""
-
-EXHAUSTED_OPS, EXHAUSTED_BYTES = 5, 3
-"""Graphs up to here are all tried, if time allows."""
-EXHAUSTED_BUFFERS, EXHAUSTED_STEPS = 3, 4
-"""Packings up to here are all tried."""
 
 
 class HuntSpace(ABC, Generic[T]):
@@ -53,7 +48,7 @@ class HuntSpace(ABC, Generic[T]):
     ) -> None:
         self.method, self.versus, self.objective = method, versus, objective
         self.max_ops, self.max_bytes = max_ops, max_bytes
-        self.largest = min(EXHAUSTED_BYTES, max_bytes)
+        self.largest = min(EFFORT.enumerated_bytes, max_bytes)
 
     @property
     @abstractmethod
@@ -91,7 +86,7 @@ class GraphSpace(HuntSpace[SmallGraph]):
 
     def stages(self, worst: WorstLoss) -> Iterator[tuple[str, Iterator[SmallGraph]]]:
         """All graphs of few ops: every set of edges from earlier to later ops, in every size."""
-        for ops in range(1, min(EXHAUSTED_OPS, self.max_ops) + 1):
+        for ops in range(1, min(EFFORT.enumerated_ops, self.max_ops) + 1):
             count = 1 << ops * (ops - 1) // 2
             words = f"{count:,} graph{'s' * (count > 1)} of {ops} op{'s' * (ops > 1)}"
             yield words, self._sized_graphs(ops, worst)
@@ -183,7 +178,9 @@ class PackingSpace(HuntSpace[LiveRows]):
     @property
     def scope(self) -> str:
         """What is enumerated, in words."""
-        return f"in every listing, 1 to {self.largest} bytes a buffer, {EXHAUSTED_STEPS} steps"
+        return (
+            f"in every listing, 1 to {self.largest} bytes a buffer, {EFFORT.enumerated_steps} steps"
+        )
 
     @property
     def steps(self) -> int:
@@ -194,11 +191,11 @@ class PackingSpace(HuntSpace[LiveRows]):
         """All packings of few buffers, one of them live from step 0 on."""
         kinds = [
             (start, end, size)
-            for start in range(EXHAUSTED_STEPS)
-            for end in range(start + 1, EXHAUSTED_STEPS + 1)
+            for start in range(EFFORT.enumerated_steps)
+            for end in range(start + 1, EFFORT.enumerated_steps + 1)
             for size in range(1, self.largest + 1)
         ]
-        for count in range(1, min(EXHAUSTED_BUFFERS, self.max_ops) + 1):
+        for count in range(1, min(EFFORT.enumerated_buffers, self.max_ops) + 1):
             rows = (row for row in product(kinds, repeat=count) if min(row)[0] == 0)
             yield f"packings of {count} buffer{'s' * (count > 1)}", rows
 

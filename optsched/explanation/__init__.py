@@ -17,8 +17,8 @@ from optsched.explanation.data import (
     LiveBuffer,
     Searched,
 )
-from optsched.explanation.kinds import Reason
 from optsched.explanation.reasons import explain, explain_op
+from optsched.explanation.words import Reason
 
 __all__ = [
     "Change",

@@ -1,20 +1,22 @@
-"""The best bound that an op or a set of ops gives, for a graph and for the same with other sizes.
+"""The best bound that an op or a set of ops gives, what is live then, and what would lower it.
 
-Sizes change neither edges nor orders, so who runs before whom is worked out once.
+A smaller buffer changes neither edges nor orders, so who runs before whom is worked out once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from optsched.explanation.data import Change, LiveBuffer
 from optsched.model.graph import Graph
 from optsched.model.liveness import Order
 from optsched.ordering import closure_bound, closure_witness
 from optsched.ordering.bound.precedences import related
 from optsched.ordering.bound.sets import best_set, extremes
+from optsched.ordering.bound.single_ops import op_bound
 from optsched.ordering.context import OutOfTimeError, SearchContext
 from optsched.ordering.problem import build_problem
 from optsched.runtime.clock import Clock
@@ -43,20 +45,6 @@ class Bottleneck:
     op: int | None
     ops: tuple[int, ...] = ()
     last: bool = True
-
-    @property
-    def before(self) -> tuple[int, ...]:
-        """Other ops that have ended while the op is the bottleneck."""
-        return self._others if self.last else ()
-
-    @property
-    def after(self) -> tuple[int, ...]:
-        """Other ops that have not begun then."""
-        return () if self.last else self._others
-
-    @property
-    def _others(self) -> tuple[int, ...]:
-        return tuple(v for v in self.ops if v != self.op)
 
 
 class Bounds:
@@ -126,3 +114,103 @@ class Bounds:
     def problem(self, graph: Graph) -> SearchContext:
         """The order problem of the graph, or of the same with other sizes."""
         return SearchContext(build_problem(graph.arrays), graph.arrays.initial, clock=self.clock)
+
+
+def live_buffers(
+    graph: Graph,
+    op: int | None,
+    done: Collection[int],
+    *,
+    before: Collection[int] = (),
+    after: Collection[int] = (),
+) -> tuple[LiveBuffer, ...]:
+    """Return the buffers that are live while an op runs, the largest first.
+
+    `op` is None for the start or the end of the graph; `done` is a downset, the ops that have
+    ended. `before` and `after` are those that have ended, or not begun, whenever the op is the
+    bottleneck, besides the ones that edges tell of.
+    """
+    arrays = graph.arrays
+    forced = set[int]()
+    if op is not None:
+        forced = set(op_bound(arrays, op, done=before, later=after).buffers)
+    rows = []
+    for b in np.flatnonzero(arrays.size > 0).tolist():
+        birth, producer = int(arrays.birth[b]), int(arrays.producer[b])
+        if birth >= 0 and birth != op and birth not in done:
+            continue
+        users = [v for v in arrays.user.row(b).tolist() if v not in done]
+        waits = producer >= 0 and producer not in done
+        kept = bool(arrays.keep[b])
+        if users or kept or waits:
+            holders = (*([producer] if waits and producer not in users else []), *users)
+            rows.append(
+                LiveBuffer(
+                    b,
+                    int(arrays.size[b]),
+                    None if producer < 0 else producer,
+                    holders,
+                    kept,
+                    op is None or b in forced,
+                )
+            )
+    return tuple(sorted(rows, key=lambda row: (-row.size, row.buffer)))
+
+
+def shrink(bounds: Bounds, buffer: int, found: Bottleneck) -> Change:
+    """Find the minimum bound over all smaller sizes of a buffer, and the largest size that has it.
+
+    `found` is the bottleneck of the graph as it is. When the buffer shrinks, another op or set of
+    ops may become the bottleneck. A set that is found at one size gives a bound at every size, so
+    the search starts again whenever one is found.
+    """
+    while True:
+        known = len(bounds.sets)
+        change = _shrink(bounds, buffer, found)
+        if len(bounds.sets) == known:
+            return change
+
+
+def _shrink(bounds: Bounds, buffer: int, found: Bottleneck) -> Change:
+    """Find it for the sets known so far.
+
+    The buffer's in-place pairs change at a few sizes only. Between two of these, what one op or set
+    forces does not change while the buffer is large, and falls byte for byte once it is smaller
+    than some size. So an op that is still above the minimum bound `low` at one size reaches it at
+    the size that is larger, by what is missing, than the lower end of the stretch; the search goes
+    there, and on, until no op or set is above `low`.
+    """
+
+    def resized(size: int) -> Graph:
+        smaller = replace(graph.buffers[buffer], size=size)
+        buffers = (*graph.buffers[:buffer], smaller, *graph.buffers[buffer + 1 :])
+        return replace(graph, buffers=buffers)
+
+    graph = bounds.graph
+    full, known = graph.buffers[buffer].size, len(bounds.sets)
+    turns = {size: bounds.strongest(resized(size)) for size in _turns(graph, buffer)}
+    low = min(bound.value for bound in turns.values())
+    if found.value <= low:
+        return Change(buffer, 0, found.value, found.op, bool(found.ops))
+    start = max(size for size, bound in turns.items() if bound.value == low)
+    base = resized(start)
+    size = min((turn for turn in turns if turn > start), default=full + 1) - 1
+    at = bounds.strongest(resized(size))
+    while at.value > low and len(bounds.sets) == known:
+        if at.op is None:
+            size -= at.value - low
+        else:
+            size = start + low - bounds.value_of(base, at)
+        at = bounds.strongest(resized(size))
+    return Change(buffer, full - size, low, at.op, bool(at.ops))
+
+
+def _turns(graph: Graph, buffer: int) -> set[int]:
+    """Sizes, up to a buffer's own, from which on it is in other in-place pairs; and 0."""
+    turns = {0}
+    for _, output, named in graph.inplace:
+        pair = (output, graph.roots[named])
+        if buffer in pair:
+            size = graph.buffers[pair[pair[0] == buffer]].size
+            turns |= {size, size + 1}
+    return {size for size in turns if size <= graph.buffers[buffer].size}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from optsched.explanation.kinds import Reason
-from optsched.explanation.words import explain_text
+from optsched.explanation.words import Reason, explain_text
 from optsched.model.graph import Graph
 from optsched.model.inplace import Pair
 
@@ -67,16 +66,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Ops of which one runs last (or first).
+    """Ops, ascending, of which one runs last (or first, unless `last`).
 
-    Parameters
-    ----------
-    ops
-        Their ids, ascending.
-    last
-        Whether the last one is meant; else the first.
-    candidates
-        `(op, bytes)`: each that may be the last, and what it then forces; fewest bytes first.
+    `candidates` are `(op, bytes)`: each that may be the last, and what it then forces; fewest bytes
+    first.
     """
 
     ops: tuple[int, ...]
@@ -88,14 +81,7 @@ class Group:
 class Implied:
     """Op `first` runs before `second` in every order below the bound.
 
-    Parameters
-    ----------
-    first, second
-        Their ids.
-    at
-        The op of the two that would not fit otherwise.
-    forced
-        Bytes that it would force: not below the bound.
+    Otherwise the op `at`, one of the two, would force so many bytes: not below the bound.
     """
 
     first: int
@@ -195,49 +181,44 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain numbers and names, ready for JSON."""
-        graph = self.graph
+        ops = [op.name for op in self.graph.ops]
+        buffers = [buffer.name for buffer in self.graph.buffers]
 
-        def op_name(v: int | None) -> str | None:
-            return None if v is None else graph.ops[v].name
+        def named(v: int | None) -> str | None:
+            return None if v is None else ops[v]
 
         record: dict[str, Any] = {
-            "instance": graph.name,
-            "memory_model": graph.model_name,
+            "instance": self.graph.name,
+            "memory_model": self.graph.model_name,
             "bound": self.bound,
             "peak": self.peak,
             "reason": str(self.reason),
             "interrupted": self.interrupted,
             "at": self.at,
-            "op": op_name(self.op),
+            "op": named(self.op),
             "forced": self.forced,
             "written_in_place": [
                 {
-                    "output": graph.buffers[output].name,
-                    "input": graph.buffers[source].name,
-                    "saves": graph.buffers[output].size,
+                    "output": buffers[output],
+                    "input": buffers[source],
+                    "saves": self.graph.buffers[output].size,
                 }
                 for output, source in self.shared
             ],
-            "op_bound": {"bytes": self.op_bound, "op": op_name(self.op_bound_at)},
+            "op_bound": {"bytes": self.op_bound, "op": named(self.op_bound_at)},
             "buffers": [
                 {
-                    "name": graph.buffers[row.buffer].name,
+                    "name": buffers[row.buffer],
                     "size": row.size,
-                    "producer": op_name(row.producer),
-                    "held_by": [graph.ops[v].name for v in row.holders],
+                    "producer": named(row.producer),
+                    "held_by": [ops[v] for v in row.holders],
                     "output": row.output,
                     "in_every_order": row.forced,
                 }
                 for row in self.buffers
             ],
             "changes": [
-                {
-                    "buffer": graph.buffers[change.buffer].name,
-                    "smaller_by": change.smaller_by,
-                    "bound": change.bound,
-                    "op": op_name(change.op),
-                    "by_set": change.by_set,
-                }
+                asdict(change) | {"buffer": buffers[change.buffer], "op": named(change.op)}
                 for change in self.changes
             ],
             "changes_untried": self.untried,
@@ -245,27 +226,20 @@ class Explanation:
         if self.group is not None:
             record["set"] = {
                 "runs": "last" if self.group.last else "first",
-                "ops": [graph.ops[v].name for v in self.group.ops],
-                "candidates": [
-                    {"op": graph.ops[v].name, "bytes": value} for v, value in self.group.candidates
-                ],
+                "ops": [ops[v] for v in self.group.ops],
+                "candidates": [{"op": ops[v], "bytes": b} for v, b in self.group.candidates],
             }
         if self.precedences:
             record["precedences"] = [
                 {
-                    "first": graph.ops[row.first].name,
-                    "second": graph.ops[row.second].name,
-                    "else": {"op": graph.ops[row.at].name, "bytes": row.forced},
+                    "first": ops[row.first],
+                    "second": ops[row.second],
+                    "else": {"op": ops[row.at], "bytes": row.forced},
                 }
                 for row in self.precedences
             ]
         if self.searched is not None:
-            record["search"] = {
-                "by": self.searched.by,
-                "states": self.searched.states,
-                "branches": self.searched.branches,
-                "step": self.searched.step,
-            }
+            record["search"] = asdict(self.searched)
         return record
 
     def __str__(self) -> str:

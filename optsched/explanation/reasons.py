@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from heuristics import ORDERINGS
-from optsched.certificate.bounds import refute
+from optsched.certificate.bounds import refute, running_in, with_precedences
 from optsched.certificate.effort import DEFAULT_EFFORT
-from optsched.check.steps import OrderStep, SetStep
-from optsched.explanation.bottleneck import Bottleneck, Bounds
-from optsched.explanation.data import Change, Explanation, Group, Implied, Searched
-from optsched.explanation.live import live_buffers
-from optsched.explanation.smaller import shrink
+from optsched.check.steps import OrderStep
+from optsched.explanation.bottleneck import Bottleneck, Bounds, live_buffers, shrink
+from optsched.explanation.data import Change, Explanation, Group, Implied, LiveBuffer, Searched
 from optsched.model.graph import Graph
+from optsched.model.inplace import Pair
 from optsched.model.liveness import Order, peak_memory, timeline
 from optsched.ordering import OrderOutcome, closure_bound, closure_witness, solve_order
 from optsched.ordering.bound.precedences import BudgetPrecedences
 from optsched.ordering.bound.witness import written_over
-from optsched.ordering.context import OutOfTimeError, SearchContext
-from optsched.ordering.problem import build_problem
+from optsched.ordering.context import OutOfTimeError
 from optsched.runtime.clock import Clock
-from optsched.runtime.limits import Event, Limits, StopReason
-from optsched.solver.result import DEFAULT_LIMITS
+from optsched.runtime.limits import DEFAULT_LIMITS, Event, Limits, StopReason
 
 CHANGES = 8
 """Buffers that are tried for what a smaller one would bring: the largest ones."""
@@ -61,125 +58,110 @@ def explain(graph: Graph, *, changes: int = CHANGES, limits: Limits | None = Non
 
 def explain_op(graph: Graph) -> Explanation:
     """Explain the most that a single op forces, even where more can be proved; without changes."""
-    explainer = _Explainer(graph, 0, Limits())
-    return explainer.of_op(explainer.begin())
-
-
-@dataclass(slots=True)
-class _Known:
-    """The best order and bound, and what one op forces."""
-
-    order: Order
-    peak: int
-    bound: int
-    closure: Bottleneck
-    outcome: OrderOutcome | None = None
+    return _Explainer(graph, 0, Limits()).of_op()
 
 
 class _Explainer:
+    """Knows the best order and bound of a graph, and what one op forces."""
+
     def __init__(self, graph: Graph, changes: int, limits: Limits) -> None:
         self.graph, self.changes = graph, changes
         self.clock = Clock.of(limits)
-        self.orders = [ORDERINGS[name](graph, 0) for name in QUICK]
-        self.bounds = Bounds(graph, self.orders, self.clock)
+        orders = [ORDERINGS[name](graph, 0) for name in QUICK]
+        self.bounds = Bounds(graph, orders, self.clock)
+        peaks = [peak_memory(graph, order) for order in orders]
+        self.peak = min(peaks)
+        self.order: Order = orders[peaks.index(self.peak)]
+        found = closure_bound(graph, orders, clock=self.clock)
+        self.closure = Bottleneck(found.value, found.op)
+        self.bound = found.value
+        self.outcome: OrderOutcome | None = None
         self.raised, self.by = 0, ""
         self.interrupted = False
 
     def run(self) -> Explanation:
-        known, found = self.solve(), None
+        found = None
+        if self.peak > self.bound:
+            self.solve()
         if not self.interrupted:
             try:
-                found = self.reason(known)
+                found = self.reason()
             except KeyboardInterrupt:
                 self.interrupted = True
         if found is None:
             self.changes = 0
-            simple = known.bound == known.closure.value
-            found = self.of_op(known) if simple else self.of_search(known)
+            found = self.of_op() if self.bound == self.closure.value else self.of_search()
         return replace(found, interrupted=self.interrupted)
 
-    def reason(self, known: _Known) -> Explanation:
-        """The simplest reason for a bound, found out without haste."""
-        if known.bound == known.closure.value:
-            return self.of_op(known)
-        try:
-            found = self.find_set(known)
-            if found is not None:
-                return self.of_set(known, found)
-            implied = self.of_precedences(known)
-        except OutOfTimeError:
-            implied = None
-        return implied or self.of_search(known)
-
-    def begin(self) -> _Known:
-        """The best of quick orders, and what one op forces."""
-        peaks = [peak_memory(self.graph, order) for order in self.orders]
-        peak = min(peaks)
-        order = self.orders[peaks.index(peak)]
-        found = closure_bound(self.graph, self.orders, clock=self.clock)
-        closure = Bottleneck(found.value, found.op)
-        return _Known(order, peak, found.value, closure)
-
-    def solve(self) -> _Known:
+    def solve(self) -> None:
         """Find out what can be proved."""
-        known = self.begin()
-        if known.peak == known.bound:
-            return known
         outcome = solve_order(
             self.graph,
             limits=self.clock.share(SEARCH_SHARE),
-            warm_start=np.asarray(known.order).tolist(),
-            bound=known.bound,
+            warm_start=np.asarray(self.order).tolist(),
+            bound=self.bound,
             on_event=self.note,
         )
         self.interrupted = outcome.stop_reason is StopReason.INTERRUPTED
-        return _Known(outcome.order, outcome.peak, outcome.bound, known.closure, outcome)
+        self.order, self.peak, self.bound = outcome.order, outcome.peak, outcome.bound
+        self.outcome = outcome
 
     def note(self, event: Event) -> None:
         """Remember what raised the bound last."""
         if event.bound > self.raised:
             self.raised, self.by = event.bound, event.source
 
-    def of_op(self, known: _Known) -> Explanation:
-        """One op forces the bound, or an end of the graph does."""
-        graph, found = self.graph, known.closure
-        if found.op is not None:
-            return self.at_op(known, graph, found)
-        start = graph.arrays.initial == found.value
-        done = set[int]() if start else set(range(len(graph.ops)))
-        explanation = Explanation(
-            graph=self.graph,
-            bound=found.value,
-            peak=known.peak,
-            op=None,
-            at="start" if start else "end",
-            forced=found.value,
-            buffers=live_buffers(graph, None, done),
-            shared=(),
-            op_bound=found.value,
-            op_bound_at=None,
-        )
-        return self.with_changes(explanation, found)
+    def reason(self) -> Explanation:
+        """The simplest reason for the bound, found out without haste."""
+        if self.bound == self.closure.value:
+            return self.of_op()
+        try:
+            found = self.of_set() or self.of_precedences()
+        except OutOfTimeError:
+            found = None
+        return found or self.of_search()
 
-    def at_op(
-        self, known: _Known, graph: Graph, found: Bottleneck, *, changes: bool = True
+    def of_op(self) -> Explanation:
+        """One op forces the bound, or an end of the graph does."""
+        graph, found = self.graph, self.closure
+        if found.op is not None:
+            return self.at_op(graph, found)
+        start = graph.arrays.initial == found.value
+        live = live_buffers(graph, None, () if start else range(len(graph.ops)))
+        at = "start" if start else "end"
+        return self.with_changes(self.describe(found.value, live, at=at), found)
+
+    def describe(
+        self,
+        forced: int,
+        live: tuple[LiveBuffer, ...],
+        *,
+        op: int | None = None,
+        at: str = "op",
+        shared: tuple[Pair, ...] = (),
     ) -> Explanation:
+        """Say what is live at a place."""
+        return Explanation(
+            graph=self.graph,
+            bound=self.bound,
+            peak=self.peak,
+            op=op,
+            at=at,
+            forced=forced,
+            buffers=live,
+            shared=shared,
+            op_bound=self.closure.value,
+            op_bound_at=self.closure.op,
+        )
+
+    def at_op(self, graph: Graph, found: Bottleneck, *, changes: bool = True) -> Explanation:
         """An op forces the bound of a graph: as it is, or with more edges."""
         assert found.op is not None
-        before, after = found.before, found.after
+        others = tuple(v for v in found.ops if v != found.op)
+        before, after = (others, ()) if found.last else ((), others)
         witness = closure_witness(graph, found.op, before=before, after=after)
-        explanation = Explanation(
-            graph=self.graph,
-            bound=known.bound,
-            peak=known.peak,
-            op=found.op,
-            at="op",
-            forced=witness.value,
-            buffers=live_buffers(graph, found.op, witness.done, before=before, after=after),
-            shared=witness.shared,
-            op_bound=known.closure.value,
-            op_bound_at=known.closure.op,
-        )
+        live = live_buffers(graph, found.op, witness.done, before=before, after=after)
+        explanation = self.describe(witness.value, live, op=found.op, shared=witness.shared)
         return self.with_changes(explanation, found) if changes else explanation
 
     def with_changes(self, explanation: Explanation, found: Bottleneck) -> Explanation:
@@ -196,26 +178,24 @@ class _Explainer:
         done.sort(key=lambda change: (change.bound, change.smaller_by, change.buffer))
         return replace(explanation, changes=tuple(done), untried=len(tried) - len(done))
 
-    def find_set(self, known: _Known) -> Bottleneck | None:
-        """Return a set that gives the bound."""
+    def of_set(self) -> Explanation | None:
+        """The last op of a set forces the bound, or the first."""
         if not self.bounds.look_at_sets():
             return None
         found = self.bounds.strongest(self.graph)
-        return found if found.value >= known.bound else None
-
-    def of_set(self, known: _Known, found: Bottleneck) -> Explanation:
-        """The last op of a set forces the bound, or the first."""
-        known.bound = found.value
+        if found.value < self.bound:
+            return None
+        self.bound = found.value
         candidates = self.bounds.candidates(self.graph, found.ops, last=found.last)
         group = Group(found.ops, found.last, candidates)
-        return replace(self.at_op(known, self.graph, found), group=group)
+        return replace(self.at_op(self.graph, found), group=group)
 
-    def of_precedences(self, known: _Known) -> Explanation | None:
+    def of_precedences(self) -> Explanation | None:
         """Precedences that every smaller budget implies, and what forces the bound with them."""
-        graph, budget = self.graph, known.bound - 1
-        if len(graph.ops) > DEFAULT_EFFORT.flow_ops or not self.contradicts(known.order, budget):
+        graph, budget = self.graph, self.bound - 1
+        if len(graph.ops) > DEFAULT_EFFORT.flow_ops or not self.contradicts(budget):
             return None
-        _, steps = refute(graph, np.asarray(known.order, np.int64), budget, self.clock)
+        _, steps = refute(graph, np.asarray(self.order, np.int64), budget, self.clock)
         if steps is None:
             return None
         implied = []
@@ -225,53 +205,27 @@ class _Explainer:
                 after = (step.first,) if step.at == step.second else ()
                 forced = closure_witness(graph, step.at, before=before, after=after).value
                 implied.append(Implied(step.first, step.second, step.at, forced))
-                graph = with_precedence(graph, step.first, step.second)
-        last, group = steps[-1], None
+                graph = with_precedences(graph, [(step.first, step.second)])
         # The orders known may not keep the precedences, so they say nothing of this graph.
-        bounds = Bounds(graph, (), self.clock)
-        if isinstance(last, SetStep):
-            bounds.look_at_sets()
-            found = bounds.of_set(graph, last.ops, last=last.last)
-            group = Group(last.ops, last.last, bounds.candidates(graph, last.ops, last=last.last))
-        else:
-            found = bounds.strongest(graph)
-        explanation = self.at_op(known, graph, found, changes=False)
-        return replace(explanation, group=group, precedences=tuple(implied))
+        found = Bounds(graph, (), self.clock).strongest(graph)
+        explanation = self.at_op(graph, found, changes=False)
+        return replace(explanation, precedences=tuple(implied))
 
-    def contradicts(self, order: Order, budget: int) -> bool:
+    def contradicts(self, budget: int) -> bool:
         """Whether few precedences that a budget implies refute it; found without any witness."""
-        net = build_problem(self.graph.arrays)
-        problem = SearchContext(net, self.graph.arrays.initial, clock=self.clock)
-        relations = BudgetPrecedences(problem)
-        during = np.empty(len(self.graph.ops), np.int64)
-        during[np.asarray(order, np.int64)] = timeline(self.graph, order).running
+        relations = BudgetPrecedences(self.bounds.problem(self.graph))
+        during = running_in(self.graph, np.asarray(self.order, np.int64))
         return relations.refute(budget, during) and len(relations.added) <= MOST_PRECEDENCES
 
-    def of_search(self, known: _Known) -> Explanation:
+    def of_search(self) -> Explanation:
         """Nothing simpler is known than what the engine did."""
-        graph, order = self.graph, np.asarray(known.order, np.int64)
+        graph, order = self.graph, np.asarray(self.order, np.int64)
         running = timeline(graph, order).running
         step = int(np.argmax(running))
         op, done = int(order[step]), set(order[:step].tolist())
-        assert known.outcome is not None
-        statistics = known.outcome.statistics
-        return Explanation(
-            graph=graph,
-            bound=known.bound,
-            peak=known.peak,
-            op=op,
-            at="op",
-            forced=int(running[step]),
-            buffers=live_buffers(graph, op, done),
-            shared=written_over(graph, op, done),
-            op_bound=known.closure.value,
-            op_bound_at=known.closure.op,
-            searched=Searched(self.by, statistics.expanded, statistics.branches, step),
-        )
-
-
-def with_precedence(graph: Graph, first: int, second: int) -> Graph:
-    """Return the graph with a control edge more."""
-    op = graph.ops[second]
-    op = replace(op, control=(*op.control, first))
-    return replace(graph, ops=(*graph.ops[:second], op, *graph.ops[second + 1 :]))
+        assert self.outcome is not None
+        statistics = self.outcome.statistics
+        live, shared = live_buffers(graph, op, done), written_over(graph, op, done)
+        explanation = self.describe(int(running[step]), live, op=op, shared=shared)
+        searched = Searched(self.by, statistics.expanded, statistics.branches, step)
+        return replace(explanation, searched=searched)

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from enum import StrEnum
 from typing import Any
 
-from optsched.explanation.kinds import Reason
 from optsched.runtime.bytes import format_bytes
-from optsched.runtime.text import readable
+from optsched.runtime.text import listed, readable
 
 SHOWN = 12
 """Buffers listed in the text; the JSON has all. Of precedences and ops of a set as many."""
 
 NAMES = 3
 """Ops named in a row."""
+
+
+class Reason(StrEnum):
+    """Why no order has a peak below the bound, the simplest that is known."""
+
+    ENDS = "ends"
+    """What is live before the first op or after the last."""
+    OP = "op"
+    """What one op forces."""
+    SET = "set"
+    """What the last (or first) op of a set forces."""
+    PRECEDENCES = "precedences"
+    """What an op or a set forces with the precedences that a smaller budget implies."""
+    SEARCH = "search"
+    """The engine proved it, by searching all orders below or else; nothing simpler is known."""
 
 
 def explain_text(record: dict[str, Any]) -> str:
@@ -24,10 +38,9 @@ def explain_text(record: dict[str, Any]) -> str:
         f"  (memory model: {record['memory_model']})",
         *_because(record),
     ]
-    shown = record["buffers"][:SHOWN]
+    shown, rest = record["buffers"][:SHOWN], record["buffers"][SHOWN:]
     width = max((len(format_bytes(row["size"])) for row in shown), default=0)
     lines += [f"  {format_bytes(row['size']):>{width}}  {_buffer(row)}" for row in shown]
-    rest = record["buffers"][SHOWN:]
     if rest:
         total = format_bytes(sum(row["size"] for row in rest))
         lines.append(f"  {total:>{width}}  in {len(rest):,} smaller buffers")
@@ -95,7 +108,7 @@ def _by_set(record: dict[str, Any]) -> list[str]:
     best, *more = group["candidates"]
     lines = [
         f"  but one of {len(group['ops']):,} ops runs {group['runs']} of them, when all others "
-        f"{others}: {_listed(group['ops'], SHOWN)}"
+        f"{others}: {listed(group['ops'], SHOWN)}"
     ]
     if not more:
         return [*lines, f"  that is op {best['op']}, and {_both(best['bytes'])} are live then:"]
@@ -103,7 +116,7 @@ def _by_set(record: dict[str, Any]) -> list[str]:
     return [
         *lines,
         f"  the fewest bytes are live if that is op {best['op']}, {_both(best['bytes'])} "
-        f"({_listed(rest, NAMES)}):",
+        f"({listed(rest, NAMES)}):",
     ]
 
 
@@ -163,16 +176,11 @@ def _changes(record: dict[str, Any]) -> list[str]:
 
 def _buffer(row: dict[str, Any]) -> str:
     made = f"made by {row['producer']}" if row["producer"] else "graph input"
-    why = [f"held by {_listed(row['held_by'], NAMES)}"] if row["held_by"] else []
+    why = [f"held by {listed(row['held_by'], NAMES)}"] if row["held_by"] else []
     if row["output"]:
         why.append("live to the end")
     star = "" if row["in_every_order"] else " *"
     return f"{row['name']}{star}: {', '.join([made, *why])}"
-
-
-def _listed(names: Sequence[str], most: int) -> str:
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def _where(at: str, op: str | None) -> str:

@@ -10,15 +10,12 @@ Trace Event Format (Google, 2016): phases `X`, `C` and `M`; times are microsecon
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from optsched.formats import write_bytes
-from optsched.reports.record import versions
+from optsched.reports.results import versions
 from optsched.reports.view import Slab, View
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.text import readable
@@ -27,32 +24,23 @@ STEP = 1000
 """Microseconds of a step."""
 
 
-def write_trace(path: str | Path, views: Sequence[View], bound: int) -> None:
-    """Write the trace of plans; each of them is a process, and each of its slabs is another."""
-    write_bytes(path, json.dumps(trace_document(views, bound)).encode())
-
-
 def trace_document(views: Sequence[View], bound: int) -> dict[str, Any]:
-    """Return the trace as a JSON object.
+    """Return the trace of plans as a JSON object.
 
-    Parameters
-    ----------
-    views
-        The plans.
-    bound
-        Bytes: the proven bound on the peak, a counter of its own.
+    Each plan is a process, and each of its slabs is another; `bound`, the proven bound on the peak
+    in bytes, is a counter of its own.
     """
     events: list[dict[str, Any]] = []
     pid = 0
     for shown in views:
         pid += 1
         events += _process(pid, f"{readable(shown.name)}: ops and live bytes")
-        events += _ops(shown, pid) + _live_bytes(shown, pid, bound)
+        events += [*_ops(shown, pid), *_live_bytes(shown, pid, bound)]
         for slab in shown.slabs:
             pid += 1
             pool = f" of pool {readable(slab.pool)}" if slab.pool else ""
             title = f"{readable(shown.name)}: slab{pool}, {format_bytes(slab.size)}"
-            events += _process(pid, title) + _buffers(shown, slab, pid)
+            events += [*_process(pid, title), *_buffers(shown, slab, pid)]
     return {
         "traceEvents": events,
         "displayTimeUnit": "ms",
@@ -64,6 +52,18 @@ def trace_document(views: Sequence[View], bound: int) -> dict[str, Any]:
     }
 
 
+def _event(
+    phase: str, name: str, track: tuple[int, int], ts: int, args: dict[str, Any], **more: Any
+) -> dict[str, Any]:
+    """Return an event on a track, which is a process and a thread."""
+    pid, tid = track
+    return {"name": name, "ph": phase, "ts": ts, "pid": pid, "tid": tid, "args": args, **more}
+
+
+def _metadata(what: str, pid: int, tid: int, **args: str | int) -> dict[str, Any]:
+    return _event("M", what, (pid, tid), 0, args)
+
+
 def _process(pid: int, name: str) -> list[dict[str, Any]]:
     return [
         _metadata("process_name", pid, 0, name=name),
@@ -71,56 +71,31 @@ def _process(pid: int, name: str) -> list[dict[str, Any]]:
     ]
 
 
-def _metadata(what: str, pid: int, tid: int, **args: str | int) -> dict[str, Any]:
-    return {"name": what, "ph": "M", "ts": 0, "pid": pid, "tid": tid, "args": args}
-
-
-def _slice(
-    name: str, category: str, start: int, steps: int, track: tuple[int, int], args: dict[str, Any]
-) -> dict[str, Any]:
-    return {
-        "name": name,
-        "cat": category,
-        "ph": "X",
-        "ts": start * STEP,
-        "dur": steps * STEP,
-        "pid": track[0],
-        "tid": track[1],
-        "args": args,
-    }
-
-
-def _ops(shown: View, pid: int) -> list[dict[str, Any]]:
-    if not shown.steps:
-        return []
-    events = [_metadata("thread_name", pid, 1, name="ops")]
+def _ops(shown: View, pid: int) -> Iterator[dict[str, Any]]:
+    if shown.steps:
+        yield _metadata("thread_name", pid, 1, name="ops")
     live = np.repeat(shown.load.live, shown.load.end - shown.load.start).tolist()
     for step, (name, kind) in enumerate(shown.steps):
         args = {"step": step, "live bytes": live[step]}
-        events.append(_slice(readable(name), readable(kind) or "op", step, 1, (pid, 1), args))
-    return events
+        own = {"cat": readable(kind) or "op", "dur": STEP}
+        yield _event("X", readable(name), (pid, 1), step * STEP, args, **own)
 
 
-def _live_bytes(shown: View, pid: int, bound: int) -> list[dict[str, Any]]:
-    load, end = shown.load, shown.length * STEP
-    rows = [
-        (step * STEP, "live bytes", live)
-        for step, live in zip(load.start.tolist(), load.live.tolist(), strict=True)
-    ]
-    rows += [(end, "live bytes", 0), (0, "proven bound", bound), (end, "proven bound", bound)]
-    return [
-        {"name": name, "ph": "C", "ts": ts, "pid": pid, "tid": 0, "args": {"bytes": value}}
-        for ts, name, value in rows
-    ]
+def _live_bytes(shown: View, pid: int, bound: int) -> Iterator[dict[str, Any]]:
+    load, end = shown.load, shown.length
+    live = zip([*load.start.tolist(), end], [*load.live.tolist(), 0], strict=True)
+    rows = [("live bytes", step, value) for step, value in live]
+    for name, step, value in [*rows, *(("proven bound", step, bound) for step in (0, end))]:
+        yield _event("C", name, (pid, 0), step * STEP, {"bytes": value})
 
 
-def _buffers(shown: View, slab: Slab, pid: int) -> list[dict[str, Any]]:
+def _buffers(shown: View, slab: Slab, pid: int) -> Iterator[dict[str, Any]]:
     """Buffers of one offset are never live together, so each offset is a track."""
-    events, subject = [], shown.subject
+    subject = shown.subject
     offsets, track = np.unique(slab.offset, return_inverse=True)
     for place, offset in enumerate(offsets.tolist(), start=1):
-        events.append(_metadata("thread_name", pid, place, name=f"offset {offset:,}"))
-        events.append(_metadata("thread_sort_index", pid, place, sort_index=place))
+        yield _metadata("thread_name", pid, place, name=f"offset {offset:,}")
+        yield _metadata("thread_sort_index", pid, place, sort_index=place)
     for i, b in enumerate(slab.buffers.tolist()):
         start, end = int(slab.start[i]), int(slab.end[i])
         args = {
@@ -131,7 +106,6 @@ def _buffers(shown: View, slab: Slab, pid: int) -> list[dict[str, Any]]:
         kind = "buffer"
         if subject.makers:
             args["made by"], kind = subject.makers[b], readable(subject.kinds[b])
-        own = (pid, int(track[i]) + 1)
-        name = readable(subject.buffers[b])
-        events.append(_slice(name, kind, start, end - start, own, args))
-    return events
+        own = {"cat": kind, "dur": (end - start) * STEP}
+        at = (pid, int(track[i]) + 1)
+        yield _event("X", readable(subject.buffers[b]), at, start * STEP, args, **own)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optsched.errors import MissingDependencyError
 from optsched.reports.colours import BOUND, INK, LIVE, PEAK, Painting, text_on
 from optsched.reports.view import Slab, View, bars, both, thinned
 from optsched.runtime.limits import Event
@@ -24,14 +23,6 @@ if TYPE_CHECKING:
 
 _MANY = 600
 """From this many rectangles on their borders would be most of the picture, and are faint."""
-
-
-def require_bokeh() -> None:
-    """Say in one line what to install where Bokeh is missing."""
-    try:
-        import bokeh.plotting  # noqa: F401
-    except ImportError:
-        raise MissingDependencyError("bokeh", "report") from None
 
 
 def plan_figures(
@@ -125,20 +116,15 @@ def _packing(
         text_align="center",
         text_baseline="middle",
     )
-    tips = _BUFFER_TOOLTIP if view.subject.makers else _RANGE_TOOLTIP
-    fig.add_tools(HoverTool(renderers=[quads], tooltips=tips, attachment="vertical"))
+    maker = "from @producer<br>" if view.subject.makers else ""
+    tip = _tooltip(f"<b>@name</b> &nbsp;@bytes<br>{maker}live at @lives<br>at @place")
+    fig.add_tools(HoverTool(renderers=[quads], tooltips=tip, attachment="vertical"))
     return fig
 
 
-_TOOLTIP_STYLE = "max-width:26rem;overflow-wrap:anywhere;font:13px/1.4 system-ui,sans-serif"
-_BUFFER_TOOLTIP = (
-    f'<div style="{_TOOLTIP_STYLE}"><b>@name</b> &nbsp;@bytes<br>'
-    "from @producer<br>live at @lives<br>at @place</div>"
-)
-_RANGE_TOOLTIP = (
-    f'<div style="{_TOOLTIP_STYLE}"><b>@name</b> &nbsp;@bytes<br>live at @lives<br>at @place</div>'
-)
-_STEP_TOOLTIP = f'<div style="{_TOOLTIP_STYLE}"><b>@live</b><br>@at</div>'
+def _tooltip(words: str) -> str:
+    style = "max-width:26rem;overflow-wrap:anywhere;font:13px/1.4 system-ui,sans-serif"
+    return f'<div style="{style}">{words}</div>'
 
 
 def _rectangles(paint: Painting, view: View, slab: Slab) -> Any:
@@ -196,7 +182,8 @@ def _live_bytes(paint: Painting, view: View, across: Range1d, up: Range1d, name:
         hover_fill_alpha=0.6,
         hover_line_alpha=0.0,
     )
-    fig.add_tools(HoverTool(renderers=[hidden], tooltips=_STEP_TOOLTIP, mode="vline"))
+    tip = _tooltip("<b>@live</b><br>@at")
+    fig.add_tools(HoverTool(renderers=[hidden], tooltips=tip, mode="vline"))
     peak = int(load.live.max()) / paint.scale
     fig.scatter([view.peak_step + 0.5], [peak], size=9, color=PEAK, line_color="#ffffff")
     return fig
@@ -239,18 +226,18 @@ def progress_figure(trace: Sequence[Event], unit: str, scale: int) -> figure:
     """Return incumbent and bound over the time of the search."""
     from bokeh.models import ColumnDataSource, HoverTool
 
-    seconds = np.array([event.seconds for event in trace])
-    last = float(seconds[-1]) * 1.05 + 1e-4
+    last = trace[-1].seconds * 1.05 + 1e-4
     values = [x for e in trace for x in (e.incumbent, e.bound) if x]
     low, high = min(values, default=0) / scale, max(values, default=1) / scale
     room = max((high - low) * 0.08, high * 0.002)
     across, up = _range(0, last), _range(low - room, high + room)
     fig = _figure("progress", 220, (across, up), ("seconds", unit))
-    for what, colour, rows in (
-        ("plan", LIVE, [(s, e.incumbent, e.source) for s, e in zip(seconds, trace, strict=True)]),
-        ("bound", BOUND, [(s, e.bound, e.source) for s, e in zip(seconds, trace, strict=True)]),
+    plans = [(e.seconds, e.incumbent, e.source) for e in trace if e.incumbent]
+    bounds = [(e.seconds, e.bound, e.source) for e in trace if e.bound]
+    for what, found, colour, dash in (
+        ("plan", plans, LIVE, "solid"),
+        ("bound", bounds, BOUND, "dashed"),
     ):
-        found = [(s, value, source) for s, value, source in rows if value]
         if not found:
             continue
         x, y, source = zip(*found, strict=True)
@@ -261,11 +248,11 @@ def progress_figure(trace: Sequence[Event], unit: str, scale: int) -> figure:
             mode="after",
             line_color=colour,
             line_width=2,
-            line_dash="dashed" if what == "bound" else "solid",
+            line_dash=dash,
         )
         columns = {"x": x, "y": height, "text": [f"{what} {both(v)}" for v in y]}
         columns["at"] = [f"{s:.3g} s: {readable(t)}" for s, t in zip(x, source, strict=True)]
         dots = fig.scatter("x", "y", size=7, color=colour, source=ColumnDataSource(columns))
-        tip = f'<div style="{_TOOLTIP_STYLE}"><b>@text</b><br>@at</div>'
+        tip = _tooltip("<b>@text</b><br>@at")
         fig.add_tools(HoverTool(renderers=[dots], tooltips=tip))
     return fig

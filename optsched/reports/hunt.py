@@ -5,22 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from optsched.counterexamples import AnyFind, Hunt, LossObjective, PackingFind
+from optsched.counterexamples import Find, Hunt, LossObjective
 from optsched.counterexamples.run import kind_of
 from optsched.formats import packing_of, write_bytes, write_graph, write_packing, write_plan
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
-from optsched.reports.record import order_names, versions
+from optsched.reports.results import versions
 from optsched.reports.step_diff import order_diff, packing_diff
-from optsched.reports.svg import contrast_picture, order_panel, packing_panel, plan_panel
+from optsched.reports.svg import contrast_picture, order_panel, slab_panel
+from optsched.reports.view import packing_view, plan_view
 
 
-def paragraph(find: AnyFind) -> str:
+def paragraph(find: Find) -> str:
     """Say in one paragraph what goes wrong at which step."""
-    method, rival = find.target.method, find.rival
-    if isinstance(find, PackingFind):
-        return packing_diff(find.item, method, find.plans[method], rival, find.plans[rival])
-    item, mine, better = find.item, find.plans[method], find.plans[rival]
+    item, method, rival = find.item, find.target.method, find.rival
+    mine, better = find.plans[method], find.plans[rival]
+    if isinstance(item, PackingProblem):
+        return packing_diff(item, method, mine, rival, better)
     text = ""
     if mine.peak(item) > better.peak(item):
         text = order_diff(item, method, mine, rival, better)
@@ -30,18 +31,17 @@ def paragraph(find: AnyFind) -> str:
     return text.strip()
 
 
-def picture(find: AnyFind) -> str:
+def picture(find: Find) -> str:
     """Return an SVG: the method's plan beside the better one."""
     panels = []
-    for name in (find.target.method, find.rival):
-        value = find.loss.value if name == find.target.method else find.loss.rival
-        title = f"{name}: {value:,} bytes"
-        if isinstance(find, PackingFind):
-            panels.append(packing_panel(title, find.item, find.plans[name]))
+    for name, value in ((find.target.method, find.loss.value), (find.rival, find.loss.rival)):
+        item, plan, title = find.item, find.plans[name], f"{name}: {value:,} bytes"
+        if isinstance(item, PackingProblem):
+            panels.append(slab_panel(title, packing_view(item, plan, title)))
         elif kind_of(find.target.method) == "pair":
-            panels.append(plan_panel(title, find.item, find.plans[name]))
+            panels.append(slab_panel(title, plan_view(item, plan, title)))
         else:
-            panels.append(order_panel(title, find.item, find.plans[name]))
+            panels.append(order_panel(title, item, plan))
     return contrast_picture(panels, find.loss.rival)
 
 
@@ -72,7 +72,7 @@ def hunt_record(hunt: Hunt, files: dict[str, str]) -> dict[str, Any]:
             "proved": find.optimum.proved,
             "proof": find.optimum.proof,
             "minimal": find.minimal,
-            "plans": {name: _plan(find.item, plan) for name, plan in find.plans.items()},
+            "plans": {name: _placed(find.item, plan) for name, plan in find.plans.items()},
             "story": paragraph(find),
             "files": files,
         }
@@ -86,61 +86,60 @@ def _counts(item: Graph | PackingProblem) -> dict[str, int]:
     return {"ops": len(item.ops), "edges": edges, "buffers": len(item.buffers)}
 
 
-def _plan(item: Graph | PackingProblem, plan: Any) -> Any:
+def _placed(item: Graph | PackingProblem, plan: Any) -> Any:
+    """Return the offsets of a packing by name, or an order in names."""
     if isinstance(item, PackingProblem):
         return dict(zip(item.names, plan.tolist(), strict=True))
-    return order_names(item, plan.order)
+    return [item.ops[v].name for v in plan.order]
 
 
 def hunt_text(hunt: Hunt, files: dict[str, str]) -> str:
     """Return what `optsched hunt` prints."""
-    target, lines = hunt.target, []
-    if hunt.find is None:
+    target, find, lines = hunt.target, hunt.find, []
+    if find is None:
         rival = f"worse than {target.versus}" if target.versus else "above the optimum"
         lines.append(f"{target.method} was never found {rival}")
     else:
-        find = hunt.find
         is_ratio = target.objective is LossObjective.RATIO
         score = f"{find.loss.score:,.4g}" if is_ratio else f"{find.loss.score:,.0f}"
         counts = ", ".join(f"{n} {what}" for what, n in _counts(find.item).items())
-        lines.append(
-            f"{target.method} {find.loss.value:,} bytes, {find.rival} {find.loss.rival:,}: "
-            f"{target.objective} {score} on {counts}"
-        )
         proved = "proved" if find.optimum.proved else "not proved"
-        lines.append(f"  optimum {find.optimum.value:,} bytes, {proved}: {find.optimum.proof}")
-        lines.append(
+        lines += [
+            f"{target.method} {find.loss.value:,} bytes, {find.rival} {find.loss.rival:,}: "
+            f"{target.objective} {score} on {counts}",
+            f"  optimum {find.optimum.value:,} bytes, {proved}: {find.optimum.proof}",
             "  minimal: without any op, edge or buffer the loss is smaller"
             if find.minimal
-            else "  perhaps not minimal: the time for shrinking was up"
-        )
-        lines.append(f"  {paragraph(find)}")
-        lines += [f"  {what}: {path}" for what, path in files.items()]
+            else "  perhaps not minimal: the time for shrinking was up",
+            f"  {paragraph(find)}",
+            *(f"  {what}: {path}" for what, path in files.items()),
+        ]
     if hunt.exhausted:
         lines.append(f"  all were tried, {hunt.scope}: {', '.join(hunt.exhausted)}")
     lines.append(f"  {hunt.tried:,} instances tried in {hunt.seconds:.1f} s")
     return "\n".join(lines)
 
 
-def write_find(path: Path, find: AnyFind) -> dict[str, str]:
+def write_find(path: Path, find: Find) -> dict[str, str]:
     """Write the instance, its plans, the picture and the paragraph; return what is where.
 
     Files stand beside `path` and begin like it: `core.json` goes with `core.lpmf.plan.json`,
     `core.optimum.plan.json`, `core.svg` and `core.txt`.
     """
     stem = Path(path.name.removesuffix(".gz")).stem
-    if isinstance(find, PackingFind):
+    item = find.item
+    if isinstance(item, PackingProblem):
         files = {"packing": path}
-        write_packing(packing_of(find.item), path)
+        write_packing(packing_of(item), path)
         for name, offsets in find.plans.items():
             files[f"packing of {name}"] = path.with_name(f"{stem}.{name}.csv")
-            write_packing(packing_of(find.item), files[f"packing of {name}"], offsets)
+            write_packing(packing_of(item), files[f"packing of {name}"], offsets)
     else:
         files = {"graph": path}
-        write_graph(find.item, path)
+        write_graph(item, path)
         for name, plan in find.plans.items():
             files[f"plan of {name}"] = path.with_name(f"{stem}.{name}.plan.json")
-            write_plan(plan, files[f"plan of {name}"], find.item)
+            write_plan(plan, files[f"plan of {name}"], item)
     files["picture"], files["story"] = path.with_name(f"{stem}.svg"), path.with_name(f"{stem}.txt")
     write_bytes(files["picture"], picture(find).encode())
     write_bytes(files["story"], (paragraph(find) + "\n").encode())

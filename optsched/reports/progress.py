@@ -6,7 +6,7 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Self, TextIO
 
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.limits import Event, optimality_gap
@@ -17,20 +17,27 @@ if TYPE_CHECKING:
 
 
 class ProgressLine:
-    """Rewrites one line of a terminal; says nothing where the stream is none.
+    """Rewrites one line of a terminal, and wipes it in the end; says nothing where there is none.
 
     Parameters
     ----------
-    stream
-        Where to write; standard error by default.
     prefix
         Put before every line.
+    stream
+        Where to write; standard error by default.
     """
 
-    def __init__(self, stream: TextIO | None = None, prefix: str = "") -> None:
-        self.stream = stream or sys.stderr
-        self.prefix = prefix
+    def __init__(self, prefix: str = "", stream: TextIO | None = None) -> None:
+        self.stream, self.prefix = stream or sys.stderr, prefix
         self._width = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._width:
+            self.stream.write("\r" + " " * self._width + "\r")
+            self.stream.flush()
 
     def __call__(self, event: Event) -> None:
         """Show an event."""
@@ -45,13 +52,6 @@ class ProgressLine:
             self.stream.flush()
             self._width = len(line)
 
-    def clear(self) -> None:
-        """Wipe the line."""
-        if self._width:
-            self.stream.write("\r" + " " * self._width + "\r")
-            self.stream.flush()
-            self._width = 0
-
 
 def event_text(event: Event) -> str:
     """Return incumbent, bound and gap in a line."""
@@ -64,41 +64,25 @@ def event_text(event: Event) -> str:
     )
 
 
-class StudyProgress:
-    """Where a comparison of many graphs is: a live line on a terminal, else a line now and then.
-
-    Parameters
-    ----------
-    stream
-        Where to write; standard error by default.
-    """
+class StudyProgress(ProgressLine):
+    """Where a comparison of many graphs is: a live line on a terminal, else a line now and then."""
 
     PAUSE = 30.0
     """Seconds between two lines where there is no terminal."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self.line = ProgressLine(stream)
+    def __enter__(self) -> Self:
         self.last = time.monotonic()
-
-    def __enter__(self) -> StudyProgress:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.line.clear()
-
-    def __call__(self, standing: Standing) -> None:
+    def show(self, standing: Standing) -> None:
         """Show where the run is."""
-        text = f"[{standing.done}/{standing.total} done] {_stem(standing.instance)}"
+        name = Path(standing.instance).name.removesuffix(".gz").removesuffix(".json")
+        text = f"[{standing.done}/{standing.total} done] {name}"
         if standing.method:
             text += f"  {standing.method}"
         if standing.event is not None:
             text += f"  {event_text(standing.event)}"
-        if self.line.stream.isatty():
-            self.line.say(text)
-        elif time.monotonic() - self.last >= self.PAUSE:
+        self.say(text)
+        if not self.stream.isatty() and time.monotonic() - self.last >= self.PAUSE:
             self.last = time.monotonic()
-            print(readable(text), file=self.line.stream, flush=True)
-
-
-def _stem(path: str) -> str:
-    return Path(path).name.removesuffix(".gz").removesuffix(".json")
+            print(readable(text), file=self.stream, flush=True)

@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
-from optsched.reports.view import View, packing_view, plan_views
+from optsched.reports.view import View, graph_subject, packing_view, plan_view
 from optsched.runtime.limits import Event, Objective
 from optsched.solver.result import PackingResult, Result
 
@@ -54,28 +52,19 @@ def make_report(
     plans: Sequence[tuple[str, Plan, Sequence[Event]]],
     comparison: Comparison | None = None,
 ) -> Report:
-    """Check plans and make a report of them.
+    """Check plans of a graph and make a report of them, beside what our own solver says of it.
 
-    Parameters
-    ----------
-    graph, result
-        The graph, and what our own solver says of it.
-    plans
-        Name, plan, and how incumbent and bound moved while it was made, as far as known.
-    comparison
-        Heuristics against the optimum, if asked for.
-
-    Raises
-    ------
-    PlanError
-        If a plan breaks a rule.
+    Each plan has a name, and how incumbent and bound moved while it was made, as far as known; a
+    comparison of heuristics with the optimum is shown if there is one. A plan that breaks a rule
+    raises :class:`PlanError`.
     """
     explained = None
     if len(graph.ops) <= MANY_OPS:
         from optsched.explanation import explain_op
 
         explained = explain_op(graph).to_dict()
-    views = plan_views(graph, [(name, plan) for name, plan, _ in plans])
+    subject = graph_subject(graph)
+    views = [plan_view(graph, plan, name, subject) for name, plan, _ in plans]
     traces = {f"the search for {name}": trace for name, _, trace in plans}
     return Report(result, views, comparison, explained, {**traces, "the proof": result.trace})
 
@@ -87,34 +76,23 @@ def make_packing_report(
 ) -> Report:
     """Check packings of given live ranges and make a report of them.
 
-    Parameters
-    ----------
-    problem
-        The live ranges.
-    results
-        What our own packer says of each pool, one after the other.
-    packings
-        Name, offsets, and the pool of each buffer, which is empty where there is only one.
-
-    Raises
-    ------
-    PlanError
-        If a packing breaks a rule.
+    `results` are what our own packer says of each pool, one after the other. A packing has a name,
+    offsets, and the pool of each buffer, which is empty where there is only one; one that breaks a
+    rule raises :class:`PlanError`.
     """
     views = [packing_view(problem, offsets, name, pools) for name, offsets, pools in packings]
     proofs = {result.slab_proof for result in results}
     slabs = [result.slab for result in results if result.slab is not None]
-    peak = problem.max_load
     result = Result(
         plan=None,
-        peak=peak,
+        peak=problem.max_load,
         slab=sum(slabs) if len(slabs) == len(results) else None,
-        peak_bound=peak,
+        peak_bound=problem.max_load,
         slab_bound=sum(result.slab_bound for result in results),
         peak_proof=None,
         slab_proof=proofs.pop() if len(proofs) == 1 else None,
         objective=Objective.SLAB,
         stop_reason=results[-1].stop_reason,
-        runtime=float(np.sum([result.runtime for result in results])),
+        runtime=sum(result.runtime for result in results),
     )
     return Report(result, views)

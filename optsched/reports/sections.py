@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 from typing import Any
 
 from optsched.compare import OUR_METHOD, Comparison
 from optsched.reports.colours import BOUND, LIVE, OTHER, PEAK, VIRIDIS, Painting
-from optsched.reports.tables import Cell, as_html, make_table, safe
+from optsched.reports.report import Report
+from optsched.reports.tables import Cell, as_html, make_table, percent, safe
 from optsched.reports.view import View, both, thinned
-from optsched.reports.words import bottleneck, percent, verdicts
 from optsched.runtime.bytes import format_bytes
-from optsched.runtime.limits import Event, optimality_gap
-from optsched.runtime.text import readable
+from optsched.runtime.limits import Event, Proof, optimality_gap
+from optsched.runtime.text import listed, readable
 from optsched.solver.result import Result
 
 AT_MOST = 300
 """Rows that a table has at most."""
+PROOFS = {
+    Proof.PACKING: "L1: the live bytes of one step fill the slab, so this order packs no better",
+    Proof.BOUND: "L2: an op, or the last or first of a set, forces that many live bytes, whatever "
+    "the order",
+    Proof.SEARCH: "L3: all orders that might need less were searched, none is left",
+    Proof.PACKING_SEARCH: "L4: all packings of this order below were searched, none is left",
+    Proof.JOINT: "L5: the slab equals a proved bound on the peak of every order, and no slab is "
+    "smaller than the peak",
+    Proof.JOINT_SEARCH: "L6: all packings below were searched, in every order, none is left",
+}
+"""What each kind of proof says; a solver's claim is none."""
+_POOLS = (
+    "L5: the slabs together equal a proved bound on the sum of the pools' own peaks, in every order"
+)
+"""What a joint proof says where the sum of several slabs is above the peak of all pools."""
+_EXCESS = "excess = value / optimum - 1, or / best known where no optimum is proved"
 
 
 def facts(result: Result, shown: View) -> str:
@@ -39,7 +55,7 @@ def facts(result: Result, shown: View) -> str:
     return f"<ul class=facts>{items}</ul>"
 
 
-def _key(items: Sequence[tuple[str, str, str]], attributes: str = "") -> str:
+def _key(*items: tuple[str, str, str], attributes: str = "") -> str:
     """Return a legend: for each item the class of its mark, the mark's style, and HTML."""
     marks = "".join(
         f'<li><i class="{c}" style="{style}"></i>{says}</li>' for c, style, says in items
@@ -55,30 +71,22 @@ def colour_keys(paint: Painting) -> str:
     chips = [("", f"background:{colour}", safe(kind)) for kind, colour in own]
     if rest := len(paint.kinds) - len(own):
         chips.append(("", f"background:{OTHER}", f"{rest} more types"))
-    return _key([("ramp", ramp, sizes)], " data-key=by_size") + _key(
-        chips, " data-key=by_kind hidden"
-    )
+    by_size = _key(("ramp", ramp, sizes), attributes=" data-key=by_size")
+    return by_size + _key(*chips, attributes=" data-key=by_kind hidden")
 
 
-def slab_key(result: Result, shown: View) -> str:
-    """Return what the lines in the picture of a slab are."""
-    rows = [("line", f"color:{PEAK}", "the step of the peak")]
-    if len(shown.slabs) == 1:
-        says = f"proven bound on the slab {format_bytes(result.slab_bound)}"
-        rows.append(("line dashed", f"color:{BOUND}", says))
-    return _key(rows)
-
-
-def live_key(result: Result, shown: View) -> str:
-    """Return what line, dot and dashes of the live bytes are."""
+def line_keys(result: Result, shown: View) -> tuple[str, str]:
+    """Return what the lines in the pictures of a slab and of the live bytes are."""
     at = safe(shown.step_text(shown.peak_step), 300)
-    bound = f"proven bound on the peak {format_bytes(result.peak_bound)}"
-    return _key(
-        [
+    peak, dashes = ("line", f"color:{PEAK}"), ("line dashed", f"color:{BOUND}")
+    slab_bound = (*dashes, f"proven bound on the slab {format_bytes(result.slab_bound)}")
+    return (
+        _key((*peak, "the step of the peak"), *([slab_bound] if len(shown.slabs) == 1 else [])),
+        _key(
             ("line", f"color:{LIVE}", "live bytes"),
             ("dot", f"background:{PEAK}", f"peak {format_bytes(shown.peak)}: {at}"),
-            ("line dashed", f"color:{BOUND}", bound),
-        ]
+            (*dashes, f"proven bound on the peak {format_bytes(result.peak_bound)}"),
+        ),
     )
 
 
@@ -129,15 +137,14 @@ def live_table(shown: View) -> str:
 def plan_table(result: Result, views: Sequence[View]) -> str:
     """Return plans beside one another; the first one is what the others are measured by."""
     first = views[0].slab
-    best_peak = min(x for x in (result.peak, *(v.peak for v in views)) if x is not None)
-    best_slab = min(x for x in (result.slab, *(v.slab for v in views)) if x is not None)
+    peak, slab = _best_known(result, views)
     rows = [
         (
             shown.name,
             _exactly(shown.peak),
-            percent(shown.peak / max(1, best_peak) - 1),
+            percent(shown.peak / max(1, peak) - 1),
             _exactly(shown.slab),
-            percent(shown.slab / max(1, best_slab) - 1),
+            percent(shown.slab / max(1, slab) - 1),
             _exactly(shown.slab - shown.peak),
             f"{100 * (shown.slab / max(1, first) - 1):+.1f} %" if number else "",
         )
@@ -147,11 +154,15 @@ def plan_table(result: Result, views: Sequence[View]) -> str:
     return f"<p>{_EXCESS}.</p>" + as_html(make_table(heads, "tnnnnnn", rows))
 
 
-_EXCESS = "excess = value / optimum - 1, or / best known where no optimum is proved"
-
-
 def _exactly(count: int) -> Cell:
     return Cell(str(count), f"{format_bytes(count)}<br><small>{count:,}</small>")
+
+
+def _best_known(result: Result, views: Sequence[View]) -> tuple[int, int]:
+    """Return the fewest bytes of peak and slab that anybody found."""
+    peaks = [x for x in (result.peak, *(view.peak for view in views)) if x is not None]
+    slabs = [x for x in (result.slab, *(view.slab for view in views)) if x is not None]
+    return min(peaks), min(slabs)
 
 
 def method_section(comparison: Comparison) -> str:
@@ -173,24 +184,62 @@ def method_section(comparison: Comparison) -> str:
         for row in comparison.failed
     ]
     heads = ("method", "kind", "peak", "excess", "slab", "excess", "seconds")
-    table = make_table(heads, "stnnnnn", rows)
     ours = [number for number, row in enumerate(comparison.rows) if row.method == OUR_METHOD]
+    table = replace(make_table(heads, "stnnnnn", rows), best=ours[0] if ours else None)
     says = f"{_EXCESS}. Orders are packed greedily, packings take the best order."
-    return f"<p>{says}</p>" + as_html(replace(table, best=ours[0] if ours else None))
+    return f"<p>{says}</p>" + as_html(table)
 
 
-def proof_section(
-    result: Result, views: Sequence[View], explained: Mapping[str, Any] | None
-) -> str:
+def verdicts(result: Result, best_peak: int, best_slab: int, *, given: bool = False) -> list[str]:
+    """Return one sentence on the peak and one on the slab: the bound, and what proves it.
+
+    `result` is our own solver's; the best peak and slab are the fewest bytes known, whoever found
+    them. Where live ranges are `given` no order could change the peak.
+    """
+    lines = []
+    for what, found, value, bound, proof in (
+        ("peak", result.peak, best_peak, result.peak_bound, result.peak_proof),
+        ("slab", result.slab, best_slab, result.slab_bound, result.slab_proof),
+    ):
+        minimum = f"{format_bytes(bound)} ({bound:,} bytes)"
+        if given and what == "peak":
+            lines.append(f"The live ranges are given: at their fullest step {minimum} are live.")
+        elif value > bound:
+            gap = percent(optimality_gap(value, bound))
+            lines.append(
+                f"No {what} is below {minimum}: that much is proved. The smallest one found is "
+                f"{format_bytes(value)}, so {gap} of it is open."
+            )
+        elif found == value and proof is not None and proof in PROOFS:
+            pooled = proof is Proof.JOINT and bound > result.peak_bound
+            lines.append(f"The minimum {what} is {minimum}. {_POOLS if pooled else PROOFS[proof]}.")
+        else:
+            lines.append(f"The minimum {what} is {minimum}: a plan meets the proven bound.")
+    if result.claimed_bound is not None:
+        lines.append(
+            f"A solver claims a bound of {result.claimed_bound:,} bytes; nobody has checked it."
+        )
+    return lines
+
+
+def proof_section(report: Report) -> str:
     """Return why no plan needs less: the verdicts, the op, and the buffers that it holds live."""
-    peaks = [x for x in (result.peak, *(view.peak for view in views)) if x is not None]
-    slabs = [x for x in (result.slab, *(view.slab for view in views)) if x is not None]
-    lines = verdicts(result, min(peaks), min(slabs), given=views[0].subject.is_packing)
+    result, views, explained = report.result, report.views, report.explained
+    given = views[0].subject.is_packing
+    lines = verdicts(result, *_best_known(result, views), given=given)
     parts = [f"<p>{escape(line)}</p>" for line in lines]
     if explained is None:
         return "".join(parts)
-    named = {**explained, "op": explained["op"] and readable(explained["op"])}
-    parts.append(f"<p>{escape(bottleneck(named, result.peak_bound))}</p>")
+    found, op = explained["bound"], explained["op"]
+    where = f"at the {explained['at']} of every order"
+    if op is not None:
+        where = f"while op {readable(op)} runs"
+    words = f"At least {format_bytes(found)} ({found:,} bytes) are live {where}, in every order"
+    if rest := max(0, result.peak_bound - found):
+        words += f". The other {rest:,} bytes are what searching the orders adds."
+    else:
+        words += "; that is the bound on the peak."
+    parts.append(f"<p>{escape(words)}</p>")
     rows = [
         (
             row["name"] + ("" if row["in_every_order"] else " *"),
@@ -207,19 +256,17 @@ def proof_section(
             "<p class=soft>* not live then in every order, but others of as many bytes are in its "
             "stead</p>"
         )
-    for row in explained["written_in_place"]:
-        parts.append(
-            f"<p class=soft>{safe(row['output'])} is written into {safe(row['input'])}, which "
-            f"saves {both(row['saves'])}.</p>"
-        )
+    parts += [
+        f"<p class=soft>{safe(row['output'])} is written into {safe(row['input'])}, which "
+        f"saves {both(row['saves'])}.</p>"
+        for row in explained["written_in_place"]
+    ]
     return "".join(parts)
 
 
 def _holders(row: dict[str, Any]) -> Cell:
-    shown = ", ".join(safe(name) for name in row["held_by"][:3])
-    more = len(row["held_by"]) - 3
-    parts = [shown + (f" and {more:,} more" if more > 0 else "")] if shown else []
-    return Cell("", "; ".join([*parts, *(["live to the end"] if row["output"] else [])]))
+    held, kept = listed([safe(name) for name in row["held_by"]], 3), "live to the end"
+    return Cell("", "; ".join(filter(None, (held, kept if row["output"] else ""))))
 
 
 def trace_table(trace: Sequence[Event]) -> str:

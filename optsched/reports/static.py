@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optsched.errors import MissingDependencyError
-from optsched.formats import write_bytes
 from optsched.reports.colours import BOUND, LIVE, PEAK, VIRIDIS, Painting, painting, text_on
 from optsched.reports.view import Slab, View, bars, thinned
 from optsched.runtime.bytes import format_bytes
@@ -31,51 +29,21 @@ LETTER = (0.05, 0.1)
 _SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "optsched", "font.size": 9}
 
 
-def require_matplotlib() -> None:
-    """Say in one line what to install where Matplotlib is missing."""
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError:
-        raise MissingDependencyError("matplotlib", "report") from None
-
-
-def write_picture(
-    path: str | Path, kind: str, views: Sequence[View], bound: int, slab_bound: int
-) -> None:
-    """Write plans side by side as a picture.
-
-    Parameters
-    ----------
-    path
-        The file; its name does not matter.
-    kind
-        `png` or `svg`.
-    views
-        The plans.
-    bound, slab_bound
-        Bytes: the proven bounds on the peak and on the slab.
-
-    Raises
-    ------
-    MissingDependencyError
-        If Matplotlib is not installed.
-    """
-    require_matplotlib()
-    import warnings
-
+def picture(kind: str, views: Sequence[View], bound: int, slab_bound: int) -> bytes:
+    """Return a picture (`png` or `svg`) of plans side by side, with the proven bounds in bytes."""
     import matplotlib as mpl
 
     data = io.BytesIO()
     with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
         # Names in scripts that the font lacks are drawn as boxes; that is no news to a user.
         warnings.filterwarnings("ignore", message=".*[Gg]lyph")
-        fig = _picture(painting(views), views, bound, slab_bound)
+        fig = _figure(painting(views), views, bound, slab_bound)
         metadata = {"Date": None} if kind == "svg" else {"Software": None}
         fig.savefig(data, format=kind, dpi=DOTS, metadata=metadata)
-    write_bytes(path, data.getvalue())
+    return data.getvalue()
 
 
-def _picture(paint: Painting, views: Sequence[View], bound: int, slab_bound: int) -> Figure:
+def _figure(paint: Painting, views: Sequence[View], bound: int, slab_bound: int) -> Figure:
     from matplotlib.figure import Figure
 
     rows = max(len(view.slabs) for view in views)

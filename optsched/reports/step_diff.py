@@ -22,6 +22,10 @@ _RULES = {
     "lpmf": "runs, of the ready ops that fit below the peak so far, the one that leaves the fewest "
     "bytes live, and where none fits the one that allocates least",
     "lpmf_random": "is LPMF with random ties and noise",
+    "lpmf_successors": "is LPMF, except that where every ready op allocates much it runs the one "
+    "with the earliest successor",
+    "eager_free": "runs, of the ready ops that free more than they allocate, the first listed, "
+    "and where there is none the first listed of all",
     "bfs": "runs the ready op whose predecessors ran earliest",
     "dfs": "visits ops by the bytes they touch, each after what it depends on",
     "inductor": "takes the best of program, LPMF, BFS and DFS order",
@@ -33,8 +37,16 @@ _RULES = {
     "lpmf_backward_random": "is LPMF from the last step back, with random ties and noise",
     "naive": "lets no byte serve twice",
     "greedy_by_size": "places the largest buffer first, into the tightest hole",
-    "greedy_by_breadth": "places the buffers of the fullest step first, into the tightest hole",
-    "linear_scan": "places buffers as they start, into the lowest hole",
+    "greedy_by_longest_and_size": "places the longest-lived buffer first, the larger among equals, "
+    "into the tightest hole",
+    "greedy_by_breadth": "places the buffers of the op that reads and writes most bytes first, "
+    "into the tightest hole",
+    "greedy_by_profile_breadth": "places the buffers of the fullest step first, into the tightest "
+    "hole",
+    "tflm_greedy": "places the largest buffer first, the last listed among equals, lowest hole",
+    "linear_scan": "places buffers as they start, into the smallest free region, else above all "
+    "bytes used so far",
+    "first_fit_arrival": "places buffers as they start, into the lowest hole",
     "first_fit_size": "places the largest buffer first, into the lowest hole",
     "first_fit_area": "places the largest product of size and lifetime first, lowest hole",
     "first_fit_start": "places buffers as they start, the larger first, into the lowest hole",
@@ -52,8 +64,7 @@ _RULES = {
 
 def rule_of(method: str) -> str:
     """Return what a method does, in half a sentence; empty if that is not told."""
-    parts = [_RULES[name] for name in method.split("+") if name in _RULES]
-    return ", then ".join(parts)
+    return ", then ".join(_RULES[name] for name in method.split("+") if name in _RULES)
 
 
 def order_diff(graph: Graph, method: str, plan: Plan, rival: str, better: Plan) -> str:
@@ -177,10 +188,8 @@ def _live(graph: Graph, ranges: IntArray, step: int) -> list[int]:
 
 
 def _sizes(graph: Graph, buffers: Sequence[int]) -> str:
-    told = [
-        f"{readable(graph.buffers[b].name)} ({graph.buffers[b].size:,})" for b in buffers[:_MOST]
-    ]
-    return _join(told, len(buffers))
+    shown = [graph.buffers[b] for b in buffers[:_MOST]]
+    return _join([f"{readable(b.name)} ({b.size:,})" for b in shown], len(buffers))
 
 
 def _names(graph: Graph, buffers: Sequence[int]) -> str:
@@ -190,7 +199,7 @@ def _names(graph: Graph, buffers: Sequence[int]) -> str:
 def _join(words: Sequence[str], count: int | None = None) -> str:
     """Write a list; what it leaves out of `count` is counted."""
     rest = 0 if count is None else count - len(words)
-    told = [*map(readable, words), f"{rest} more"] if rest > 0 else [*map(readable, words)]
+    told = [*map(readable, words), *([f"{rest} more"] if rest > 0 else [])]
     return " and ".join(filter(None, [", ".join(told[:-1]), told[-1]])) if told else ""
 
 

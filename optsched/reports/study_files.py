@@ -1,6 +1,8 @@
-"""A comparison in files: every figure as CSV or JSON, tables as Markdown.
+"""A comparison in files: every figure as CSV or JSON, tables as Markdown or as one HTML file.
 
-The names of columns and keys are kept stable.
+The names of columns and keys are kept stable. The HTML file needs no extra and asks the network for
+nothing; zooming and pointing at single buffers is for `optsched report`, a graph at a time: here a
+browser's own tooltips do, and the file stays as small as the tables and rectangles are.
 """
 
 from __future__ import annotations
@@ -11,28 +13,51 @@ from collections.abc import Iterator
 from dataclasses import asdict, fields
 from typing import Any
 
-from optsched.compare import TAUS, Comparison, Failed, MethodRow, Study, profile, summarise
-from optsched.reports.record import machine, versions
+from optsched.compare import (
+    TAUS,
+    Comparison,
+    Failed,
+    MethodRow,
+    Study,
+    StudySettings,
+    profile,
+    summarise,
+)
+from optsched.reports.page import document, origin
+from optsched.reports.results import machine, versions
+from optsched.reports.sections import method_section, verdicts
 from optsched.reports.study_tables import (
-    METHODS_SAY,
-    PROFILE_SAYS,
     graph_table,
     method_table,
     methods_with_columns,
-    outcomes,
     profile_table,
     study_summary,
     trouble_lines,
 )
-from optsched.reports.tables import as_markdown, markdown_safe
+from optsched.reports.svg import slab_picture
+from optsched.reports.tables import Table, as_html, as_markdown, markdown_safe, safe
+from optsched.reports.view import plan_view
 from optsched.runtime.text import shield
 
+TITLE = "How far each method is from the optimum"
+METHODS_SAY = (
+    "Excess is `value / optimum - 1`, or `/ best known` where no optimum is proved: the geometric "
+    "mean and the worst over the graphs. `optimal`, `in 1 %`, `in 10 %`: on how many graphs a "
+    "method is that near to the minimum; `best`: on which none of its kind is better; `proved`: "
+    "by the method itself."
+)
+PROFILE_SAYS = (
+    "Share of graphs in percent on which a method is within a factor of the optimum or best known."
+)
+GRAPHS_SAY = (
+    "Excess over the optimum in percent: of the peak for orders, of the slab for packers. The "
+    "proofs are those of peak and slab."
+)
 COLUMNS = (
     *("file", "graph", "ops", "buffers", "method", "kind", "status", "reason", "peak", "slab"),
     *("fragmentation", "excess", "peak_excess", "slab_excess", "peak_bound", "slab_bound"),
     *("best_peak", "best_slab", "against_optimum", "proof", "stop_reason", "seconds"),
-    *("memory_model", "digest", "optsched", "time_limit", "work", "workers", "seed", "jobs"),
-    *("engine", "input_bytes", "inplace", "machine"),
+    *("memory_model", "digest", "optsched", *StudySettings(()).record(), "machine"),
 )
 """Columns of the CSV, most of them keys of the JSON records as well."""
 _KEYS = {"file": "path", "graph": "instance", "seconds": "runtime"}
@@ -57,7 +82,9 @@ def _lines(study: Study) -> Iterator[dict[str, Any]]:
     used = {"machine": machine(), "optsched": versions()["optsched"]}
     for c in study.comparisons:
         shared = {**study.settings.record(), **used, **instance_record(c)}
-        for row in (outcome_record(c, outcome) for outcome in outcomes(study, c)):
+        found = {outcome.method: outcome for outcome in c.outcomes}
+        for method in (m.name for m in study.methods if m.name in found):
+            row = outcome_record(c, found[method])
             row |= {
                 "instance": c.graph.name,
                 "status": row["trouble"] or row["status"],
@@ -80,20 +107,16 @@ def _field(value: object) -> object:
 def instance_record(comparison: Comparison) -> dict[str, Any]:
     """Return one instance of what `optsched compare --json` prints."""
     graph, result = comparison.graph, comparison.result
+    own = ("best_peak", "best_slab", "peak_bound", "slab_bound", "path", "digest")
     return {
         "instance": graph.name,
         "ops": len(graph.ops),
         "buffers": len(graph.buffers),
-        "best_peak": comparison.best_peak,
-        "best_slab": comparison.best_slab,
-        "peak_bound": comparison.peak_bound,
+        **{key: getattr(comparison, key) for key in own},
         "peak_proof": result.peak_proof,
-        "slab_bound": comparison.slab_bound,
         "slab_proof": result.slab_proof,
         "status": result.status,
         "memory_model": graph.model_name,
-        "path": comparison.path,
-        "digest": comparison.digest,
     }
 
 
@@ -104,25 +127,20 @@ def outcome_record(comparison: Comparison, outcome: MethodRow | Failed) -> dict[
     """
     if isinstance(outcome, MethodRow):
         more = {"fragmentation": outcome.fragmentation, "excess": outcome.excess}
-        return {**asdict(outcome), **more, "trouble": None, "reason": None}
-    keys = [*(field.name for field in fields(MethodRow)), "fragmentation", "excess"]
+        # Orders are for programs: of all methods on a large graph they would drown the figures.
+        shown = {key: value for key, value in asdict(outcome).items() if key != "order"}
+        return {**shown, **more, "trouble": None, "reason": None}
+    keys = [f.name for f in fields(MethodRow) if f.name != "order"] + ["fragmentation", "excess"]
     return {**dict.fromkeys(keys), "instance": comparison.graph.name, **asdict(outcome)}
 
 
 def study_record(study: Study) -> dict[str, Any]:
     """Return what `optsched compare --json` prints."""
-    rows = [
-        outcome_record(c, outcome)
-        for c in study.comparisons
-        for found in (c.rows, c.failed)
-        for outcome in found
-    ]
-    curves = profile(study.comparisons, study.methods)
     return {
-        "rows": rows,
+        "rows": [outcome_record(c, x) for c in study.comparisons for x in c.outcomes],
         "instances": [instance_record(c) for c in study.comparisons],
         "summary": [asdict(s) for s in summarise(study.comparisons, study.methods)],
-        "profile": {"taus": TAUS, "methods": curves},
+        "profile": {"taus": TAUS, "methods": profile(study.comparisons, study.methods)},
         "skipped": [asdict(s) for s in study.skipped],
         "interrupted": study.interrupted,
         "settings": {**study.settings.record(), "machine": machine()},
@@ -130,24 +148,53 @@ def study_record(study: Study) -> dict[str, Any]:
     }
 
 
+def _sections(study: Study) -> list[tuple[str, str, Table]]:
+    """Return title, words and table of each part of a text; all but the last are complete."""
+    return [
+        ("Methods", METHODS_SAY, method_table(study)),
+        ("Performance profile", PROFILE_SAYS, profile_table(study)),
+        ("Graphs", GRAPHS_SAY, graph_table(study, methods_with_columns(study))),
+    ]
+
+
 def study_markdown(study: Study) -> str:
-    """Return the text; every table is complete but for the columns of the last."""
-    parts = ["# How far each method is from the optimum"]
+    """Return the text in Markdown."""
+    parts = [f"# {TITLE}"]
     if study.comparisons:
-        parts += [
-            f"{study_summary(study)}.",
-            "## Methods",
-            METHODS_SAY,
-            as_markdown(method_table(study)),
-            "## Performance profile",
-            PROFILE_SAYS,
-            as_markdown(profile_table(study)),
-            "## Graphs",
-            "Excess over the optimum in percent: of the peak for orders, of the slab for packers.",
-            as_markdown(graph_table(study, methods_with_columns(study))),
-        ]
-    lines = [f"- {line}" for line in trouble_lines(study)]
-    if lines:
-        parts += ["## Without figures", "\n".join(map(markdown_safe, lines))]
+        parts.append(f"{study_summary(study)}.")
+        for title, words, table in _sections(study):
+            parts += [f"## {title}", words, as_markdown(table)]
+    if lines := [f"- {markdown_safe(line)}" for line in trouble_lines(study)]:
+        parts += ["## Without figures", "\n".join(lines)]
     used = ", ".join(f"{name} {number}" for name, number in versions().items())
     return "\n\n".join([*parts, f"Made with {used}."]) + "\n"
+
+
+def study_html(study: Study) -> str:
+    """Return the text in HTML, with the packed slab of every graph."""
+    lines = "".join(f"<li>{safe(line, 1000)}</li>" for line in trouble_lines(study))
+    body = [
+        f"<h1>{TITLE}</h1><p class=lead>{safe(study_summary(study), 1000)}.</p>",
+        *(
+            f"<h2>{title}</h2><p>{safe(words.replace('`', ''), 1000)}</p>{as_html(table)}"
+            for title, words, table in _sections(study)
+        ),
+        f"<h2>Without figures</h2><ul>{lines}</ul>" if lines else "",
+        *(_graph(number, comparison) for number, comparison in enumerate(study.comparisons)),
+        f"<footer>{origin()}</footer>",
+    ]
+    return document("optsched: how far from the optimum", "".join(body))
+
+
+def _graph(number: int, comparison: Comparison) -> str:
+    graph, result, picture = comparison.graph, comparison.result, ""
+    if result.plan is not None:
+        shown = plan_view(graph, result.plan, "plan")
+        picture = f"<figure>{slab_picture(shown, result.slab_bound)}</figure>"
+    known = verdicts(result, comparison.best_peak, comparison.best_slab)
+    return (
+        f"<section class=graph id=graph-{number}><h2>{safe(graph.name)}</h2>"
+        f"<p>{len(graph.ops):,} ops, {len(graph.buffers):,} buffers; memory model: "
+        f"{safe(graph.model_name)}. {safe(' '.join(known), 2000)}</p>{picture}"
+        f"<details><summary>All methods</summary>{method_section(comparison)}</details></section>"
+    )

@@ -14,16 +14,13 @@ from optsched.compare import (
     Comparison,
     Failed,
     Kind,
-    MethodRow,
     Study,
-    Summary,
     Trouble,
     profile,
     rows_against_optimum,
     summarise,
 )
-from optsched.reports.tables import Cell, Column, Table, make_table, safe
-from optsched.reports.words import percent
+from optsched.reports.tables import Cell, Column, Table, make_table, percent, safe
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.limits import Proof
 
@@ -48,13 +45,10 @@ MOST_METHODS = 16
 """Lines of one kind of method on a terminal; of more, the best are shown."""
 KINDS = {
     Kind.ORDER: "orders, by peak",
-    Kind.PACKING: "packers of the best order, by slab",
+    Kind.PACKING: "packers of best order, by slab",
     Kind.PLAN: "order and offsets, by slab",
 }
 """What the methods of a kind are judged by."""
-PROFILE_SAYS = (
-    "Share of graphs in percent on which a method is within a factor of the optimum or best known."
-)
 _MARKS = {Trouble.ABSENT: "-", Trouble.INTERRUPTED: "-", Trouble.TIMED_OUT: "time"}
 _LINE = 10
 """Characters of a line in a heading."""
@@ -68,28 +62,27 @@ def method_table(study: Study, *, grouped: bool = False) -> Table:
     With `grouped`, for a terminal, the kinds are titles of their own, counts of graphs are shares,
     and of many methods the best are shown.
     """
-    count = len(study.comparisons)
     lines = summarise(study.comparisons, study.methods)
     near = profile(study.comparisons, study.methods, (1.01, 1.1))
     rows: list[Sequence[Cell | str]] = []
     for kind, title in KINDS.items():
         own = [line for line in lines if line.kind is kind]
         if grouped and own:
-            more = f" ({len(own) - MOST_METHODS} more)" if len(own) > MOST_METHODS else ""
+            more = f"; {len(own) - MOST_METHODS} more" if len(own) > MOST_METHODS else ""
             rows.append((f"{title}{more}",))
         for line in own[: MOST_METHODS if grouped else None]:
-            missing = f" (on {line.measured})" if grouped and line.measured < count else ""
-            rows.append(
-                (
-                    f"{'  ' if grouped else ''}{line.method}{missing}",
-                    *(() if grouped else (title, str(line.measured))),
-                    heat(line.mean_excess),
-                    heat(line.worst_excess),
-                    line.worst_instance,
-                    *_counts(line, near[line.method], as_shares=grouped),
-                    f"{line.seconds:.{1 if grouped else 2}f}",
-                )
-            )
+            on = [x * line.asked for x in near[line.method]]
+            counts = (line.at_optimum, *on, line.wins, line.proved)
+            excess = heat(line.mean_excess), heat(line.worst_excess), line.worst_instance
+            if grouped:
+                some = line.measured < len(study.comparisons)
+                name = f"  {line.method} (on {line.measured})" if some else f"  {line.method}"
+                shares = [_share(x / line.asked) for x in counts]
+                rows.append((name, *excess, *shares, f"{line.seconds:.1f}"))
+            else:
+                numbers = [f"{round(x):,}" for x in counts]
+                judged = (title, str(line.measured))
+                rows.append((line.method, *judged, *excess, *numbers, f"{line.seconds:.2f}"))
     columns = (
         Column("method", "t"),
         *(() if grouped else (Column("judged", "t"), Column("graphs"))),
@@ -106,26 +99,11 @@ def method_table(study: Study, *, grouped: bool = False) -> Table:
     return Table(columns, rows)
 
 
-def _counts(line: Summary, near: Sequence[float], *, as_shares: bool) -> list[str]:
-    """Return on how many graphs a method is optimal, near, best, and proved so by itself."""
-    counts = (line.at_optimum, *(x * line.asked for x in near), line.wins, line.proved)
-    return [_share(x / line.asked) if as_shares else f"{round(x):,}" for x in counts]
-
-
 def _share(share: float) -> str:
     # All and none are said only where they are true.
     whole = round(100 * share)
-    if (whole == 100 and share < 1) or (whole == 0 and share > 0):
-        return f"{100 * share:.1f} %"
-    return f"{whole} %"
-
-
-METHODS_SAY = (
-    "Excess is `value / optimum - 1`, or `/ best known` where no optimum is proved: the geometric "
-    "mean and the worst over the graphs. `optimal`, `in 1 %`, `in 10 %`: on how many graphs a "
-    "method is that near to the minimum; `best`: on which none of its kind is better; `proved`: "
-    "by the method itself."
-)
+    exact = whole not in (0, 100) or share in (0, 1)
+    return f"{whole} %" if exact else f"{100 * share:.1f} %"
 
 
 def profile_table(study: Study) -> Table:
@@ -135,63 +113,51 @@ def profile_table(study: Study) -> Table:
     return make_table(("method", *(f"{tau:g}" for tau in TAUS)), "s" + "n" * len(TAUS), rows)
 
 
-def graph_table(
-    study: Study, shown: Sequence[str], *, top: int = 0, short: bool = False, links: bool = False
-) -> Table:
+def graph_table(study: Study, shown: Sequence[str], *, top: int = 0, short: bool = False) -> Table:
     """Return one line a graph: excess of the methods shown, minimum peak and slab, proof, seconds.
 
-    Parameters
-    ----------
-    study
-        What to show.
-    shown
-        Methods with a column.
-    top
-        How many graphs, those of largest loss first; 0 for all.
-    short
-        For a terminal: headings in short lines, and a last line of the worst.
-    links
-        Whether names link to the sections of an HTML page.
+    In HTML the names of graphs link to their sections. With `top`, only so many graphs, those of
+    largest mean excess first. With `short`, for a terminal, headings are in short lines, and a last
+    line has the worst.
     """
-    numbers = {id(c): number for number, c in enumerate(study.comparisons)}
-    lines = by_loss(study.comparisons, shown)[:top] if top else list(study.comparisons)
-    rows: list[Sequence[Cell | str]] = []
-    for c in lines:
-        name = Cell(c.graph.name)
-        if links:
-            link = f'<a href="#graph-{numbers[id(c)]}">{safe(c.graph.name)}</a>'
-            name = Cell(c.graph.name, link)
-        rows.append(
-            (
-                name,
-                str(len(c.graph.ops)),
-                *(cell(c, method) for method in shown),
-                format_bytes(c.best_peak),
-                format_bytes(c.best_slab),
-                f"{c.result.peak_proof or '-'} {c.result.slab_proof or '-'}",
-                f"{c.result.runtime:.2f}",
-            )
+
+    def loss(comparison: Comparison) -> float:
+        found = [row.excess for row in comparison.rows if row.method in shown]
+        return sum(found) / max(1, len(found))
+
+    lines = list(enumerate(study.comparisons))
+    if top:
+        lines = sorted(lines, key=lambda line: -loss(line[1]))[:top]
+    rows: list[Sequence[Cell | str]] = [
+        (
+            Cell(c.graph.name, f'<a href="#graph-{number}">{safe(c.graph.name)}</a>'),
+            str(len(c.graph.ops)),
+            *(_excess(c, method) for method in shown),
+            format_bytes(c.best_peak),
+            format_bytes(c.best_slab),
+            f"{c.result.peak_proof or '-'} {c.result.slab_proof or '-'}",
+            f"{c.result.runtime:.2f}",
         )
+        for number, c in lines
+    ]
     if short and len(study.comparisons) > 1:
-        worst = [_worst(study, method) for method in shown]
+        found = [[row for c in study.comparisons if (row := c.row(name))] for name in shown]
+        worst = [heat(max((row.excess for row in own), default=0.0)) for own in found]
         rows.append((f"worst of {len(study.comparisons)}", "", *worst, "", "", "", ""))
     turn = [name for name in (*EXPENDABLE, *reversed(shown)) if name in shown]
-    ranks = {name: len(shown) - turn.index(name) for name in shown}
     columns = (
         Column("graph", "t"),
         Column("ops"),
-        *(Column(heading(name) if short else name, rank=ranks[name]) for name in shown),
+        *(
+            Column(heading(name) if short else name, rank=len(shown) - turn.index(name))
+            for name in shown
+        ),
         Column("min peak", rank=len(shown) + 1),
         Column("min slab"),
         Column("proof"),
         Column("s" if short else "seconds"),
     )
     return Table(columns, rows)
-
-
-def _worst(study: Study, method: str) -> Cell:
-    rows = [row for c in study.comparisons if (row := c.row(method)) is not None]
-    return heat(max((row.excess for row in rows), default=0.0))
 
 
 def methods_with_columns(study: Study) -> list[str]:
@@ -210,17 +176,7 @@ def methods_with_columns(study: Study) -> list[str]:
     return [name for name in best if name != OUR_METHOD][:MOST_COLUMNS]
 
 
-def by_loss(comparisons: Sequence[Comparison], shown: Sequence[str]) -> list[Comparison]:
-    """Return graphs by the mean excess of the methods shown, largest first."""
-
-    def mean(c: Comparison) -> float:
-        found = [row.excess for row in c.rows if row.method in shown]
-        return sum(found) / max(1, len(found))
-
-    return sorted(comparisons, key=mean, reverse=True)
-
-
-def cell(comparison: Comparison, method: str) -> Cell:
+def _excess(comparison: Comparison, method: str) -> Cell:
     """Return a method's excess on a graph in percent, or a mark that says why there is none."""
     row = comparison.row(method)
     if row is not None:
@@ -236,22 +192,11 @@ def heat(excess: float) -> Cell:
     return Cell(words, f'<span class=heat style="{style}">{safe(words)}</span>')
 
 
-def outcomes(study: Study, comparison: Comparison) -> list[MethodRow | Failed]:
-    """Return the rows of a graph, with and without figures, in the order of the methods."""
-    found: dict[str, MethodRow | Failed] = {row.method: row for row in comparison.rows}
-    found |= {failed.method: failed for failed in comparison.failed}
-    return [found[m.name] for m in study.methods if m.name in found]
-
-
 def troubles(study: Study) -> list[tuple[str, Failed]]:
     """Return graph and failure of every method that should have given figures but did not."""
     quiet = (Trouble.ABSENT, Trouble.INTERRUPTED)
-    return [
-        (c.graph.name, failed)
-        for c in study.comparisons
-        for failed in c.failed
-        if failed.trouble not in quiet
-    ]
+    failed = [(c.graph.name, failed) for c in study.comparisons for failed in c.failed]
+    return [(name, failure) for name, failure in failed if failure.trouble not in quiet]
 
 
 def trouble_lines(study: Study) -> list[str]:

@@ -27,36 +27,29 @@ MOST_TROUBLES = 8
 def print_study(
     study: Study, console: Console, *, top: int, shown: Sequence[str] | None = None
 ) -> None:
-    """Print a study.
+    """Print a study; tables keep to the console's width, and say which columns that left out.
 
-    Parameters
-    ----------
-    study
-        What to print.
-    console
-        Where to; tables keep to its width, and say which columns that left out.
-    top
-        How many graphs to show, those of largest loss; 0 for all, in their own order.
-    shown
-        Methods with a column in the table of graphs; chosen by what ran if None.
+    `top` graphs are shown, those of largest loss; of 0 all, in their own order. `shown` are the
+    methods with a column in the table of graphs, chosen by what ran if None.
     """
-    if not study.comparisons:
+    count = len(study.comparisons)
+    if not count:
         return
-    some = bool(top) and len(study.comparisons) > top
-    if len(study.comparisons) > 1:
-        count = graphs(len(study.comparisons))
-        _print_line(console, f"{count}: excess over the optimum in %, geometric mean and worst")
-        _print_table(console, method_table(study, grouped=True), "--markdown has them")
-    which = f"The {graphs(top)} of largest loss: excess" if some else "Excess"
-    _print_line(console, f"{which} over the optimum in % (orders: peak; others: slab)")
-    table = graph_table(
-        study,
-        methods_with_columns(study) if shown is None else shown,
-        top=top if some else 0,
-        short=True,
-    )
-    _print_table(console, table, "--columns LIST chooses, --markdown has all")
-    for line in _remarks(study, top if some else 0):
+    top = top if count > top else 0
+    if count > 1:
+        says = f"{graphs(count)}: excess over the optimum in %, geometric mean and worst"
+        _print_table(console, says, method_table(study, grouped=True), "--markdown has them")
+    which = f"The {graphs(top)} of largest loss: excess" if top else "Excess"
+    columns = methods_with_columns(study) if shown is None else shown
+    table = graph_table(study, columns, top=top, short=True)
+    says = f"{which} over the optimum in % (orders: peak; others: slab)"
+    _print_table(console, says, table, "--columns LIST chooses, --markdown has all")
+    more = f"; {graphs(count - top)} more: --top 0 prints them" if top else ""
+    _print_line(console, f"{study_summary(study)}{more}")
+    ran = {row.method for c in study.comparisons for row in c.rows}
+    if none := [m.name for m in study.methods if m.name not in ran]:
+        _print_line(console, f"no figures on any graph: {', '.join(none)}")
+    for line in _trouble_lines(study):
         _print_line(console, line)
 
 
@@ -65,7 +58,8 @@ def _print_line(console: Console, line: str) -> None:
     console.print(plain(line), soft_wrap=True, markup=False)
 
 
-def _print_table(console: Console, table: Table, hint: str) -> None:
+def _print_table(console: Console, says: str, table: Table, hint: str) -> None:
+    _print_line(console, says)
     drawn, hidden = for_console(table, console)
     console.print(drawn)
     if hidden:
@@ -73,24 +67,12 @@ def _print_table(console: Console, table: Table, hint: str) -> None:
     console.print()
 
 
-def _remarks(study: Study, top: int) -> list[str]:
-    found = [study_summary(study)]
-    if top:
-        found[-1] += f"; {graphs(len(study.comparisons) - top)} more: --top 0 prints them"
-    ran = {row.method for c in study.comparisons for row in c.rows}
-    none = [m.name for m in study.methods if m.name not in ran]
-    if none:
-        found.append(f"no figures on any graph: {', '.join(none)}")
-    return found + _trouble_lines(study)
-
-
 def _trouble_lines(study: Study) -> list[str]:
     """Return one line for each method and kind of trouble: on how many graphs, the first reason."""
     met: dict[tuple[str, str], list[str]] = {}
     for name, failed in troubles(study):
-        met.setdefault((failed.method, failed.trouble), []).append(
-            readable(f"{name}: {failed.reason}", 1000)
-        )
+        reasons = met.setdefault((failed.method, failed.trouble), [])
+        reasons.append(readable(f"{name}: {failed.reason}", 1000))
     lines = [
         f"{method} {trouble} on {graphs(len(reasons))}, first {reasons[0]}"
         for (method, trouble), reasons in met.items()

@@ -7,19 +7,20 @@ picture of its graph.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 
 import numpy as np
 
-from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
-from optsched.model.packing_problem import PackingProblem, packing_problem
+from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan
-from optsched.reports.view import Load, View, bars, both, packing_view, plan_view
+from optsched.reports.view import Load, View, bars, both
 from optsched.runtime.text import readable
 
-_BOUND, _LEFT, _TOP, _BOTTOM = "#2b9348", 48, 44, 40
+_BOUND = "#2b9348"
+_WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 440, 300, 48, 44, 40
+"""Pixels of a panel, and of what is left free around it."""
 _MOST_BLOCKS = 4_000
 _MOST_LABELS = 40
 """Steps that still have room for their ops' names."""
@@ -35,23 +36,17 @@ class Block:
     end: int
     low: int
     high: int
-    says: str = ""
+    says: str
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One plan: a title, its blocks, the number of steps, and what stands below each step.
-
-    `width` and `height` are in pixels; `load` is drawn as a line, if it is given.
-    """
+    """One plan: a title, its blocks, the number of steps, and what stands below each step."""
 
     title: str
     blocks: tuple[Block, ...]
     steps: int
-    labels: tuple[str, ...] = ()
-    load: Load | None = None
-    width: int = 440
-    height: int = 300
+    labels: tuple[str, ...]
 
     @property
     def top(self) -> int:
@@ -73,16 +68,6 @@ def slab_panel(title: str, shown: View) -> Panel:
             blocks.append(Block(shown.subject.buffers[b], b, start, end, low, low + size, says))
         ground += slab.size
     return Panel(title, tuple(blocks), shown.length, tuple(name for name, _ in shown.steps))
-
-
-def plan_panel(title: str, graph: Graph, plan: Plan) -> Panel:
-    """Return the packed slab of a plan of a graph."""
-    return slab_panel(title, plan_view(graph, plan, title))
-
-
-def packing_panel(title: str, problem: PackingProblem, offsets: IntArray) -> Panel:
-    """Return a packing of given live ranges."""
-    return slab_panel(title, packing_view(problem, offsets, title))
 
 
 def order_panel(title: str, graph: Graph, plan: Plan) -> Panel:
@@ -112,22 +97,21 @@ def order_panel(title: str, graph: Graph, plan: Plan) -> Panel:
 def contrast_picture(panels: Sequence[Panel], level: int) -> str:
     """Return an SVG of panels in one scale, with a dashed line at `level` bytes."""
     top = max(1, level, *(panel.top for panel in panels))
-    wide = [_LEFT + panel.width for panel in panels]
-    width, height = sum(wide) + _LEFT // 2, _TOP + panels[0].height + _BOTTOM
+    width, floor = len(panels) * (_LEFT + _WIDTH) + _LEFT // 2, _TOP + _HEIGHT
+    height = floor + _BOTTOM
     body = f'<rect width="{width}" height="{height}" fill="#fff"/>'
     for place, panel in enumerate(panels):
-        left, floor = _LEFT + sum(wide[:place]), _TOP + panel.height
-        scale = _Scale(left, floor, panel.width / max(1, panel.steps), panel.height / top)
+        left = _LEFT + place * (_LEFT + _WIDTH)
+        scale = _Scale(left, floor, _WIDTH / max(1, panel.steps), _HEIGHT / top)
         title = escape(readable(panel.title))
         body += f'<text x="{left}" y="{_TOP - 20}" font-weight="600">{title}</text>'
         body += "".join([*_blocks(panel, scale), *_labels(panel, scale)])
-        body += f'<path d="M{left} {_TOP}V{floor}H{left + panel.width}" fill="none" stroke="#333"/>'
+        body += f'<path d="M{left} {_TOP}V{floor}H{left + _WIDTH}" fill="none" stroke="#333"/>'
         for value in sorted({0, level, panel.top}):
             y, end = scale.y(value), left - 5
             body += f'<text x="{end}" y="{y}" text-anchor="end" font-size="11">{value}</text>'
         body += (
-            f'<path d="M{left} {scale.y(level)}h{panel.width}" stroke="#b00" '
-            'stroke-dasharray="5 4"/>'
+            f'<path d="M{left} {scale.y(level)}h{_WIDTH}" stroke="#b00" stroke-dasharray="5 4"/>'
         )
     says = " / ".join(readable(panel.title) for panel in panels)
     return _svg(width, height, says, body, 'xmlns="http://www.w3.org/2000/svg" ')
@@ -139,9 +123,9 @@ def slab_picture(shown: View, bound: int) -> str:
     The line is the live bytes while each step runs: where it touches the top, the slab is full.
     The dashes are the proven bound on the slab.
     """
-    panel = replace(slab_panel("", shown), width=960, height=360, load=bars(shown.load))
+    panel = slab_panel("", shown)
     scale = _Scale(0, 360, 960 / max(1, panel.steps), 355 / max(1, panel.top))
-    body = "".join(_blocks(panel, scale)) + _line(panel, scale)
+    body = "".join(_blocks(panel, scale)) + _line(bars(shown.load), scale)
     body += (
         f'<path d="M0 {scale.y(bound)}H960" stroke="{_BOUND}" stroke-width="2" '
         f'stroke-dasharray="7 5"><title>proven bound: {both(bound)}</title></path>'
@@ -205,10 +189,9 @@ def _labels(panel: Panel, scale: _Scale) -> Iterator[str]:
         yield f'<text x="{x}" y="{y}" text-anchor="{anchor}" font-size="11"{turn}>{name}</text>'
 
 
-def _line(panel: Panel, scale: _Scale) -> str:
+def _line(load: Load, scale: _Scale) -> str:
     """The live bytes as a line."""
-    assert panel.load is not None
-    rows = zip(panel.load.start, panel.load.end, panel.load.live, strict=True)
+    rows = zip(load.start, load.end, load.live, strict=True)
     points = " ".join(
         f"{scale.x(x)},{scale.y(live)}" for start, end, live in rows for x in (start, end)
     )

@@ -125,6 +125,13 @@ def as_markdown(table: Table) -> str:
     return "\n".join("| " + " | ".join(map(markdown_safe, line)) + " |" for line in lines)
 
 
+def percent(share: float, unit: str = " %") -> str:
+    """Return a share in percent that is 0 only if nothing is there."""
+    if share == 0:
+        return f"0{unit}"
+    return f"{100 * share:.1f}{unit}" if share >= 0.0005 else f"<0.1{unit}"
+
+
 def markdown_safe(words: str) -> str:
     """Keep a name from ending a cell or a line, or starting a tag."""
     return re.sub("<(?=[A-Za-z/!])", "&lt;", readable(words, 1000).replace("|", "\\|"))

@@ -157,6 +157,14 @@ class View:
 def graph_subject(graph: Graph) -> Subject:
     """Return how reports speak of a graph."""
     count = range(len(graph.buffers))
+
+    def maker(b: int) -> str:
+        producer = graph.producers[b]
+        if producer is None:
+            return "graph input"
+        op = graph.ops[producer]
+        return ", ".join(map(readable, (op.name, op.kind) if op.kind else (op.name,)))
+
     return Subject(
         graph.name,
         graph.model_name,
@@ -164,29 +172,17 @@ def graph_subject(graph: Graph) -> Subject:
         tuple(buffer.name for buffer in graph.buffers),
         graph.arrays.size,
         tuple(kind_of(graph, b) for b in count),
-        tuple(_maker(graph, b) for b in count),
-        tuple(graph.is_kept(b) for b in count),
+        tuple(maker(b) for b in count),
+        tuple(graph.kept[b] for b in count),
     )
 
 
-def plan_views(graph: Graph, plans: Sequence[tuple[str, Plan]]) -> list[View]:
-    """Check plans and make them ready to be shown.
+def plan_view(graph: Graph, plan: Plan, name: str, subject: Subject | None = None) -> View:
+    """Check a plan and make it ready to be shown; :class:`PlanError` if it breaks a rule.
 
-    Raises
-    ------
-    PlanError
-        If a plan breaks a rule.
+    Where plans of one graph are shown side by side they share a `subject`.
     """
-    subject = graph_subject(graph)
-    return [_plan_view(subject, graph, plan, name) for name, plan in plans]
-
-
-def plan_view(graph: Graph, plan: Plan, name: str) -> View:
-    """Check one plan and make it ready to be shown."""
-    return _plan_view(graph_subject(graph), graph, plan, name)
-
-
-def _plan_view(subject: Subject, graph: Graph, plan: Plan, name: str) -> View:
+    subject = subject or graph_subject(graph)
     checked = check_plan(graph, plan)
     graph = plan.placed(graph)
     ranges = live_ranges(graph, plan.order)
@@ -214,17 +210,9 @@ def packing_view(
 ) -> View:
     """Check a packing and make it ready to be shown.
 
-    Parameters
-    ----------
-    problem, offsets, name
-        Live ranges, the first byte of each buffer, and what the packing is called.
-    pools
-        The pool of each buffer, where there are several.
-
-    Raises
-    ------
-    PlanError
-        If two buffers overlap, or another rule is broken.
+    `offsets` are the first bytes of the buffers, `name` is what the packing is called, and `pools`
+    the pool of each buffer, where there are several. A :class:`PlanError` says where two buffers
+    overlap, or another rule is broken.
     """
     homes = list(pools) or [""] * len(problem)
     slab = 0
@@ -241,13 +229,8 @@ def packing_view(
         if start < end and low < high
     ]
     load = packing_load(problem)
-    subject = Subject(
-        problem.name,
-        problem.memory_model,
-        f"{len(problem):,} buffers",
-        problem.names,
-        problem.size,
-    )
+    counts = f"{len(problem):,} buffers"
+    subject = Subject(problem.name, problem.memory_model, counts, problem.names, problem.size)
     ranges = np.stack([problem.start, problem.end], 1)
     return _view(name, subject, int(load.live.max()), slab, (), load, ranges, rows)
 
@@ -326,14 +309,6 @@ def kind_of(graph: Graph, buffer: int) -> str:
         return "graph input"
     op = graph.ops[producer]
     return "workspace" if op.workspace == buffer else op.kind or "op of unknown type"
-
-
-def _maker(graph: Graph, buffer: int) -> str:
-    producer = graph.producers[buffer]
-    if producer is None:
-        return "graph input"
-    op = graph.ops[producer]
-    return readable(op.name) + (f", {readable(op.kind)}" if op.kind else "")
 
 
 def both(count: int) -> str:

@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 
+from optsched.errors import MissingDependencyError
+from optsched.formats import write_bytes
 from optsched.reports.report import Report
 
-KINDS = ("html", "png", "svg", "trace")
-"""Files that a report can be written to."""
+PACKAGES = {"html": "bokeh", "png": "matplotlib", "svg": "matplotlib"}
+"""What draws each kind of file; a trace (`trace`) needs nothing."""
 
 
 def require(kinds: Sequence[str]) -> None:
     """Say in one line what to install if a package for one of these kinds of file is missing."""
-    if "html" in kinds:
-        from optsched.reports.figures import require_bokeh
-
-        require_bokeh()
-    if "png" in kinds or "svg" in kinds:
-        from optsched.reports.static import require_matplotlib
-
-        require_matplotlib()
+    for package in (PACKAGES[kind] for kind in kinds if kind in PACKAGES):
+        try:
+            import_module(package)
+        except ImportError:
+            raise MissingDependencyError(package, "report") from None
 
 
 def write_report(report: Report, files: Mapping[str, str]) -> None:
-    """Write a report to files, by kind (:data:`KINDS`)."""
-    views, peak, slab = report.views, report.result.peak_bound, report.result.slab_bound
+    """Write a report to files, by kind: `html`, `png`, `svg` or `trace`."""
+    bounds = report.result.peak_bound, report.result.slab_bound
+    require(list(files))
     for kind, path in files.items():
         if kind == "html":
-            from optsched.reports.page import write_page
+            from optsched.reports.page import report_page
 
-            write_page(path, report)
+            data = report_page(report).encode()
         elif kind == "trace":
-            from optsched.reports.chrome_trace import write_trace
+            from optsched.reports.chrome_trace import trace_document
 
-            write_trace(path, views, peak)
+            data = json.dumps(trace_document(report.views, bounds[0])).encode()
         else:
-            from optsched.reports.static import write_picture
+            from optsched.reports.static import picture
 
-            write_picture(path, kind, views, peak, slab)
+            data = picture(kind, report.views, *bounds)
+        write_bytes(path, data)

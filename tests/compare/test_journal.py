@@ -17,6 +17,7 @@ from optsched.compare.rows import Failed, Measured, Trouble
 from optsched.compare.task import GraphTask
 from optsched.errors import UsageError
 from optsched.formats import write_graph
+from optsched.formats.reading import GraphReading
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
 from tests.compare.rows import rows_without_times
@@ -56,7 +57,7 @@ def test_a_plan_keeps_its_pools(tmp_path: Path) -> None:
     solved = solve(graph)
     assert solved.plan is not None
     plan = replace(solved.plan, pools=("fast",) * len(graph.buffers))
-    row = Measured("optsched", Kind.PLAN, 1, 1, 0.0, replace(solved, plan=plan))
+    row = Measured("optsched", Kind.PLAN, 1, 1, 0.0, replace(solved, plan=plan), plan.order)
     path = tmp_path / "journal"
     with Journal(path) as kept:
         kept.put("key", "diamond", row)
@@ -110,8 +111,8 @@ def test_keys_tell_apart_what_may_differ(paths: list[str]) -> None:
         {"limits": Limits(seconds=2.0)},
         {"limits": Limits(seconds=1.0, seed=1)},
         {"limits": Limits(work=1000)},
-        {"in_place": True},
-        {"input_bytes": "true"},
+        {"reading": GraphReading(inplace=True)},
+        {"reading": GraphReading(input_bytes="true")},
     ]
     tasks = [base, replace(base, path=paths[1])]
     tasks += [replace(base, settings=replace(one, **change)) for change in changes]
@@ -172,7 +173,7 @@ def test_failures_are_kept_unless_they_are_to_be_tried_again(tmp_path: Path) -> 
     path, kind = tmp_path / "journal", SETTINGS.methods[0].kind
     lost = Failed("bfs", kind, Trouble.DIED, "gone", 1.5)
     cut = Failed("dfs", kind, Trouble.INTERRUPTED, "cut")
-    fine = Measured("lpmf", kind, 3, 4, 0.5)
+    fine = Measured("lpmf", kind, 3, 4, 0.5, order=(1, 0))
     with Journal(path) as journal:
         for key, outcome in (("a", lost), ("b", cut), ("c", fine)):
             journal.put(key, "g.json", outcome)

@@ -18,12 +18,13 @@ from heuristics import ORDERINGS
 from optsched.check.plan import check_plan
 from optsched.compare import Comparison, Kind, Trouble, compare_methods
 from optsched.compare.measure import MethodRunner
-from optsched.compare.methods import parse_methods, with_reference
+from optsched.compare.methods import RECORDED_NAMES, parse_methods, with_reference
 from optsched.compare.rows import Measured, was_interrupted
 from optsched.compare.task import Started, measure_all
 from optsched.errors import UsageError
 from optsched.formats import read_graph, write_plan
 from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
 from optsched.runtime.limits import Limits, Proof
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result, Status
@@ -53,6 +54,19 @@ def test_figures_of_a_graph_solved_by_hand() -> None:
     assert (ours.status, ours.proof, ours.excess) == (Status.OPTIMAL, Proof.JOINT, 0)
     assert all(row.against_optimum for row in found.rows)
     assert (found.peak_bound, found.slab_bound, found.best_peak, found.best_slab) == (18,) * 4
+
+
+def test_rows_carry_the_order_that_was_measured() -> None:
+    graph = two_towers()
+    found = compare_methods(graph, methods=["lpmf", "bfs+skyline", "naive"], limits=FAST)
+    assert len(found.rows) == 4
+    for row in found.rows:
+        assert peak_memory(graph, row.order) == row.peak, row.method
+    lpmf = found.row("lpmf")
+    assert lpmf is not None
+    assert list(lpmf.order) == ORDERINGS["lpmf"](graph, 0).tolist()
+    assert found.result.plan is not None
+    assert next(row for row in found.rows if row.method == "naive").order == found.result.plan.order
 
 
 def test_rows_keep_the_order_asked_for() -> None:
@@ -198,7 +212,7 @@ def test_recorded_orders_have_the_peaks_that_inductor_wrote_down() -> None:
     path = ROOT / "instances" / "inductor" / "alexnet_bs128.bwd.json.gz"
     recorded = json.loads(gzip.decompress(path.read_bytes()))["extra"]
     runner = MethodRunner(read_graph(path), FAST, path=str(path))
-    for method in parse_methods(["all-recorded"]):
+    for method in parse_methods(list(RECORDED_NAMES)):
         name = method.name.partition(":")[2] or recorded["chosen"]
         found = runner.measure(method)
         assert found.peak == recorded["peaks"][name], method.name  # type: ignore[union-attr]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from heuristics import ORDERINGS, PACKINGS
+from heuristics.orderings.inductor import inductor
+from heuristics.orderings.lpmf import lpmf
 from optsched.compare.methods import (
     OUR_METHOD,
     Exact,
@@ -18,6 +21,7 @@ from optsched.compare.methods import (
 )
 from optsched.errors import UsageError
 from optsched.solver.pipeline import Engine
+from tests.support.generators import random_graph
 
 
 def names(*given: str) -> list[str]:
@@ -81,3 +85,27 @@ def test_what_is_unknown_is_said_in_one_line(name: str) -> None:
     with pytest.raises(UsageError, match=UNKNOWN[name]) as raised:
         parse_methods([name])
     assert "\n" not in str(raised.value)
+
+
+def test_orderings_with_a_parameter() -> None:
+    graph = random_graph(np.random.default_rng(1), 12)
+    plain, packed, chosen = parse_methods(
+        ["lpmf_successors:4", "lpmf_successors:1KiB+naive", "inductor:bfs/eager_free"]
+    )
+    assert isinstance(plain, Heuristic)
+    assert plain.function is not None
+    assert list(plain.function(graph, 0)) == lpmf(graph, size_threshold=4).tolist()
+    assert isinstance(packed, Heuristic)
+    assert (packed.kind, packed.packing) == (Kind.PLAN, "naive")
+    wanted = inductor(graph, methods=(ORDERINGS["bfs"], ORDERINGS["eager_free"]))
+    assert isinstance(chosen, Heuristic)
+    assert chosen.function is not None
+    assert list(chosen.function(graph, 0)) == wanted.tolist()
+
+
+@pytest.mark.parametrize(
+    "name", ["lpmf_successors:much", "inductor:lpmf/nothing", "inductor:inductor", "lpmf:4"]
+)
+def test_a_parameter_that_makes_no_sense_is_refused(name: str) -> None:
+    with pytest.raises(UsageError):
+        parse_methods([name])

@@ -10,8 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optsched.check.plan import check_order, check_packing
-from optsched.counterexamples.kernels.downsets import peak_range, sized_above
-from optsched.counterexamples.kernels.slabs import fullest_step, minimum_slab, next_capacity
+from optsched.counterexamples.kernels import (
+    fullest_step,
+    minimum_slab,
+    next_capacity,
+    peak_range,
+    sized_above,
+)
 from optsched.counterexamples.loss import LossObjective
 from optsched.counterexamples.small_graph import SmallGraph, masks_of, order_of_minimum_peak
 from optsched.counterexamples.spaces import GraphSpace, PackingSpace, make_problem

@@ -10,13 +10,11 @@ import pytest
 from heuristics import ORDERINGS, PACKINGS
 from optsched.check.plan import check_packing, check_plan
 from optsched.counterexamples import (
-    AnyFind,
-    GraphFind,
+    Find,
     Hunt,
     HuntProgress,
     HuntTarget,
     LossObjective,
-    PackingFind,
     hunt,
     hunt_from,
 )
@@ -24,13 +22,15 @@ from optsched.counterexamples.loss import Loss
 from optsched.counterexamples.removals import parts, without, without_buffers
 from optsched.counterexamples.spaces import make_problem
 from optsched.errors import UsageError
+from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
+from optsched.model.packing_problem import PackingProblem
 from tests.support import brute
 
 FLOOR = ("lpmf", "bfs", "dfs", "xla_list", "xla_dfs", "xla_post_order")
 
 
-def find_of(target: HuntTarget) -> AnyFind:
+def find_of(target: HuntTarget) -> Find:
     done = hunt(target)
     assert done.find is not None
     assert not done.interrupted
@@ -40,7 +40,7 @@ def find_of(target: HuntTarget) -> AnyFind:
 @pytest.mark.parametrize("method", FLOOR)
 def test_a_few_thousand_tries_find_a_ratio_far_above_the_floor(method: str) -> None:
     find = find_of(HuntTarget(method, seconds=None, tries=2_500))
-    assert isinstance(find, GraphFind)
+    assert isinstance(find.item, Graph)
     graph, loss = find.item, find.loss
     assert len(graph.ops) <= 10
     assert loss.score >= 2
@@ -61,7 +61,7 @@ def test_a_few_thousand_tries_find_a_ratio_far_above_the_floor(method: str) -> N
 
 def test_greedy_by_size_loses_a_fifth_and_more() -> None:
     find = find_of(HuntTarget("greedy_by_size", seconds=None, tries=3_000, max_bytes=30))
-    assert isinstance(find, PackingFind)
+    assert isinstance(find.item, PackingProblem)
     problem, loss = find.item, find.loss
     assert len(problem) <= 10
     assert loss.score >= 1.2
@@ -76,17 +76,18 @@ def test_greedy_by_size_loses_a_fifth_and_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "tries"), [("bfs", 1_500), ("linear_scan", 1_500), ("lpmf+first_fit_size", 700)]
+    ("method", "tries"),
+    [("bfs", 1_500), ("first_fit_arrival", 1_500), ("lpmf+first_fit_size", 700)],
 )
 def test_a_seed_gives_one_find(method: str, tries: int) -> None:
-    def run(seed: int) -> tuple[AnyFind, int]:
+    def run(seed: int) -> tuple[Find, int]:
         done = hunt(HuntTarget(method, seconds=None, tries=tries, seed=seed, max_ops=6))
         assert done.find is not None
         return done.find, done.tried
 
-    def shape(find: AnyFind) -> str:
+    def shape(find: Find) -> str:
         item = find.item
-        if isinstance(find, PackingFind):
+        if isinstance(find.item, PackingProblem):
             return str((find.item.start.tolist(), find.item.end.tolist(), find.item.size.tolist()))
         return repr(item)
 
@@ -105,7 +106,7 @@ def test_what_was_exhausted_is_said() -> None:
 @pytest.mark.parametrize(("method", "versus"), [("lpmf", "bfs"), ("bfs", "lpmf")])
 def test_an_ordering_loses_to_another(method: str, versus: str) -> None:
     find = find_of(HuntTarget(method, versus, seconds=None, tries=2_500))
-    assert isinstance(find, GraphFind)
+    assert isinstance(find.item, Graph)
     graph = find.item
     assert find.loss.value == peak_memory(graph, ORDERINGS[method](graph, 0))
     assert find.loss.rival == peak_memory(graph, ORDERINGS[versus](graph, 0))
@@ -116,15 +117,17 @@ def test_an_ordering_loses_to_another(method: str, versus: str) -> None:
 
 
 def test_a_packer_loses_to_another() -> None:
-    find = find_of(HuntTarget("skyline", "linear_scan", seconds=None, tries=2_500, max_bytes=9))
-    assert isinstance(find, PackingFind)
-    assert find.loss.rival == find.item.slab_size(PACKINGS["linear_scan"](find.item))
+    find = find_of(
+        HuntTarget("skyline", "first_fit_arrival", seconds=None, tries=2_500, max_bytes=9)
+    )
+    assert isinstance(find.item, PackingProblem)
+    assert find.loss.rival == find.item.slab_size(PACKINGS["first_fit_arrival"](find.item))
     assert find.loss.loses
 
 
 def test_a_pair_loses_to_the_least_slab_of_all_plans() -> None:
     find = find_of(HuntTarget("dfs+naive", seconds=None, tries=800, max_ops=5, max_bytes=5))
-    assert isinstance(find, GraphFind)
+    assert isinstance(find.item, Graph)
     joint = brute.least_joint(find.item)
     assert joint is not None
     assert find.loss.rival == joint[0]

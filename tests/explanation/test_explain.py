@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from optsched.certificate.bounds import with_precedences
 from optsched.cli import main
 from optsched.explanation import Explanation, Reason, explain, explain_op, reasons
-from optsched.explanation.reasons import with_precedence
 from optsched.formats import write_graph
 from optsched.model.graph import Graph
 from optsched.ordering import OrderOutcome, closure_bound, solve_order
@@ -184,7 +184,7 @@ def test_each_precedence_holds_in_every_order_below_the_bound() -> None:
             sides = {"ended": 1 << other} if row.at == row.first else {"waiting": 1 << other}
             assert {row.at, other} == {row.first, row.second}
             assert oracle.least_during(row.at, **sides) == row.forced >= explanation.bound
-            graph = with_precedence(graph, row.first, row.second)
+            graph = with_precedences(graph, [(row.first, row.second)])
         if explanation.group is None:
             assert Oracle(graph).least_during(explanation.op) == explanation.forced
 

@@ -24,8 +24,19 @@ import numba
 import numpy as np
 
 from heuristics.packings import common
+from optsched.certificate.bounds import closure_step
+from optsched.counterexamples.kernels import (
+    fill_sets,
+    fullest_step,
+    minimum_slab,
+    next_capacity,
+    peak_range,
+    sized_above,
+)
+from optsched.counterexamples.small_graph import masks_of
 from optsched.errors import OptschedError
 from optsched.model.graph import Graph
+from optsched.model.packing_problem import packing_problem
 from optsched.ordering import solve_order
 from optsched.runtime import kernel as kernels
 from optsched.runtime.kernel import Kernel
@@ -33,6 +44,8 @@ from optsched.solver.warmup import LIMITS, use_orders, use_packings, use_tree
 from tests.support.generators import PLAIN, PLANNABLE, random_graph
 
 Form = Callable[..., Any]
+MOST_PACKED = 6
+"""Buffers that are packed in every way there is."""
 
 
 class DisagreementError(AssertionError):
@@ -92,13 +105,31 @@ def is_same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def run_all(graph: Graph, seed: int) -> None:
-    """Order, bound and pack a graph in all ways that have kernels."""
+def run_all(graph: Graph, seed: int, run: Callable[[Kernel[..., Any]], Form]) -> None:
+    """Order, bound, pack and hunt a graph in all ways that have kernels."""
     use_orders(graph, seed)
+    closure_step(graph, [np.arange(len(graph.ops))])
     if len(graph.ops) > 2:
         solve_order(graph, limits=LIMITS)
         use_tree(graph)
         use_packings(graph)
+    if len(graph.ops) < 6:
+        use_hunts(graph, run)
+
+
+def use_hunts(graph: Graph, run: Callable[[Kernel[..., Any]], Form]) -> None:
+    """Run the kernels that try all orders and packings: hunts call them compiled, always."""
+    n = len(graph.ops)
+    masks = masks_of(graph)
+    run(fill_sets)(*masks, *np.zeros((2, 1 << n), np.int64))
+    lowest, highest = run(peak_range)(*masks)
+    run(sized_above)(masks[0], 3, highest, max(1, lowest), True, np.zeros((3**n, n), np.int64))
+    problem, _ = packing_problem(graph, np.arange(n))
+    few = np.arange(len(problem)) < MOST_PACKED
+    columns = problem.start[few], problem.end[few], problem.size[few]
+    slab = run(minimum_slab)(*columns, np.zeros(few.sum(), np.int64))
+    assert run(fullest_step)(*columns) <= slab
+    assert run(next_capacity)(*columns, slab, np.zeros(few.sum(), np.int64)) == -1
 
 
 def compare(graphs: int, seed: int, comparison: Comparison) -> int:
@@ -114,7 +145,7 @@ def compare(graphs: int, seed: int, comparison: Comparison) -> int:
             graph = random_graph(rng, ops, max_size=40, features=features)
             common.MANY = many if number % 2 else 0
             try:
-                run_all(graph, number)
+                run_all(graph, number, comparison)
             except OptschedError:
                 continue
             done += 1

@@ -1,6 +1,6 @@
 """Brute force, CP-SAT and the MILP agree: `python -m tests.fuzz.models`.
 
-Random problems of three kinds: orders, packings and both together. Values, claimed bounds and
+Random problems of two kinds: orders, and orders and packings together. Values, claimed bounds and
 replayed plans must all be equal; the command prints counts and exits with 1 on any mismatch.
 """
 
@@ -13,40 +13,26 @@ from collections.abc import Callable
 
 import numpy as np
 
-from optsched.check.plan import check_order, check_packing, check_plan
-from optsched.joint.cpsat import solve_joint, solve_order, solve_packing
-from optsched.joint.milp import MilpSolver, solve_order_milp
-from optsched.model.packing_problem import Gap, PackingProblem
-from optsched.runtime.limits import Limits
-from tests.support.brute import least_joint, least_peak, least_slab
-from tests.support.generators import FEATURES, PLANNABLE, random_graph, random_order
+from optsched.check.plan import check_order, check_plan
+from optsched.joint.cpsat import solve_joint
+from optsched.joint.milp import solve_order_milp
+from optsched.runtime.limits import Limits, Objective
+from tests.support.brute import least_joint, least_peak
+from tests.support.generators import FEATURES, PLANNABLE, random_graph
 
 LIMITS = Limits(60.0)
 
 
 def check_orders(rng: np.random.Generator) -> list[object]:
-    """Minimum peak of one graph: brute force, CP-SAT twice, HiGHS, and CBC on every fifth."""
+    """Minimum peak of one graph: brute force, CP-SAT and the MILP."""
     features = FEATURES if rng.random() < 0.5 else PLANNABLE
     graph = random_graph(rng, int(rng.integers(1, 10)), features=features)
-    plain = solve_order(graph, limits=LIMITS)
-    warm = solve_order(graph, limits=LIMITS, warm_start=random_order(rng, graph))
-    answers: list[object] = [least_peak(graph), plain.value, plain.bound, warm.value, warm.bound]
-    answers += [check_order(graph, o.order) for o in (plain, warm) if o.order is not None]
-    for solver in MilpSolver:
-        if solver is MilpSolver.HIGHS or rng.random() < 0.2:
-            milp = solve_order_milp(graph, limits=LIMITS, solver=solver)
-            answers += [milp.value, milp.bound]
-    return answers
-
-
-def check_packings(rng: np.random.Generator) -> list[object]:
-    """Minimum slab of one packing problem, every third with gaps: brute force and CP-SAT."""
-    gaps = rng.random() < 1 / 3
-    problem = _random_packing(rng, int(rng.integers(2, 5 if gaps else 8)), gaps)
-    outcome = solve_packing(problem, limits=LIMITS)
-    answers: list[object] = [least_slab(problem), outcome.value]
-    if outcome.offsets is not None:
-        answers += [outcome.bound, check_packing(problem, outcome.offsets)]
+    joint = solve_joint(graph, objective=Objective.PEAK, limits=LIMITS)
+    answers: list[object] = [least_peak(graph)]
+    if joint.plan is not None:
+        answers += [joint.value, joint.bound, check_order(graph, joint.plan.order)]
+    milp = solve_order_milp(graph, limits=LIMITS)
+    answers += [milp.value, milp.bound]
     return answers
 
 
@@ -60,23 +46,6 @@ def check_joint(rng: np.random.Generator) -> list[object]:
     if outcome.plan is not None:
         answers += [outcome.bound, check_plan(graph, outcome.plan).slab]
     return answers
-
-
-def _random_packing(rng: np.random.Generator, count: int, gaps: bool) -> PackingProblem:
-    rows: list[tuple[int, int, int, int, int]] = []
-    holes: list[tuple[Gap, ...]] = []
-    for _ in range(count):
-        start = int(rng.integers(5))
-        end = start + int(rng.integers(1, 5))
-        size, step = int(rng.integers(1, 6)), int(rng.choice([1, 1, 1, 2, 4]))
-        pin = step * int(rng.integers(4)) if rng.random() < 0.1 else -1
-        rows.append((start, end, size, step, pin))
-        low = int(rng.integers(size))
-        window = None if rng.random() < 0.4 else (low, int(rng.integers(low, size)) + 1)
-        holes.append((Gap(start + 1, end - 1, window),) if end - start > 2 else ())
-    columns = np.array(rows, np.int64).T
-    names = tuple(f"b{i}" for i in range(count))
-    return PackingProblem(names, *columns, gaps=tuple(holes) if gaps else ())
 
 
 def compare(
@@ -94,7 +63,7 @@ def compare(
     return wrong
 
 
-KINDS = {"orders": check_orders, "packings": check_packings, "joint": check_joint}
+KINDS = {"orders": check_orders, "joint": check_joint}
 """What is compared, by kind of problem."""
 
 

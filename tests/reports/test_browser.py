@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from optsched.cli import main
-from optsched.reports.page import write_page
 from optsched.reports.report import Report, make_report
+from optsched.reports.write import write_report
 from optsched.solver.pipeline import solve
 from tests.reports.hostile import NAMES, hostile_graph
 from tests.support.browser import PATIENCE, Browser, find_browser
@@ -149,7 +149,7 @@ def test_the_wheel_zooms_with_ctrl_and_the_mouse_pans_all_figures_at_once(
     browser: Browser, two_plans: Report, tmp_path: Path
 ) -> None:
     path = tmp_path / "two.html"
-    write_page(path, two_plans)
+    write_report(two_plans, {"html": str(path)})
     show(browser, path)
     at = hover(browser, "packing-0-0")
     whole = browser.evaluate("ranges('packing-0-0')")
@@ -180,7 +180,7 @@ def test_colours_switch_and_buffers_are_found(
     browser: Browser, two_plans: Report, tmp_path: Path
 ) -> None:
     path = tmp_path / "two.html"
-    write_page(path, two_plans)
+    write_report(two_plans, {"html": str(path)})
     show(browser, path)
     shown = "[...document.querySelectorAll('[data-key]')].filter((x) => !x.hidden)"
     assert browser.evaluate("rects('packing-0-0').glyph.fill_color.field") == "by_size"
@@ -220,7 +220,7 @@ def test_buffers_bear_their_names_where_there_is_room(
     browser: Browser, two_plans: Report, large_page: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "two.html"
-    write_page(path, two_plans)
+    write_report(two_plans, {"html": str(path)})
     show(browser, path)
     text = "fig('packing-0-0').renderers.find((r) => r.name === 'packing-0-0-labels')"
     labels = f"{text}.data_source.data.label"
@@ -255,7 +255,7 @@ def test_nothing_is_wider_than_the_window(
     browser: Browser, two_plans: Report, tmp_path: Path, width: int
 ) -> None:
     path = tmp_path / "two.html"
-    write_page(path, two_plans)
+    write_report(two_plans, {"html": str(path)})
     show(browser, path, width=width)
     assert browser.evaluate("document.documentElement.scrollWidth") == width
     inside = f"[...document.querySelectorAll('figure')].every((x) => x.scrollWidth <= {width})"
@@ -272,7 +272,8 @@ def test_hostile_names_are_shown_and_do_nothing(browser: Browser, tmp_path: Path
     result = solve(graph)
     assert result.plan is not None
     path = tmp_path / "hostile.html"
-    write_page(path, make_report(graph, result, [(NAMES[0], result.plan, ())] * 2))
+    report = make_report(graph, result, [(NAMES[0], result.plan, ())] * 2)
+    write_report(report, {"html": str(path)})
     show(browser, path, width=800)
     assert browser.evaluate("window.broken === undefined")
     assert browser.evaluate("document.querySelector('h1').textContent") == NAMES[0]

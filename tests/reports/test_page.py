@@ -12,8 +12,8 @@ from optsched.model.graph import Graph
 from optsched.reports import view as view_module
 from optsched.reports.page import report_page
 from optsched.reports.report import Report, make_report
-from optsched.reports.sections import left_out, live_table
-from optsched.reports.words import percent, verdicts
+from optsched.reports.sections import left_out, live_table, verdicts
+from optsched.reports.tables import percent
 from optsched.runtime.limits import Event
 from optsched.solver.pipeline import Engine, solve
 from tests.reports.conftest import naive_plan

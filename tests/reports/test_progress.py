@@ -23,10 +23,10 @@ STANDING = Standing(3, 9, "some/net.json.gz", "optsched", Event(1.5, 2048, 1024,
 
 def test_a_terminal_sees_graphs_done_incumbent_and_bound() -> None:
     stream = Terminal()
-    with StudyProgress(stream) as progress:
-        progress(STANDING)
+    with StudyProgress(stream=stream) as progress:
+        progress.show(STANDING)
         shown = stream.getvalue()
-        progress(Standing(4, 9, "other.json"))
+        progress.show(Standing(4, 9, "other.json"))
     assert "[3/9 done] net  optsched" in shown
     for part in ("1.50 s", "best 2.0 KiB", "bound 1.0 KiB", "gap 50.00 %")[: 1 + len(shown) // 70]:
         assert part in shown
@@ -38,9 +38,8 @@ def test_a_terminal_sees_graphs_done_incumbent_and_bound() -> None:
 def test_a_line_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "30")
     stream = Terminal()
-    line = ProgressLine(stream)
-    line(Event(1.5, 2048, 1024, "order search"))
-    line.clear()
+    with ProgressLine(stream=stream) as line:
+        line(Event(1.5, 2048, 1024, "order search"))
     shown = stream.getvalue().split("\r")
     assert shown[1].startswith("   1.50 s  best 2.0 KiB")
     assert max(map(len, shown)) == 29
@@ -48,11 +47,11 @@ def test_a_line_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_elsewhere_a_short_run_is_silent_and_a_long_one_is_not() -> None:
     stream = io.StringIO()
-    with StudyProgress(stream) as progress:
-        progress(STANDING)
+    with StudyProgress(stream=stream) as progress:
+        progress.show(STANDING)
         assert stream.getvalue() == ""
         progress.last -= progress.PAUSE
-        progress(STANDING)
-        progress(STANDING)
+        progress.show(STANDING)
+        progress.show(STANDING)
     assert stream.getvalue().count("\n") == 1
     assert "best 2.0 KiB  bound 1.0 KiB  gap 50.00 %  order search" in stream.getvalue()

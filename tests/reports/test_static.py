@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from optsched.reports.report import Report, make_report
-from optsched.reports.static import DOTS, WIDTH, write_picture
+from optsched.reports.static import DOTS, WIDTH, picture
 from optsched.solver.pipeline import solve
 from tests.reports.hostile import hostile_graph
 
@@ -19,7 +19,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def test_a_png_has_a_column_for_each_plan(two_plans: Report, tmp_path: Path) -> None:
     path = tmp_path / "picture"
-    write_picture(path, "png", two_plans.views, 18, 18)
+    path.write_bytes(picture("png", two_plans.views, 18, 18))
     data = path.read_bytes()
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     width, height = struct.unpack(">II", data[16:24])
@@ -29,7 +29,7 @@ def test_a_png_has_a_column_for_each_plan(two_plans: Report, tmp_path: Path) -> 
 
 def test_an_svg_has_a_shape_for_each_buffer(two_plans: Report, tmp_path: Path) -> None:
     path = tmp_path / "picture.svg"
-    write_picture(path, "svg", two_plans.views[1:], 18, 18)
+    path.write_bytes(picture("svg", two_plans.views[1:], 18, 18))
     first = path.read_bytes()
     root = ET.fromstring(first)
     (group,) = (g for g in root.iter(f"{SVG}g") if g.get("id", "").startswith("PolyCollection"))
@@ -40,7 +40,7 @@ def test_an_svg_has_a_shape_for_each_buffer(two_plans: Report, tmp_path: Path) -
     assert "live bytes proven bound" in words
     assert "after: slab 18 B" in words
     assert "peak 18 B, proven bound 18 B" in words
-    write_picture(path, "svg", two_plans.views[1:], 18, 18)
+    path.write_bytes(picture("svg", two_plans.views[1:], 18, 18))
     assert path.read_bytes() == first
 
 
@@ -53,7 +53,7 @@ def test_hostile_names_are_only_drawn(
     assert result.plan is not None
     for name in ("$\\frac{", "<b>&amp;\x00\ud800日本", "x" * 500):
         report = make_report(graph, result, [(name, result.plan, ())])
-        write_picture(tmp_path / kind, kind, report.views, result.peak_bound, 8)
+        (tmp_path / kind).write_bytes(picture(kind, report.views, result.peak_bound, 8))
         if kind == "svg":
             ET.fromstring((tmp_path / kind).read_bytes())
     assert not list(recwarn)

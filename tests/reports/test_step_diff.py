@@ -14,9 +14,9 @@ from optsched.reports.step_diff import order_diff, packing_diff, rule_of
 from optsched.reports.svg import (
     contrast_picture,
     order_panel,
-    packing_panel,
-    plan_panel,
+    slab_panel,
 )
+from optsched.reports.view import packing_view, plan_view
 from tests.support.families.growth import ladder
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -43,7 +43,10 @@ def test_panels_share_a_scale_and_escape_names() -> None:
     graph = ladder(2)
     worse = packed(graph, ORDERINGS["lpmf"](graph, 0))
     better = packed(graph, (0, 2, 1, 3))
-    panels = [plan_panel("<worse>", graph, worse), plan_panel("better", graph, better)]
+    panels = [
+        slab_panel(name, plan_view(graph, plan, name))
+        for name, plan in (("<worse>", worse), ("better", better))
+    ]
     root = ET.fromstring(contrast_picture(panels, better.slab(graph)))
     heights = [float(r.attrib["height"]) for r in root.iter(f"{SVG}rect")][1:]
     assert max(heights) <= 300
@@ -66,7 +69,7 @@ def test_a_paragraph_names_the_steps() -> None:
 def test_a_paragraph_names_the_buffer_on_top() -> None:
     problem = make_problem(((0, 2, 4), (0, 1, 2), (1, 3, 4)))
     worse, better = np.array([0, 4, 6]), np.array([0, 4, 4])
-    panel = packing_panel("x", problem, worse)
+    panel = slab_panel("x", packing_view(problem, worse, "x"))
     assert panel.top == 10
     text = packing_diff(problem, "first_fit_size", worse, "optimum", better)
     assert "'c' (4 bytes, steps 1 to 2) comes to lie at 6 and makes the slab 10 bytes" in text

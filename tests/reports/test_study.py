@@ -13,13 +13,13 @@ from rich.console import Console
 from optsched.compare import (
     Failed,
     Kind,
+    Skipped,
     Study,
     StudySettings,
     Trouble,
     compare_files,
     parse_methods,
 )
-from optsched.compare.study import Skipped
 from optsched.formats import write_graph
 from optsched.reports import study_files
 from optsched.reports.study_files import COLUMNS, study_csv, study_markdown, study_record
@@ -30,8 +30,7 @@ from optsched.reports.study_tables import (
     methods_with_columns,
 )
 from optsched.reports.study_terminal import print_study
-from optsched.reports.tables import for_console
-from optsched.reports.words import percent
+from optsched.reports.tables import for_console, percent
 from optsched.runtime.limits import Limits
 from optsched.runtime.text import unshield
 from tests.support.families.small import chain, diamond, two_towers

@@ -25,10 +25,9 @@ from optsched.model.graph import Graph
 from optsched.ordering import ALL_RULES, OrderingRules
 from optsched.ordering.context import SearchContext
 from optsched.ordering.effort import EFFORT
-from optsched.ordering.problem import build_problem
+from optsched.ordering.problem import build_problem, topological
 from optsched.ordering.reduce import blocks
 from optsched.ordering.reduce.contraction import contract
-from optsched.ordering.reduce.cuts import topological
 from optsched.ordering.reduce.symmetry import line_up
 from optsched.ordering.search.feasibility import search_all
 from optsched.ordering.search.segment import Segment

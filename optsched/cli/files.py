@@ -1,0 +1,149 @@
+"""Short commands about one graph or plan: info, explain, convert, apply, export; and warmup."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from optsched.cli import common
+from optsched.cli.options import GRAPH, LIMITS, MEMORY_MODEL, READING, Command, option
+from optsched.errors import OptschedError, UsageError
+
+
+def _info(args: argparse.Namespace) -> int:
+    from optsched.reports.results import describe, info_text
+
+    record = describe(common.read_graph(args, args.graph))
+    record["input_bytes_by_name"] = _input_bytes(args)
+    common.print_result(args, record, info_text(record))
+    return common.OK
+
+
+def _input_bytes(args: argparse.Namespace) -> dict[str, int]:
+    """Bytes of the freed inputs, as recorded and as the tensors have them, where a file says."""
+    from optsched.formats import InputBytes, read_graph
+    from optsched.reports.results import counted_input_bytes
+
+    found = {}
+    for name in InputBytes:
+        try:
+            graph = read_graph(args.graph, **common.reading(args).options | {"input_bytes": name})
+            found[name.value] = counted_input_bytes(graph)
+        except OptschedError:
+            # The poorer form of Inductor's file does not hold the tensors' true bytes.
+            continue
+    return found
+
+
+def _explain(args: argparse.Namespace) -> int:
+    from optsched.explanation import explain
+
+    found = explain(common.read_graph(args, args.graph), limits=common.limits(args))
+    common.print_result(args, found.to_dict(), str(found))
+    return common.INTERRUPTED if found.interrupted else common.OK
+
+
+def _convert(args: argparse.Namespace) -> int:
+    from optsched.formats import read_graph, write_graph
+
+    common.protect([args.output], args.graph)
+    graph = read_graph(args.graph, **common.reading(args).options)
+    write_graph(graph, args.output, format=args.to)
+    record = {"instance": graph.name, "ops": len(graph.ops), "buffers": len(graph.buffers)}
+    text = f"{args.output}: {len(graph.ops)} ops, {len(graph.buffers)} buffers"
+    common.print_result(args, record, text)
+    return common.OK
+
+
+def _apply(args: argparse.Namespace) -> int:
+    from optsched.formats import apply_plan
+
+    common.protect([args.output], args.graph, args.plan)
+    done = apply_plan(args.graph, args.plan, args.output, **common.reading(args).options)
+    ops, slab = len(done.graph.ops), done.checked.slab
+    record = {
+        "instance": done.graph.name,
+        "format": done.format,
+        "ops": ops,
+        "moved": done.moved,
+        "peak": done.checked.peak,
+        "slab": slab,
+        "memory_model": done.graph.model_name,
+    }
+    text = f"{args.output}: {done.moved} of {ops} ops moved, slab {slab:,} bytes"
+    common.print_result(args, record, text)
+    return common.OK
+
+
+def _export(args: argparse.Namespace) -> int:
+    from optsched.formats import export_plan
+
+    to_stdout = args.output == "-"
+    if to_stdout and args.json:
+        raise UsageError("--json prints on standard output: give -o FILE for the plan")
+    common.protect([args.output], args.graph, args.plan)
+    layout = export_plan(
+        args.plan, args.output, to=args.to, graph=args.graph, **common.reading(args).options
+    )
+    if not to_stdout:
+        record = {"instance": layout.graph, "form": args.to, "buffers": len(layout.buffers)}
+        record["slab"] = sum(layout.slabs.values())
+        common.print_result(args, record, f"{args.output}: {len(layout.buffers)} buffers")
+    return common.OK
+
+
+def _warmup(args: argparse.Namespace) -> int:
+    from optsched.solver.warmup import warm_up
+
+    warm_up(lambda text: print(f"compiling (once): {text}", file=sys.stderr, flush=True))
+    if args.json:
+        common.print_json(args, {"compiled": True})
+    return common.OK
+
+
+INFO = Command("what a graph is made of", (GRAPH, *READING, *MEMORY_MODEL), _info)
+EXPLAIN = Command(
+    "why no order has a smaller peak", (GRAPH, *LIMITS, *READING, *MEMORY_MODEL), _explain
+)
+CONVERT = Command(
+    "rewrite a graph in the native format or as TorchInductor's simulator file",
+    (
+        GRAPH,
+        option("-o", "--output", required=True, help="file to write (.gz to compress)"),
+        option(
+            "--to",
+            choices=("optsched-graph", "inductor"),
+            default="optsched-graph",
+            help="the format; our own by default",
+        ),
+        *READING,
+    ),
+    _convert,
+)
+APPLY = Command(
+    "put a plan into a model file, so that its runtime follows it",
+    (
+        option("graph", metavar="model", help="model file; it is not changed"),
+        option("plan", help="plan file that solve wrote for this model"),
+        option("-o", "--output", required=True, help="model file to write"),
+        *READING,
+    ),
+    _apply,
+)
+EXPORT = Command(
+    "write a plan as JSON, CSV, C header, MiniMalloc CSV or program",
+    (
+        option("plan", help="plan file"),
+        option("graph", nargs="?", help="its graph: for sizes and live ranges"),
+        option(
+            "--to",
+            required=True,
+            choices=("json", "csv", "c-header", "minimalloc", "program"),
+            help="the form",
+        ),
+        option("-o", "--output", default="-", help="file to write; standard output by default"),
+        *READING,
+    ),
+    _export,
+)
+WARMUP = Command("compile all kernels now, so that no graph waits for it", (), _warmup)

@@ -1,1 +1,0 @@
-"""Compiled exhaustion of tiny graphs and packings."""

@@ -1,0 +1,253 @@
+"""Results, and graphs, as JSON objects, whose keys are kept stable, and in a few lines of words."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from optsched.model.elements import OutputPolicy
+from optsched.model.graph import Graph
+from optsched.model.liveness import ESTIMATORS, peak_memory
+from optsched.model.packing_problem import PackingProblem
+from optsched.model.regions import CONSTANTS, WORKSPACE, region_sizes
+from optsched.ordering.bound.single_ops import peak_lower_bound
+from optsched.reports.capacity import Refusal, packing_refusal, refusal, refusal_text
+from optsched.runtime.bytes import format_bytes
+from optsched.runtime.limits import Event, Objective, Proof, StopReason, optimality_gap
+from optsched.runtime.text import readable
+from optsched.solver.result import PackingResult, Result
+
+_PACKAGES = ("optsched", "numpy", "numba", "ortools", "pulp", "highspy")
+
+_PROOF_WORDS = {
+    Proof.PACKING: "live bytes of one step",
+    Proof.BOUND: "bound over all orders",
+    Proof.SEARCH: "exhaustive search of orders",
+    Proof.PACKING_SEARCH: "exhaustive search of packings",
+    Proof.JOINT: "joint: equals the bound on the peak",
+    Proof.JOINT_SEARCH: "joint: exhaustive search of packings in every order",
+    Proof.CLAIMED: "a solver's word only",
+}
+
+
+def solve_record(graph: Graph, result: Result) -> dict[str, Any]:
+    """Return what `optsched solve --json` prints."""
+    slabs = {} if result.plan is None else result.plan.slabs(graph)
+    return {
+        "instance": graph.name,
+        "ops": len(graph.ops),
+        "buffers": len(graph.buffers),
+        **{key: value for key, value in result.to_dict().items() if key != "graph"},
+        **refusal(graph, result),
+        **({"slabs": slabs} if len(slabs) > 1 else {}),
+        **_region_fields(graph, result),
+        "order_search": dict(result.order_search),
+        "memory_model": graph.model_name,
+        "versions": versions(),
+    }
+
+
+def pack_record(problem: PackingProblem, result: PackingResult) -> dict[str, Any]:
+    """Return what `optsched pack --json` prints."""
+    return {
+        "instance": problem.name,
+        "buffers": len(problem),
+        "status": result.status,
+        "stop_reason": result.stop_reason,
+        "objective": Objective.SLAB,
+        "capacity": result.capacity,
+        "slab": result.slab,
+        "slab_bound": result.slab_bound,
+        "slab_proof": result.slab_proof,
+        "runtime": round(result.runtime, 6),
+        "compile_seconds": round(result.compile_seconds, 6),
+        **packing_refusal(problem, result),
+        **({"left_out": dict(result.left_out)} if result.left_out else {}),
+        "offsets": None
+        if result.offsets is None
+        else dict(zip(problem.names, result.offsets.tolist(), strict=True)),
+        "memory_model": problem.memory_model,
+        "versions": versions(),
+    }
+
+
+def solve_text(graph: Graph, result: Result) -> str:
+    """Return a result in a few lines of words."""
+    return "\n".join([*result_lines(graph, result), end_line(result)])
+
+
+def pack_text(problem: PackingProblem, result: PackingResult) -> str:
+    """Return a packing's result in a few lines of words."""
+    lines = [
+        f"{readable(problem.name)}: {len(problem)} buffers",
+        f"  slab  {_value_line(result.slab, result.slab_bound, result.slab_proof)}",
+        *_capacity_lines(result, packing_refusal(problem, result)),
+        *(f"  not tried: {name}, {why}" for name, why in result.left_out.items()),
+        end_line(result),
+    ]
+    return "\n".join(lines)
+
+
+def end_line(result: Any, status: str = "") -> str:
+    """Return the line that says how a search ended; `status` is the result's own by default."""
+    return f"  {status or result.status} ({result.stop_reason}) after {result.runtime:.2f} s"
+
+
+def result_lines(graph: Graph, result: Result) -> list[str]:
+    """Return a result's lines but for the last, which says how it ended."""
+    lines = [
+        f"{readable(graph.name)}: {len(graph.ops)} ops, {len(graph.buffers)} buffers"
+        f"  (memory model: {readable(graph.model_name)})",
+        f"  peak  {_value_line(result.peak, result.peak_bound, result.peak_proof)}",
+        f"  slab  {_value_line(result.slab, result.slab_bound, result.slab_proof)}",
+    ]
+    if result.slab_proof is Proof.JOINT and (result.slab or 0) > result.peak_bound:
+        lines[-1] += " of each pool by itself, added up"
+    slabs = {} if result.plan is None else result.plan.slabs(graph)
+    if len(slabs) > 1:
+        pools = ", ".join(f"{pool!r} {slab:,}" for pool, slab in slabs.items())
+        lines.append(f"  the slabs of {len(slabs)} pools together: {pools} bytes")
+    for name, sizes in _region_fields(graph, result).items():
+        workspace = sizes["workspace"]
+        lines.append(
+            f"  {name}: blob {sizes['blob']:,}, constants {sizes['constants']:,}, workspace "
+            f"{workspace['unique']:,} of ops alone and {workspace['shared']:,} shared"
+        )
+    if result.claimed_bound is not None:
+        lines.append(f"  a solver claims a bound of {result.claimed_bound:,} bytes")
+    return lines + _capacity_lines(result, refusal(graph, result))
+
+
+def _region_fields(graph: Graph, result: Result) -> dict[str, Any]:
+    """Return the field `regions` where workspace or constants have regions of their own."""
+    if result.plan is None or not {WORKSPACE, CONSTANTS} & set(result.plan.slabs(graph)):
+        return {}
+    return {"regions": asdict(region_sizes(graph, result.plan))}
+
+
+def _value_line(value: int | None, bound: int, proof: Proof | None) -> str:
+    if value is None:
+        return f"none found; at least {bound:,} bytes"
+    text = f"{value:,} bytes ({format_bytes(value)})"
+    if proof is not None:
+        return f"{text}  {proof}: {_PROOF_WORDS[proof]}"
+    percent = 100 * optimality_gap(value, bound)
+    # A gap that is there is not called none.
+    shown = f"{percent:.1g}" if 0 < percent < 0.005 else f"{percent:.2f}"
+    return f"{text}  at least {bound:,}, gap {shown} %"
+
+
+def _capacity_lines(result: Result | PackingResult, refused: Refusal) -> list[str]:
+    if result.capacity is None:
+        return []
+    if refused:
+        return [f"  {refusal_text(refused)}"]
+    fits = result.stop_reason is StopReason.DECIDED
+    return [f"  {'fits' if fits else 'not known whether it fits'} in {result.capacity:,} bytes"]
+
+
+def describe(graph: Graph) -> dict[str, Any]:
+    """Return counts, bytes, the peak of the program order and a simple bound, as plain JSON."""
+    from heuristics import ORDERINGS
+
+    arrays = graph.arrays
+    order = ORDERINGS["program"](graph, 0)
+    bound = peak_lower_bound(graph, [order])
+    return {
+        "instance": graph.name,
+        "memory_model": graph.model_name,
+        "ops": len(graph.ops),
+        "buffers": len(graph.buffers),
+        "views": sum(buffer.alias_of is not None for buffer in graph.buffers),
+        "dependencies": len(arrays.pred.idx),
+        "graph_inputs": int((arrays.birth < 0).sum()),
+        "graph_outputs": sum(buffer.output is not None for buffer in graph.buffers),
+        "input_bytes": counted_input_bytes(graph),
+        "unmanaged": [b.name for b in graph.buffers if b.output is OutputPolicy.OWN],
+        "kept_bytes": int(arrays.size[arrays.keep].sum()),
+        "bytes_in_all": int(arrays.size.sum()),
+        "program_order_peak": peak_memory(graph, order),
+        "estimates": {name: measure(graph, order) for name, measure in ESTIMATORS.items()},
+        "peak_bound": bound.value,
+        "peak_bound_op": None if bound.op is None else graph.ops[bound.op].name,
+        "pools": sorted({graph.buffers[b].pool for b in graph.roots}),
+        "inplace_candidates": len(graph.inplace_candidates),
+        "inplace_pairs": len(graph.with_inplace().arrays.inplace_op),
+    }
+
+
+def counted_input_bytes(graph: Graph) -> int:
+    """Return the bytes of the graph inputs that count."""
+    return int(graph.arrays.size[graph.arrays.birth < 0].sum())
+
+
+def _listed(names: Sequence[str], most: int = 8) -> str:
+    """Return names as words, the first few of many."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(readable, names[:most])) + more
+
+
+def info_text(found: dict[str, Any]) -> str:
+    """Return the same in lines of words."""
+    at = found["peak_bound_op"]
+    by_name = found.get("input_bytes_by_name", {})
+    difference = by_name.get("true", 0) - by_name.get("recorded", 0) if len(by_name) > 1 else 0
+    pairs = f"{found['inplace_candidates']:,} candidates, {found['inplace_pairs']:,} admissible"
+    bound = f"at least {format_bytes(found['peak_bound'])}"
+    rows = {
+        "memory model": readable(found["memory_model"]),
+        "ops": f"{found['ops']:,}, {found['dependencies']:,} dependencies",
+        "buffers": f"{found['buffers']:,}, {found['views']:,} of them views",
+        "inputs": f"{found['graph_inputs']:,}, {format_bytes(found['input_bytes'])} counted",
+        "true inputs": f"{difference:+,} bytes against the recorded sizes" if difference else "",
+        "outputs": f"{found['graph_outputs']:,}, {format_bytes(found['kept_bytes'])} kept",
+        "in-place": f"{pairs} pairs" if found["inplace_candidates"] else "",
+        "unmanaged": _listed(found["unmanaged"]),
+        "without reuse": format_bytes(found["bytes_in_all"]),
+        "program order": f"peak {format_bytes(found['program_order_peak'])}",
+        "any order": bound if at is None else f"{bound}, at op {at!r}",
+    }
+    lines = [f"  {name:14} {text}" for name, text in rows.items() if text]
+    return "\n".join([readable(found["instance"]), *lines])
+
+
+def trace_rows(trace: Sequence[Event]) -> list[dict[str, Any]]:
+    """Return how incumbent and bound moved, as plan files keep it."""
+    return [
+        {
+            "microseconds": round(event.seconds * 1e6),
+            "incumbent": event.incumbent,
+            "bound": event.bound,
+            "source": event.source,
+        }
+        for event in trace
+    ]
+
+
+def trace_events(rows: Sequence[Mapping[str, Any]]) -> tuple[Event, ...]:
+    """Return the events that :func:`trace_rows` made rows of."""
+    return tuple(
+        Event(row["microseconds"] / 1e6, row["incumbent"], row["bound"], row["source"])
+        for row in rows
+    )
+
+
+def machine() -> str:
+    """Return what a run was made on, for whoever compares its seconds."""
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that shape a result."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
