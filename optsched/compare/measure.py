@@ -199,7 +199,7 @@ class MethodRunner:
             return Failed(method.name, method.kind, trouble, reason, result.runtime)
         checked = check_plan(self.graph, result.plan, peak=result.peak, slab=result.slab)
         # Results travel between processes: the graph is known on both sides.
-        own = replace(result, graph=None)
+        own = replace(result, graph=None, progress=None)
         return _measured(method, checked, result.runtime, result.plan.order, own)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 
 import numpy as np
 
@@ -60,7 +61,7 @@ def other_plans(
     bound: int,
     limits: Limits | Clock,
     room: int | None = None,
-    seen: set[bytes] | None = None,
+    seen: dict[bytes, None] | None = None,
     effort: OtherOrdersEffort | None = None,
 ) -> Iterator[Plan]:
     """Yield plans of other orders, each time one that packs as well as those before or better.
@@ -81,12 +82,12 @@ def other_plans(
         Live bytes that orders may have; the budget if None. An order above the minimum peak may
         pack into less than all orders of minimum peak.
     seen
-        Live ranges that were packed before, and are not packed again; those that are packed now
-        are added. A call with the same set goes on with other random choices.
+        Digests of live ranges that were packed before, and are not packed again; those that are
+        packed now are added. A call with the same set goes on with other random choices.
     effort
         How many orders, and how long for each.
     """
-    known = set() if seen is None else seen
+    known = {} if seen is None else seen
     search = _OtherOrders(graph, orders, Clock.of(limits), known, effort or OtherOrdersEffort())
     return search.plans(budget, bound, budget if room is None else room)
 
@@ -97,7 +98,7 @@ class _OtherOrders:
         graph: Graph,
         orders: Sequence[IntArray],
         clock: Clock,
-        seen: set[bytes],
+        seen: dict[bytes, None],
         effort: OtherOrdersEffort,
     ) -> None:
         self.seen = seen
@@ -123,11 +124,12 @@ class _OtherOrders:
                 walk.wander(share * len(best) // 8 + 1)
                 order = walk.order
             problem, _ = packing_problem(self.graph, order)
-            key = problem.start.tobytes() + problem.end.tobytes()
+            ranges = problem.start.tobytes() + problem.end.tobytes()
+            key = blake2b(ranges, digest_size=16).digest()
             if key in seen:
                 stale += 1
                 continue
-            seen.add(key)
+            seen[key] = None
             plan = self._pack(order, budget, attempt)
             if plan is None:
                 continue

@@ -108,6 +108,7 @@ class OrderingRounds(OrderIncumbent):
         self.start_worker()
         self.halve_gap()
         self.search_blocks()
+        self.states = max(self.states, min(effort.reached_states, effort.most_states))
         self.step = max(1, (self.peak - self.bound) // effort.first_step)
         while not self.proved and self.states < effort.most_states:
             self.meet()

@@ -35,6 +35,8 @@ class OrderOutcome:
         Why the search ended.
     statistics
         What it did.
+    states
+        The effort that it came to, for :attr:`OrderingEffort.reached_states` of a later search.
     """
 
     order: tuple[int, ...]
@@ -43,6 +45,7 @@ class OrderOutcome:
     proof: Proof | None
     stop_reason: StopReason
     statistics: Statistics
+    states: int = 0
 
 
 def solve_order(
@@ -97,5 +100,5 @@ def solve_order(
     run.context.collect()
     proof = run.proof if run.peak == run.bound else None
     return OrderOutcome(
-        tuple(run.order), run.peak, run.bound, proof, reason, run.context.statistics
+        tuple(run.order), run.peak, run.bound, proof, reason, run.context.statistics, run.states
     )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
 from heuristics.portfolio import candidate_offsets
-from optsched.check.plan import check_plan
-from optsched.errors import PlanError
+from optsched.check.plan import check_order, check_plan
+from optsched.errors import PlanError, UsageError
 from optsched.formats.native_plan import plan_document, read_plan_document
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
@@ -32,6 +33,7 @@ from optsched.runtime.limits import Event, Limits, Objective, OnEvent, Proof, St
 from optsched.solver.driver import Feature, Incumbent
 from optsched.solver.effort import EFFORT, DriverEffort
 from optsched.solver.result import Result
+from optsched.solver.search_progress import MOST_DIGESTS, SearchProgress
 
 _LOG = logging.getLogger(__name__)
 
@@ -47,6 +49,12 @@ class Candidate(NamedTuple):
     rank: int
     peak: int
     order: IntArray
+
+
+def packing_key(order: Order, taken: Pairs) -> bytes:
+    """Return a digest of an order and its in-place pairs: what is packed."""
+    rows = [np.asarray(row, np.int64).tobytes() for row in (order, *taken)]
+    return blake2b(b"".join(rows), digest_size=16).digest()
 
 
 class PlanIncumbent(Incumbent):
@@ -93,8 +101,11 @@ class PlanIncumbent(Incumbent):
         self.whole = self.clock.left()
         self.cut_short = False
         self.searches = 0
-        self.packed: set[tuple[tuple[int, ...], Pairs]] = set()
-        self.seen_orders: set[bytes] = set()
+        self.continued = False
+        self.states = 0
+        # Dictionaries keep the sequence: of too many the latest are left to a later search.
+        self.packed: dict[bytes, None] = {}
+        self.seen_orders: dict[bytes, None] = {}
         self.order_search: dict[str, int] = {}
 
     # The objective, as the driver sees it.
@@ -122,6 +133,42 @@ class PlanIncumbent(Incumbent):
     def order_done(self) -> bool:
         """Whether an order of minimum peak is known and proved."""
         return any(candidate.peak <= self.peak_bound for candidate in self.candidates)
+
+    # What an earlier search left.
+
+    def go_on_from(self, progress: SearchProgress) -> None:
+        """Take up an earlier search of this graph; its bounds are taken at their word."""
+        for order in progress.orders:
+            check_order(self.graph, order)
+            self.offer_order(order, "earlier search")
+        if any(candidate.peak < progress.peak_bound for candidate in self.candidates):
+            raise UsageError(f"{self.graph.name}: an order refutes the bound of an earlier search")
+        self.raise_bound(progress.peak_bound, progress.peak_proof, "earlier search")
+        self.refute_slab(progress.refuted_slab, "earlier search", progress.pool_peaks)
+        if self.plan is not None and self.slab < self.slab_bound:
+            raise UsageError(f"{self.graph.name}: a plan refutes the bound of an earlier search")
+        self.states, self.continued = progress.states, bool(self.candidates)
+        if self.plan is not None:
+            # Without the plan that came of them they are worth another look.
+            self.packed = dict.fromkeys(progress.packed)
+            self.seen_orders = dict.fromkeys(progress.seen)
+
+    def progress(self) -> SearchProgress | None:
+        """Return what a later search needs; None where nothing is left to find out."""
+        if self.done() or self.capacity is not None:
+            return None
+        return SearchProgress(
+            self.peak_bound,
+            self.peak_proof,
+            self.refuted_slab,
+            self.pool_peaks,
+            tuple(
+                tuple(order.tolist()) for _, order in self.best_orders(self.effort.packed_orders)
+            ),
+            self.states,
+            tuple(self.packed)[-MOST_DIGESTS:],
+            tuple(self.seen_orders)[-MOST_DIGESTS:],
+        )
 
     # Plans and orders.
 
@@ -248,6 +295,7 @@ class PlanIncumbent(Incumbent):
             trace=tuple(self.trace),
             order_search=self.order_search,
             graph=self.graph,
+            progress=self.progress(),
         )
 
     def stop_reason(self) -> StopReason:

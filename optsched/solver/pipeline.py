@@ -30,6 +30,7 @@ from optsched.solver.driver import Feature, Stage, raise_if_interrupted, run_sta
 from optsched.solver.effort import EFFORT
 from optsched.solver.incumbent import PlanIncumbent
 from optsched.solver.result import Result
+from optsched.solver.search_progress import SearchProgress
 
 
 class Engine(StrEnum):
@@ -55,6 +56,7 @@ def solve(
     engine: Engine | str = Engine.AUTO,
     limits: Limits | Clock | None = None,
     warm_start: Plan | None = None,
+    progress: SearchProgress | None = None,
     on_event: OnEvent | None = None,
     **named: Unpack[LimitKeywords],
 ) -> Result:
@@ -79,6 +81,9 @@ def solve(
         Time or work, threads, seed; a minute by default. Ctrl-C ends the search as they do.
     warm_start
         A plan to start from; it must be valid.
+    progress
+        What an earlier search of this graph left (`Result.progress`), to go on from there. Its
+        bounds are believed: it must come from a search that you trust.
     on_event
         Called whenever the best plan or bound moves.
     named
@@ -110,6 +115,8 @@ def solve(
             raise UsageError("the warm start has buffers in other pools than their own")
         best.offer(warm_start, "warm start")
         best.offer_order(warm_start.order, "warm start")
+    if progress is not None:
+        best.go_on_from(progress)
     run_stages(best, plan.first, plan.repeated)
     if best.plan is None and best.interrupted:
         best.offer_order(program(graph), "program order")

@@ -11,6 +11,7 @@ from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.runtime.limits import Event, Objective, Proof, StopReason, optimality_gap
+from optsched.solver.search_progress import SearchProgress
 
 
 class Status(StrEnum):
@@ -96,6 +97,8 @@ class Result:
         What the exact search for an order did, by rule; empty where none was needed.
     graph
         What was planned, for the names of its ops and buffers; None where only numbers are kept.
+    progress
+        Where a later search of the same graph may go on; None where nothing is left to find out.
     """
 
     plan: Plan | None
@@ -114,6 +117,7 @@ class Result:
     trace: tuple[Event, ...] = field(default=(), repr=False)
     order_search: Mapping[str, int] = field(default_factory=dict, repr=False)
     graph: Graph | None = field(default=None, repr=False, compare=False)
+    progress: SearchProgress | None = field(default=None, repr=False, compare=False)
 
     @property
     def status(self) -> Status:

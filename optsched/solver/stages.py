@@ -7,7 +7,7 @@ returns whether more time might bring more.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 
@@ -19,11 +19,12 @@ from optsched.model.packing_problem import packing_problem, select
 from optsched.model.plan import make_plan
 from optsched.model.pools import pins_clash, pool_rows, roof
 from optsched.ordering.bound.single_ops import peak_lower_bound
+from optsched.ordering.effort import EFFORT
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import take_interrupt
 from optsched.runtime.limits import Objective, Proof
 from optsched.solver.driver import Feature, Stage, raise_if_interrupted, run_stages
-from optsched.solver.incumbent import PlanIncumbent
+from optsched.solver.incumbent import PlanIncumbent, packing_key
 from optsched.solver.pack import CONTINUED, WHOLE, PackingIncumbent
 
 PackingStages = Sequence[Stage[PackingIncumbent]]
@@ -34,7 +35,12 @@ MILP_OPS = 60
 
 
 def heuristic_orders(best: PlanIncumbent, clock: Clock) -> bool:
-    """Try orders, promising ones first, until one meets a simple bound."""
+    """Try orders, promising ones first, until one meets a simple bound.
+
+    A search that is gone on with has the best of them already.
+    """
+    if best.continued:
+        return False
     for name, order in candidate_orders(best.graph, seed=best.clock.limits.seed):
         best.clock.spend(len(order))
         best.offer_order(order, name)
@@ -52,7 +58,7 @@ def heuristic_orders(best: PlanIncumbent, clock: Clock) -> bool:
 
 def closure_bounds(best: PlanIncumbent, clock: Clock) -> bool:
     """Raise the bound by flows, where the simple one leaves a gap."""
-    if best.order_done():
+    if best.order_done() or best.continued:
         return False
     from optsched.ordering import closure_bound
 
@@ -93,8 +99,10 @@ def order_search(best: PlanIncumbent, clock: Clock) -> bool:
         limits=best.part(share),
         warm_start=best.best_orders(1)[0][1].tolist(),
         bound=best.peak_bound,
+        effort=replace(EFFORT, reached_states=best.states),
         on_event=best.relay_orders("order search"),
     )
+    best.states = max(best.states, outcome.states)
     best.order_search = asdict(outcome.statistics)
     best.raise_bound(outcome.bound, outcome.proof or Proof.SEARCH, "order search")
     best.offer_order(outcome.order, "order search")
@@ -144,7 +152,7 @@ def _pack_order(best: PlanIncumbent, order: Order, clock: Clock, stages: Packing
 def _pack_choice(
     best: PlanIncumbent, order: Order, taken: Pairs, clock: Clock, stages: PackingStages
 ) -> bool:
-    key = (tuple(order), taken)
+    key = packing_key(order, taken)
     if key in best.packed:
         return True
     problem, ids = packing_problem(best.graph, order, taken)
@@ -175,7 +183,7 @@ def _pack_choice(
     if interrupted:
         raise KeyboardInterrupt
     if settled:
-        best.packed.add(key)
+        best.packed[key] = None
     return settled
 
 
@@ -285,7 +293,7 @@ def _before_last_packing(best: PlanIncumbent, clock: Clock) -> Clock:
     left, whole = _left_before_last_packing(best), clock.left()
     if left is None or not whole or left >= whole:
         return clock
-    if best.plan is not None and not left and (best.plan.order, ()) in best.packed:
+    if best.plan is not None and not left and packing_key(best.plan.order, ()) in best.packed:
         return clock
     return clock.share(left / whole)
 

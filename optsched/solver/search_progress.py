@@ -1,0 +1,100 @@
+"""What a search leaves to the next one on the same graph: it is gone on with, not begun anew.
+
+A plan and a bound alone would let a second hour repeat much of the first: the heuristics, the
+rounds of small effort, packings that are settled. This says what of that is behind us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from optsched.errors import FormatError
+from optsched.runtime.limits import Proof
+
+MOST_ORDERS = 16
+MOST_DIGESTS = 4_096
+"""Of each kind; the latest are kept. What is forgotten is looked at once more."""
+_DIGEST_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class SearchProgress:
+    """What a search has behind it, beside its best plan.
+
+    Parameters
+    ----------
+    peak_bound, peak_proof
+        No order has a lower peak, and what stands behind that.
+    refuted_slab, pool_peaks
+        Bytes that no plan's slab has or is below; what the pools need, each by itself.
+    orders
+        The best orders, best first.
+    states
+        The effort that the search of orders came to.
+    packed, seen
+        Digests of packings that are settled, and of live ranges that were packed for a while.
+    """
+
+    peak_bound: int = 0
+    peak_proof: Proof = Proof.BOUND
+    refuted_slab: int = -1
+    pool_peaks: int = 0
+    orders: tuple[tuple[int, ...], ...] = ()
+    states: int = 0
+    packed: tuple[bytes, ...] = ()
+    seen: tuple[bytes, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain numbers and texts, ready for JSON."""
+        texts = {name: [x.hex() for x in getattr(self, name)] for name in ("packed", "seen")}
+        return {**asdict(self), "orders": [list(order) for order in self.orders], **texts}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any], ops: int) -> SearchProgress:
+        """Read what :meth:`to_dict` returned, for a graph of so many ops.
+
+        Raises
+        ------
+        FormatError
+            If it is something else: it may come from a file.
+        """
+        try:
+            return cls(
+                peak_bound=_number(record["peak_bound"], 0),
+                peak_proof=Proof(record["peak_proof"]),
+                refuted_slab=_number(record["refuted_slab"], -1),
+                pool_peaks=_number(record["pool_peaks"], 0),
+                orders=_few(record["orders"], MOST_ORDERS, lambda row: _order(row, ops)),
+                states=_number(record["states"], 0),
+                packed=_few(record["packed"], MOST_DIGESTS, _digest),
+                seen=_few(record["seen"], MOST_DIGESTS, _digest),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise FormatError(f"this is no progress of a search: {error}") from error
+
+
+def _few(rows: object, most: int, read: Callable[[Any], Any]) -> tuple[Any, ...]:
+    if not isinstance(rows, Sequence) or len(rows) > most:
+        raise ValueError(f"a list of up to {most} is missing")
+    return tuple(read(row) for row in rows)
+
+
+def _number(value: object, least: int) -> int:
+    if type(value) is not int or not least <= value < 2**62:
+        raise ValueError(f"{value!r} is no number from {least} on")
+    return value
+
+
+def _order(row: object, ops: int) -> tuple[int, ...]:
+    """Read a permutation; whether the graph allows it is for the graph to say."""
+    if not isinstance(row, Sequence) or len(row) != ops or sorted(row) != list(range(ops)):
+        raise ValueError(f"an order of {ops} ops is missing")
+    return tuple(row)
+
+
+def _digest(text: object) -> bytes:
+    if not isinstance(text, str) or len(text) != 2 * _DIGEST_BYTES:
+        raise ValueError("a digest is missing")
+    return bytes.fromhex(text)

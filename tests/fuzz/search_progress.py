@@ -1,0 +1,76 @@
+"""Searches in slices against brute force: `python -m tests.fuzz.search_progress --graphs 2000`.
+
+Each slice goes on from what the one before left, read back from JSON. No bound is ever above the
+least slab, no plan below it, and neither ever gets worse.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import numpy as np
+
+from optsched.check.plan import check_plan
+from optsched.model.graph import Graph
+from optsched.solver.pipeline import solve
+from optsched.solver.result import Result
+from optsched.solver.search_progress import SearchProgress
+from tests.support.brute import least_joint
+from tests.support.generators import PLANNABLE, random_graph
+
+SLICES, GROWTH = 8, 4
+
+
+def solve_in_slices(graph: Graph, first: int) -> Result:
+    """Search in slices of growing work until nothing is left to go on from."""
+    result = solve(graph, work=first)
+    for number in range(1, SLICES):
+        if result.progress is None:
+            break
+        progress = SearchProgress.from_dict(
+            json.loads(json.dumps(result.progress.to_dict())), len(graph.ops)
+        )
+        more = solve(
+            graph,
+            warm_start=result.plan,
+            progress=progress,
+            work=first * GROWTH**number,
+            seed=number,
+        )
+        assert more.slab_bound >= result.slab_bound
+        assert result.slab is None or (more.slab is not None and more.slab <= result.slab)
+        result = more
+    return result
+
+
+def check(graph: Graph, first: int) -> bool:
+    """Compare one graph with brute force; return whether slices proved it."""
+    least = least_joint(graph)
+    if least is None:
+        return False
+    result = solve_in_slices(graph, first)
+    assert result.plan is not None, graph
+    assert result.slab is not None, graph
+    check_plan(graph, result.plan, peak=result.peak, slab=result.slab)
+    assert result.slab_bound <= least[0] <= result.slab, (graph, least, result)
+    return result.slab == result.slab_bound
+
+
+def main() -> None:
+    """Go through random graphs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--graphs", type=int, default=2_000)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    rng = np.random.default_rng(args.seed)
+    proved = 0
+    for number in range(args.graphs):
+        graph = random_graph(rng, int(rng.integers(3, 8)), features=PLANNABLE)
+        proved += check(graph, first=int(rng.integers(1, 200)))
+        if number % 500 == 499:
+            print(f"{number + 1} graphs, {proved} proved in slices", flush=True)
+
+
+if __name__ == "__main__":
+    main()
