@@ -70,7 +70,7 @@ def print_json(args: argparse.Namespace, record: dict[str, Any]) -> None:
 
 def settings(args: argparse.Namespace) -> dict[str, Any]:
     """Return what one needs to know to run a command again: options, files, machine, version."""
-    from optsched.reports.results import machine, versions
+    from optsched.runtime.facts import machine, versions
 
     given = vars(args).items()
     options = {name: value for name, value in given if name not in (*INPUTS, "command", "parser")}

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from optsched.reports.results import versions
 from optsched.reports.view import Slab, View
 from optsched.runtime.bytes import format_bytes
+from optsched.runtime.facts import versions
 from optsched.runtime.text import readable
 
 STEP = 1000

@@ -10,10 +10,10 @@ from optsched.counterexamples.run import kind_of
 from optsched.formats import packing_of, write_bytes, write_graph, write_packing, write_plan
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
-from optsched.reports.results import versions
 from optsched.reports.step_diff import order_diff, packing_diff
 from optsched.reports.svg import contrast_picture, order_panel, slab_panel
 from optsched.reports.view import packing_view, plan_view
+from optsched.runtime.facts import versions
 
 
 def paragraph(find: Find) -> str:

@@ -11,10 +11,10 @@ from optsched.reports import sections
 from optsched.reports.colours import Painting, painting
 from optsched.reports.figures import plan_figures, progress_figure
 from optsched.reports.report import Report
-from optsched.reports.results import versions
 from optsched.reports.tables import percent, safe
 from optsched.reports.view import View
 from optsched.runtime.bytes import format_bytes, unit_of
+from optsched.runtime.facts import versions
 from optsched.runtime.limits import optimality_gap
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from optsched.reports.capacity import (
     refusal,
     refusal_text,
 )
-from optsched.reports.results import end_line, result_lines, solve_record, versions
+from optsched.reports.results import end_line, result_lines, solve_record
+from optsched.runtime.facts import versions
 from optsched.runtime.limits import Objective
 from optsched.runtime.text import readable
 from optsched.solver.spill.pack import PoolsResult

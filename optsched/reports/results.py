@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -16,11 +14,10 @@ from optsched.model.regions import CONSTANTS, WORKSPACE, region_sizes
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.reports.capacity import Refusal, packing_refusal, refusal, refusal_text
 from optsched.runtime.bytes import format_bytes
+from optsched.runtime.facts import versions
 from optsched.runtime.limits import Event, Objective, Proof, StopReason, optimality_gap
 from optsched.runtime.text import readable
 from optsched.solver.result import PackingResult, Result
-
-_PACKAGES = ("optsched", "numpy", "numba", "ortools", "pulp", "highspy")
 
 _PROOF_WORDS = {
     Proof.PACKING: "live bytes of one step",
@@ -233,21 +230,3 @@ def trace_events(rows: Sequence[Mapping[str, Any]]) -> tuple[Event, ...]:
         Event(row["microseconds"] / 1e6, row["incumbent"], row["bound"], row["source"])
         for row in rows
     )
-
-
-def machine() -> str:
-    """Return what a run was made on, for whoever compares its seconds."""
-    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that shape a result."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found

@@ -24,7 +24,6 @@ from optsched.compare import (
     summarise,
 )
 from optsched.reports.page import document, origin
-from optsched.reports.results import machine, versions
 from optsched.reports.sections import method_section, verdicts
 from optsched.reports.study_tables import (
     graph_table,
@@ -37,6 +36,7 @@ from optsched.reports.study_tables import (
 from optsched.reports.svg import slab_picture
 from optsched.reports.tables import Table, as_html, as_markdown, markdown_safe, safe
 from optsched.reports.view import plan_view
+from optsched.runtime.facts import machine, versions
 from optsched.runtime.text import shield
 
 TITLE = "How far each method is from the optimum"

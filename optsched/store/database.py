@@ -1,212 +1,441 @@
-"""One SQLite file of plans.
+"""Plans, bounds and certificates kept in a file, found by the graph and by what was asked of it.
 
-Many processes may read and write it at a time (write-ahead log). A plan is checked before it goes
-in, and again, for the graph at hand, when it comes out.
+A plan is checked before it goes in, and again, for the graph at hand, when it comes out. It gives
+way only to a better one; a bound never falls, unless a plan below it shows that it was wrong, or
+the engine that proved it turned out to be (:mod:`optsched.store.revoke`).
 """
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from copy import copy
 from os import PathLike
 from pathlib import Path
-from urllib.parse import quote
+from typing import Any, TypeVar
 
-from optsched.check.plan import check_plan
-from optsched.errors import FormatError, OptschedError, PlanError, UsageError
+from optsched.check.certificate import check_certificate
+from optsched.check.plan import Checked, check_plan
+from optsched.check.steps import Certificate
+from optsched.errors import PlanError, UsageError
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
-from optsched.store.canonical import CanonicalGraph, canonical_form
-
-VERSION = 1
-"""Of the tables; `PRAGMA user_version` of the file."""
-
-SECONDS_TO_WAIT = 5.0
-"""For another process that writes."""
-
-_TABLES = """
-CREATE TABLE IF NOT EXISTS plans (
-    change INTEGER PRIMARY KEY AUTOINCREMENT,
-    key TEXT NOT NULL UNIQUE,
-    orders TEXT NOT NULL,
-    peak INTEGER NOT NULL,
-    slab INTEGER NOT NULL,
-    bound INTEGER NOT NULL,
-    proof TEXT NOT NULL
+from optsched.runtime.limits import Objective, Proof
+from optsched.solver.result import Result
+from optsched.store import rows
+from optsched.store.file import StoreFile
+from optsched.store.question import (
+    LEAST_PEAK,
+    Bound,
+    Change,
+    Question,
+    SearchState,
+    StoredPlan,
+    StoredRecord,
+    best_bound,
+    provenance,
 )
-"""
+from optsched.store.schema import add_bound, add_history
+from optsched.store.translate import (
+    globalise_certificate,
+    globalise_plan,
+    globalise_search,
+    localise_certificate,
+    localise_search,
+    pack,
+    unpack_json,
+)
 
-
-@dataclass(frozen=True, slots=True)
-class StoredPlan:
-    """A plan for the graph that was asked about.
-
-    Parameters
-    ----------
-    plan
-        Checked for that graph.
-    peak, slab
-        Bytes, as the checker measured.
-    bound
-        No order has a lower peak than this.
-    proof
-        What stands behind the peak where it meets the bound, such as `L3`; else empty.
-    """
-
-    plan: Plan
-    peak: int
-    slab: int
-    bound: int = 0
-    proof: str = ""
+_Found = TypeVar("_Found")
 
 
 class PlanStore:
-    """Plans by canonical graph.
+    """One file of plans; any number of processes may read it, and write it in turn.
 
     Parameters
     ----------
     path
-        The file; made when the first plan is put in.
+        The file; made when the first thing is put in.
 
     Raises
     ------
     UsageError
         If the path names a folder.
+
+    Notes
+    -----
+    Looking up raises :class:`FormatError` if the file is no store, damaged or of a newer version,
+    :class:`PlanError` if what is kept is no plan of the graph; writing raises
+    :class:`OptschedError` if another process keeps the file locked or the disk is full, and
+    :class:`UsageError` where the file system has no locks.
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        self.path = Path(path)
-        if self.path.is_dir():
-            raise UsageError(f"store {self.path} is a folder, not a file")
+        self.file = StoreFile(path)
+        self._held: sqlite3.Connection | None = None
 
-    def get(self, graph: Graph) -> StoredPlan | None:
-        """Return the plan for a graph, None if there is none.
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.file.path
 
-        Raises
-        ------
-        PlanError
-            If what is stored is no plan for this graph.
-        FormatError
-            If the file is no store, or one of a newer version.
-        OptschedError
-            If another process keeps the file locked.
-        """
-        if not self.path.exists():
-            return None
-        form = canonical_form(graph)
-        with self._open() as connection:
-            query = "SELECT orders, peak, slab, bound, proof FROM plans WHERE key = ?"
-            row = connection.execute(query, (form.key,)).fetchone()
-        if row is None:
-            return None
-        plan = _localise(graph, form, row[0], self.path)
-        check_plan(graph, plan, peak=row[1], slab=row[2])
-        return StoredPlan(plan, *row[1:])
+    def get(self, graph: Graph, question: Question = LEAST_PEAK) -> StoredPlan | None:
+        """Return the best plan of a graph, None if there is none. Nothing is written."""
+        asked = rows.ask(graph)
 
-    def put(self, graph: Graph, plan: Plan, *, bound: int = 0, proof: str = "") -> bool:
-        """Keep a plan unless a better one is there; return whether it was kept.
-
-        A file that can not be written keeps nothing.
-
-        Raises
-        ------
-        PlanError
-            If the plan breaks a rule of the graph, or moves buffers to other pools.
-        FormatError, OptschedError
-            As for :meth:`get`.
-        """
-        if plan.pools and plan.pools != tuple(buffer.pool for buffer in graph.buffers):
-            raise PlanError("a plan that moves buffers between pools can not be stored")
-        checked = check_plan(graph, plan)
-        form = canonical_form(graph)
-        row = (form.key, _globalise(form, plan), checked.peak, checked.slab, bound, proof)
-        with self._open() as connection:
+        def query(connection: sqlite3.Connection) -> StoredPlan | None:
+            number = rows.find_record(connection, asked, question)
+            row = _plan_row(connection, number)
+            if number is None or row is None:
+                return None
+            bound = best_bound(rows.bounds_of(connection, number), question.objective)
             try:
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute(_TABLES)
-                connection.execute(f"PRAGMA user_version = {VERSION}")
-                query = "SELECT peak, slab, -bound FROM plans WHERE key = ?"
-                known = connection.execute(query, (form.key,)).fetchone()
-                if known is not None and known <= (checked.peak, checked.slab, -bound):
-                    return False
-                names = "(key, orders, peak, slab, bound, proof)"
-                # A row that is replaced gets a new number, so that `digest` tells.
-                connection.execute(f"REPLACE INTO plans {names} VALUES (?, ?, ?, ?, ?, ?)", row)
-                connection.commit()
-            except sqlite3.OperationalError as error:
-                if "readonly" not in str(error):
-                    raise
-                return False
+                plan = rows.read_plan(asked, *row)
+            except PlanError as error:
+                raise PlanError(f"store {self.path}: graph {graph.name!r}: {error}") from None
+            return StoredPlan(plan, row[1], row[2], bound.value, bound.proof)
+
+        return self._read(query)
+
+    def put(
+        self,
+        graph: Graph,
+        plan: Plan,
+        *,
+        bound: int = 0,
+        proof: str = "",
+        question: Question = LEAST_PEAK,
+        origin: Mapping[str, Any] | None = None,
+    ) -> bool:
+        """Keep a plan unless one as good is there, and a bound unless one as high is.
+
+        Parameters
+        ----------
+        graph, plan, question
+            What was planned, what came of it, and what was asked.
+        bound, proof
+            No plan has less of the objective; what stands behind that.
+        origin
+            As :func:`optsched.store.provenance` makes it, its default.
+
+        Returns
+        -------
+        bool
+            Whether anything was kept. A file that can not be written keeps nothing.
+
+        Raises
+        ------
+        PlanError
+            If the plan breaks a rule of the graph, or does not fit; or the bound is above it.
+        """
+        checked, made = _check(graph, plan, question), origin or provenance()
+        asked, text = rows.ask(graph), rows.provenance_text(made)
+        packed = pack(globalise_plan(asked.form, graph, plan))
+        if not self.file.is_writable():
+            return False
+        with self.writing() as connection:
+            record = rows.add_record(connection, asked, question)
+            better = _improves(connection, record, checked, question)
+            if better:
+                _withdraw_above(connection, record, checked)
+                connection.execute(
+                    "UPDATE records SET plan = ?, peak = ?, slab = ?, provenance = ? WHERE id = ?",
+                    (packed, checked.peak, checked.slab, text, record),
+                )
+                _note(connection, record, "plan", {"peak": checked.peak, "slab": checked.slab})
+            proved = Bound(question.objective, bound, proof, False, made)
+            raised = _raise_bound(connection, record, proved)
+        return better or raised
+
+    def put_bound(
+        self,
+        graph: Graph,
+        value: int,
+        proof: str = "",
+        *,
+        quantity: Objective | None = None,
+        question: Question = LEAST_PEAK,
+        origin: Mapping[str, Any] | None = None,
+    ) -> bool:
+        """Keep a bound that an engine proved, unless one as high is there; return whether.
+
+        Parameters
+        ----------
+        graph, question
+            What it is about.
+        value, proof
+            No plan that answers the question has fewer bytes, and a rung of :class:`Proof`; empty
+            for a bound on the way to a proof, `claimed` for one that only a solver's word is for.
+        quantity
+            Of what; the question's objective by default.
+        origin
+            As for :meth:`put`.
+
+        Raises
+        ------
+        PlanError
+            If a plan that is kept has less, so that the bound is wrong.
+        """
+        chosen = question.objective if quantity is None else quantity
+        bound = Bound(chosen, value, proof, False, origin or provenance())
+        asked = rows.ask(graph)
+        if not self.file.is_writable():
+            return False
+        with self.writing() as connection:
+            record = rows.add_record(connection, asked, question)
+            return _raise_bound(connection, record, bound)
+
+    def put_certificate(
+        self,
+        graph: Graph,
+        certificate: Certificate,
+        *,
+        question: Question = LEAST_PEAK,
+        origin: Mapping[str, Any] | None = None,
+    ) -> bool:
+        """Keep a certificate of a bound on the peak, after the checker passed it; return whether.
+
+        It takes the place of one of a lower bound, and of bounds that have none.
+
+        Raises
+        ------
+        PlanError
+            If the certificate does not hold.
+        """
+        rung = check_certificate(graph, certificate)
+        asked = rows.ask(graph)
+        packed = pack(globalise_certificate(asked.form, graph, certificate))
+        bound = Bound(Objective.PEAK, certificate.bound, rung, True, origin or provenance())
+        if not self.file.is_writable():
+            return False
+        with self.writing() as connection:
+            record = rows.add_record(connection, asked, question)
+            return _raise_bound(connection, record, bound, packed)
+
+    def put_result(
+        self, graph: Graph, result: Result, *, origin: Mapping[str, Any] | None = None
+    ) -> bool:
+        """Keep what :func:`optsched.solve` found and proved; return whether anything was kept.
+
+        The question is the result's own: its objective and capacity.
+        """
+        question = Question(result.objective, result.capacity)
+        made = {**(origin or provenance()), "stop_reason": result.stop_reason.value}
+        bounds = [
+            (Objective.PEAK, result.peak_bound, result.peak_proof),
+            (Objective.SLAB, result.slab_bound, result.slab_proof),
+        ]
+        kept = False
+        with self.batch() as batch:
+            if result.plan is not None:
+                kept |= batch.put(graph, result.plan, question=question, origin=made)
+            for quantity, value, rung in bounds:
+                proof = "" if rung is None else rung.value
+                named: dict[str, Any] = {"quantity": quantity, "question": question, "origin": made}
+                kept |= batch.put_bound(graph, value, proof, **named)
+        return kept
+
+    def certificate(self, graph: Graph, question: Question = LEAST_PEAK) -> Certificate | None:
+        """Return the certificate of the highest bound that has one; it is not checked again."""
+        asked = rows.ask(graph)
+
+        def query(connection: sqlite3.Connection) -> Certificate | None:
+            record = rows.find_record(connection, asked, question)
+            chosen = (
+                "SELECT certificate FROM bounds WHERE record = ? AND certificate IS NOT NULL"
+                " AND withdrawn = '' ORDER BY value DESC"
+            )
+            row = connection.execute(chosen, (record,)).fetchone()
+            if row is None:
+                return None
+            return localise_certificate(asked.form, graph, unpack_json(row[0]))
+
+        return self._read(query)
+
+    def put_search(
+        self,
+        graph: Graph,
+        state: SearchState | None,
+        *,
+        question: Question = LEAST_PEAK,
+        origin: Mapping[str, Any] | None = None,
+    ) -> bool:
+        """Keep what a search leaves behind, in place of what an earlier one did; None forgets it.
+
+        Raises
+        ------
+        UsageError
+            If its JSON is larger than 16 MiB.
+        """
+        asked = rows.ask(graph)
+        packed = None if state is None else globalise_search(asked.form, state)
+        text = rows.provenance_text(origin or provenance())
+        if not self.file.is_writable():
+            return False
+        with self.writing() as connection:
+            record = rows.add_record(connection, asked, question)
+            connection.execute("DELETE FROM searches WHERE record = ?", (record,))
+            if packed is not None:
+                connection.execute("INSERT INTO searches VALUES (?, ?, ?)", (record, packed, text))
         return True
 
+    def search(self, graph: Graph, question: Question = LEAST_PEAK) -> SearchState | None:
+        """Return what the last search left behind, in the ids of this graph; its word only."""
+        asked = rows.ask(graph)
+
+        def query(connection: sqlite3.Connection) -> SearchState | None:
+            record = rows.find_record(connection, asked, question)
+            chosen = "SELECT state FROM searches WHERE record = ?"
+            row = connection.execute(chosen, (record,)).fetchone()
+            return None if row is None else localise_search(asked.form, row[0])
+
+        return self._read(query)
+
+    def record(self, graph: Graph, question: Question = LEAST_PEAK) -> StoredRecord | None:
+        """Return what is known about a question: bounds, proofs, provenance."""
+        asked = rows.ask(graph)
+
+        def query(connection: sqlite3.Connection) -> StoredRecord | None:
+            number = rows.find_record(connection, asked, question)
+            return next(iter(rows.records_where(connection, "r.id = ?", number)), None)
+
+        return self._read(query)
+
+    def records(self) -> list[StoredRecord]:
+        """Return all records, the first made first."""
+        return self._read(rows.records_where) or []
+
+    def history(self, record: int) -> list[Change]:
+        """Return what happened to the record of this number, the first first."""
+        return self._read(lambda connection: rows.history_of(connection, record)) or []
+
     def digest(self) -> str:
-        """Return a text that changes whenever a plan does."""
-        if not self.path.exists():
-            return "empty"
-        with self._open() as connection:
-            count, last = connection.execute("SELECT count(*), max(change) FROM plans").fetchone()
-        return f"{count} plans, change {last}"
+        """Return a text that changes whenever a plan or a bound does."""
+
+        def query(connection: sqlite3.Connection) -> str:
+            counted = "SELECT count(*), max(change) FROM records WHERE change"
+            count, last = connection.execute(counted).fetchone()
+            return f"{count} plans, change {last}" if count else "empty"
+
+        return self._read(query) or "empty"
+
+    def require_writable(self) -> None:
+        """Stop now at a store that nothing could be put into; the file is made.
+
+        Raises
+        ------
+        UsageError
+            If the file or its folder may not be written, or the file system has no locks.
+        """
+        if not self.file.is_writable():
+            raise UsageError(f"store {self.path} can not be written")
+        with self.writing():
+            pass
 
     @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        try:
-            connection = self._connect()
-            try:
-                version = connection.execute("PRAGMA user_version").fetchone()[0]
-                if version > VERSION:
-                    raise FormatError(
-                        f"store {self.path}: version {version} is newer than {VERSION}, "
-                        "the last one that is known here"
-                    )
-                yield connection
-            finally:
-                connection.close()
-        except sqlite3.OperationalError as error:
-            raise OptschedError(f"store {self.path}: {error}") from error
-        except sqlite3.DatabaseError as error:
-            raise FormatError(f"store {self.path}: {error}") from error
+    def batch(self) -> Iterator[PlanStore]:
+        """Yield this store for several changes that go to the disk at once, all or none.
 
-    def _connect(self) -> sqlite3.Connection:
-        """Open the file; one that nobody may write is read as it is."""
-        try:
-            connection = sqlite3.connect(self.path, timeout=SECONDS_TO_WAIT)
-            connection.execute("SELECT name FROM sqlite_master").fetchone()
-        except sqlite3.OperationalError:
-            if not self.path.exists():
-                raise
-            address = f"file:{quote(str(self.path.resolve()))}?mode=ro&immutable=1"
-            connection = sqlite3.connect(address, uri=True)
-        return connection
+        Other writers wait meanwhile, so it should be short.
+        """
+        if self._held is not None or not self.file.is_writable():
+            yield self
+            return
+        with self.file.writing() as connection:
+            held = copy(self)
+            held._held = connection
+            yield held
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Yield the connection of the batch that is open, or one for a change by itself."""
+        if self._held is not None:
+            yield self._held
+            return
+        with self.file.writing() as connection:
+            yield connection
+
+    def _read(self, query: Callable[[sqlite3.Connection], _Found]) -> _Found | None:
+        if self._held is not None:
+            return query(self._held)
+        return self.file.read(query) if self.path.exists() else None
 
 
-def _globalise(form: CanonicalGraph, plan: Plan) -> str:
-    """Write a plan in terms of the canonical order."""
-    number = {v: i for i, v in enumerate(form.ops)}
-    order = [number[v] for v in plan.order]
-    offsets = [plan.offsets[b] for b in form.buffers]
-    return json.dumps({"order": order, "offsets": offsets}, separators=(",", ":"))
+def _check(graph: Graph, plan: Plan, question: Question) -> Checked:
+    """Check a plan, also that it fits where the question has capacities."""
+    if not question.pools and plan.pools and plan.placed(graph) is not graph:
+        raise PlanError("a plan that moves buffers between pools answers a question of pools")
+    checked = check_plan(graph, plan, capacities=question.capacities)
+    if question.capacity is not None and checked.slab > question.capacity:
+        raise PlanError(f"slab of {checked.slab} bytes exceeds the capacity {question.capacity}")
+    return checked
 
 
-def _localise(graph: Graph, form: CanonicalGraph, text: str, path: Path) -> Plan:
-    """Read a plan for the graph at hand."""
-    try:
-        stored = json.loads(text)
-        order = [form.ops[i] for i in stored["order"]]
-        offsets = _scatter(stored["offsets"], form.buffers)
-    except (ValueError, TypeError, KeyError, IndexError) as error:
+def _plan_row(connection: sqlite3.Connection, record: int | None) -> tuple[Any, int, int] | None:
+    query = "SELECT plan, peak, slab FROM records WHERE id = ? AND plan IS NOT NULL"
+    row: tuple[Any, int, int] | None = connection.execute(query, (record,)).fetchone()
+    return row
+
+
+def _improves(
+    connection: sqlite3.Connection, record: int, checked: Checked, question: Question
+) -> bool:
+    """Whether a plan is better than the one that is kept."""
+    known = _plan_row(connection, record)
+    if known is None:
+        return True
+    pairs = (checked.peak, checked.slab), (known[1], known[2])
+    if question.objective is Objective.SLAB:
+        pairs = (checked.slab, checked.peak), (known[2], known[1])
+    return pairs[0] < pairs[1]
+
+
+def _raise_bound(
+    connection: sqlite3.Connection, record: int, bound: Bound, certificate: bytes | None = None
+) -> bool:
+    """Add a bound if it says more than those that are there; return whether."""
+    if bound.value < 0 or (bound.proof and bound.proof not in list(Proof)):
+        raise UsageError(f"{bound.value} bytes by proof {bound.proof!r} is no bound")
+    row = _plan_row(connection, record)
+    reached = None if row is None else row[1 if bound.quantity is Objective.PEAK else 2]
+    if reached is not None and bound.value > reached:
         raise PlanError(
-            f"store {path}: what is stored for graph {graph.name!r} is no plan of it"
-        ) from error
-    return Plan(tuple(order), tuple(offsets))
+            f"bound of {bound.value} bytes on the {bound.quantity} is above the {reached} of a plan"
+        )
+    if bound.value == 0 or any(_says_as_much(x, bound) for x in rows.bounds_of(connection, record)):
+        return False
+    add_bound(connection, record, bound, certificate)
+    detail = {"quantity": bound.quantity.value, "value": bound.value, "proof": bound.proof}
+    _note(connection, record, "certificate" if bound.certified else "bound", detail)
+    return True
 
 
-def _scatter(values: Sequence[int | None], places: Sequence[int]) -> list[int | None]:
-    if len(values) != len(places):
-        raise ValueError(f"{len(values)} offsets for {len(places)} buffers")
-    found: list[int | None] = [None] * len(places)
-    for value, place in zip(values, places, strict=True):
-        found[place] = value
-    return found
+def _says_as_much(known: Bound, bound: Bound) -> bool:
+    """Whether a bound that is there makes another one superfluous."""
+    if known.quantity is not bound.quantity or known.withdrawn or known.value < bound.value:
+        return False
+    if bound.certified or not bound.counts:
+        return known.certified if bound.certified else True
+    return known.counts and (known.value > bound.value or bool(known.proof) or not bound.proof)
+
+
+def _withdraw_above(connection: sqlite3.Connection, record: int, checked: Checked) -> None:
+    """Withdraw bounds that a plan shows to be wrong: the checker passed it."""
+    reached = {Objective.PEAK: checked.peak, Objective.SLAB: checked.slab}
+
+    def is_wrong(bound: Bound) -> bool:
+        return bound.value > reached[bound.quantity]
+
+    why = f"a plan has a peak of {checked.peak} bytes and a slab of {checked.slab}"
+    for bound in rows.withdraw(connection, record, is_wrong, why):
+        detail = {"quantity": bound.quantity.value, "value": bound.value, "why": why}
+        _note(connection, record, "withdrawn", detail)
+
+
+def _note(
+    connection: sqlite3.Connection, record: int, what: str, detail: Mapping[str, Any]
+) -> None:
+    """Add to a record's history, by which its answer has changed."""
+    number = add_history(connection, record, what, detail)
+    connection.execute("UPDATE records SET change = ? WHERE id = ?", (number, record))

@@ -1,0 +1,209 @@
+"""A graph in canonical order as JSON, in which ops and buffers are numbers: what keys stand for.
+
+Two graphs that a solver can not tell apart have the same text, byte for byte. Names, kinds and the
+words of the memory model are left out. What is left out on purpose and what is written stands in
+three tables; a field that is in neither can not be kept without saying what becomes of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, fields
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from optsched.errors import FormatError, GraphError, UsageError
+from optsched.formats.fields import Record
+from optsched.formats.source import decode_text, parse_json
+from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
+from optsched.model.graph import Graph
+from optsched.store.canonical import CanonicalGraph
+
+MAX_VALUES = 2**23
+"""Values that the JSON of a graph may have: each takes some 70 bytes of memory."""
+
+_LIMIT = 2**31
+"""Ids are below this; what does not fit a machine word is no id."""
+
+
+class _Numbers(NamedTuple):
+    """Canonical numbers of ops and buffers by id."""
+
+    ops: Sequence[int]
+    buffers: Sequence[int]
+
+
+class _Field(NamedTuple):
+    """How the value of a field is written, and read again: a reference, a list of them, itself."""
+
+    write: Callable[[_Numbers, Any], Any]
+    read: Callable[[Record, str], Any]
+
+
+def _read_list(record: Record, key: str) -> tuple[int, ...]:
+    return tuple(_id(value, record.where, key) for value in record.items(key))
+
+
+def _read_triples(record: Record, key: str) -> tuple[tuple[int, ...], ...]:
+    rows = record.items(key)
+    if not all(isinstance(row, list) and len(row) == 3 for row in rows):
+        raise FormatError(f"{record.where}: {key} are no rows of three ids")
+    return tuple(tuple(_id(value, record.where, key) for value in row) for row in rows)
+
+
+def _id(value: object, where: str, key: str) -> int:
+    if type(value) is not int or not 0 <= value < _LIMIT:
+        raise FormatError(f"{where}: {key} holds what is no id")
+    return value
+
+
+def _read_id(record: Record, key: str) -> int:
+    return _id(record.count(key), record.where, key)
+
+
+def _policy(kind: type[StrEnum]) -> _Field:
+    def read(record: Record, key: str) -> StrEnum:
+        if record.text(key) not in list(kind):
+            raise FormatError(f"{record.where}: {key} is none of {', '.join(kind)}")
+        return kind(record.text(key))
+
+    return _Field(lambda _, policy: policy.value, read)
+
+
+# Operands are a set to every planner: they are sorted. So are candidates.
+_BUFFERS = _Field(lambda n, ids: sorted([n.buffers[b] for b in ids]), _read_list)
+_OPS = _Field(lambda n, ids: sorted([n.ops[v] for v in ids]), _read_list)
+_BUFFER = _Field(lambda n, b: n.buffers[b], _read_id)
+_OP = _Field(lambda n, v: n.ops[v], _read_id)
+_COUNT = _Field(lambda _, value: value, lambda record, key: record.count(key))
+_FLAG = _Field(lambda _, value: value, lambda record, key: record.flag(key))
+_TEXT = _Field(lambda _, value: value, lambda record, key: record.text(key))
+_TRIPLES = _Field(
+    lambda n, rows: sorted([n.ops[v], n.buffers[out], n.buffers[x]] for v, out, x in rows),
+    _read_triples,
+)
+
+OP_FIELDS: dict[str, _Field] = {
+    "reads": _BUFFERS,
+    "uses": _BUFFERS,
+    "writes": _BUFFERS,
+    "control": _OPS,
+    "workspace": _BUFFER,
+}
+BUFFER_FIELDS: dict[str, _Field] = {
+    "size": _COUNT,
+    "input": _policy(InputPolicy),
+    "output": _policy(OutputPolicy),
+    "alias_of": _BUFFER,
+    "mutates": _FLAG,
+    "birth": _OP,
+    "alignment": _COUNT,
+    "pool": _TEXT,
+    "pin": _COUNT,
+}
+GRAPH_FIELDS: dict[str, _Field] = {"inplace_candidates": _TRIPLES, "inplace": _TRIPLES}
+LEFT_OUT = {
+    Op: {"name", "kind"},
+    Buffer: {"name"},
+    Graph: {"name", "memory_model", "ops", "buffers"},
+}
+"""What no plan depends on, and what is written by itself."""
+
+
+def _defaults(kind: type[Any], known: Mapping[str, _Field]) -> dict[str, Any]:
+    """Return fields that a constructor takes, and their defaults, but for those left out."""
+    found = {x.name: x for x in fields(kind) if x.init and x.name not in LEFT_OUT[kind]}
+    return {name: x.default if name in known else _absent(x) for name, x in found.items()}
+
+
+def _absent(field: Any) -> Any:
+    return field.default if field.default is not MISSING else field.default_factory()
+
+
+_DEFAULTS = {
+    kind: _defaults(kind, known)
+    for kind, known in ((Op, OP_FIELDS), (Buffer, BUFFER_FIELDS), (Graph, GRAPH_FIELDS))
+}
+
+
+def unknown_fields() -> list[str]:
+    """Return fields of graphs, ops and buffers of which nothing is said here: there are none."""
+    tables = ((Op, OP_FIELDS), (Buffer, BUFFER_FIELDS), (Graph, GRAPH_FIELDS))
+    return [f"{k.__name__}.{x}" for k, known in tables for x in _DEFAULTS[k] if x not in known]
+
+
+def canonical_document(graph: Graph, form: CanonicalGraph) -> bytes:
+    """Return what stays of a graph when names and positions go, as JSON.
+
+    Raises
+    ------
+    UsageError
+        If the graph makes use of something that a store can not keep.
+    """
+    ops, buffers = [0] * len(form.ops), [0] * len(form.buffers)
+    for i, v in enumerate(form.ops):
+        ops[v] = i
+    for i, b in enumerate(form.buffers):
+        buffers[b] = i
+    numbers = _Numbers(ops, buffers)
+    document = _write(graph, graph.name, GRAPH_FIELDS, numbers)
+    document["ops"] = [
+        _write(graph.ops[v], graph.ops[v].name, OP_FIELDS, numbers) for v in form.ops
+    ]
+    document["buffers"] = [
+        _write(graph.buffers[b], graph.buffers[b].name, BUFFER_FIELDS, numbers)
+        for b in form.buffers
+    ]
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def _write(thing: Any, name: str, known: Mapping[str, _Field], numbers: _Numbers) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, default in _DEFAULTS[type(thing)].items():
+        value = getattr(thing, key)
+        if value != default:
+            if key not in known:
+                what = type(thing).__name__.lower()
+                raise UsageError(f"{what} {name!r}: a store can not keep its {key}")
+            found[key] = known[key].write(numbers, value)
+    return found
+
+
+def read_canonical(data: bytes, name: str = "graph") -> Graph:
+    """Make the graph of a canonical document; its ops and buffers are named by their numbers.
+
+    Raises
+    ------
+    FormatError
+        If it is no such document.
+    GraphError
+        If the graph breaks a rule.
+    """
+    document = Record(parse_json(decode_text(data), limit=MAX_VALUES), "graph")
+    document.refuse_unknown({"ops", "buffers", *GRAPH_FIELDS})
+    ops = document.items("ops")
+    buffers = document.items("buffers")
+    return Graph(
+        name,
+        tuple(Op(f"{v}", **_read(x, f"op {v}", OP_FIELDS)) for v, x in enumerate(ops)),
+        tuple(_make_buffer(b, x) for b, x in enumerate(buffers)),
+        **_read(
+            {key: x for key, x in document.value.items() if key in GRAPH_FIELDS},
+            "graph",
+            GRAPH_FIELDS,
+        ),
+    )
+
+
+def _make_buffer(b: int, value: object) -> Buffer:
+    found = _read(value, f"buffer {b}", BUFFER_FIELDS)
+    if "size" not in found:
+        raise GraphError(f"buffer {b}: its size is missing")
+    return Buffer(f"{b}", **found)
+
+
+def _read(value: object, where: str, known: Mapping[str, _Field]) -> dict[str, Any]:
+    record = Record(value, where)
+    record.refuse_unknown(known)
+    return {key: known[key].read(record, key) for key in record.value}

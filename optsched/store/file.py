@@ -1,0 +1,222 @@
+"""The file of a store: read without a trace, written by one process at a time.
+
+Writers keep a write-ahead log (on local file systems), so that readers never wait, and a kill or a
+power cut at any moment leaves the state before or after a whole change. Who only reads creates no
+file, not even those that SQLite would put beside the store: where nobody writes, the file is read
+as it is; what a killed writer left in its log is read from a copy.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import quote
+
+from optsched.errors import FormatError, OptschedError, UsageError
+from optsched.store.locking import journal_of
+from optsched.store.schema import VERSION, make_tables, require_store
+from optsched.store.translate import MAX_PACKED
+
+SECONDS_TO_WAIT = 5.0
+"""For another process that writes."""
+MOST_STEPS = 2 * 10**9
+"""Instructions of SQLite after which a connection is given up: nothing sound comes near."""
+
+_TRIES = 5
+"""Times that a file is read, should someone write it meanwhile."""
+_STEPS = 10**6
+
+_Found = TypeVar("_Found")
+
+
+class StoreFile:
+    """Opens and closes connections to a store.
+
+    Parameters
+    ----------
+    path
+        The file; made by the first who writes.
+
+    Raises
+    ------
+    UsageError
+        If the path names a folder.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        if self.path.is_dir():
+            raise UsageError(f"store {self.path} is a folder, not a file")
+
+    def is_writable(self) -> bool:
+        """Whether this process may write the file, or make it."""
+        may_write = not self.path.exists() or os.access(self.path, os.W_OK)
+        return may_write and os.access(self.path.resolve().parent, os.W_OK)
+
+    def read(self, query: Callable[[sqlite3.Connection], _Found]) -> _Found:
+        """Return what a query finds in one state of the store, which no writer changes meanwhile.
+
+        A file of an older version is brought up to date in memory.
+        """
+        with errors_of_sqlite(self.path):
+            for _ in range(_TRIES):
+                before = self._stamp()
+                if self._left_beside():
+                    return self._read_beside_log(query)
+                try:
+                    with closing(_connect(self.path, "mode=ro&immutable=1")) as connection:
+                        found = _ask(connection, query)
+                except (sqlite3.DatabaseError, FormatError):
+                    if self._stamp() == before:
+                        raise
+                else:
+                    if self._stamp() == before:
+                        return found
+            return self._read_beside_log(query)
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection within a transaction, which ends with the block: whole or not at all.
+
+        Raises
+        ------
+        UsageError
+            If the file system can not keep two writers apart.
+        OptschedError
+            If another process keeps the file locked, or the disk is full.
+        """
+        with errors_of_sqlite(self.path):
+            journal = journal_of(self.path)
+            if not self.path.exists():
+                _make_store(self.path)
+            connection = sqlite3.connect(
+                self.path, timeout=SECONDS_TO_WAIT, isolation_level=None, check_same_thread=False
+            )
+            # What is not committed is rolled back by closing, whatever went wrong.
+            with closing(connection):
+                _prepare(connection)
+                connection.execute(f"PRAGMA journal_mode = {journal}")
+                # A commit is on the disk before it is said to be done.
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("BEGIN IMMEDIATE")
+                require_store(connection)
+                make_tables(connection)
+                yield connection
+                connection.execute("COMMIT")
+
+    def _stamp(self) -> tuple[tuple[int, int, int], list[Path]]:
+        """What differs if someone wrote meanwhile."""
+        state = self.path.stat()
+        return (state.st_ino, state.st_size, state.st_mtime_ns), self._left_beside()
+
+    def _left_beside(self) -> list[Path]:
+        """Logs that are not empty: of a writer at work, or of one that was killed."""
+        paths = [self.path.with_name(self.path.name + end) for end in ("-wal", "-journal")]
+        return [path for path in paths if _size(path)]
+
+    def _read_beside_log(self, query: Callable[[sqlite3.Connection], _Found]) -> _Found:
+        """Read what is in the file and in its log, with the index that a writer at work keeps."""
+        if self.path.with_name(self.path.name + "-shm").exists():
+            try:
+                with closing(_connect(self.path, "mode=ro")) as connection:
+                    return _ask(connection, query)
+            except sqlite3.OperationalError as error:
+                if "locked" in str(error):
+                    raise
+        return self._read_copy(query)
+
+    def _read_copy(self, query: Callable[[sqlite3.Connection], _Found]) -> _Found:
+        """Read a copy of the file and its log, where SQLite may write what it needs to."""
+        with tempfile.TemporaryDirectory() as folder:
+            for _ in range(_TRIES):
+                before = self._stamp()
+                for path in (self.path, *self._left_beside()):
+                    shutil.copyfile(path, Path(folder, path.name))
+                if self._stamp() == before:
+                    break
+            with closing(_connect(Path(folder, self.path.name), "mode=rw")) as connection:
+                return _ask(connection, query)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _connect(path: Path, how: str) -> sqlite3.Connection:
+    address = f"file:{quote(str(path.resolve()))}?{how}"
+    return sqlite3.connect(address, uri=True, timeout=SECONDS_TO_WAIT, isolation_level=None)
+
+
+def _ask(connection: sqlite3.Connection, query: Callable[[sqlite3.Connection], _Found]) -> _Found:
+    _prepare(connection)
+    connection.execute("BEGIN")
+    if require_store(connection) == VERSION:
+        return query(connection)
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as memory:
+        connection.backup(memory)
+        make_tables(memory)
+        return query(memory)
+
+
+def _make_store(path: Path) -> None:
+    """Make an empty store beside its place and move it there: nobody ever sees half of one."""
+    place = Path(os.path.realpath(path))
+    beside = place.with_name(f".optsched-{secrets.token_hex(8)}.tmp")
+    try:
+        with closing(sqlite3.connect(beside, isolation_level=None)) as connection:
+            connection.execute("BEGIN")
+            make_tables(connection)
+            connection.execute("COMMIT")
+        # Another process may have made it meanwhile: that one stays.
+        with suppress(FileExistsError):
+            os.link(beside, place)
+        _sync_folder(place.parent)
+    finally:
+        for end in ("", "-journal"):
+            Path(f"{beside}{end}").unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Let a new name reach the disk."""
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    """Trust nothing that the file says: it may come from anywhere."""
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 2 * MAX_PACKED)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    connection.execute("PRAGMA mmap_size = 0")
+    steps = iter(range(MOST_STEPS // _STEPS))
+    connection.set_progress_handler(lambda: next(steps, None) is None, _STEPS)
+
+
+@contextmanager
+def errors_of_sqlite(path: Path) -> Iterator[None]:
+    """Let what goes wrong with a file in this block be said in one line that names it."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise OptschedError(f"store {path}: {error}") from error
+    except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
+        raise FormatError(f"store {path}: {error}") from error
+    except OSError as error:
+        raise OptschedError(f"store {path}: {error.strerror or error}") from error
+    except FormatError as error:
+        text = str(error)
+        raise FormatError(text if text.startswith("store ") else f"store {path}: {text}") from error

@@ -1,0 +1,264 @@
+"""What is asked of a graph, and the facts that a store keeps about the answers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from optsched.errors import FormatError
+from optsched.formats.fields import Record
+from optsched.model.plan import Plan
+from optsched.runtime.facts import machine, versions
+from optsched.runtime.limits import Limits, Objective, Proof, choose_member
+
+_KEYS = {"objective", "capacity", "pools", "rules"}
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a plan is to be best at; together with the graph it names a record of a store.
+
+    The memory model need not be said: the graph of a record is the one that
+    :class:`optsched.model.memory_model.MemoryModel` makes, in which sizes, offsets and in-place
+    pairs are plain data.
+
+    Parameters
+    ----------
+    objective
+        What is to be least; of equal plans the one with less of the other is the better.
+    capacity
+        Bytes that the slab may have, None for as many as it takes.
+    pools
+        Names and capacities of slabs, the preferred one first; empty where buffers stay in the
+        pools that they name.
+    rules
+        Anything else that answers depend on and that the graph does not show.
+    """
+
+    objective: Objective = Objective.PEAK
+    capacity: int | None = None
+    pools: tuple[tuple[str, int | None], ...] = ()
+    rules: str = ""
+
+    @cached_property
+    def text(self) -> str:
+        """The question as a store writes it; equal for equal questions alone."""
+        said: dict[str, Any] = {"objective": self.objective.value}
+        if self.capacity is not None:
+            said["capacity"] = self.capacity
+        if self.pools:
+            said["pools"] = [list(pool) for pool in self.pools]
+        if self.rules:
+            said["rules"] = self.rules
+        return json.dumps(said, separators=(",", ":"))
+
+    @property
+    def capacities(self) -> dict[str, int]:
+        """Capacities by pool; the one of a single slab is not among them."""
+        return {name: bytes_ for name, bytes_ in self.pools if bytes_ is not None}
+
+    def __str__(self) -> str:
+        words = [self.objective.value]
+        if self.capacity is not None:
+            words.append(f"capacity {self.capacity:,}")
+        words += [f"{n} {'any' if size is None else format(size, ',')}" for n, size in self.pools]
+        return ", ".join([*words, self.rules] if self.rules else words)
+
+
+def read_question(document: object) -> Question:
+    """Make a question of parsed JSON, such as that of :attr:`Question.text`.
+
+    Raises
+    ------
+    FormatError
+        On a missing, unknown or malformed field.
+    """
+    record = Record(document, "question")
+    record.refuse_unknown(_KEYS)
+    name = record.text("objective")
+    if name not in list(Objective):
+        raise FormatError(f"question: objective {name[:60]!r} is none of {', '.join(Objective)}")
+    pools = []
+    for row in record.items("pools", []):
+        if not isinstance(row, list) or len(row) != 2:
+            raise FormatError("question: pools are not pairs of a name and a capacity")
+        pool = Record(dict(zip(("name", "capacity"), row, strict=True)), "question, pool")
+        pools.append((pool.text("name"), pool.count("capacity") if pool.has("capacity") else None))
+    return Question(
+        choose_member(Objective, name, "objective"),
+        record.count("capacity") if record.has("capacity") else None,
+        tuple(pools),
+        record.text("rules", ""),
+    )
+
+
+LEAST_PEAK = Question()
+"""What compilers ask that pack the slab themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """No plan that answers the question has less.
+
+    Parameters
+    ----------
+    quantity
+        Of what.
+    value
+        Bytes.
+    proof
+        A rung of :class:`Proof`; empty where an engine proved it on the way to one.
+    certified
+        Whether a certificate is kept that the checker accepted.
+    provenance
+        Who proved it (:func:`provenance`).
+    withdrawn
+        Why it no longer counts; empty if it does.
+    """
+
+    quantity: Objective
+    value: int
+    proof: str = ""
+    certified: bool = False
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    withdrawn: str = ""
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is proved, as far as is known, and not only claimed."""
+        return not self.withdrawn and self.proof != Proof.CLAIMED
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPlan:
+    """A plan for the graph that was asked about.
+
+    Parameters
+    ----------
+    plan
+        Checked for that graph.
+    peak, slab
+        Bytes, as the checker measured.
+    bound
+        No plan has less of the objective than this.
+    proof
+        What stands behind the bound, such as `L3`; empty if nothing that has a name.
+    """
+
+    plan: Plan
+    peak: int
+    slab: int
+    bound: int = 0
+    proof: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One entry of a record's history.
+
+    Parameters
+    ----------
+    number
+        Ascending in the whole store, whatever its clocks said.
+    what
+        `plan`, `bound`, `certificate`, `withdrawn` ...
+    detail
+        The numbers.
+    at
+        Seconds since 1970 by the clock of the machine that wrote it; nothing depends on it.
+    """
+
+    number: int
+    what: str
+    detail: Mapping[str, Any]
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """All that a store knows about a question, but for the plan and certificate themselves.
+
+    Parameters
+    ----------
+    number
+        Of the record in its file.
+    key
+        Of the graph (:func:`optsched.store.canonical.canonical_form`).
+    question
+        What was asked.
+    name, memory_model, ops, buffers, bytes
+        Of the graph under which it came in: name, model in words, counts, and bytes of all buffers.
+    peak, slab
+        Bytes of the best plan; None where there is none yet.
+    provenance
+        Where the plan came from.
+    bounds
+        All bounds that were proved, claimed or withdrawn.
+    search_bytes
+        Size of what a search left behind to be continued; 0 if nothing.
+    """
+
+    number: int
+    key: str
+    question: Question
+    name: str
+    memory_model: str
+    ops: int
+    buffers: int
+    bytes: int
+    peak: int | None
+    slab: int | None
+    provenance: Mapping[str, Any]
+    bounds: tuple[Bound, ...]
+    search_bytes: int
+
+    @property
+    def value(self) -> int | None:
+        """Bytes of the objective that the best plan needs."""
+        return self.peak if self.question.objective is Objective.PEAK else self.slab
+
+    @property
+    def best_bound(self) -> Bound:
+        """The bound on the objective that counts."""
+        return best_bound(self.bounds, self.question.objective)
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether the plan is known to be the best."""
+        return self.value is not None and self.value == self.best_bound.value
+
+
+def best_bound(bounds: tuple[Bound, ...], quantity: Objective) -> Bound:
+    """Return the greatest bound that counts, one with a certificate among equals."""
+    known = [bound for bound in bounds if bound.counts and bound.quantity is quantity]
+    known.append(Bound(quantity, 0))
+    return max(known, key=lambda bound: (bound.value, bound.certified, bound.proof != ""))
+
+
+@dataclass(frozen=True, slots=True)
+class SearchState:
+    """What a search leaves behind for the next one.
+
+    Parameters
+    ----------
+    orders
+        Op ids, of the graph at hand: orders that it met and found worth keeping.
+    notes
+        Whatever else it wants to know again, as JSON has it; a store does not look inside.
+    """
+
+    orders: tuple[tuple[int, ...], ...] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+def provenance(limits: Limits | None = None, **more: Any) -> dict[str, Any]:
+    """Return who answers here: versions, machine, limits and seed, and what else is given."""
+    found: dict[str, Any] = {"versions": versions(), "machine": machine(), "system": sys.platform}
+    if limits is not None:
+        found["limits"] = {"seconds": limits.seconds, "work": limits.work}
+        found |= {"workers": limits.workers, "seed": limits.seed}
+    return {**found, **more}

@@ -1,0 +1,204 @@
+"""What the rows of a store say: how they are found, made and read within a connection."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from optsched.check.plan import check_plan
+from optsched.errors import FormatError, OptschedError, UsageError
+from optsched.formats.fields import Record
+from optsched.formats.source import parse_json
+from optsched.model.graph import Graph
+from optsched.model.plan import Plan
+from optsched.runtime.limits import Objective, Proof
+from optsched.store.canonical import CanonicalGraph, canonical_form
+from optsched.store.document import canonical_document
+from optsched.store.question import Bound, Change, Question, StoredRecord, read_question
+from optsched.store.schema import seal
+from optsched.store.translate import localise_plan, pack, unpack_bytes, unpack_json
+
+MAX_TEXT = 2**16
+"""Characters that a provenance may have."""
+
+_RECORD = (
+    "SELECT r.id, g.key, r.question, g.name, g.memory_model, g.ops, g.buffers, g.bytes,"
+    " r.peak, r.slab, r.provenance, ifnull(length(s.state), 0)"
+    " FROM records r JOIN graphs g ON g.id = r.graph LEFT JOIN searches s ON s.record = r.id"
+)
+_BOUND = (
+    "SELECT record, quantity, value, proof, certificate, provenance, withdrawn, seal FROM bounds"
+)
+
+
+class Asked(NamedTuple):
+    """A graph that a store is asked about, in canonical terms."""
+
+    graph: Graph
+    form: CanonicalGraph
+    document: bytes
+
+
+def ask(graph: Graph) -> Asked:
+    """Return a graph with its key, its numbers and the text that is compared."""
+    form = canonical_form(graph)
+    return Asked(graph, form, canonical_document(graph, form))
+
+
+def find_graph(connection: sqlite3.Connection, asked: Asked) -> int | None:
+    """Return the row of a graph: an equal key is not enough, the whole graph is compared.
+
+    Of a graph that version 1 kept there is only the key, so its plan has to fit.
+    """
+    query = "SELECT id, document FROM graphs WHERE key = ? ORDER BY document IS NULL, id"
+    for number, packed in connection.execute(query, (asked.form.key,)).fetchall():
+        if packed is None:
+            if _fits(connection, number, asked):
+                return int(number)
+        elif unpack_bytes(packed) == asked.document:
+            return int(number)
+    return None
+
+
+def _fits(connection: sqlite3.Connection, graph: int, asked: Asked) -> bool:
+    query = "SELECT plan, peak, slab FROM records WHERE graph = ?"
+    row = connection.execute(query, (graph,)).fetchone()
+    try:
+        return row is not None and bool(read_plan(asked, *row))
+    except OptschedError:
+        return False
+
+
+def read_plan(asked: Asked, packed: object, peak: int, slab: int) -> Plan:
+    """Return a stored plan for the graph at hand, after the checker passed it."""
+    plan = localise_plan(asked.form, unpack_json(packed))
+    check_plan(asked.graph, plan, peak=peak, slab=slab)
+    return plan
+
+
+def add_graph(connection: sqlite3.Connection, asked: Asked) -> int:
+    """Return the row of a graph, made or completed if need be."""
+    graph, known = asked.graph, find_graph(connection, asked)
+    bytes_ = sum(buffer.size for buffer in graph.buffers)
+    summary = (graph.name, graph.model_name, len(graph.ops), len(graph.buffers), bytes_)
+    if known is None:
+        query = (
+            "INSERT INTO graphs (key, document, name, memory_model, ops, buffers, bytes)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)"
+        )
+        made = connection.execute(query, (asked.form.key, pack(asked.document), *summary)).lastrowid
+        assert made is not None
+        return made
+    connection.execute(
+        "UPDATE graphs SET document = ?, name = ?, memory_model = ?, ops = ?, buffers = ?,"
+        " bytes = ? WHERE id = ? AND document IS NULL",
+        (pack(asked.document), *summary, known),
+    )
+    return known
+
+
+def find_record(connection: sqlite3.Connection, asked: Asked, question: Question) -> int | None:
+    """Return the row of a question about a graph."""
+    graph = find_graph(connection, asked)
+    query = "SELECT id FROM records WHERE graph = ? AND question = ?"
+    row = connection.execute(query, (graph, question.text)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def add_record(connection: sqlite3.Connection, asked: Asked, question: Question) -> int:
+    """Return the row of a question about a graph, made if need be."""
+    graph = add_graph(connection, asked)
+    connection.execute(
+        "INSERT OR IGNORE INTO records (graph, question, provenance, change)"
+        " VALUES (?, ?, '{}', 0)",
+        (graph, question.text),
+    )
+    query = "SELECT id FROM records WHERE graph = ? AND question = ?"
+    return int(connection.execute(query, (graph, question.text)).fetchone()[0])
+
+
+def records_where(
+    connection: sqlite3.Connection, condition: str = "1", *values: object
+) -> list[StoredRecord]:
+    """Return the records for which a condition holds, the first made first."""
+    bounds: dict[int, list[Bound]] = {}
+    query = f"{_BOUND} WHERE record IN (SELECT r.id FROM records r WHERE {condition}) ORDER BY id"
+    for row in connection.execute(query, values):
+        bounds.setdefault(row[0], []).append(read_bound(row))
+    rows = connection.execute(f"{_RECORD} WHERE {condition} ORDER BY r.id", values)
+    return [_read_record(row, tuple(bounds.get(row[0], ()))) for row in rows]
+
+
+def _read_record(row: tuple[Any, ...], bounds: tuple[Bound, ...]) -> StoredRecord:
+    number, key, question, name, model, ops, buffers, bytes_, peak, slab, origin, search = row
+    asked = read_question(parse_json(question))
+    return StoredRecord(
+        *(number, key, asked, name, model, ops, buffers, bytes_, peak, slab),
+        read_provenance(origin),
+        bounds,
+        search,
+    )
+
+
+def read_bound(row: tuple[Any, ...]) -> Bound:
+    """Return a bound; one whose row is not as it was written is withdrawn."""
+    quantity, value, proof, certificate, origin, withdrawn = row[1:7]
+    if seal(row[:7]) != row[7] or quantity not in list(Objective):
+        return Bound(Objective.PEAK, 0, Proof.CLAIMED, withdrawn="its row is damaged")
+    made_by = read_provenance(origin)
+    return Bound(Objective(quantity), value, proof, certificate is not None, made_by, withdrawn)
+
+
+def bounds_of(connection: sqlite3.Connection, record: int) -> tuple[Bound, ...]:
+    """Return all bounds of a record."""
+    query = f"{_BOUND} WHERE record = ? ORDER BY id"
+    return tuple(map(read_bound, connection.execute(query, (record,))))
+
+
+def withdraw(
+    connection: sqlite3.Connection, record: int, is_meant: Callable[[Bound], bool], why: str
+) -> list[Bound]:
+    """Let bounds of a record count no longer; return which."""
+    query = _BOUND.replace("record,", "id, record,", 1) + " WHERE record = ? AND withdrawn = ''"
+    found = []
+    for number, *columns in connection.execute(query, (record,)).fetchall():
+        bound = read_bound(tuple(columns))
+        if is_meant(bound):
+            row = (*columns[:6], why)
+            update = "UPDATE bounds SET withdrawn = ?, seal = ? WHERE id = ?"
+            connection.execute(update, (why, seal(row), number))
+            found.append(bound)
+    return found
+
+
+def history_of(connection: sqlite3.Connection, record: int) -> list[Change]:
+    """Return what happened to a record, the first first."""
+    query = "SELECT id, what, detail, at FROM history WHERE record = ? ORDER BY id"
+    rows = connection.execute(query, (record,))
+    return [Change(n, what, read_provenance(detail), at) for n, what, detail, at in rows]
+
+
+def read_provenance(text: object) -> Mapping[str, Any]:
+    """Return a small JSON object that a row holds."""
+    if not isinstance(text, str) or len(text) > MAX_TEXT:
+        raise FormatError("what is stored is no provenance")
+    return Record(parse_json(text), "provenance").value
+
+
+def provenance_text(origin: Mapping[str, Any]) -> str:
+    """Return a provenance as rows hold it.
+
+    Raises
+    ------
+    UsageError
+        If it is too long, or no JSON.
+    """
+    try:
+        text = json.dumps(origin, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"a provenance is JSON: {error}") from None
+    if len(text) > MAX_TEXT:
+        raise UsageError(f"a provenance of {len(text):,} characters is above {MAX_TEXT:,}")
+    return text

@@ -1,0 +1,156 @@
+"""Plans, certificates and orders, from the ids and names of a graph to canonical numbers and back.
+
+What comes out of a store is data from elsewhere: all of it is looked at before it is used, and
+sizes are limited before anything is made of them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from optsched.check.steps import Certificate
+from optsched.errors import FormatError, UsageError
+from optsched.formats.certificate import certificate_document, read_certificate_document
+from optsched.formats.fields import Record
+from optsched.formats.source import decode_text, parse_json, unpack
+from optsched.model.graph import Graph
+from optsched.model.plan import Plan
+from optsched.store.canonical import CanonicalGraph
+from optsched.store.document import MAX_VALUES
+from optsched.store.question import SearchState
+
+MAX_PACKED = 2**26
+"""Bytes of one thing that a store keeps, as it lies there; larger ones are refused."""
+MAX_UNPACKED = 2**27
+"""And unpacked."""
+MAX_SEARCH = 2**24
+"""Bytes that the JSON of what a search leaves behind may have."""
+
+
+def pack(value: object) -> bytes:
+    """Return JSON, compressed; the same value gives the same bytes."""
+    data = value if isinstance(value, bytes) else json.dumps(value, separators=(",", ":")).encode()
+    packed = gzip.compress(data, 5, mtime=0)
+    if len(packed) > MAX_PACKED or len(data) > MAX_UNPACKED:
+        raise UsageError(f"{len(data):,} bytes are more than a store keeps of one thing")
+    return packed
+
+
+def unpack_bytes(packed: object) -> bytes:
+    """Return what was packed; its checksum is looked at."""
+    if not isinstance(packed, bytes) or not packed.startswith(b"\x1f\x8b"):
+        raise FormatError("what is stored is damaged")
+    if len(packed) > MAX_PACKED:
+        raise FormatError(f"what is stored has {len(packed):,} bytes, above the limit")
+    return unpack(packed, limit=MAX_UNPACKED)
+
+
+def unpack_json(packed: object) -> Any:
+    """Return the value that was packed."""
+    return parse_json(decode_text(unpack_bytes(packed)), limit=MAX_VALUES)
+
+
+def globalise_plan(form: CanonicalGraph, graph: Graph, plan: Plan) -> dict[str, Any]:
+    """Return a plan in canonical numbers."""
+    found: dict[str, Any] = {"order": globalise_order(form, plan.order)}
+    found["offsets"] = [plan.offsets[b] for b in form.buffers]
+    if plan.pools and plan.pools != tuple(buffer.pool for buffer in graph.buffers):
+        found["pools"] = [plan.pools[b] for b in form.buffers]
+    return found
+
+
+def localise_plan(form: CanonicalGraph, document: object) -> Plan:
+    """Return a plan for the graph at hand; whether it is one is for the checker to say."""
+    record = Record(document, "plan")
+    record.refuse_unknown({"order", "offsets", "pools"})
+    order = localise_order(form, record.items("order"))
+    offsets: list[int | None] = [None] * len(form.buffers)
+    for value, place in zip(_of_all(record, "offsets", form), form.buffers, strict=True):
+        if value is not None and type(value) is not int:
+            raise FormatError("plan: offsets must be integers or null")
+        offsets[place] = value
+    pools = [""] * len(form.buffers) if "pools" in record.value else []
+    if pools:
+        record.texts("pools")
+        for value, place in zip(_of_all(record, "pools", form), form.buffers, strict=True):
+            pools[place] = value
+    return Plan(order, tuple(offsets), tuple(pools))
+
+
+def _of_all(record: Record, key: str, form: CanonicalGraph) -> list[Any]:
+    values = record.items(key)
+    if len(values) != len(form.buffers):
+        raise FormatError(f"plan: {len(values)} {key} for {len(form.buffers)} buffers")
+    return values
+
+
+def globalise_order(form: CanonicalGraph, order: Sequence[int]) -> list[int]:
+    """Return an order in canonical numbers."""
+    number = {v: i for i, v in enumerate(form.ops)}
+    return [number[v] for v in order]
+
+
+def localise_order(form: CanonicalGraph, order: object) -> tuple[int, ...]:
+    """Return an order of the graph at hand."""
+    if not isinstance(order, list) or len(order) != len(form.ops):
+        raise FormatError(f"an order has not the graph's {len(form.ops)} ops")
+    if not all(type(i) is int and 0 <= i < len(form.ops) for i in order):
+        raise FormatError("an order holds what is no op")
+    return tuple(form.ops[i] for i in order)
+
+
+def globalise_certificate(
+    form: CanonicalGraph, graph: Graph, certificate: Certificate
+) -> dict[str, Any]:
+    """Return a certificate's document, in which the names of ops and buffers are numbers."""
+    document = certificate_document(graph, certificate)
+    ops = {graph.ops[v].name: f"{i}" for i, v in enumerate(form.ops)}
+    buffers = {graph.buffers[b].name: f"{i}" for i, b in enumerate(form.buffers)}
+    document["ops"] = [ops[name] for name in document["ops"]]
+    document["buffers"] = [buffers[name] for name in document["buffers"]]
+    return {**document, "graph": "graph", "memory_model": ""}
+
+
+def localise_certificate(form: CanonicalGraph, graph: Graph, document: object) -> Certificate:
+    """Return a certificate for the graph at hand; whether it holds is for the checker to say."""
+    record = Record(document, "certificate")
+    ops = {f"{i}": graph.ops[v].name for i, v in enumerate(form.ops)}
+    buffers = {f"{i}": graph.buffers[b].name for i, b in enumerate(form.buffers)}
+    named = {
+        "graph": graph.name,
+        "ops": [ops.get(name, name) for name in record.texts("ops")],
+        "buffers": [buffers.get(name, name) for name in record.texts("buffers")],
+    }
+    return read_certificate_document(graph, {**record.value, **named})
+
+
+def globalise_search(form: CanonicalGraph, state: SearchState) -> bytes:
+    """Return what a search leaves behind, its orders in canonical numbers.
+
+    Raises
+    ------
+    UsageError
+        If it is larger than :data:`MAX_SEARCH`, or no JSON.
+    """
+    orders = [globalise_order(form, order) for order in state.orders]
+    try:
+        document = {"orders": orders, "notes": dict(state.notes)}
+        data = json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"the notes of a search are no JSON: {error}") from None
+    if len(data) > MAX_SEARCH:
+        raise UsageError(
+            f"{len(data):,} bytes of a search are above the limit of {MAX_SEARCH:,} bytes"
+        )
+    return pack(data)
+
+
+def localise_search(form: CanonicalGraph, packed: object) -> SearchState:
+    """Return what a search left behind, its orders as ids of the graph at hand."""
+    record = Record(unpack_json(packed), "search")
+    record.refuse_unknown({"orders", "notes"})
+    orders = tuple(localise_order(form, order) for order in record.items("orders"))
+    return SearchState(orders, record.mapping("notes"))

@@ -1,0 +1,213 @@
+"""What a store keeps besides plans: bounds, certificates, questions, searches; and older files."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from optsched import GraphBuilder, Limits, MemoryModel, certify, read_graph
+from optsched.check.certificate import check_certificate
+from optsched.check.plan import check_plan
+from optsched.errors import PlanError, UsageError
+from optsched.model.graph import Graph
+from optsched.runtime.limits import Objective, Proof
+from optsched.solver.pipeline import solve
+from optsched.store import PlanStore, Question, SearchState, canonical_form, document, rows, schema
+from tests.store.test_canonical import shuffled
+from tests.store.test_database import best, diamond, wasteful
+from tests.support.generators import FEATURES, random_graph
+
+DATA = Path(__file__).parents[1] / "data" / "stores"
+SMALL = Path(__file__).parents[2] / "instances" / "small"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> PlanStore:
+    return PlanStore(tmp_path / "plans.db")
+
+
+def test_every_field_of_a_graph_is_written_or_left_out_on_purpose() -> None:
+    assert document.unknown_fields() == []
+
+
+def test_a_canonical_graph_is_the_graph() -> None:
+    """Its text makes a graph of the same key, in which each op has the same predecessors."""
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        graph = random_graph(rng, int(rng.integers(10)), features=FEATURES)
+        asked = rows.ask(graph.with_inplace() if seed % 2 else graph)
+        made = document.read_canonical(asked.document)
+        assert canonical_form(made).key == asked.form.key
+        position = {v: i for i, v in enumerate(asked.form.ops)}
+        for v, before in enumerate(graph.predecessors):
+            assert {position[u] for u in before} == set(made.predecessors[position[v]])
+
+
+def test_questions_are_kept_apart(store: PlanStore) -> None:
+    graph = diamond()
+    store.put(graph, wasteful(graph))
+    slab = Question(Objective.SLAB, capacity=1000)
+    assert store.get(graph, slab) is None
+    assert store.put(graph, best(graph), question=slab)
+    assert store.get(graph).plan == wasteful(graph)  # type: ignore[union-attr]
+    assert [r.question for r in store.records()] == [Question(), slab]
+    with pytest.raises(PlanError, match="exceeds the capacity"):
+        store.put(graph, wasteful(graph), question=Question(Objective.SLAB, capacity=20))
+
+
+def test_memory_models_are_kept_apart(store: PlanStore) -> None:
+    build = GraphBuilder("g")
+    build.input("x", 3)
+    build.op("f", reads=["x"], writes={"y": 3})
+    build.output("y")
+    graph = replace(build.build(), inplace_candidates=((0, 1, 0),))
+    models = [MemoryModel(), MemoryModel(inplace=True), MemoryModel(align=64)]
+    graphs = [model.apply(graph) for model in models]
+    for graph in graphs:
+        assert store.put(graph, best(graph))
+    assert len({r.key for r in store.records()}) == len(models)
+    assert [r.memory_model for r in store.records()] == [graph.model_name for graph in graphs]
+
+
+def test_a_bound_never_falls(store: PlanStore) -> None:
+    graph = diamond()
+    assert store.put_bound(graph, 10)
+    assert not store.put_bound(graph, 9, "L3")
+    assert store.put_bound(graph, 10, "L2")
+    assert not store.put_bound(graph, 12, "claimed") or store.record(graph).best_bound.value == 10  # type: ignore[union-attr]
+    assert store.put(graph, best(graph), bound=18, proof="L3")
+    record = store.record(graph)
+    assert record is not None
+    assert (record.best_bound.value, record.best_bound.proof) == (18, "L3")
+    assert record.is_proved
+    with pytest.raises(PlanError, match="above"):
+        store.put_bound(graph, 19, "L3")
+    changes = [(change.what, change.detail.get("value")) for change in store.history(record.number)]
+    assert changes[:2] == [("bound", 10), ("bound", 10)]
+
+
+def test_a_plan_below_a_bound_shows_that_it_was_wrong(store: PlanStore) -> None:
+    graph = diamond()
+    store.put_bound(graph, 19, "L3")
+    assert store.put(graph, best(graph))
+    record = store.record(graph)
+    assert record is not None
+    assert record.best_bound.value == 0
+    assert "peak of 18" in record.bounds[0].withdrawn
+
+
+def test_certificates_are_checked_and_found_for_a_graph_in_other_words(store: PlanStore) -> None:
+    graph = diamond()
+    written = certify(graph, time_limit=5)
+    with pytest.raises(PlanError):
+        store.put_certificate(diamond(3), written.certificate)
+    assert store.put_bound(graph, 18, "L3")
+    assert store.put_certificate(graph, written.certificate)
+    assert not store.put_certificate(graph, written.certificate)
+    other = shuffled(graph, 1)
+    found = store.certificate(other)
+    assert found is not None
+    assert check_certificate(other, found) == written.rung
+    assert store.record(other).best_bound.certified  # type: ignore[union-attr]
+
+
+def test_a_search_is_continued_in_a_graph_in_other_words(store: PlanStore) -> None:
+    graph = diamond()
+    orders = ((0, 1, 2), (1, 0, 2))
+    assert store.put_search(graph, SearchState(orders, {"budget": 17}))
+    other = shuffled(graph, 2)
+    found = store.search(other)
+    assert found is not None
+    assert found.notes == {"budget": 17}
+    mine, theirs = canonical_form(graph), canonical_form(other)
+    match = dict(zip(mine.ops, theirs.ops, strict=True))
+    assert found.orders == tuple(tuple(match[v] for v in order) for order in orders)
+    with pytest.raises(UsageError, match="limit"):
+        store.put_search(graph, SearchState(notes={"x": "y" * 2**24}))
+    with pytest.raises(UsageError, match="JSON"):
+        store.put_search(graph, SearchState(notes={"x": object()}))
+    assert store.put_search(graph, None)
+    assert store.search(graph) is None
+
+
+def test_a_result_is_kept_with_both_bounds(store: PlanStore) -> None:
+    graph = read_graph(SMALL / "two_towers.json")
+    result = solve(graph, limits=Limits(work=1000))
+    assert store.put_result(graph, result)
+    record = store.record(graph, Question(Objective.SLAB))
+    assert record is not None
+    assert (record.slab, record.is_proved) == (result.slab, True)
+    assert {bound.quantity: bound.value for bound in record.bounds} == {
+        Objective.PEAK: result.peak_bound,
+        Objective.SLAB: result.slab_bound,
+    }
+    assert "optsched" in record.provenance["versions"]
+
+
+def test_a_batch_is_kept_whole_or_not_at_all(store: PlanStore) -> None:
+    graphs = [diamond(size) for size in (3, 4)]
+    with pytest.raises(PlanError), store.batch() as batch:
+        assert batch.put(graphs[0], best(graphs[0]))
+        assert batch.get(graphs[0]) is not None
+        batch.put_bound(graphs[0], 10**6, "L3")
+    assert store.get(graphs[0]) is None
+    with store.batch() as batch:
+        for graph in graphs:
+            batch.put(graph, best(graph))
+    assert len(store.records()) == 2
+
+
+def same_key(graph: Graph, store: PlanStore, other: Graph) -> None:
+    """Let the file say that a graph has the key of another one."""
+    with sqlite3.connect(store.path) as connection:
+        key = canonical_form(other).key
+        connection.execute(
+            "UPDATE graphs SET key = ? WHERE key = ?", (key, canonical_form(graph).key)
+        )
+    connection.close()
+
+
+def test_graphs_of_equal_keys_are_kept_apart(store: PlanStore) -> None:
+    graph, other = diamond(), diamond(7)
+    store.put(graph, best(graph), bound=18, proof="L3")
+    same_key(graph, store, other)
+    assert store.get(other) is None
+    assert store.put(other, best(other))
+    assert [r.key for r in store.records()] == [canonical_form(other).key] * 2
+    assert store.get(other).peak == check_plan(other, best(other)).peak  # type: ignore[union-attr]
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> PlanStore:
+    """A file that version 1 wrote: diamonds of 6 and 7 bytes, and small instances, solved."""
+    shutil.copy(DATA / "version1.db", tmp_path / "old.db")
+    return PlanStore(tmp_path / "old.db")
+
+
+def test_a_file_of_version_1_is_read_without_being_changed(old: PlanStore) -> None:
+    before = old.path.read_bytes()
+    found = old.get(diamond())
+    assert found is not None
+    assert (found.peak, found.slab, found.bound, found.proof) == (18, 18, 0, "")
+    assert old.path.read_bytes() == before
+    assert [path.name for path in old.path.parent.iterdir()] == ["old.db"]
+    assert len(old.records()) == 6
+
+
+def test_a_file_of_version_1_is_migrated_by_who_writes(old: PlanStore) -> None:
+    graph = diamond()
+    assert old.put(graph, best(graph), bound=18, proof="L3")
+    assert sqlite3.connect(old.path).execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
+    record = old.record(graph)
+    assert record is not None
+    assert (record.name, record.is_proved) == ("diamond", True)
+    assert [bound.proof for bound in record.bounds] == [Proof.CLAIMED, "L3"]
+    for name in ("two_towers", "multi_output", "mutation", "inputs"):
+        assert old.get(read_graph(SMALL / f"{name}.json")) is not None
+    assert old.get(replace(diamond(7), name="another")).slab == 154  # type: ignore[union-attr]
+    assert len(old.records()) == 6
