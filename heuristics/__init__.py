@@ -34,7 +34,7 @@ from heuristics.orderings.lpmf import (
 )
 from heuristics.orderings.program import program
 from heuristics.orderings.xla import xla_default, xla_dfs, xla_list, xla_post_order
-from heuristics.packings.common import Packing
+from heuristics.packings.common import Packing, joining
 from heuristics.packings.fits import BEST_FIT, FIRST_FIT
 from heuristics.packings.greedy_by_breadth import greedy_by_breadth, greedy_by_profile_breadth
 from heuristics.packings.greedy_by_longest_and_size import greedy_by_longest_and_size
@@ -79,15 +79,17 @@ OWN_ORDERINGS: Mapping[str, Ordering] = MappingProxyType(
 """Makers of orders by name that `solve` tries."""
 
 OWN_PACKINGS: Mapping[str, Packing] = MappingProxyType(
-    {
-        "naive": naive,
-        "greedy_by_size": greedy_by_size,
-        "greedy_by_profile_breadth": greedy_by_profile_breadth,
-        **FIRST_FIT,
-        **BEST_FIT,
-        "skyline": skyline,
-        "hill_climb": hill_climb,
-    }
+    joining(
+        {
+            "naive": naive,
+            "greedy_by_size": greedy_by_size,
+            "greedy_by_profile_breadth": greedy_by_profile_breadth,
+            **FIRST_FIT,
+            **BEST_FIT,
+            "skyline": skyline,
+            "hill_climb": hill_climb,
+        }
+    )
 )
 """Makers of offsets by name that `solve` tries."""
 
@@ -100,10 +102,14 @@ ORDERINGS: dict[str, Ordering] = {
 
 PACKINGS: dict[str, Packing] = {
     **OWN_PACKINGS,
-    "linear_scan": linear_scan,
-    "tflm_greedy": tflm_greedy,
-    "greedy_by_breadth": greedy_by_breadth,
-    "greedy_by_longest_and_size": greedy_by_longest_and_size,
+    **joining(
+        {
+            "linear_scan": linear_scan,
+            "tflm_greedy": tflm_greedy,
+            "greedy_by_breadth": greedy_by_breadth,
+            "greedy_by_longest_and_size": greedy_by_longest_and_size,
+        }
+    ),
 }
 """Makers of offsets that can be compared: those that `solve` tries, others and those registered."""
 

@@ -135,7 +135,14 @@ def candidate_offsets(
 
 
 def pack_apart(problem: PackingProblem, rows: Sequence[IntArray], packing: Packing) -> IntArray:
-    """Return the offsets of a packing, made of each pool's buffers by themselves."""
+    """Return the offsets of a packing, made of each pool's buffers by themselves.
+
+    Packings need not know of groups that share an offset: each is one buffer to them.
+    """
+    if problem.must_share:
+        joined = problem.joined
+        rows = [np.unique(joined.place[row]) for row in rows]
+        return pack_apart(joined.problem, rows, packing)[joined.place]
     if len(rows) < 2:
         return packing(problem)
     offsets = np.zeros(len(problem), np.int64)

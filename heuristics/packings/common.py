@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import wraps
 from typing import Protocol
 
 import numpy as np
 
 from heuristics.kernels.place import run_place
+from heuristics.kernels.place_apart import run_place_apart
 from heuristics.kernels.place_indexed import run_place_indexed
 from heuristics.kernels.sweep import run_scan, run_sweep
 from optsched.errors import GraphError
-from optsched.model.arrays import IntArray
+from optsched.model.arrays import IntArray, pack_rows
 from optsched.model.packing_problem import PackingProblem
 
 MANY = 1_000
@@ -30,6 +33,22 @@ class Packing(Protocol):
 
     def __call__(self, problem: PackingProblem) -> IntArray:
         """Return the offsets, shape `(k,)`: aligned, pins honoured."""
+
+
+def joining(packings: Mapping[str, Packing]) -> dict[str, Packing]:
+    """Return packings that take the buffers of a group that shares an offset for one."""
+    return {name: _join_first(packing) for name, packing in packings.items()}
+
+
+def _join_first(packing: Packing) -> Packing:
+    @wraps(packing)
+    def packed(problem: PackingProblem) -> IntArray:
+        if not problem.must_share:
+            return packing(problem)
+        joined = problem.joined
+        return packing(joined.problem)[joined.place]
+
+    return packed
 
 
 def place_in_turn(
@@ -55,6 +74,8 @@ def place_in_turn(
     turn = sequence[np.argsort(rank, kind="stable")]
     if not is_in_range(problem):
         return place_exactly(problem, turn, tightest=tightest)
+    if len(problem.keep_apart):
+        return _place_apart(problem, turn, tightest=tightest, times=times)
     if len(turn) > MANY:
         starts, first, last = sections_of(problem)
         return run_place_indexed.for_work(16 * len(turn))(
@@ -81,6 +102,20 @@ def place_in_turn(
     )
 
 
+def _place_apart(
+    problem: PackingProblem, turn: IntArray, *, tightest: bool, times: int
+) -> IntArray:
+    """Place in a sequence; pairs that are kept apart meet as if they were live together."""
+    live = (problem.size > 0) & (problem.start < problem.end)
+    pairs = problem.keep_apart[live[problem.keep_apart].all(axis=1)]
+    both = np.concatenate([pairs, pairs[:, ::-1]])
+    partners = pack_rows(both[:, 0], both[:, 1], len(problem))
+    run = run_place_apart.for_work(times * len(turn) * len(turn) // 64)
+    ranges = np.array([problem.start, problem.end])
+    columns = (problem.size, problem.alignment, problem.pin)
+    return run(turn, ranges, *columns, partners.ptr, partners.idx, tightest)
+
+
 def place_exactly(problem: PackingProblem, turn: IntArray, *, tightest: bool) -> IntArray:
     """Place in a sequence as the kernels do, in Python's own integers, which do not overflow.
 
@@ -93,9 +128,14 @@ def place_exactly(problem: PackingProblem, turn: IntArray, *, tightest: bool) ->
     size, alignment = problem.size.tolist(), problem.alignment.tolist()
     offsets = problem.pin.tolist()
     placed: list[int] = []
+    apart = {pair for a, b in problem.keep_apart.tolist() for pair in ((a, b), (b, a))}
     for i in turn.tolist():
         if offsets[i] < 0:
-            met = [j for j in placed if max(start[i], start[j]) < min(end[i], end[j])]
+            met = [
+                j
+                for j in placed
+                if max(start[i], start[j]) < min(end[i], end[j]) or (i, j) in apart
+            ]
             holes, low = [], 0
             for j in sorted(met, key=lambda j: offsets[j]):
                 at = -(-low // alignment[i]) * alignment[i]
@@ -111,8 +151,8 @@ def place_exactly(problem: PackingProblem, turn: IntArray, *, tightest: bool) ->
 
 
 def place_by_start(problem: PackingProblem, sequence: IntArray, *, tightest: bool) -> IntArray:
-    """Place in a sequence of ascending starts: as `place_in_turn`, but quicker without pins."""
-    if (problem.pin >= 0).any() or not is_in_range(problem):
+    """Place in a sequence of ascending starts: as `place_in_turn`, but quicker if it may sweep."""
+    if not _is_swept(problem):
         return place_in_turn(problem, sequence, tightest=tightest)
     return run_sweep.for_work(len(problem))(
         sequence,
@@ -128,9 +168,10 @@ def place_by_start(problem: PackingProblem, sequence: IntArray, *, tightest: boo
 def scan(problem: PackingProblem, sequence: IntArray) -> IntArray:
     """Place in a sequence of ascending starts, growing the slab at its end only; see `run_scan`.
 
-    With pins, which the kernel knows nothing of, each goes into the tightest hole that holds it.
+    With pins or pairs kept apart, which the kernel knows nothing of, each goes into the tightest
+    hole that holds it.
     """
-    if (problem.pin >= 0).any() or not is_in_range(problem):
+    if not _is_swept(problem):
         return place_in_turn(problem, sequence, tightest=True)
     return run_scan.for_work(len(problem))(
         sequence,
@@ -140,6 +181,12 @@ def scan(problem: PackingProblem, sequence: IntArray) -> IntArray:
         problem.size,
         problem.alignment,
     )
+
+
+def _is_swept(problem: PackingProblem) -> bool:
+    """Whether one sweep over time can place the buffers: pins and pairs know no time."""
+    knows_time = not (problem.pin >= 0).any() and not len(problem.keep_apart)
+    return knows_time and is_in_range(problem)
 
 
 def sections_of(problem: PackingProblem) -> tuple[IntArray, IntArray, IntArray]:

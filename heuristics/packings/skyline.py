@@ -13,9 +13,10 @@ from optsched.model.packing_problem import PackingProblem
 def skyline(problem: PackingProblem) -> IntArray:
     """Fill the lowest gap with the longest-lived buffer that it holds, the larger among equals.
 
-    Where a gap holds none of those left it is filled up to the lower of its sides. With pins,
-    buffers are placed first fit in the sequence of these offsets; with sizes beyond 64-bit
-    arithmetic, first fit, the longest-lived first. O(k log^2 k) time, O(k log k) memory.
+    Where a gap holds none of those left it is filled up to the lower of its sides. With pins or
+    pairs kept apart, buffers are placed first fit in the sequence of these offsets; with sizes
+    beyond 64-bit arithmetic, first fit, the longest-lived first. O(k log^2 k) time, O(k log k)
+    memory.
 
     References
     ----------
@@ -42,6 +43,6 @@ def skyline(problem: PackingProblem) -> IntArray:
         problem.size[wanted],
         problem.alignment[wanted],
     )
-    if (problem.pin >= 0).any():
+    if (problem.pin >= 0).any() or len(problem.keep_apart):
         return place_in_turn(problem, np.argsort(offsets, kind="stable"), tightest=False)
     return offsets

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from optsched.check.inplace import bytes_spared, shared_spans
 from optsched.check.overlap import Rectangle, check_overlap
+from optsched.check.sharing import check_pairs, check_same_offset, group_rectangles
 from optsched.errors import PlanError
 from optsched.model.graph import Graph
 
@@ -205,7 +206,8 @@ def check_packing(
     Raises
     ------
     PlanError
-        On an overlap, a missed alignment or pin, a wrong or too large slab.
+        On an overlap, a pair that shares bytes, a group that does not share its offset, a missed
+        alignment or pin, a wrong or too large slab.
     """
     if len(offsets) != len(problem):
         raise PlanError(f"{len(offsets)} offsets for {len(problem)} buffers")
@@ -221,22 +223,34 @@ def check_packing(
         )
         if problem.end[i] > problem.start[i]:
             found = max(found, place[i] + int(problem.size[i]))
-    parts = problem.parts
-    check_overlap(
-        [
-            (
-                int(parts.start[j]),
-                int(parts.end[j]),
-                place[i] + int(parts.low[j]),
-                place[i] + int(parts.high[j]),
-                problem.names[i],
-            )
-            for j, i in enumerate(parts.owner.tolist())
-            if parts.high[j] > parts.low[j] and parts.end[j] > parts.start[j]
-        ]
-    )
+    _check_shared(problem, place)
     if slab is not None and slab != found:
         raise PlanError(f"packing claims a slab of {slab} bytes, its offsets give {found}")
     if capacity is not None and found > capacity:
         raise PlanError(f"slab of {found} bytes exceeds the capacity of {capacity}")
     return found
+
+
+def _check_shared(problem: PackingProblem, place: Sequence[int]) -> None:
+    """Check that nothing overlaps; a group is one buffer as large as its largest live member."""
+    names, size = problem.names, [int(x) for x in problem.size]
+    live = {i for i in range(len(names)) if problem.end[i] > problem.start[i]}
+    parts = problem.parts
+    rows: dict[int, list[tuple[Rectangle, bool]]] = {i: [] for i in range(len(names))}
+    for j, i in enumerate(parts.owner.tolist()):
+        start, end, low, high = (int(x[j]) for x in (parts.start, parts.end, parts.low, parts.high))
+        if start < end and low < high:
+            row = (start, end, place[i] + low, place[i] + high, names[i])
+            rows[i].append((row, high - low == size[i]))
+    extent = {i: (place[i], place[i] + size[i], names[i]) for i in live if size[i]}
+    for group in problem.must_share:
+        check_same_offset(group, place, names)
+        largest = max((size[i] for i in group if i in live), default=0)
+        together = [row for i in group for row in rows[i]]
+        for i in group:
+            rows[i] = []
+            if largest:
+                extent[i] = (place[i], place[i] + largest, names[i])
+        rows[group[0]] = [(row, True) for row in group_rectangles(together, largest)]
+    check_overlap([row for mine in rows.values() for row, _ in mine])
+    check_pairs(((int(a), int(b)) for a, b in problem.keep_apart), extent)

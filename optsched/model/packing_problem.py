@@ -10,10 +10,12 @@ import numpy as np
 
 from optsched.errors import GraphError
 from optsched.model.arrays import IntArray, Rows, pack_rows
+from optsched.model.conflicts import Conflicts, Whole
 from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs, heads
 from optsched.model.liveness import Order, live_ranges
+from optsched.model.sharing import Rectangle, check_groups, make_groups, make_pairs, unite
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +53,37 @@ def _no_values() -> IntArray:
     return np.zeros(0, np.int64)
 
 
+def _no_pairs() -> IntArray:
+    return np.zeros((0, 2), np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A packing problem without groups, made of one that may have some.
+
+    Parameters
+    ----------
+    problem
+        Each group is one buffer, in the place and with the name of its first member.
+    place
+        Shape `(k,)`: the position there of each buffer of the problem that it was made of.
+    """
+
+    problem: PackingProblem
+    place: IntArray
+
+    def offsets(self, given: IntArray) -> IntArray:
+        """Return what offsets of all buffers, shape `(k,)`, are there."""
+        found = np.zeros(len(self.problem), np.int64)
+        found[self.place] = given
+        return found
+
+
 @dataclass(frozen=True)
 class PackingProblem:
     """Buffers to be packed: `PackingProblem(size=[8, 4], start=[0, 2], end=[4, 6])`.
 
-    All arrays have shape `(k,)`, int64; other sequences of integers are converted.
+    All arrays but one have shape `(k,)`, int64; other sequences of integers are converted.
 
     Parameters
     ----------
@@ -78,11 +106,18 @@ class PackingProblem:
     uses
         Row `i` has the steps at which an op reads or writes buffer `i`, each once; None where only
         live ranges are known.
+    keep_apart
+        Pairs of buffers, by position or name, that share no byte although their live ranges may not
+        overlap; shape `(p, 2)`, positions, ascending. A buffer that is never live takes no part.
+    must_share
+        Groups of buffers, by position or name, that start at one offset: together they are one
+        buffer of the largest size, there whenever one of them is live.
 
     Raises
     ------
     GraphError
-        On a reversed range, a negative size, a gap outside its range, arrays of different lengths.
+        On a reversed range, a negative size, a gap outside its range, arrays of different lengths,
+        pairs and groups that contradict each other or the pins.
     """
 
     names: tuple[str, ...] = ()
@@ -96,6 +131,8 @@ class PackingProblem:
     name: str = "packing"
     memory_model: str = field(default="given live ranges", compare=False)
     uses: Rows | None = field(default=None, compare=False, repr=False)
+    keep_apart: IntArray = field(default_factory=_no_pairs)
+    must_share: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
         self._convert()
@@ -124,6 +161,10 @@ class PackingProblem:
             raise GraphError("sizes add up to more than 2**62 bytes")
         for owner, gaps in enumerate(self.gaps):
             self._check_gaps(owner, gaps)
+        object.__setattr__(self, "keep_apart", make_pairs(self.keep_apart, self.names))
+        if self.must_share:
+            object.__setattr__(self, "must_share", make_groups(self.must_share, self.names))
+            check_groups(self.must_share, self.keep_apart, self.names, self.pin, self.alignment)
 
     def _convert(self) -> None:
         """Fill in defaults and make arrays of what is none."""
@@ -181,25 +222,39 @@ class PackingProblem:
         if not self.gaps:
             whole = np.arange(len(self), dtype=np.int64)
             return Parts(whole, self.start, self.end, np.zeros_like(self.size), self.size)
-        rows: list[tuple[int, int, int, int, int]] = []
-        for i, gaps in enumerate(self.gaps):
-            at, size = int(self.start[i]), int(self.size[i])
-            for gap in gaps:
-                rows.append((i, at, gap.start, 0, size))
-                if gap.window is not None:
-                    rows.append((i, gap.start, gap.end, *gap.window))
-                at = gap.end
-            rows.append((i, at, int(self.end[i]), 0, size))
-        table = np.array([r for r in rows if r[1] < r[2]], np.int64).reshape(-1, 5)
+        rows = [(i, *row) for i in range(len(self)) for row in _rectangles(self, i)]
+        table = np.array(rows, np.int64).reshape(-1, 5)
         return Parts(*(np.ascontiguousarray(column) for column in table.T))
 
     @cached_property
     def solid(self) -> Parts:
-        """Those of the parts that take up room."""
+        """Those of the parts that take up room; after the last step, one for each set kept apart.
+
+        Buffers that all have to lie apart, by pairs or steps, are live together at that step.
+        """
         parts = self.parts
         there = (parts.end > parts.start) & (parts.high > parts.low)
         columns = (parts.owner, parts.start, parts.end, parts.low, parts.high)
-        return Parts(*(column[there] for column in columns))
+        live = Parts(*(column[there] for column in columns))
+        cliques = self._cliques(live)
+        if not cliques:
+            return live
+        owner = np.concatenate(cliques)
+        step = np.repeat(np.arange(len(cliques)), [len(clique) for clique in cliques])
+        step += int(self.end.max())
+        more = (owner, step, step + 1, np.zeros_like(owner), self.size[owner])
+        columns = (live.owner, live.start, live.end, live.low, live.high)
+        return Parts(*(np.concatenate(both) for both in zip(columns, more, strict=True)))
+
+    def _cliques(self, live: Parts) -> list[IntArray]:
+        """Return the sets of buffers kept apart that no step shows."""
+        takes_room = (self.size > 0) & (self.end > self.start)
+        pairs = self.keep_apart[takes_room[self.keep_apart].all(axis=1)]
+        if not len(pairs):
+            return []
+        whole = live.high - live.low == self.size[live.owner]
+        stretches = Whole(live.owner[whole], live.start[whole], live.end[whole])
+        return Conflicts(stretches, self.size, pairs).cliques(_fullest(live))
 
     def clashing_pins(self) -> tuple[int, int] | None:
         """Return two pinned buffers that overlap while both are live, if there are any."""
@@ -224,13 +279,21 @@ class PackingProblem:
             raise GraphError(f"{self.name}: buffers {a} and {b} are pinned onto each other")
 
     @cached_property
+    def peak(self) -> int:
+        """Bytes live at the fullest step; of a group, those of its one buffer."""
+        return _fullest(self.joined.problem.parts)
+
+    @cached_property
     def max_load(self) -> int:
-        """Bytes live at the fullest step: no packing is smaller."""
-        parts = self.parts
-        steps = np.concatenate([parts.end, parts.start])
-        change = np.concatenate([parts.low - parts.high, parts.high - parts.low])
-        # At equal steps ends come first: they stand first and the sort is stable.
-        return max(0, int(np.cumsum(change[np.argsort(steps, kind="stable")]).max(initial=0)))
+        """Bytes of the fullest step, or of a heavier set kept apart: no packing is smaller."""
+        return _fullest(self.joined.problem.solid)
+
+    @cached_property
+    def joined(self) -> Joined:
+        """The problem in which each group is one buffer, and where its buffers are there."""
+        if not self.must_share:
+            return Joined(self, np.arange(len(self)))
+        return _join(self)
 
     def use_entries(self) -> tuple[IntArray, IntArray]:
         """Return each use of a buffer: the buffer and the step, no pair twice.
@@ -251,8 +314,92 @@ class PackingProblem:
         return int((offsets[live] + self.size[live]).max(initial=0))
 
 
+def _fullest(parts: Parts) -> int:
+    """Return the bytes of the fullest step."""
+    steps = np.concatenate([parts.end, parts.start])
+    change = np.concatenate([parts.low - parts.high, parts.high - parts.low])
+    # At equal steps ends come first: they stand first and the sort is stable.
+    return max(0, int(np.cumsum(change[np.argsort(steps, kind="stable")]).max(initial=0)))
+
+
+def _join(problem: PackingProblem) -> Joined:
+    """Make one buffer of each group."""
+    head = np.arange(len(problem))
+    for group in problem.must_share:
+        head[list(group)] = group[0]
+    kept, place = np.unique(head, return_inverse=True)
+    columns = {
+        name: getattr(problem, name).copy() for name in ("start", "end", "size", "alignment", "pin")
+    }
+    gaps = list(problem.gaps) or [()] * len(problem)
+    for group in problem.must_share:
+        first, live = group[0], [i for i in group if problem.end[i] > problem.start[i]]
+        members = live or list(group)
+        one = unite(
+            problem.size[members].tolist(),
+            problem.alignment[list(group)].tolist(),
+            problem.pin[list(group)].tolist(),
+            [_rectangles(problem, i) for i in members],
+        )
+        start, end = int(problem.start[members].min()), int(problem.end[members].max())
+        values = (start, end if live else start, one.size, one.alignment, one.pin)
+        for column, value in zip(columns.values(), values, strict=True):
+            column[first] = value
+        gaps[first] = _between(start, end, one.size, one.rows) if live else ()
+    uses = problem.uses
+    if uses is not None:
+        pairs = np.unique(np.column_stack([place[uses.owners()], uses.idx]), axis=0)
+        uses = pack_rows(pairs[:, 0], pairs[:, 1], len(kept))
+    one_each = replace(
+        problem,
+        names=tuple(problem.names[i] for i in kept),
+        **{name: column[kept] for name, column in columns.items()},
+        gaps=tuple(gaps[i] for i in kept) if any(gaps) else (),
+        uses=uses,
+        keep_apart=place[problem.keep_apart],
+        must_share=(),
+    )
+    return Joined(one_each, place)
+
+
+def _rectangles(problem: PackingProblem, i: int) -> list[Rectangle]:
+    """Return when a buffer is there, and which of its bytes."""
+    at, size = int(problem.start[i]), int(problem.size[i])
+    rows: list[Rectangle] = []
+    for gap in problem.gaps[i] if problem.gaps else ():
+        rows.append((at, gap.start, 0, size))
+        if gap.window is not None:
+            rows.append((gap.start, gap.end, *gap.window))
+        at = gap.end
+    rows.append((at, int(problem.end[i]), 0, size))
+    return [row for row in rows if row[0] < row[1]]
+
+
+def _between(start: int, end: int, size: int, rows: list[Rectangle]) -> tuple[Gap, ...]:
+    """Return the gaps that leave these rectangles of a live range."""
+    gaps: list[Gap] = []
+    at = start
+    for begin, until, low, high in rows:
+        if at < begin:
+            gaps.append(Gap(at, begin))
+        if (low, high) != (0, size):
+            gaps.append(Gap(begin, until, (low, high)))
+        at = until
+    if at < end:
+        gaps.append(Gap(at, end))
+    return tuple(gaps)
+
+
 def select(problem: PackingProblem, ids: IntArray) -> PackingProblem:
     """Return the problem of some buffers only, by their positions."""
+    pairs, groups = problem.keep_apart, problem.must_share
+    if len(pairs) or groups:
+        slot = np.full(len(problem), -1, np.int64)
+        slot[ids] = np.arange(len(ids))
+        pairs = slot[pairs]
+        pairs = pairs[(pairs >= 0).all(axis=1)]
+        rows = [tuple(int(slot[i]) for i in group if slot[i] >= 0) for group in groups]
+        groups = tuple(row for row in rows if len(row) > 1)
     return replace(
         problem,
         names=tuple(problem.names[i] for i in ids),
@@ -263,6 +410,8 @@ def select(problem: PackingProblem, ids: IntArray) -> PackingProblem:
         pin=problem.pin[ids],
         gaps=tuple(problem.gaps[i] for i in ids) if problem.gaps else (),
         uses=None if problem.uses is None else problem.uses.select(ids),
+        keep_apart=pairs,
+        must_share=groups,
     )
 
 

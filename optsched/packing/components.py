@@ -202,6 +202,8 @@ def unit_of(problem: PackingProblem, parts: Parts) -> int:
 
 def make_components(problem: PackingProblem, rules: Rules) -> Iterator[Component]:
     """Yield the components of a problem; buffers without a row in any of them may lie at 0."""
+    if problem.must_share:
+        raise RuntimeError(f"{problem.name}: groups are to be joined before they are packed")
     live = problem.solid
     owner, start, end = live.owner, live.start, live.end
     ids = np.unique(owner)

@@ -69,7 +69,7 @@ def enumerate_packings(
         Buffers that are placed before it gives up.
     """
     search = _Enumeration(problem, capacity, max_nodes)
-    if any(low for low in problem.parts.low.tolist()):
+    if any(low for low in problem.solid.low.tolist()):
         return Enumerated(None, False)
     search.place(0)
     return Enumerated(search.best, search.nodes <= max_nodes)
@@ -84,12 +84,11 @@ class _Enumeration:
     def __init__(self, problem: PackingProblem, capacity: int | None, max_nodes: int) -> None:
         self.size, self.pin = problem.size.tolist(), problem.pin.tolist()
         self.alignment = problem.alignment.tolist()
-        parts = problem.parts
+        parts = problem.solid
         self.parts: list[list[tuple[int, int, int]]] = [[] for _ in self.size]
         columns = (parts.owner, parts.start, parts.end, parts.high)
         for i, start, end, high in zip(*(x.tolist() for x in columns), strict=True):
-            if start < end and high:
-                self.parts[i].append((start, end, high))
+            self.parts[i].append((start, end, high))
         self.ids = [i for i, rows in enumerate(self.parts) if rows]
         room = sum(self.size) + sum(self.alignment) + max([0, *self.pin])
         self.limit = room if capacity is None else capacity

@@ -10,7 +10,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
+from typing import TypedDict, Unpack
 
 import numpy as np
 
@@ -27,6 +29,14 @@ from optsched.runtime.interrupt import held_interrupts
 from optsched.runtime.limits import Event, Limits, OnEvent, Proof, StopReason
 
 OnOffsets = Callable[[IntArray], None]
+
+
+class _Options(TypedDict):
+    limits: Limits | Clock
+    capacity: int | None
+    rules: Rules | None
+    effort: PackingEffort | None
+    on_event: OnEvent | None
 
 
 def solve_packing(
@@ -73,6 +83,17 @@ def solve_packing(
     GraphError
         If two pinned buffers overlap while both are live.
     """
+    if problem.must_share:
+        return _solve_joined(
+            problem,
+            limits=limits,
+            capacity=capacity,
+            warm_start=warm_start,
+            rules=rules,
+            effort=effort,
+            on_event=on_event,
+            on_offsets=on_offsets,
+        )
     if is_for_enumeration(problem) and problem.clashing_pins() is None:
         found = enumerate_packings(problem, capacity)
         if found.is_complete:
@@ -85,6 +106,25 @@ def solve_packing(
     except KeyboardInterrupt:
         interrupted = True
     return solver.outcome(interrupted)
+
+
+def _solve_joined(
+    problem: PackingProblem,
+    *,
+    warm_start: IntArray | None,
+    on_offsets: OnOffsets | None,
+    **options: Unpack[_Options],
+) -> PackingOutcome:
+    """Solve with one buffer for each group, and give its offset to all of the group."""
+    joined = problem.joined
+    outcome = solve_packing(
+        joined.problem,
+        warm_start=None if warm_start is None else joined.offsets(warm_start),
+        on_offsets=on_offsets and (lambda found: on_offsets(found[joined.place])),
+        **options,
+    )
+    offsets = None if outcome.offsets is None else outcome.offsets[joined.place]
+    return replace(outcome, offsets=offsets)
 
 
 def _enumerated(

@@ -76,14 +76,14 @@ def pack(
     if align is not None:
         problem = aligned_packing(problem, parse_alignment(align))
     capacity = problem.capacity if capacity is None else parse_bytes(capacity)
-    count = len(problem)
-    problem.refuse_clashing_pins()
-    problem = with_reserved(problem, reserved, capacity=capacity)
+    joined = problem.joined
+    joined.problem.refuse_clashing_pins()
+    problem = with_reserved(joined.problem, reserved, capacity=capacity)
     best = PackingIncumbent(problem, choose_limits(limits, named), capacity, on_event)
     run_stages(best, WHOLE)
     result = best.result()
     # Regions stand behind the buffers, and are not for the caller.
-    own = None if result.offsets is None else result.offsets[:count]
+    own = None if result.offsets is None else result.offsets[joined.place]
     return replace(result, offsets=own)
 
 

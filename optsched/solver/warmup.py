@@ -114,8 +114,10 @@ def use_packings(graph: Graph) -> None:
     order = np.arange(len(graph.ops))
     next(pooled_orders(graph, order, work=MOVES), None)
     problem, _ = packing_problem(graph, order)
+    paired = replace(problem, keep_apart=np.array([[0, len(problem) - 1]]))
     for packing in PACKINGS.values():
         packing(problem)
+        packing(paired)
     solve_packing(problem, limits=LIMITS)
     use_beam(problem)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import Gap, PackingProblem, packing_problem
 from optsched.model.plan import Plan, make_plan
 from tests.support.generators import random_graph, random_order
+from tests.support.packing_instances import random_problem
+from tests.support.things import apart_of, things_of
 
 
 def diamond() -> Graph:
@@ -154,6 +157,67 @@ def test_a_buffer_may_lie_in_the_gap_of_another() -> None:
         check_packing(halved, [0, 3])
     with pytest.raises(PlanError, match="overlap"):
         check_packing(packing(), [0, 4])
+
+
+def test_pairs_are_kept_apart_and_groups_share_their_offset() -> None:
+    one_by_one = packing(start=np.array([0, 2]), end=np.array([2, 5]), keep_apart=[("a", "b")])
+    assert check_packing(one_by_one, [4, 0]) == 12
+    with pytest.raises(PlanError, match="share bytes and are to be kept apart"):
+        check_packing(one_by_one, [3, 0])
+    together = packing(must_share=[("a", "b")])
+    assert check_packing(together, [4, 4], slab=12) == 12
+    with pytest.raises(PlanError, match="'a' at 4 and 'b' at 5 must share an offset"):
+        check_packing(together, [4, 5])
+
+
+def test_a_group_fills_its_largest_size_whenever_a_member_is_there() -> None:
+    problem = PackingProblem(
+        names=("a", "b", "c"),
+        size=[8, 2, 3],
+        start=[0, 2, 2],
+        end=[2, 4, 3],
+        must_share=[("a", "b")],
+        keep_apart=[("a", "c")],
+    )
+    for offsets in ([0, 0, 7], [0, 0, 2]):
+        with pytest.raises(PlanError, match="overlap while both are live"):
+            check_packing(problem, offsets)
+    assert check_packing(problem, [0, 0, 8]) == 11
+    apart = replace(problem, start=np.array([0, 2, 4]), end=np.array([2, 4, 5]))
+    with pytest.raises(PlanError, match="'a' at \\[0, 8\\) and 'c' at \\[2, 5\\) share bytes"):
+        check_packing(apart, [0, 0, 2])
+
+
+def test_offsets_at_random_are_judged_as_by_definition() -> None:
+    """Against unit steps and whole extents, told naively."""
+    valid = 0
+    for seed in range(400):
+        random = np.random.default_rng([9, seed])
+        problem = random_problem(random, str(random.choice(["k", "s", "ks", "gks", "wks"])), 4)
+        things = things_of(problem)
+        apart = apart_of(problem, things)
+        places = random.integers(0, 60, len(things)).tolist()
+        offsets = [0] * len(problem)
+        for thing, place in zip(things, places, strict=True):
+            for i in thing.members:
+                offsets[i] = place
+        is_valid = not any(
+            x.there[step][0] + places[a] < y.there[step][1] + places[b]
+            and y.there[step][0] + places[b] < x.there[step][1] + places[a]
+            for (a, x), (b, y) in combinations(enumerate(things), 2)
+            for step in x.there.keys() & y.there.keys()
+        ) and all(
+            places[a] + things[a].size <= places[b] or places[b] + things[b].size <= places[a]
+            for a, b in apart
+        )
+        valid += is_valid
+        try:
+            check_packing(problem, offsets)
+        except PlanError:
+            assert not is_valid
+        else:
+            assert is_valid
+    assert 10 < valid < 390
 
 
 def test_packing_capacity_pin_and_claims() -> None:

@@ -6,7 +6,7 @@ ops and buffers themselves, so that an error in the flat arrays shows up as a mi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem, packing_problem
+from tests.support.things import Thing, apart_of, things_of
 
 
 @dataclass(frozen=True)
@@ -173,9 +174,9 @@ def orders(graph: Graph) -> Iterator[tuple[int, ...]]:
 def least_slab(problem: PackingProblem) -> int | None:
     """Least slab of a packing problem, or None where pins contradict each other.
 
-    Up to 8 buffers; with gaps, sizes of a few bytes as well.
+    Up to 8 buffers; with gaps or groups, sizes of a few bytes as well.
     """
-    if any(problem.gaps):
+    if any(problem.gaps) or problem.must_share:
         return least_slab_by_offsets(problem)
     return least_slab_by_permutation(problem)
 
@@ -191,6 +192,7 @@ def least_slab_by_permutation(problem: PackingProblem) -> int | None:
     size, step, pin = problem.size.tolist(), problem.alignment.tolist(), problem.pin.tolist()
     best: list[int | None] = [None]
     placed: list[tuple[int, int]] = []
+    apart = {pair for a, b in problem.keep_apart.tolist() for pair in ((a, b), (b, a))}
 
     def place(left: tuple[int, ...], slab: int, last: tuple[int, int]) -> None:
         if best[0] is not None and (slab >= best[0] or best[0] == problem.max_load):
@@ -200,7 +202,12 @@ def least_slab_by_permutation(problem: PackingProblem) -> int | None:
             return
         for i in left:
             low = max(
-                (top for j, top in placed if start[j] < end[i] and start[i] < end[j]), default=0
+                (
+                    top
+                    for j, top in placed
+                    if (start[j] < end[i] and start[i] < end[j]) or (i, j) in apart
+                ),
+                default=0,
             )
             offset = -(-low // step[i]) * step[i]
             if pin[i] >= 0:
@@ -221,44 +228,33 @@ def least_slab_by_permutation(problem: PackingProblem) -> int | None:
 
 def least_slab_by_offsets(problem: PackingProblem) -> int | None:
     """Try every offset of every buffer in ever larger slabs; tiny sizes only, gaps allowed."""
-    parts = problem.parts
-    rows = [
-        [
-            (int(parts.start[j]), int(parts.end[j]), int(parts.low[j]), int(parts.high[j]))
-            for j in np.flatnonzero(parts.owner == i)
-            if parts.start[j] < parts.end[j] and parts.low[j] < parts.high[j]
-        ]
-        for i in range(len(problem))
-    ]
-    live = [i for i in range(len(problem)) if problem.end[i] > problem.start[i]]
-    size, step, pin = problem.size.tolist(), problem.alignment.tolist(), problem.pin.tolist()
-    return _least_by_offsets([(rows[i], size[i], step[i], pin[i]) for i in live])
+    things = [thing for thing in things_of(problem) if thing.is_live]
+    return _least_by_offsets(things, apart_of(problem, things))
 
 
-Rectangles = list[tuple[int, int, int, int]]
-"""Start, end, low, high: what a thing that has one offset occupies."""
-
-
-def _least_by_offsets(things: Sequence[tuple[Rectangles, int, int, int]]) -> int | None:
-    """Try every offset of things, each with its rectangles, size, alignment and pin or -1."""
-    things = sorted(things, key=lambda thing: -thing[1])
-    rows, size, step, pin = ([thing[k] for thing in things] for k in range(4))
+def _least_by_offsets(things: Sequence[Thing], apart: Collection[tuple[int, int]]) -> int | None:
+    """Try every offset of things."""
+    size, step, pin = ([getattr(t, what) for t in things] for what in ("size", "alignment", "pin"))
+    turn = sorted(range(len(things)), key=lambda t: -size[t])
 
     def clash(i: int, x: int, j: int, y: int) -> bool:
+        if (i, j) in apart or (j, i) in apart:
+            return x < y + size[j] and y < x + size[i]
+        mine, theirs = things[i].there, things[j].there
         return any(
-            s < t2 and s2 < t and x + a < y + b2 and y + a2 < x + b
-            for s, t, a, b in rows[i]
-            for s2, t2, a2, b2 in rows[j]
+            x + mine[at][0] < y + theirs[at][1] and y + theirs[at][0] < x + mine[at][1]
+            for at in mine.keys() & theirs.keys()
         )
 
     def fits(slab: int, at: int, placed: tuple[tuple[int, int], ...]) -> bool:
-        if at == len(things):
+        if at == len(turn):
             return True
-        choices = [pin[at]] if pin[at] >= 0 else range(0, slab - size[at] + 1, step[at])
+        i = turn[at]
+        choices = [pin[i]] if pin[i] >= 0 else range(0, slab - size[i] + 1, step[i])
         return any(
-            fits(slab, at + 1, (*placed, (at, x)))
+            fits(slab, at + 1, (*placed, (i, x)))
             for x in choices
-            if x + size[at] <= slab and not any(clash(at, x, j, y) for j, y in placed)
+            if x + size[i] <= slab and not any(clash(i, x, j, y) for j, y in placed)
         )
 
     # Above this each buffer has room of its own beside the pins.
@@ -330,29 +326,30 @@ def least_joint_inplace(graph: Graph) -> int | None:
         step = {v: at for at, v in enumerate(order)}
         for choice in inplace_choices(graph, order):
             owner = {b: b for b in spans}
-            rows: dict[int, Rectangles] = {b: [] for b in spans}
+            there: dict[int, dict[int, tuple[int, int]]] = {b: {} for b in spans}
             later = {output: step[v] + 1 for v, output, _ in choice}
             for _, output, root in choice:
                 owner[output] = owner[root]
             for b, (born, end) in spans.items():
-                start = later.get(b, born)
-                if start < end:
-                    rows[owner[b]].append((start, end, 0, graph.buffers[b].size))
+                for at in range(later.get(b, born), end):
+                    there[owner[b]][at] = (0, graph.buffers[b].size)
             total = 0
             for pool in sorted({graph.buffers[b].pool for b in spans}):
                 things = [
-                    (
-                        rows[b],
+                    Thing(
+                        (b,),
+                        there[b],
                         buffer.size,
                         buffer.alignment,
                         -1 if buffer.pin is None else buffer.pin,
+                        is_live=True,
                     )
                     for b in spans
                     if owner[b] == b and (buffer := graph.buffers[b]).pool == pool
                 ]
                 key = repr(things)
                 if key not in known:
-                    known[key] = _least_by_offsets(things)
+                    known[key] = _least_by_offsets(things, ())
                 slab = known[key]
                 if slab is None:
                     break

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from optsched.model.arrays import IntArray
@@ -34,7 +36,8 @@ def problem_of(
 
 
 def random_problem(random: np.random.Generator, kind: str, buffers: int = 12) -> PackingProblem:
-    """A dense random problem; `kind` has letters a (alignment), p (pins), g (gaps), w (windows).
+    """A dense random problem; `kind` has letters a (alignment), p (pins), g (gaps), w (windows),
+    k (pairs kept apart), s (groups that share an offset).
 
     Steps below the load are filled up with buffers that live there only: nearly no slack is left,
     and the least slab is often above the load.
@@ -71,7 +74,38 @@ def random_problem(random: np.random.Generator, kind: str, buffers: int = 12) ->
             if end - start >= 3 and random.random() < 0.6:
                 low = int(random.integers(start + 1, end - 1))
                 gaps[i] = (Gap(low, int(random.integers(low + 1, end))),)
-    return problem_of(rows, alignment, pins, gaps)
+    problem = problem_of(rows, alignment, pins, gaps)
+    if "s" in kind:
+        problem = with_groups(random, problem)
+    return with_pairs(random, problem) if "k" in kind else problem
+
+
+def with_pairs(random: np.random.Generator, problem: PackingProblem) -> PackingProblem:
+    """Keep a few pairs, or many, apart, none of a group; pins may then be on the same bytes."""
+    group = np.arange(len(problem))
+    for members in problem.must_share:
+        group[list(members)] = members[0]
+    a, b = np.triu_indices(len(problem), 1)
+    pairs = np.column_stack([a, b])[group[a] != group[b]]
+    share = float(random.choice([0.02, 0.1, 0.3]))
+    return replace(problem, keep_apart=pairs[random.random(len(pairs)) < share])
+
+
+def with_groups(random: np.random.Generator, problem: PackingProblem) -> PackingProblem:
+    """Let one to three groups of two or three buffers share an offset, at most one of each pinned.
+
+    Members may be live together.
+    """
+    left = random.permutation(len(problem)).tolist()
+    groups = []
+    for _ in range(int(random.integers(1, 4))):
+        size = int(random.integers(2, 4))
+        members, left = left[:size], left[size:]
+        pins = [int(problem.pin[i]) for i in members if problem.pin[i] >= 0]
+        even = all(pin % problem.alignment[i] == 0 for pin in pins for i in members)
+        if len(members) == size and len(pins) < 2 and even:
+            groups.append(tuple(members))
+    return replace(problem, must_share=tuple(groups))
 
 
 def live_bytes(rows: list[Row], gaps: dict[int, tuple[Gap, ...]], steps: int) -> IntArray:

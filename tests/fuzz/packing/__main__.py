@@ -1,12 +1,13 @@
 """Exactness of the packing engine on random problems whose least slab exceeds the load.
 
-    python -m tests.fuzz.packing [--above 260] [--buffers 9 13] [--seed 1] [--windows]
+    python -m tests.fuzz.packing [--above 260] [--buffers 9 13] [--seed 1] [--windows|--sharing]
 
 Question: does the engine, with random rules switched off, return the least slab that CP-SAT proves?
 Eight kinds of problems (alignment, pins, gaps and their mixtures); of each kind, problems are drawn
 until `--above` of them need more than the load. A packing at the load proves itself and is only
 checked for overlaps. With `--windows` the kinds are the four in which gaps leave a window of the
-buffer; brute force tries every offset of at most `--tiny` buffers. A search with random node limits
+buffer, with `--sharing` those with pairs kept apart or groups that share an offset; brute
+force tries every offset of at most `--tiny` buffers. A search with random node limits
 runs beside: where it answers, the answer must agree. Then rectangles cut up by guillotine and
 pinwheel are put together again.
 """
@@ -36,7 +37,10 @@ from tests.support.packing_oracle import least_slab
 
 KINDS = ("", "a", "p", "g", "ap", "ag", "pg", "apg")
 WINDOW_KINDS = ("w", "aw", "pw", "apw")
-NAMES = {"a": "alignment", "p": "pins", "g": "gaps", "w": "windows"}
+SHARING_KINDS = ("k", "s", "ks", "ak", "gk", "wk", "as", "ws", "apgwks")
+NAMES = {
+    "a": "alignment", "p": "pins", "g": "gaps", "w": "windows", "k": "pairs", "s": "groups",
+}  # fmt: skip
 HEAD = (
     "kind", "drawn", "above load", "above bound", "compared", "brute force", "open", "oracle open",
     "mismatches", "seconds",
@@ -52,12 +56,14 @@ def main() -> int:
     parser.add_argument("--buffers", type=int, nargs=2, default=(9, 13), metavar=("LOW", "HIGH"))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--windows", action="store_true", help="the kinds with windows in gaps")
+    parser.add_argument("--sharing", action="store_true", help="the kinds with pairs or groups")
     parser.add_argument("--tiny", type=int, default=6, help="buffers that brute force can take")
     arguments = parser.parse_args()
     print("  ".join(f"{title:>11}" for title in HEAD))
     mismatches = 0
     total = 0
     kinds = WINDOW_KINDS if arguments.windows else KINDS
+    kinds = SHARING_KINDS if arguments.sharing else kinds
     for number, kind in enumerate(kinds):
         row = run_kind(kind, number, arguments)
         mismatches += row["mismatches"]
@@ -83,6 +89,8 @@ def run_kind(kind: str, number: int, arguments: argparse.Namespace) -> dict[str,
         plain = not set(kind) & set("apw")
         buffers = high if plain else int(random.integers(low, high + 1))
         problem = random_problem(random, kind, buffers)
+        if problem.joined.problem.clashing_pins() is not None:
+            continue
         rules = Rules(
             **{x.name: bool(random.random() < 0.75) for x in fields(Rules)}
             if random.random() < 0.5
@@ -97,20 +105,22 @@ def run_kind(kind: str, number: int, arguments: argparse.Namespace) -> dict[str,
         if outcome.slab == problem.max_load:
             continue
         row["above"] += 1
+        given, problem = problem, problem.joined.problem
         bounds = [component.bound for component in make_components(problem, rules)]
         bounds.append(problem.slab_size(np.maximum(0, problem.pin)))
         row["searched"] += outcome.slab > max(bounds)
         row["open"] += outcome.slab != outcome.bound
         try:
-            least = least_slab(problem, arguments.seconds)
+            least = least_slab(given, arguments.seconds)
         except TimeoutError:
             row["oracle open"] += 1
             continue
         row["compared"] += 1
         wrong = least is None or not outcome.bound <= least <= outcome.slab
-        if problem.gaps and len(problem) <= arguments.tiny and outcome.slab <= TINY_BYTES:
+        is_odd = given.gaps or given.must_share or len(given.keep_apart)
+        if is_odd and len(given) <= arguments.tiny and outcome.slab <= TINY_BYTES:
             row["brute"] += 1
-            wrong |= brute.least_slab(problem) != least
+            wrong |= brute.least_slab(given) != least
         if wrong or not limited_search_agrees(problem, int(least or 0), random):
             row["mismatches"] += 1
             print(f"mismatch: kind {kind!r}, {least}, {outcome}, {rules}, {problem}")

@@ -3,8 +3,9 @@
     python -m tests.fuzz.packing.combinations [--problems 2000] [--seed 1]
 
 Question: are the slab of `pack`, its proof and its answer to "does it fit?" what CP-SAT says,
-whatever is combined? Of alignment, pins, gaps, windows and reserved regions each problem has its
-own; the regions may overlap, end before the last step and reach over the slab. Each problem is
+whatever is combined? Of alignment, pins, gaps, windows, pairs kept apart, groups that share an
+offset and reserved regions each problem has its own; the regions may overlap, end before the last
+step and reach over the slab. Each problem is
 packed twice: for the least slab, and under a capacity near it. Brute force tries every offset of
 the smallest ones without regions. A pin inside a region must be refused, and no other problem.
 """
@@ -57,7 +58,7 @@ def run(
     wrong: list[str] = []
     for number in range(problems):
         random = np.random.default_rng([seed, number])
-        kind = "".join(letter for letter in "apgwr" if random.random() < 0.5)
+        kind = "".join(letter for letter in "apgwksr" if random.random() < 0.5)
         size = int(random.integers(buffers[0], buffers[1] + 1))
         problem = random_problem(random, kind, size)
         regions = random_regions(random, problem) if "r" in kind else []
@@ -103,6 +104,8 @@ def compare(
         return "packed what can not be"
     count["above load"] += least > problem.max_load
     count["with regions"] += bool(regions)
+    count["with pairs"] += bool(len(problem.keep_apart))
+    count["with groups"] += bool(problem.must_share)
     count["not closed"] += result.status is not Status.OPTIMAL
     trouble = contradiction(problem, regions, result, least)
     if trouble is None and not regions and len(problem) <= TINY and least <= TINY_BYTES:

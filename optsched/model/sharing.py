@@ -1,0 +1,199 @@
+"""What a packing asks for beside live ranges: pairs kept apart, and groups that share an offset.
+
+A pair is kept apart although its live ranges do not overlap: another stream may still read the one
+while the other is written. The buffers of a group start at one offset: together they are one
+buffer of the largest size, which is there whenever one of them is, so it has several live
+intervals. Both are given by names or positions, and kept as positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from math import lcm
+from typing import NamedTuple
+
+import numpy as np
+
+from optsched.errors import GraphError
+from optsched.model.arrays import IntArray
+from optsched.model.elements import MAX_TOTAL_BYTES
+
+Rectangle = tuple[int, int, int, int]
+"""Half-open steps, half-open bytes."""
+
+
+class SharedBuffer(NamedTuple):
+    """What a group is as one buffer.
+
+    Parameters
+    ----------
+    size, alignment, pin
+        Bytes; pin -1 for none.
+    rows
+        Ascending and disjoint rectangles: when it is there, and which of its bytes.
+    """
+
+    size: int
+    alignment: int
+    pin: int
+    rows: list[Rectangle]
+
+
+def positions(
+    rows: Iterable[Iterable[int | str]], names: Sequence[str], what: str
+) -> list[tuple[int, ...]]:
+    """Return rows of buffers as positions, where names may be given.
+
+    Raises
+    ------
+    GraphError
+        If a name or a position is none of the buffers'.
+    """
+    place: Mapping[str, int] = {}
+    found = []
+    for row in rows:
+        if isinstance(row, str):
+            raise GraphError(f"{what}: a list of buffers is wanted, got {row!r}")
+        members = []
+        for x in row:
+            if isinstance(x, str):
+                place = place or {name: i for i, name in enumerate(names)}
+                if x not in place:
+                    raise GraphError(f"{what}: there is no buffer {x!r}")
+                members.append(place[x])
+            elif 0 <= int(x) < len(names):
+                members.append(int(x))
+            else:
+                raise GraphError(f"{what}: there is no buffer number {x}")
+        found.append(tuple(members))
+    return found
+
+
+def make_pairs(
+    pairs: IntArray | Iterable[Iterable[int | str]], names: Sequence[str], what: str = "keep apart"
+) -> IntArray:
+    """Return pairs as positions, the lower first, ascending and each once; shape `(p, 2)`.
+
+    Raises
+    ------
+    GraphError
+        If a pair is none, names a buffer twice, or one that there is not.
+    """
+    if isinstance(pairs, np.ndarray | tuple | list) and not len(pairs):
+        return np.zeros((0, 2), np.int64)
+    if isinstance(pairs, np.ndarray) and pairs.shape[1:] == (2,) and pairs.dtype.kind in "iu":
+        table = np.array(pairs, np.int64)
+        for x in table[(table < 0) | (table >= len(names))]:
+            raise GraphError(f"{what}: there is no buffer number {x}")
+    else:
+        rows = positions(pairs, names, what)
+        for row in rows:
+            if len(row) != 2:
+                raise GraphError(f"{what}: {_text(names, row)} is no pair")
+        table = np.array(rows, np.int64).reshape(-1, 2)
+    for a in table[table[:, 0] == table[:, 1], 0]:
+        raise GraphError(f"{what}: buffer {names[a]!r} is paired with itself")
+    return np.unique(np.sort(table, axis=1), axis=0)
+
+
+def make_groups(
+    groups: Iterable[Iterable[int | str]], names: Sequence[str], what: str = "must share"
+) -> tuple[tuple[int, ...], ...]:
+    """Return groups as ascending positions.
+
+    Raises
+    ------
+    GraphError
+        If a group has fewer than two buffers, names one that there is not, or a buffer is in two.
+    """
+    rows = positions(groups, names, what)
+    seen: set[int] = set()
+    for row in rows:
+        if len(row) < 2:
+            raise GraphError(f"{what}: a group of {_text(names, row)} is no group")
+        for i in row:
+            if i in seen:
+                raise GraphError(f"{what}: buffer {names[i]!r} is named twice")
+            seen.add(i)
+    return tuple(tuple(sorted(row)) for row in rows)
+
+
+def check_groups(
+    groups: Sequence[Sequence[int]],
+    pairs: IntArray,
+    names: Sequence[str],
+    pin: IntArray,
+    alignment: IntArray,
+) -> None:
+    """Stop where a group contradicts itself or a pair.
+
+    Raises
+    ------
+    GraphError
+        If no offset suits all members, or two of them are to be kept apart.
+    """
+    group_of = np.full(len(names), -1, np.int64)
+    for number, group in enumerate(groups):
+        members = np.array(group, np.int64)
+        group_of[members] = number
+        pinned = members[pin[members] >= 0]
+        other = pinned[pin[pinned] != pin[pinned[:1]]]
+        if len(other):
+            a, b = pinned[0], other[0]
+            raise GraphError(
+                f"buffers {names[a]!r} (pinned to {pin[a]}) and {names[b]!r} (pinned to {pin[b]}) "
+                "must share an offset"
+            )
+        if lcm(*alignment[members].tolist()) > MAX_TOTAL_BYTES:
+            raise GraphError(
+                f"{names[group[0]]!r} and what shares its offset: alignments beyond 2**62"
+            )
+        for at in pin[pinned[:1]]:
+            for i in members[at % alignment[members] != 0]:
+                raise GraphError(
+                    f"buffer {names[i]!r} must share the offset {at} of {names[pinned[0]]!r}, "
+                    f"which is not a multiple of alignment {alignment[i]}"
+                )
+    inside = (group_of[pairs[:, 0]] >= 0) & (group_of[pairs[:, 0]] == group_of[pairs[:, 1]])
+    for a, b in pairs[inside]:
+        raise GraphError(
+            f"buffers {names[a]!r} and {names[b]!r} must share an offset and are to be kept apart"
+        )
+
+
+def unite(
+    sizes: Sequence[int],
+    alignments: Sequence[int],
+    pins: Sequence[int],
+    rows: Sequence[Sequence[Rectangle]],
+) -> SharedBuffer:
+    """Return the one buffer that a group is, from its members' rectangles.
+
+    While some member is there as a whole all of the buffer is; else from the lowest to the highest
+    byte of what members leave in their gaps.
+    """
+    size = max(sizes)
+    starts: dict[int, list[tuple[int, Rectangle]]] = {}
+    for member, row in enumerate(rows):
+        for one in (one for one in row if one[2] < one[3]):
+            starts.setdefault(one[0], []).append((member, one))
+    united: list[Rectangle] = []
+    here: list[tuple[int, Rectangle]] = []
+    steps = sorted({step for row in rows for one in row for step in one[:2]})
+    for start, end in pairwise(steps):
+        here = [x for x in here if x[1][1] > start] + starts.get(start, [])
+        if not here:
+            continue
+        whole = any(one[2:] == (0, sizes[member]) for member, one in here)
+        low = 0 if whole else min(one[2] for _, one in here)
+        high = size if whole else max(one[3] for _, one in here)
+        if united and united[-1][1:] == (start, low, high):
+            united[-1] = (united[-1][0], end, low, high)
+        else:
+            united.append((start, end, low, high))
+    return SharedBuffer(size, lcm(*alignments), max(pins), united)
+
+
+def _text(names: Sequence[str], row: Sequence[int]) -> str:
+    return "nothing" if not row else ", ".join(repr(names[i]) for i in row[:5])
