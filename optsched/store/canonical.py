@@ -1,10 +1,14 @@
 """A name for a graph that survives other names and another order of its ops and buffers.
 
-Every op and every buffer gets a colour, a number of 64 bits, of its own properties and of all that
-comes before it; then of all that comes after; then both once more. The sorted colours are the
-graph's key. Ops of equal colour are numbered by the numbers of their predecessors, so that equal
-branches stay apart. Two graphs of one key could differ in spite of this: what a key finds has
-to be checked.
+Every op and every buffer gets a colour, a number below a prime, of its own properties and of all
+that comes before it; then of all that comes after; then both once more. The sorted colours are the
+graph's key. Where colours are equal, a walk along the graph numbers what hangs together one after
+the other, so that equal branches stay apart. Two graphs of one key could differ in spite of this:
+what a key finds has to be checked.
+
+A colour is a polynomial of the properties' hashes: numbers that belong together in no order are
+added, and each sum is squared, with a summand that tells its role. All of it is plain arithmetic,
+inlined: a compiler has a few milliseconds for a look-up.
 
 References
 ----------
@@ -15,20 +19,27 @@ therein" (1968); on an acyclic graph two sweeps see what takes that method many 
 from __future__ import annotations
 
 import hashlib
-import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from optsched.model.elements import Buffer, InputPolicy, OutputPolicy
+import numpy as np
+
+from optsched.model.dependencies import topological_order
+from optsched.model.elements import Buffer
 from optsched.model.graph import Graph
 
-_MASK = (1 << 64) - 1
-_READS, _USES, _WRITES, _WORKSPACE, _CONTROL, _ALIAS, _BIRTH, _OUTPUT, _SOURCE = range(1, 10)
-_INPUTS: dict[InputPolicy | None, int] = {None: 0, **{p: i for i, p in enumerate(InputPolicy, 1)}}
-_OUTPUTS: dict[OutputPolicy | None, int] = {
-    None: 0,
-    **{p: i for i, p in enumerate(OutputPolicy, 1)},
-}
+ROUNDS = 2
+"""Of sweeps; the second sees what the ancestors of an op lead to elsewhere."""
+
+_PRIME = (1 << 61) - 1
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) % _PRIME
+
+
+_ROLES = ("reads", "uses", "writes", "workspace", "control", "alias", "birth", "output", "source")
+_READS, _USES, _WRITES, _WORKSPACE, _CONTROL, _ALIAS, _BIRTH, _OUTPUT, _SOURCE = map(_hash, _ROLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,162 +62,177 @@ class CanonicalGraph:
 def canonical_form(graph: Graph) -> CanonicalGraph:
     """Return key and canonical order; takes time in proportion to the graph's edges."""
     colours = _Colours(graph)
-    for _ in range(2):
+    for _ in range(ROUNDS):
         colours.sweep_down()
         colours.sweep_up()
         colours.add_inplace()
-    ops = _number_ops(graph, colours.ops)
-    position = {v: i for i, v in enumerate(ops)}
-    buffers = _number_buffers(graph, colours, position)
-    digest = hashlib.sha256(b"optsched graph 1")
+    digest = hashlib.sha256(b"optsched graph 2")
     for found in (colours.ops, colours.buffers):
         digest.update(len(found).to_bytes(8))
-        digest.update(b"".join(colour.to_bytes(8) for colour in sorted(found)))
-    return CanonicalGraph(digest.hexdigest(), tuple(ops), tuple(buffers))
-
-
-def _mix(colour: int, role: int) -> int:
-    """Scramble a number, otherwise for each role; the finalizer of SplitMix64."""
-    colour = (colour + role * 0x9E3779B97F4A7C15) & _MASK
-    colour = ((colour ^ (colour >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    colour = ((colour ^ (colour >> 27)) * 0x94D049BB133111EB) & _MASK
-    return colour ^ (colour >> 31)
-
-
-def _sum(colours: Iterable[int], role: int) -> int:
-    """Return a number of a multiset of colours."""
-    return sum(_mix(colour, role) for colour in colours)
+        digest.update(np.sort(np.array(found, "<i8")).tobytes())
+    ops, buffers = _sort(graph, colours)
+    return CanonicalGraph(digest.hexdigest(), ops, buffers)
 
 
 class _Colours:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.ops = [0] * len(graph.ops)
-        self.buffers = [_colour_of(buffer) for buffer in graph.buffers]
+        self.buffers = _colours_of(graph.buffers)
         self.order = _topological(graph.predecessors)
-        self.readers: list[list[tuple[int, int]]] = [[] for _ in graph.buffers]
-        self.after: list[list[int]] = [[] for _ in graph.ops]
-        for v, op in enumerate(graph.ops):
-            for role, found in ((_READS, op.reads), (_USES, op.uses)):
-                for b in found:
-                    self.readers[b].append((v, role))
-            for u in op.control:
-                self.after[u].append(v)
 
     def sweep_down(self) -> None:
         """Colour every op by what it reads, and every buffer by what makes it."""
-        old, ops, buffers = list(self.buffers), self.ops, self.buffers
-        relations = [self._relations(b) for b in range(len(buffers))]
+        ops, buffers, graph_ops = self.ops, self.buffers, self.graph.ops
+        written = [(x + _WRITES) * (x + _WRITES) % _PRIME for x in buffers]
+        related = self._relations()
+        # What a reader sees of a buffer; of those that an op writes, once that has its colour.
+        read = [(x + _READS) * (x + _READS) % _PRIME for x in buffers]
         for v in self.order:
-            op = self.graph.ops[v]
-            seen = _sum((buffers[b] for b in op.reads), _READS)
-            seen += _sum((buffers[b] for b in op.uses), _USES)
-            seen += _sum((old[b] for b in op.writes), _WRITES)
-            seen += _sum((ops[u] for u in op.control), _CONTROL)
-            ops[v] = _mix(ops[v] + seen, _WRITES)
+            op = graph_ops[v]
+            seen = ops[v]
+            for b in op.reads:
+                seen += read[b]
             for b in op.writes:
-                role = _WORKSPACE if b == op.workspace else _WRITES
-                buffers[b] = _mix(buffers[b] + _mix(ops[v], role) + relations[b], role)
+                seen += written[b]
+            for b in op.uses:
+                seen += _square(buffers[b], _USES)
+            for u in op.control:
+                seen += _square(ops[u], _CONTROL)
+            ops[v] = seen = seen * seen % _PRIME
+            for b in op.writes:
+                x = buffers[b] + seen + related.get(b, 0)
+                if b == op.workspace:
+                    x += _WORKSPACE
+                buffers[b] = x = x * x % _PRIME
+                read[b] = (x + _READS) * (x + _READS) % _PRIME
 
-    def _relations(self, b: int) -> int:
+    def _relations(self) -> dict[int, int]:
         """Colour what a buffer names: the buffer it is a view of, the op that allocates it."""
-        buffer, found = self.graph.buffers[b], 0
-        if buffer.alias_of is not None:
-            found += _mix(self.buffers[buffer.alias_of], _ALIAS)
-        if buffer.birth is not None:
-            found += _mix(self.ops[buffer.birth], _BIRTH)
+        found: dict[int, int] = {}
+        for b, buffer in enumerate(self.graph.buffers):
+            if buffer.alias_of is not None:
+                found[b] = _square(self.buffers[buffer.alias_of], _ALIAS)
+            if buffer.birth is not None:
+                found[b] = found.get(b, 0) + _square(self.ops[buffer.birth], _BIRTH)
         return found
 
     def sweep_up(self) -> None:
         """Colour every buffer by its readers, and every op by what it writes."""
-        ops, buffers = self.ops, self.buffers
+        ops, buffers, graph_ops = self.ops, self.buffers, self.graph.ops
+        used, after = [0] * len(buffers), [0] * len(ops)
         for v in reversed(self.order):
-            for b in self.graph.ops[v].writes:
-                self._colour_by_readers(b)
-            seen = _sum((buffers[b] for b in self.graph.ops[v].writes), _WRITES)
-            seen += _sum((ops[w] for w in self.after[v]), _CONTROL)
-            ops[v] = _mix(ops[v] + seen, _READS)
+            op = graph_ops[v]
+            seen = ops[v] + after[v]
+            for b in op.writes:
+                x = buffers[b] + used[b]
+                buffers[b] = x = x * x % _PRIME
+                seen += (x + _WRITES) * (x + _WRITES) % _PRIME
+            ops[v] = seen = seen * seen % _PRIME
+            reads = (seen + _READS) * (seen + _READS) % _PRIME
+            for b in op.reads:
+                used[b] += reads
+            for b in op.uses:
+                used[b] += _square(seen, _USES)
+            for u in op.control:
+                after[u] += _square(seen, _CONTROL)
         for b, producer in enumerate(self.graph.producers):
             if producer is None:
-                self._colour_by_readers(b)
-
-    def _colour_by_readers(self, b: int) -> None:
-        seen = sum(_mix(self.ops[v], role) for v, role in self.readers[b])
-        self.buffers[b] = _mix(self.buffers[b] + seen, _READS)
+                buffers[b] = _square(buffers[b], used[b])
 
     def add_inplace(self) -> None:
         """Let the in-place candidates of an op and of its buffers count."""
-        graph = self.graph
-        old = list(self.buffers)
+        graph, ops, buffers = self.graph, self.ops, self.buffers
+        old = list(buffers)
         for role, pairs in ((_OUTPUT, graph.inplace_candidates), (_SOURCE, graph.inplace)):
             for v, output, source in pairs:
-                colour = _mix(_mix(old[output], role) + 3 * _mix(old[source], role), role)
-                self.ops[v] = (self.ops[v] + colour) & _MASK
-                self.buffers[output] = (self.buffers[output] + _mix(colour, _OUTPUT)) & _MASK
-                self.buffers[source] = (self.buffers[source] + _mix(colour, _SOURCE)) & _MASK
+                pair = _square(_square(old[output], _OUTPUT) + _square(old[source], _SOURCE), role)
+                ops[v] = (ops[v] + pair) % _PRIME
+                buffers[output] = (buffers[output] + _square(pair, _OUTPUT)) % _PRIME
+                buffers[source] = (buffers[source] + _square(pair, _SOURCE)) % _PRIME
 
 
-def _colour_of(buffer: Buffer) -> int:
-    """Colour what a buffer is by itself."""
-    pool = hashlib.sha256(buffer.pool.encode()).digest()[:8]
-    properties = (
-        buffer.size,
-        _INPUTS[buffer.input],
-        _OUTPUTS[buffer.output],
-        buffer.alignment,
-        int.from_bytes(pool),
-        -1 if buffer.pin is None else buffer.pin,
-        int(buffer.mutates),
-    )
-    colour = 0
-    for number in properties:
-        colour = _mix(colour + number + 1, _ALIAS)
-    return colour
+def _square(colour: int, role: int) -> int:
+    return (colour + role) * (colour + role) % _PRIME
 
 
-def _topological(predecessors: Sequence[Sequence[int]]) -> list[int]:
-    """Return ids, each after its predecessors."""
-    left = [len(before) for before in predecessors]
-    after: list[list[int]] = [[] for _ in predecessors]
-    for v, before in enumerate(predecessors):
-        for u in before:
-            after[u].append(v)
-    order = [v for v, count in enumerate(left) if not count]
-    for u in order:
-        for v in after[u]:
-            left[v] -= 1
-            if not left[v]:
-                order.append(v)
-    return order
+def _colours_of(buffers: Sequence[Buffer]) -> list[int]:
+    """Colour what each buffer is by itself."""
+    known: dict[tuple[object, ...], int] = {}
+    found = []
+    for x in buffers:
+        own = (x.size, x.input, x.output, x.alignment, x.pool, x.pin, x.mutates)
+        if own not in known:
+            known[own] = _hash("\0".join(map(str, own)))
+        found.append(known[own])
+    return found
 
 
-def _number_ops(graph: Graph, colours: Sequence[int]) -> list[int]:
-    """Order ops by colour and, among equals, by the numbers of their predecessors."""
-    after: list[list[int]] = [[] for _ in graph.ops]
-    left = [len(before) for before in graph.predecessors]
-    for v, before in enumerate(graph.predecessors):
-        for u in before:
-            after[u].append(v)
-    ready = [(colours[v], (), v) for v, count in enumerate(left) if not count]
-    heapq.heapify(ready)
-    number: dict[int, int] = {}
-    while ready:
-        v = heapq.heappop(ready)[-1]
-        number[v] = len(number)
-        for w in after[v]:
-            left[w] -= 1
-            if not left[w]:
-                known = tuple(sorted(number[u] for u in graph.predecessors[w]))
-                heapq.heappush(ready, (colours[w], known, w))  # type: ignore[misc]
-    return list(number)
+def _topological(predecessors: Sequence[Sequence[int]]) -> Sequence[int]:
+    """Return ids, each after its predecessors; mostly they are in such an order already."""
+    if all(not before or before[-1] < v for v, before in enumerate(predecessors)):
+        return range(len(predecessors))
+    return topological_order(predecessors)
 
 
-def _number_buffers(graph: Graph, colours: _Colours, position: dict[int, int]) -> list[int]:
-    """Order buffers by the numbers of their makers and readers and, among equals, by colour."""
+def _sort(graph: Graph, colours: _Colours) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Order ops, and buffers, by colour and, among equals, by their turn in the walk."""
+    turn: Sequence[int] = ()
+    if any(len(set(found)) < len(found) for found in (colours.ops, colours.buffers)):
+        turn = _walk(_neighbours(graph), [*colours.ops, *colours.buffers])
+    sorted_ids = []
+    for first, found in ((0, colours.ops), (len(colours.ops), colours.buffers)):
+        if turn:
+            keys = list(zip(found, turn[first : first + len(found)], strict=True))
+            sorted_ids.append(tuple(sorted(range(len(found)), key=keys.__getitem__)))
+        else:
+            sorted_ids.append(tuple(sorted(range(len(found)), key=found.__getitem__)))
+    return sorted_ids[0], sorted_ids[1]
 
-    def place(b: int) -> tuple[int, int, list[int], int]:
-        maker = graph.producers[b]
-        readers = sorted(position[v] for v, _ in colours.readers[b])
-        return (-1 if maker is None else position[maker], colours.buffers[b], readers, b)
 
-    return sorted(range(len(graph.buffers)), key=place)
+def _neighbours(graph: Graph) -> list[list[int]]:
+    """Return what each op and, behind the ops, each buffer has to do with."""
+    first = len(graph.ops)
+    found: list[list[int]] = [[] for _ in range(first + len(graph.buffers))]
+
+    def join(v: int, others: Iterable[int]) -> None:
+        found[v].extend(others)
+        for w in others:
+            found[w].append(v)
+
+    for v, op in enumerate(graph.ops):
+        join(v, [first + b for b in (*op.reads, *op.uses, *op.writes)])
+        join(v, op.control)
+    for b, buffer in enumerate(graph.buffers):
+        if buffer.alias_of is not None:
+            join(first + b, (first + buffer.alias_of,))
+        if buffer.birth is not None:
+            join(first + b, (buffer.birth,))
+    return found
+
+
+def _walk(neighbours: Sequence[Sequence[int]], colours: Sequence[int]) -> list[int]:
+    """Return the turn of each node in a walk into the depth.
+
+    From each node it goes on by colour; among equals, what earlier nodes lead to as well comes
+    first. Which of several that are equal in this too makes no difference where they can be
+    exchanged for each other.
+    """
+    turn = [-1] * len(neighbours)
+    # By node, of its neighbours that had their turn: which, as a number.
+    met = [0] * len(neighbours)
+    waiting = sorted(range(len(neighbours)), key=colours.__getitem__, reverse=True)
+    count = 0
+    while waiting:
+        v = waiting.pop()
+        if turn[v] >= 0:
+            continue
+        turn[v], mark = count, _square(count, _OUTPUT)
+        count += 1
+        new = [w for w in neighbours[v] if turn[w] < 0]
+        for w in new:
+            met[w] += mark
+        if len(new) > 1:
+            new.sort(key=lambda w: (colours[w], met[w]), reverse=True)
+        waiting += new
+    return turn

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -85,8 +85,56 @@ def test_equal_branches_stay_apart() -> None:
         assert {match[u] for u in before} == set(other.predecessors[match[v]])
 
 
-def test_two_thousand_ops_take_a_fraction_of_a_second() -> None:
+def wired_alike(graph: Graph, other: Graph) -> bool:
+    """Whether ops and buffers of one canonical number have the same neighbours."""
+    mine, theirs = canonical_form(graph), canonical_form(other)
+    ops = dict(zip(mine.ops, theirs.ops, strict=True))
+    buffers = dict(zip(mine.buffers, theirs.buffers, strict=True))
+    return all(
+        sorted(buffers[b] for b in op.reads) == sorted(other.ops[ops[v]].reads)
+        and sorted(buffers[b] for b in op.writes) == sorted(other.ops[ops[v]].writes)
+        for v, op in enumerate(graph.ops)
+    )
+
+
+def test_equal_ops_that_meet_in_pairs_stay_together() -> None:
+    """Four sources, joined two by two; then two ladders between the same two ends."""
+    sources = [Op(f"s{b}", writes=(b,)) for b in range(4)]
+    joins = [Op("left", reads=(0, 1), writes=(4,)), Op("right", reads=(2, 3), writes=(5,))]
+    pairs = Graph("pairs", (*sources, *joins), tuple(Buffer(f"b{b}", 8) for b in range(6)))
+    # From one source over two equal steps each to one end, twice.
+    rungs = [(0, 2), (0, 3), (1, 2), (1, 3)]
+    ops = [Op("a", writes=(0,)), Op("b", writes=(1,))]
+    ops += [Op(f"r{i}", reads=(x,), writes=(2 + i,)) for i, (x, _) in enumerate(rungs)]
+    ops += [
+        Op(f"e{end}", reads=tuple(2 + i for i, (_, e) in enumerate(rungs) if e == end))
+        for end in (2, 3)
+    ]
+    ladders = Graph("ladders", tuple(ops), tuple(Buffer(f"b{b}", 8) for b in range(6)))
+    for graph in (pairs, ladders):
+        assert all(wired_alike(graph, shuffled(graph, seed)) for seed in range(20))
+
+
+def test_nothing_of_a_graph_is_forgotten() -> None:
+    """A new field of the model belongs into the key, or here among those that plans ignore."""
+    names = {"name", "kind", "memory_model"}
+    known = {
+        Graph: {"ops", "buffers", "inplace_candidates", "inplace"},
+        Op: {"reads", "uses", "writes", "control", "workspace"},
+        Buffer: {
+            "size", "input", "output", "alias_of", "mutates", "birth", "alignment", "pool", "pin",
+        },
+    }  # fmt: skip
+    for kind, found in known.items():
+        assert {field.name for field in fields(kind) if field.init} - names == found
+
+
+def test_two_thousand_ops_take_milliseconds() -> None:
+    """Fifty at most where nothing else runs; twice that here."""
     graph = read_graph("instances/inductor/mobilebert_qa_bs128_ac0.5.bwd.json.gz")
-    start = time.process_time()
-    canonical_form(graph)
-    assert time.process_time() - start < 0.5
+    spent = []
+    for _ in range(3):
+        start = time.process_time()
+        canonical_form(graph)
+        spent.append(time.process_time() - start)
+    assert min(spent) < 0.1

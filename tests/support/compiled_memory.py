@@ -22,7 +22,7 @@ from torch.utils._ordered_set import OrderedSet
 
 from optsched.plugins.inductor.facts import read_facts
 from optsched.plugins.inductor.ownership import find_owned_inputs
-from optsched.plugins.inductor.simulate import Simulation, simulate
+from optsched.plugins.inductor.simulate import Order, Simulation, simulate
 from optsched.plugins.inductor.snapshot import take_snapshot
 from optsched.plugins.inductor.workspace import measure_workspace
 from optsched.plugins.inductor.wrapper import WrapperFacts, is_valid_order
@@ -66,23 +66,61 @@ class Call:
     end: int
 
 
-def measure_calls(step: Callable[[], object]) -> list[Call]:
-    """Run a compiled step under torch's profiler; return what its graphs' calls allocate."""
+@dataclass(frozen=True)
+class StepMemory:
+    """Bytes of a step.
+
+    Parameters
+    ----------
+    calls
+        Of its compiled graphs, in the order in which they ran.
+    peak
+        That the whole step adds at most.
+    outside
+        That the step allocates outside of the calls at most: gradients that are accumulated, say.
+    """
+
+    calls: tuple[Call, ...]
+    peak: int
+    outside: int
+
+
+def measure_step(step: Callable[[], object]) -> StepMemory:
+    """Run a compiled step under torch's profiler."""
     activities = [torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
         step()
     events = profile.profiler.kineto_results.events()
-    calls = [e for e in events if e.name().endswith("inductor_wrapper_call")]
+    calls = [
+        (e.start_ns(), e.start_ns() + e.duration_ns())
+        for e in events
+        if e.name().endswith("inductor_wrapper_call")
+    ]
     memory = sorted((e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]")
-    found = []
-    for call in sorted(calls, key=lambda e: e.start_ns()):
-        live = peak = 0
-        for time, change in memory:
-            if call.start_ns() <= time <= call.start_ns() + call.duration_ns():
-                live += change
-                peak = max(peak, live)
-        found.append(Call(peak, live))
-    return found
+    rest = [
+        change for time, change in memory if not any(begin <= time <= end for begin, end in calls)
+    ]
+    return StepMemory(
+        tuple(
+            _count([change for time, change in memory if begin <= time <= end])
+            for begin, end in sorted(calls)
+        ),
+        _count([change for _, change in memory]).peak,
+        _count(rest).peak,
+    )
+
+
+def measure_calls(step: Callable[[], object]) -> list[Call]:
+    """Run a compiled step under torch's profiler; return what its graphs' calls allocate."""
+    return list(measure_step(step).calls)
+
+
+def _count(changes: list[int]) -> Call:
+    live = peak = 0
+    for change in changes:
+        live += change
+        peak = max(peak, live)
+    return Call(peak, live)
 
 
 @dataclass(frozen=True)
@@ -101,12 +139,13 @@ class OrderProbe(CustomSchedulerPass):  # type: ignore[misc]
     Parameters
     ----------
     method
-        `baseline`, `lpmf`, `bfs` or `dfs`; where a guard forbids its order, the baseline runs.
+        `baseline`, `lpmf`, `bfs` or `dfs`, or a function of the facts that returns an order. Where
+        a guard forbids the order, the baseline runs.
     reuse
         Whether freed buffers are handed on.
     """
 
-    method: str
+    method: str | Callable[[WrapperFacts], Order]
     reuse: bool = True
     facts: list[WrapperFacts] = field(default_factory=list)
     said: list[Simulation] = field(default_factory=list)
@@ -125,7 +164,10 @@ class OrderProbe(CustomSchedulerPass):  # type: ignore[misc]
             OrderedSet(V.graph.get_output_names()),
         )
         facts = read_facts(nodes, find_owned_inputs(nodes), measure_workspace(nodes))
-        order = tuple(document["extra"]["orders"][self.method])
+        if isinstance(self.method, str):
+            order = tuple(document["extra"]["orders"][self.method])
+        else:
+            order = self.method(facts)
         if not is_valid_order(facts, order):
             order = tuple(range(len(nodes)))
         self.facts.append(facts)

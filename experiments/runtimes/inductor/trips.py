@@ -1,0 +1,79 @@
+"""What a step needs in Inductor's order and in ours, and whether it computes the same."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch._inductor import config
+
+from experiments.runtimes.inductor.networks import STEPS
+from experiments.runtimes.inductor.steps import compiled_step
+from optsched import plugins
+from optsched.plugins.inductor import enabled
+from tests.support.compiled_memory import NO_CACHE, Call, measure_calls
+from tests.support.small_networks import gradients as gradients_of
+
+
+def measure_trip(name: str, seconds: float, *, gradients: bool) -> Iterator[dict[str, Any]]:
+    """Run a step in Inductor's order, then in ours."""
+    with config.patch(NO_CACHE):
+        theirs, their_step, their_compile = _run(name)
+        stock = gradients_of(their_step)
+        with enabled(time_limit=seconds):
+            plugins.forget()
+            ours, our_step, our_compile = _run(name)
+    for record, their, our in zip(plugins.records(), theirs, ours, strict=True):
+        # What the graph owns when it is called counts for both.
+        owned = (record.after or 0) - our.peak
+        yield {
+            "step": name,
+            "phase": record.name.split()[1],
+            "nodes": record.ops,
+            "planned_before": record.before,
+            "planned_after": record.after,
+            "measured_before": their.peak + owned,
+            "measured_after": our.peak + owned,
+            "lower_percent": round(100 * (their.peak - our.peak) / (their.peak + owned), 2),
+            "bound": record.bound,
+            "proof": record.proof,
+            "order": record.order or record.reason,
+            "solver_seconds": round(record.solver_seconds, 2),
+            "plugin_seconds": round(record.seconds, 2),
+            "compile_seconds_before": round(their_compile, 1),
+            "compile_seconds_after": round(our_compile, 1),
+            **(_errors(name, stock, gradients_of(our_step)) if gradients else {}),
+        }
+
+
+def _run(name: str) -> tuple[list[Call], torch.nn.Module, float]:
+    """Compile and measure the second step; return the network with its gradients as well."""
+    step, network = compiled_step(name)
+    start = time.perf_counter()
+    step()
+    seconds = time.perf_counter() - start
+    return measure_calls(step), network, seconds
+
+
+def _errors(
+    name: str, stock: dict[str, torch.Tensor], ours: dict[str, torch.Tensor]
+) -> dict[str, object]:
+    """Compare gradients with those of the step that is not compiled."""
+    torch.manual_seed(0)
+    network, args, kwargs = STEPS[name]()
+    network(*args, **kwargs).backward()
+    # The second step of a network with batch norm normalises as the first does.
+    right = gradients_of(network)
+    return {
+        f"gradient_error_{who}": f"{_largest(found, right):.1e}"
+        for who, found in (("inductor", stock), ("ours", ours))
+    }
+
+
+def _largest(found: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> float:
+    scale = max(float(g.norm()) for g in right.values()) * 1e-6
+    return max(
+        float((found[name] - g).norm()) / max(float(g.norm()), scale) for name, g in right.items()
+    )
