@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from heuristics import register_ordering, register_packing
     from optsched.api import certify, explain, hunt, report
+    from optsched.check.module import check_module
     from optsched.check.plan import check_packing, check_plan
     from optsched.compare import compare_methods
     from optsched.errors import OptschedError
@@ -27,10 +28,12 @@ if TYPE_CHECKING:
         apply_plan,
         export_plan,
         read_graph,
+        read_module,
         read_packing,
         read_plan,
         register_format,
         write_graph,
+        write_module,
         write_plan,
     )
     from optsched.formats.networkx import from_networkx, to_networkx
@@ -39,9 +42,11 @@ if TYPE_CHECKING:
     from optsched.model.graph import Graph
     from optsched.model.liveness import live_ranges, peak_memory, timeline
     from optsched.model.memory_model import MemoryModel
+    from optsched.model.module import Call, Module
     from optsched.model.packing_problem import PackingProblem
     from optsched.model.plan import Plan
     from optsched.runtime.limits import Limits, Objective, Proof, StopReason
+    from optsched.solver.module import ModuleResult, solve_module
     from optsched.solver.pack import pack
     from optsched.solver.pipeline import Engine, solve
     from optsched.solver.result import PackingResult, Result, Status
@@ -53,20 +58,23 @@ if TYPE_CHECKING:
 _HOME = {
     "heuristics": "register_ordering register_packing",
     "optsched.api": "certify explain hunt report",
+    "optsched.check.module": "check_module",
     "optsched.check.plan": "check_packing check_plan",
     "optsched.compare": "compare_methods",
     "optsched.errors": "OptschedError",
-    "optsched.formats": "apply_plan export_plan register_format read_graph read_packing read_plan "
-    "write_graph write_plan",
+    "optsched.formats": "apply_plan export_plan register_format read_graph read_module "
+    "read_packing read_plan write_graph write_module write_plan",
     "optsched.formats.networkx": "from_networkx to_networkx",
     "optsched.model.builder": "GraphBuilder",
     "optsched.model.elements": "Buffer InputPolicy Op OutputPolicy",
     "optsched.model.graph": "Graph",
     "optsched.model.memory_model": "MemoryModel",
+    "optsched.model.module": "Call Module",
     "optsched.model.liveness": "live_ranges peak_memory timeline",
     "optsched.model.packing_problem": "PackingProblem",
     "optsched.model.plan": "Plan",
     "optsched.runtime.limits": "Limits Objective Proof StopReason",
+    "optsched.solver.module": "ModuleResult solve_module",
     "optsched.solver.pack": "pack",
     "optsched.solver.pipeline": "Engine solve",
     "optsched.solver.result": "PackingResult Result Status",
@@ -78,12 +86,15 @@ _MODULE = {name: module for module, names in _HOME.items() for name in names.spl
 
 __all__ = [
     "Buffer",
+    "Call",
     "Engine",
     "Graph",
     "GraphBuilder",
     "InputPolicy",
     "Limits",
     "MemoryModel",
+    "Module",
+    "ModuleResult",
     "Objective",
     "Op",
     "OptschedError",
@@ -98,6 +109,7 @@ __all__ = [
     "StopReason",
     "apply_plan",
     "certify",
+    "check_module",
     "check_packing",
     "check_plan",
     "compare_methods",
@@ -110,6 +122,7 @@ __all__ = [
     "pack_pools",
     "peak_memory",
     "read_graph",
+    "read_module",
     "read_packing",
     "read_plan",
     "register_format",
@@ -118,9 +131,11 @@ __all__ = [
     "report",
     "solve",
     "solve_in_pools",
+    "solve_module",
     "timeline",
     "to_networkx",
     "write_graph",
+    "write_module",
     "write_plan",
 ]
 

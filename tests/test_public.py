@@ -17,6 +17,13 @@ ROOT = Path(__file__).parents[1]
 
 PUBLIC = {
     "Buffer",
+    "write_module",
+    "solve_module",
+    "read_module",
+    "check_module",
+    "ModuleResult",
+    "Module",
+    "Call",
     "Engine",
     "Graph",
     "GraphBuilder",

@@ -69,14 +69,14 @@ def check_claims(graph: Graph, plan: Plan, claims: Mapping[str, Any]) -> Checked
     PlanError
         On a plan that is not valid, or the first claim that is refuted.
     """
-    _check_words(graph, claims)
+    check_words(graph, claims)
     stated = {key: claims[key] for key in ("peak", "slab", "slabs", "capacities") if key in claims}
     checked = check_plan(graph, plan, **stated)
     placed = plan.placed(graph)
     known = {"peak": checked.peak, "slab": checked.slab}
     simple = _simple_plan(placed)
     for what, value in known.items():
-        _check_bound(what, value, simple.get(what, value), claims)
+        check_bound(what, value, simple.get(what, value), claims)
     if claims.get("slab_proof") == Proof.JOINT and len({b.pool for b in placed.buffers}) < 2:
         bound = claims.get("peak_bound", checked.slab)
         if bound != checked.slab:
@@ -100,7 +100,7 @@ def unverified(claims: Mapping[str, Any], bound: int = 0) -> list[Unverified]:
     return [claim for claim in found if claim.bound > bound]
 
 
-def _check_words(graph: Graph, claims: Mapping[str, Any]) -> None:
+def check_words(graph: Graph, claims: Mapping[str, Any]) -> None:
     """Check the names that a plan file uses."""
     name = claims.get("graph", graph.name)
     if name != graph.name and UNNAMED not in (name, graph.name):
@@ -115,7 +115,7 @@ def _check_words(graph: Graph, claims: Mapping[str, Any]) -> None:
             raise PlanError(f"plan claims the {key} {claims[key]!r}, which is none of {listed}")
 
 
-def _check_bound(what: str, value: int, simple: int, claims: Mapping[str, Any]) -> None:
+def check_bound(what: str, value: int, simple: int, claims: Mapping[str, Any]) -> None:
     """Check a bound against two plans, and that a proof has a bound that meets the value."""
     bound, proof = claims.get(f"{what}_bound"), claims.get(f"{what}_proof")
     if bound is not None and bound > value:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
+from optsched.cli.module import check_module
 from optsched.cli.options import MEMORY_MODEL, READING, Command, option
 from optsched.errors import PlanError, UsageError
 
@@ -15,32 +16,38 @@ if TYPE_CHECKING:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from optsched.formats import Content, read_packing, read_plan_claims, sniff_file
+    from optsched.formats import Content, read_packing, sniff_file
 
-    proved = None
     try:
         if args.plan is None:
             if sniff_file(args.graph).holds is not Content.PACKING:
                 raise UsageError("check needs a graph and a plan, or one packing with offsets")
             return _check_packing(args, read_packing(args.graph))
-        graph = common.read_graph(args, args.graph)
-        plan, claims = read_plan_claims(args.plan, graph)
-        if claims["inplace"] and not args.inplace:
-            raise UsageError(f"{args.plan}: an in-place plan: check it with --inplace")
-        from optsched.check.claims import check_claims, unverified
-
-        checked = check_claims(graph, plan, claims)
-        replayed = None
-        if args.replay:
-            from optsched.check.replay import replay_plan
-
-            replayed = replay_plan(graph, plan)
-        if args.certificate is not None:
-            proved = _check_bound(graph, args.certificate, checked.peak)
+        if sniff_file(args.plan).holds is Content.MODULE_PLAN:
+            return check_module(args)
+        return _check_plan(args)
     except PlanError as error:
         if args.json:
             common.print_json(args, {"valid": False, "error": str(error)})
         return common.fail(str(error), common.CHECK_FAILED)
+
+
+def _check_plan(args: argparse.Namespace) -> int:
+    from optsched.check.claims import check_claims, unverified
+    from optsched.formats import read_plan_claims
+
+    graph = common.read_graph(args, args.graph)
+    plan, claims = read_plan_claims(args.plan, graph)
+    if claims["inplace"] and not args.inplace:
+        raise UsageError(f"{args.plan}: an in-place plan: check it with --inplace")
+    checked = check_claims(graph, plan, claims)
+    replayed = proved = None
+    if args.replay:
+        from optsched.check.replay import replay_plan
+
+        replayed = replay_plan(graph, plan)
+    if args.certificate is not None:
+        proved = _check_bound(graph, args.certificate, checked.peak)
     record: dict[str, Any] = {"valid": True, "peak": checked.peak, "slab": checked.slab}
     record["memory_model"] = graph.model_name
     text = f"valid: peak {checked.peak:,} bytes, slab {checked.slab:,} bytes"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from optsched.formats.reading import GraphReading
     from optsched.model.graph import Graph
+    from optsched.model.module import Module
     from optsched.solver.spill.pack import Pool
 
 OK, CHECK_FAILED, BAD_INPUT, UNPROVED = 0, 1, 2, 3
@@ -100,9 +101,21 @@ def read_graph(args: argparse.Namespace, path: str | Path) -> Graph:
     """Read a graph in the memory model that the options ask for."""
     graph = reading(args).read(path)
     if args.inplace and not graph.inplace_candidates:
-        note = f"{path}: the file names no in-place candidates: --inplace changes nothing"
-        print(note, file=sys.stderr)
+        _say_no_candidates(path)
     return graph
+
+
+def read_module(args: argparse.Namespace, path: str | Path) -> Module:
+    """Read all computations of a file in the memory model that the options ask for."""
+    module = reading(args).read_module(path)
+    if args.inplace and not any(graph.inplace_candidates for graph in module.graphs.values()):
+        _say_no_candidates(path)
+    return module
+
+
+def _say_no_candidates(path: str | Path) -> None:
+    note = f"{path}: the file names no in-place candidates: --inplace changes nothing"
+    print(note, file=sys.stderr)
 
 
 def reading(args: argparse.Namespace) -> GraphReading:

@@ -83,7 +83,12 @@ def _export(args: argparse.Namespace) -> int:
         raise UsageError("--json prints on standard output: give -o FILE for the plan")
     common.protect([args.output], args.graph, args.plan)
     layout = export_plan(
-        args.plan, args.output, to=args.to, graph=args.graph, **common.reading(args).options
+        args.plan,
+        args.output,
+        to=args.to,
+        graph=args.graph,
+        computation=args.computation,
+        **common.reading(args).options,
     )
     if not to_stdout:
         record = {"instance": layout.graph, "form": args.to, "buffers": len(layout.buffers)}
@@ -142,6 +147,12 @@ EXPORT = Command(
             help="the form",
         ),
         option("-o", "--output", default="-", help="file to write; standard output by default"),
+        option(
+            "--computation",
+            default="",
+            metavar="NAME",
+            help="of a module's plan: this computation, its entry by default",
+        ),
         *READING,
     ),
     _export,

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
+from optsched.cli.module import solve_module
 from optsched.cli.options import ENGINE, GRAPH, LIMITS, MEMORY_MODEL, POOL, READING, Command, option
 from optsched.errors import UsageError
 from optsched.reports.progress import ProgressLine
@@ -23,7 +24,10 @@ def _solve(args: argparse.Namespace) -> int:
     slabs = common.pools(args)
     if slabs and args.capacity:
         raise UsageError("--pool has its own capacities, and goes with no --capacity")
-    graph = common.read_graph(args, args.graph)
+    module = common.read_module(args, args.graph)
+    if module.calls:
+        return solve_module(args, module)
+    graph = module.graphs[module.entry]
     common.protect([args.output, args.certificate], args.graph, args.warm_start)
     with ProgressLine() as show:
         options: dict[str, Any] = {

@@ -19,16 +19,25 @@ from optsched.check.steps import Certificate
 from optsched.errors import UsageError
 from optsched.formats.apply import Applied, apply_plan
 from optsched.formats.export import EXPORTS, export_plan
+from optsched.formats.fields import json_bytes
 from optsched.formats.format import Content, Format, Source
 from optsched.formats.inductor import InputBytes
 from optsched.formats.minimalloc import UNPLACED, PackingTable, packing_of
+from optsched.formats.native_module import module_document
 from optsched.formats.native_plan import Planned, claims_of
-from optsched.formats.opening import expect, extra_named, open_source, read_file
+from optsched.formats.opening import (
+    expect,
+    extra_named,
+    open_source,
+    read_file,
+    read_module_file,
+)
 from optsched.formats.source import errors_named, label_of, read_bytes, write_bytes
 from optsched.formats.table import FORMATS, find_format, register_format
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.memory_model import parse_alignment
+from optsched.model.module import Module
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
 
@@ -49,6 +58,9 @@ __all__ = [
     "packing_of",
     "read_certificate",
     "read_graph",
+    "read_module",
+    "read_module_certificate",
+    "read_module_plan",
     "read_packing",
     "read_plan",
     "read_plan_claims",
@@ -58,6 +70,9 @@ __all__ = [
     "write_bytes",
     "write_certificate",
     "write_graph",
+    "write_module",
+    "write_module_certificate",
+    "write_module_plan",
     "write_packing",
     "write_plan",
 ]
@@ -122,6 +137,36 @@ def read_graph(
     return found
 
 
+def read_module(path: str | Path, **options: Any) -> Module:
+    """Read all computations of a file, those that others call among them.
+
+    Parameters
+    ----------
+    path
+        The file: XLA's HLO text, `optsched-module/1`, or any other graph, which calls nothing.
+    options
+        As for :func:`read_graph`; for files that hold a single graph.
+    """
+    return read_module_file(path, {"input_bytes": InputBytes.RECORDED, **options})
+
+
+def read_module_plan(
+    path: str | Path, module: Module
+) -> tuple[dict[str, Plan], dict[str, dict[str, Any]]]:
+    """Read a plan of a module: plans by computation, and what the file claims of each."""
+    _check_call("read_module_plan(path, module)", path, module, Module)
+    found: tuple[dict[str, Plan], dict[str, dict[str, Any]]]
+    found = read_file(path, Content.MODULE_PLAN, module=module)
+    return found
+
+
+def read_module_certificate(path: str | Path, module: Module) -> dict[str, Certificate]:
+    """Read certificates of a module by computation; whether they hold is for the checker to say."""
+    _check_call("read_module_certificate(path, module)", path, module, Module)
+    found: dict[str, Certificate] = read_file(path, Content.MODULE_CERTIFICATE, module=module)
+    return found
+
+
 def read_recorded(
     path: str | Path, *, profile: str | Path | None = None
 ) -> dict[str, tuple[int, ...]]:
@@ -181,6 +226,40 @@ def write_graph(graph: Graph, path: str | Path, *, format: str = "optsched-graph
     """Write a graph, as `optsched-graph/1` or in another format that can be written."""
     _check_call("write_graph(graph, path)", path, graph, Graph)
     _write(path, format, Content.GRAPH, graph)
+
+
+def write_module(module: Module, path: str | Path) -> None:
+    """Write a module as `optsched-module/1`."""
+    _check_call("write_module(module, path)", path, module, Module)
+    write_bytes(path, json_bytes(module_document(module)))
+
+
+def write_module_plan(
+    plans: Mapping[str, Plan],
+    path: str | Path,
+    module: Module,
+    claims: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
+    """Write plans by computation as `optsched-module-plan/1`.
+
+    Parameters
+    ----------
+    plans, path, module
+        As :func:`optsched.solve_module` returns them; the file; what was planned.
+    claims
+        What else is known: see :func:`optsched.formats.native_module.module_plan_document`.
+    """
+    _check_call("write_module_plan(plans, path, module)", path, module, Module)
+    _write(path, "optsched-module-plan", Content.MODULE_PLAN, module, plans, claims)
+
+
+def write_module_certificate(
+    certificates: Mapping[str, Certificate], path: str | Path, module: Module
+) -> None:
+    """Write certificates by computation as `optsched-module-certificate/1`."""
+    call = "write_module_certificate(certificates, path, module)"
+    _check_call(call, path, module, Module)
+    _write(path, "optsched-module-certificate", Content.MODULE_CERTIFICATE, module, certificates)
 
 
 def write_plan(

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from optsched.check.module import check_module_claims
 from optsched.errors import UsageError
 from optsched.formats.apply import checked_plan, refuse_same_file
 from optsched.formats.fields import json_bytes
@@ -19,9 +20,10 @@ from optsched.formats.format import Content
 from optsched.formats.layout import PlacedBuffer, PlanLayout, layout_of, layout_of_document
 from optsched.formats.minimalloc import minimalloc_text, packing_of, with_pools
 from optsched.formats.native_plan import Planned
-from optsched.formats.opening import expect, open_source, read_file
+from optsched.formats.opening import expect, open_source, read_file, read_module_file
 from optsched.formats.program import program_text
-from optsched.formats.source import errors_named, label_of, write_bytes
+from optsched.formats.source import STANDARD_STREAM, errors_named, label_of, write_bytes
+from optsched.formats.table import find_format
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
@@ -34,6 +36,7 @@ def export_plan(
     *,
     to: str,
     graph: str | Path | Graph | None = None,
+    computation: str = "",
     **options: Any,
 ) -> PlanLayout:
     """Write a plan in a plain form.
@@ -49,6 +52,9 @@ def export_plan(
     graph
         What was planned: a file or a graph. Without it the forms have no sizes and live ranges, and
         nothing can check the plan.
+    computation
+        Which computation of a module's plan; its entry by default. Offsets in one that is called
+        count from the start of its block, which is a buffer of its callers.
     options
         As for :func:`optsched.formats.read_graph`, where `graph` is a file.
 
@@ -67,9 +73,41 @@ def export_plan(
     if to not in EXPORTS:
         raise UsageError(f"a plan can be exported to {', '.join(EXPORTS)}, not to {to!r}")
     refuse_same_file(output, plan, graph)
-    layout = _layout(plan, graph, options)
+    if isinstance(plan, str | Path) and _is_of_module(plan):
+        layout = _module_layout(plan, graph, computation, options)
+    elif computation:
+        raise UsageError(f"computation {computation!r}: this is no plan of a module")
+    else:
+        layout = _layout(plan, graph, options)
     write_bytes(output, EXPORTS[to](layout))
     return layout
+
+
+def _is_of_module(plan: str | Path) -> bool:
+    # Standard input can be read but once.
+    if str(plan) == STANDARD_STREAM:
+        return False
+    source = open_source(plan)
+    with errors_named(label_of(plan)):
+        return find_format(source).holds is Content.MODULE_PLAN
+
+
+def _module_layout(
+    plan: str | Path, graph: object, computation: str, options: dict[str, Any]
+) -> PlanLayout:
+    """Return the layout of one computation of a module's plan."""
+    if not isinstance(graph, str | Path):
+        raise UsageError(f"{plan} is a plan of a module: give the module's file as well")
+    module = read_module_file(graph, options)
+    plans, claims = read_file(plan, Content.MODULE_PLAN, module=module)
+    if any(claim["inplace"] for claim in claims.values()):
+        module = module.with_graphs(Graph.with_inplace)
+    name = computation or module.entry
+    if name not in module.graphs:
+        raise UsageError(f"module {module.name!r} has no computation {name!r}")
+    with errors_named(label_of(plan)):
+        slabs = check_module_claims(module, plans, claims).slabs
+    return layout_of(module.with_blocks(name, slabs), plans[name])
 
 
 def _layout(

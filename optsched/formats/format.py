@@ -12,6 +12,7 @@ from optsched.errors import FormatError
 from optsched.formats.fields import show
 from optsched.formats.source import decode_text, parse_json
 from optsched.model.graph import Graph
+from optsched.model.module import Module
 from optsched.model.plan import Plan
 
 
@@ -21,6 +22,8 @@ class Content(StrEnum):
     GRAPH = "a graph"
     PLAN = "a plan"
     PACKING = "a packing"
+    MODULE_PLAN = "a plan of a module"
+    MODULE_CERTIFICATE = "a certificate of a module"
     CERTIFICATE = "a certificate"
 
 
@@ -98,6 +101,9 @@ class Format:
     orders
         `orders(source)` returns the orders of ops that the file records beside its graph, by name;
         given as well a `profile` if that is among the options.
+    modules
+        `modules(source)` returns the module that the graph is the entry of, where files of the
+        format hold computations that call each other; its graphs take no options.
     write
         `write(thing, ...)` returns the bytes of a file; None for one that is only read.
     apply
@@ -124,6 +130,7 @@ class Format:
     read: Callable[..., Any] | None = None
     options: Collection[str] = ()
     orders: Callable[..., dict[str, tuple[int, ...]]] | None = None
+    modules: Callable[[Source], Module] | None = None
     write: Callable[..., bytes] | None = None
     apply: Callable[[Source, Graph, Plan], bytes] | None = None
     binary: bool = False

@@ -11,6 +11,7 @@ from optsched.errors import FormatError, MissingDependencyError, UsageError
 from optsched.formats.format import Content, Format, Source
 from optsched.formats.source import STANDARD_STREAM, errors_named, label_of, read_bytes
 from optsched.formats.table import FORMATS, find_format
+from optsched.model.module import Module, module_of
 
 _SUFFIXES = (".json", ".csv", ".tflite", ".onnx", ".pte", ".pt2", ".hlo", ".txt", ".pickle", ".pkl")
 """What a file's name says of its format, which the name of a graph need not say again."""
@@ -61,12 +62,35 @@ def read_as(row: Format, source: Source, options: Mapping[str, Any]) -> Any:
         If a package of the row's extra is not installed.
     """
     assert row.read is not None
+    refuse_options(row, options)
+    with extra_named(row):
+        return row.read(source, **{key: x for key, x in options.items() if key in row.options})
+
+
+def refuse_options(row: Format, options: Mapping[str, Any]) -> None:
+    """Refuse what would change nothing although it was asked for.
+
+    Raises
+    ------
+    UsageError
+        If sizes of dimensions, or a profile, are given for a format that takes none.
+    """
     if options.get("dims") and "dims" not in row.options:
         raise UsageError(f"a file of format {row.name} has no dimensions that could be given")
     if options.get("profile") is not None and "profile" not in row.options:
         raise UsageError(f"a file of format {row.name} takes no profile")
-    with extra_named(row):
-        return row.read(source, **{key: x for key, x in options.items() if key in row.options})
+
+
+def read_module_file(path: str | Path, options: Mapping[str, Any]) -> Module:
+    """Read all computations of a file; of one that holds a single graph, that graph."""
+    check_options(Content.GRAPH, options)
+    source = open_source(path)
+    with errors_named(label_of(path)):
+        row = expect(source, Content.GRAPH)
+        if row.modules is None:
+            return module_of(read_as(row, source, options))
+        refuse_options(row, options)
+        return row.modules(source)
 
 
 def read_file(path: str | Path, wanted: Content, **options: Any) -> Any:

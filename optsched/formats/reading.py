@@ -6,9 +6,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from optsched.formats import FRAMEWORK, alignment_of, read_graph
+from optsched.errors import UsageError
+from optsched.formats import FRAMEWORK, alignment_of, read_graph, read_module
 from optsched.model.graph import Graph
 from optsched.model.memory_model import MemoryModel, parse_alignment
+from optsched.model.module import Module
 from optsched.model.regions import ConstantsRegion
 
 
@@ -52,9 +54,27 @@ class GraphReading:
     def read(self, path: str | Path) -> Graph:
         """Read a graph in this memory model."""
         graph = read_graph(path, **self.options)
+        return self._memory_model(path).apply(graph)
+
+    def read_module(self, path: str | Path) -> Module:
+        """Read all computations of a file in this memory model; of most files there is one.
+
+        Raises
+        ------
+        UsageError
+            If regions of their own are asked for, and there are calls: what is called has its
+            workspace and constants in its block.
+        """
+        module, model = read_module(path, **self.options), self._memory_model(path)
+        apart = model.workspace_apart or model.constants is not ConstantsRegion.OUTSIDE
+        if module.calls and apart:
+            raise UsageError(f"{path}: computations that are called have no regions of their own")
+        return module.with_graphs(model.apply)
+
+    def _memory_model(self, path: str | Path) -> MemoryModel:
         align = alignment_of(path, self.align) if self.align else None
         constants = ConstantsRegion(self.constants)
-        return MemoryModel(self.inplace, align, self.workspace_apart, constants).apply(graph)
+        return MemoryModel(self.inplace, align, self.workspace_apart, constants)
 
     def record(self) -> dict[str, str | bool | None]:
         """Return it as JSON and tables show it."""

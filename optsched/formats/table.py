@@ -15,6 +15,7 @@ from optsched.formats import (
     inductor,
     minimalloc,
     native,
+    native_module,
     native_plan,
     onnx,
     tflite,
@@ -32,6 +33,9 @@ FORMATS: dict[str, Format] = {
     for row in (
         native.FORMAT,
         native_plan.FORMAT,
+        native_module.FORMAT,
+        native_module.PLAN,
+        native_module.CERTIFICATE,
         certificate.FORMAT,
         inductor.FORMAT,
         minimalloc.FORMAT,
@@ -92,7 +96,12 @@ def register_format(
         known = FORMATS.get(name)
         if known is not None and known.read is not None:
             raise UsageError(f"a format named {name!r} is there already")
-        FORMATS[name] = Format(name, holds, sniff, read, options, orders, write, apply, binary)
+        FORMATS[name] = Format(
+            *(name, holds, sniff, read, options, orders),
+            write=write,
+            apply=apply,
+            binary=binary,
+        )
         return read
 
     return register

@@ -24,6 +24,7 @@ from optsched.formats.fields import show
 from optsched.formats.format import Content, Format
 from optsched.model.elements import MAX_TOTAL_BYTES, Buffer, InputPolicy, Op, OutputPolicy
 from optsched.model.graph import Graph
+from optsched.runtime.text import readable
 
 ELEMENT_BYTES = {
     "Bool": 1,
@@ -220,12 +221,14 @@ class _ScriptReader:
 
     def _held(self, node: _ScriptNode, value: str) -> tuple[str, ...]:
         if value not in self.held:
-            raise FormatError(f"line {node.line}: {node.kind} uses %{value}, which nothing defines")
+            what = f"{node.kind} uses %{readable(value)}, which nothing defines"
+            raise FormatError(f"line {node.line}: {what}")
         return self.held[value]
 
     def _define(self, node: _ScriptNode, value: str, parts: tuple[str, ...]) -> None:
         if value in self.held:
-            raise FormatError(f"line {node.line}: {node.kind} defines %{value} a second time")
+            what = f"{node.kind} defines %{readable(value)} a second time"
+            raise FormatError(f"line {node.line}: {what}")
         self.held[value] = parts
 
     def _add(self, value: str, buffer: Buffer) -> None:

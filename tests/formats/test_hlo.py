@@ -13,9 +13,11 @@ from optsched.cli import main
 from optsched.errors import FormatError, OptschedError, PlanError
 from optsched.formats import Source, read_graph, read_plan, read_recorded
 from optsched.formats.hlo import read_hlo
+from optsched.formats.hlo.read import read_hlo_module
 from optsched.formats.hlo.shapes import leaves, parse_shape
 from optsched.model.elements import InputPolicy
 from optsched.model.graph import Graph
+from optsched.model.module import listed_graph
 from tests.support.xla_dumps import both_live_ranges
 
 DUMPS = Path(__file__).parents[2] / "instances" / "hlo"
@@ -367,7 +369,7 @@ def test_scans_bytes_are_those_that_xla_takes() -> None:
     [
         (["%a = f32[4] sine(%p)"], "line 4: 'a' reads 'p', which no line before makes"),
         ([P, P], "line 5: instruction 'p' is there twice"),
-        ([P, "%a = f32[4] fusion(%p), calls=%g"], "line 5: 'a' calls 'g', which nothing before is"),
+        ([P, "%a = f32[4] fusion(%p), calls=%g"], "'a' calls 'g', which the module does not have"),
         ([P, "%a = f99[4] sine(%p)"], "line 5: element type 'f99' has no known size"),
         ([P, "%a = f32[?] sine(%p)"], "line 5: dimension '[?]' has no known size"),
         ([P, "%a = f32[4] sine(%p"], "line 5: 'a': its parentheses do not close"),
@@ -387,6 +389,54 @@ def test_scans_bytes_are_those_that_xla_takes() -> None:
 def test_what_is_no_module_is_said_in_one_line(lines: list[str], message: str) -> None:
     with pytest.raises(OptschedError, match=message):
         module(*lines)
+
+
+CIRCLE = """
+%a (x: f32[4]) -> f32[4] {
+  %x = f32[4] parameter(0)
+  ROOT %m = f32[4] call(%x), to_apply=%b
+}
+
+%b (y: f32[4]) -> f32[4] {
+  %y = f32[4] parameter(0)
+  ROOT %n = f32[4] call(%y), to_apply=%a
+}
+"""
+
+
+def test_computations_that_call_each_other_in_a_circle_are_refused() -> None:
+    with pytest.raises(FormatError, match=r"in a circle: 'a' -> 'b' -> 'a'|'b' -> 'a' -> 'b'"):
+        module(P, "ROOT %c = f32[16] call(%p), to_apply=%b", before=CIRCLE)
+
+
+def test_computations_may_stand_behind_their_callers() -> None:
+    body, test = BODY.strip().split("\n\n")
+    inner = body.replace("custom-call(%v, %w)", "call(%v, %w), to_apply=%later")
+    later = """%later (l: f32[16], k: f32[16]) -> f32[64] {
+  %l = f32[16]{0} parameter(0)
+  %k = f32[16]{0} parameter(1)
+  %huge = f32[100]{0} custom-call(%l, %k)
+  ROOT %o = f32[64]{0} custom-call(%huge)
+}
+"""
+    lines = (
+        P,
+        "%zero = s32[] custom-call()",
+        "%state = (s32[], f32[16]{0}, f32[16]{0}) tuple(%zero, %p, %p)",
+        "ROOT %loop = (s32[], f32[16]{0}, f32[16]{0}) while(%state), condition=%test, body=%body",
+    )
+    one = module(*lines, before="\n\n".join([inner, test, later]))
+    assert one == module(*lines, before="\n\n".join([later, inner, test]))
+    assert sizes(one)["loop.workspace"] == 256 + 400
+
+
+def test_a_module_has_all_that_its_entry_calls() -> None:
+    text = (DUMPS / "scan-module.txt").read_text()
+    found = read_hlo_module(Source(text.encode(), "scan"))
+    assert found.computations == ("region_0.5", "region_2.6", "main.7")
+    (call,) = found.calls
+    assert (call.op, set(call.callees)) == ("while.6", {"region_0.5", "region_2.6"})
+    assert listed_graph(found) == read_hlo(Source(text.encode(), "scan"))
 
 
 def test_a_text_that_is_cut_off_is_said_to_be() -> None:

@@ -19,16 +19,17 @@ from optsched.formats.format import Content, Format, Source
 from optsched.formats.hlo.inplace import may_overwrite, overwritten
 from optsched.formats.hlo.names import Names, leaf_at, map_leaves, names_in, passed_on
 from optsched.formats.hlo.shapes import TensorShape, leaves
-from optsched.formats.hlo.text import Computation, Instruction, Module, parse_module
+from optsched.formats.hlo.text import Computation, HloModule, Instruction, parse_module
 from optsched.model.builder import GraphBuilder
 from optsched.model.elements import InputPolicy, OutputPolicy
 from optsched.model.graph import Graph
-from optsched.model.liveness import peak_memory
+from optsched.model.module import Call, Module, listed_graph
 
 ALIGNMENT: Final = 64
 """Of every buffer on the CPU, in bytes."""
 MEMORY_MODEL: Final = "xla; parameters excluded, donated ones freed, results live to the end"
-_CALLERS: Final = ("call", "conditional", "while")
+CALLERS: Final = ("call", "conditional", "while")
+"""Ops that run computations which have buffers in the module's memory."""
 _ORDERING: Final = ("opt-barrier", "optimization-barrier", "add-dependency", "after-all")
 _STARTS: Final = ("all-gather-start", "collective-permute-start", "async-start")
 _DONE: Final[Mapping[str, int | None]] = {
@@ -44,24 +45,45 @@ _DONE: Final[Mapping[str, int | None]] = {
 def read_hlo(source: Source) -> Graph:
     """Make a graph of the entry computation of a module.
 
+    What it calls counts as one block of workspace, as large as live bytes in the order of the text.
+
     Raises
     ------
     FormatError
         If the text is malformed or cut off, or a size is unknown.
     """
-    module = parse_module(source.text)
-    lines = (x for each in module.computations.values() for x in each.instructions.values())
-    wanted = {name for made in lines if made.opcode in _CALLERS for name in made.called}
-    called: dict[str, _Called] = {}
-    # In the text's order, callees stand before their callers.
-    for name in (name for name in module.computations if name in wanted):
-        reader = _ComputationReader(module, module.computations[name], called)
-        inner = reader.build(is_entry=False)
-        peak = peak_memory(inner, tuple(range(len(inner.ops))))
-        called[name] = _Called(peak, reader.unchanged())
-    return _ComputationReader(module, module.computations[module.entry], called).build(
-        is_entry=True
-    )
+    return listed_graph(read_hlo_module(source))
+
+
+def read_hlo_module(source: Source) -> Module:
+    """Make a module of the entry computation and all that it calls, directly or not.
+
+    Raises
+    ------
+    FormatError
+        As :func:`read_hlo`.
+    """
+    parsed = parse_module(source.text)
+    unchanged: dict[str, frozenset[int]] = {}
+    graphs: dict[str, Graph] = {}
+    calls: list[Call] = []
+    for name in _reached(parsed):
+        reader = _ComputationReader(parsed, parsed.computations[name], unchanged)
+        graphs[name] = reader.build(is_entry=name == parsed.entry)
+        unchanged[name] = reader.unchanged()
+        calls += [Call(name, op, callees) for op, callees in reader.calls.items()]
+    return Module(parsed.name, graphs, parsed.entry, tuple(calls))
+
+
+def _reached(parsed: HloModule) -> list[str]:
+    """Return the entry and all that runs inside it as computations, callees first."""
+    found, waiting = {parsed.entry}, [parsed.entry]
+    while waiting:
+        for made in parsed.computations[waiting.pop()].instructions.values():
+            new = set(made.called) - found if made.opcode in CALLERS else set()
+            found |= new
+            waiting += new
+    return [name for name in parsed.computations if name in found]
 
 
 def read_orders(source: Source) -> dict[str, tuple[int, ...]]:
@@ -79,21 +101,14 @@ class _Value:
     after: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class _Called:
-    """What callers ask of a computation: its peak, and the leaves that it hands on as they were."""
-
-    peak: int
-    unchanged: frozenset[int]
-
-
 @dataclass
 class _ComputationReader:
     """A computation on its way to a graph."""
 
-    module: Module
+    module: HloModule
     computation: Computation
-    called: Mapping[str, _Called]
+    unchanged_leaves: Mapping[str, frozenset[int]]
+    calls: dict[str, tuple[str, ...]] = field(default_factory=dict)
     values: dict[str, _Value] = field(default_factory=dict)
     shapes: dict[str, TensorShape] = field(default_factory=dict)
     ops: set[str] = field(default_factory=set)
@@ -101,7 +116,8 @@ class _ComputationReader:
     roots: dict[str, str] = field(default_factory=dict)
 
     def build(self, *, is_entry: bool) -> Graph:
-        build = GraphBuilder(self.module.name, MEMORY_MODEL, ALIGNMENT)
+        name = self.module.name if is_entry else self.computation.name
+        build = GraphBuilder(name, MEMORY_MODEL, ALIGNMENT)
         last = self._last_readers()
         for made in self.computation.instructions.values():
             self._add(build, made, last, is_entry=is_entry)
@@ -210,7 +226,8 @@ class _ComputationReader:
         for name, source in {**views, **kept}.items():
             self.roots[name] = self.roots[source]
         fresh = {x: self.shapes[x].size for x in written if x not in views and x not in kept}
-        called = [self.called[x].peak for x in made.called] if made.opcode in _CALLERS else []
+        if made.opcode in CALLERS and made.called:
+            self.calls[made.name] = made.called
         kind = f"fusion:{made.kind}" if made.kind else made.opcode
         build.op(
             made.name,
@@ -219,7 +236,6 @@ class _ComputationReader:
             views=views,
             mutates=kept,
             control=sorted(after),
-            workspace=max(called, default=0),
             kind=kind,
         )
         self.ops.add(made.name)
@@ -245,7 +261,7 @@ class _ComputationReader:
             pairs = zip(leaves(names), leaves(start), strict=False)
         elif made.opcode == "while" and read:
             # What no iteration changes stays where it is, be it a parameter's.
-            kept = self.called[made.body].unchanged if made.body else frozenset[int]()
+            kept = self.unchanged_leaves[made.body] if made.body else frozenset[int]()
             state = enumerate(zip(leaves(names), leaves(read[0].names), strict=False))
             pairs = (pair for i, pair in state if i in kept)
         return {x: y for x, y in pairs if x is not None and y is not None and self._alike(x, y)}
@@ -293,6 +309,7 @@ FORMAT = Format(
     lambda source: source.text.lstrip().startswith("HloModule "),
     read_hlo,
     orders=read_orders,
+    modules=read_hlo_module,
     # Of offsets in the temporary buffer of XLA for CPUs.
     alignment=64,
     title="a module of XLA's HLO text",

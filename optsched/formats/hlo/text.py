@@ -9,6 +9,7 @@ from typing import Final
 from optsched.errors import FormatError
 from optsched.formats.fields import show
 from optsched.formats.hlo.shapes import ShapeTree, parse_shape
+from optsched.model.dependencies import find_cycle, topological_order
 
 _NAME: Final = r"%?([\w.\-]{1,300})"
 _HEAD: Final = re.compile(r"HloModule\s+([\w.\-]{1,300})")
@@ -75,7 +76,7 @@ class Computation:
 
 
 @dataclass(frozen=True, slots=True)
-class Module:
+class HloModule:
     """A module: its computations, callees before callers, and what its header says.
 
     Parameters
@@ -91,7 +92,7 @@ class Module:
     donated: frozenset[tuple[int, tuple[int, ...]]] = frozenset()
 
 
-def parse_module(text: str) -> Module:
+def parse_module(text: str) -> HloModule:
     """Parse HLO text.
 
     Raises
@@ -106,8 +107,9 @@ def parse_module(text: str) -> Module:
     computations, entry = _parse_computations(lines)
     if not entry:
         raise FormatError(f"module {show(head[1])} has no ENTRY computation: is the text cut off?")
+    computations = _callees_first(computations)
     scheduled = "is_scheduled=true" in lines[0]
-    return Module(head[1], scheduled, computations, entry, _parse_donated(lines[0]))
+    return HloModule(head[1], scheduled, computations, entry, _parse_donated(lines[0]))
 
 
 def _parse_computations(lines: list[str]) -> tuple[dict[str, Computation], str]:
@@ -128,7 +130,7 @@ def _parse_computations(lines: list[str]) -> tuple[dict[str, Computation], str]:
                 computations[current.name] = current
                 current = None
             elif line.strip():
-                _add_line(current, line, computations)
+                _add_line(current, line)
         except FormatError as error:
             raise FormatError(f"line {number}: {error}") from None
     if current is not None:
@@ -143,16 +145,37 @@ def _finish(computation: Computation) -> None:
     computation.root = computation.root or list(computation.instructions)[-1]
 
 
-def _add_line(current: Computation, line: str, known: dict[str, Computation]) -> None:
+def _callees_first(computations: dict[str, Computation]) -> dict[str, Computation]:
+    """Return the computations, each behind those that it calls.
+
+    XLA writes them so; where a text does not, or its calls make no sense, it may be made by hand.
+    """
+    names = list(computations)
+    ids = {name: i for i, name in enumerate(names)}
+    rows: list[dict[int, None]] = []
+    for name, computation in computations.items():
+        rows.append({})
+        for made in computation.instructions.values():
+            for called in made.called:
+                if called not in ids:
+                    text = f"{show(made.name)} calls {show(called)}, which the module does not have"
+                    raise FormatError(f"computation {show(name)}: {text}")
+                rows[-1][ids[called]] = None
+    if all(c < i for i, row in enumerate(rows) for c in row):
+        return computations
+    if cycle := find_cycle(rows):
+        path = " -> ".join(show(names[i]) for i in reversed(cycle))
+        raise FormatError(f"computations call each other in a circle: {path}")
+    return {names[i]: computations[names[i]] for i in topological_order(rows)}
+
+
+def _add_line(current: Computation, line: str) -> None:
     is_root, made = _parse_line(line)
     if made.name in current.instructions:
         raise FormatError(f"instruction {show(made.name)} is there twice")
     for name in (*made.operands, *made.control):
         if name not in current.instructions:
             raise FormatError(f"{show(made.name)} reads {show(name)}, which no line before makes")
-    for name in made.called:
-        if name not in known:
-            raise FormatError(f"{show(made.name)} calls {show(name)}, which nothing before is")
     if is_root and current.root:
         raise FormatError(f"{show(made.name)} is a second ROOT")
     current.instructions[made.name] = made

@@ -22,7 +22,7 @@ from optsched.formats.format import Source
 from optsched.formats.hlo.names import map_leaves
 from optsched.formats.hlo.read import read_hlo
 from optsched.formats.hlo.shapes import leaves
-from optsched.formats.hlo.text import Instruction, Module, parse_module
+from optsched.formats.hlo.text import HloModule, Instruction, parse_module
 from optsched.model.graph import Graph
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.plugins.xla.assignment import Assignment
@@ -168,7 +168,7 @@ def _without_donation(text: str) -> str:
     return f"{head.replace('input_output_alias=', 'no_alias=')}\n{rest}"
 
 
-def _donated_bytes(parsed: Module) -> int:
+def _donated_bytes(parsed: HloModule) -> int:
     """Return the bytes of results that take the place of donated arguments, if nothing is done."""
     total = 0
     for made in parsed.computations[parsed.entry].instructions.values():
@@ -190,7 +190,7 @@ def _uncertain_bytes(graph: Graph) -> int:
     return max((graph.buffers[b].size for b in workspaces if b is not None), default=0)
 
 
-def _post_order(parsed: Module) -> dict[str, int]:
+def _post_order(parsed: HloModule) -> dict[str, int]:
     """Return the place of each instruction in a depth-first walk, the first operand first."""
     computation = parsed.computations[parsed.entry]
     found: dict[str, None] = {}
@@ -199,7 +199,7 @@ def _post_order(parsed: Module) -> dict[str, int]:
     return {name: number for number, name in enumerate(found)}
 
 
-def _set_schedule(module: Any, parsed: Module, ops: Sequence[str]) -> None:
+def _set_schedule(module: Any, parsed: HloModule, ops: Sequence[str]) -> None:
     """Give the entry computation this order of ops; all else comes as soon as it can.
 
     What owns nothing, such as a bitcast, stands before the first op that needs it.

@@ -1,0 +1,231 @@
+"""Plans of a module replayed: every computation by itself, and what it calls as a block in it.
+
+The blocks are made by :mod:`optsched.model.module`, which solvers use as well; so they are measured
+here once more, in plain integers, against what was replayed of the computations that lie in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from optsched.check.certificate import check_certificate
+from optsched.check.claims import check_bound, check_words
+from optsched.check.plan import check_order, check_plan
+from optsched.check.replay import Replayed, replay_plan
+from optsched.check.steps import Certificate
+from optsched.errors import PlanError
+from optsched.model.elements import Buffer
+from optsched.model.graph import Graph
+from optsched.model.module import Call, Module
+
+if TYPE_CHECKING:
+    from optsched.model.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleChecked:
+    """What the replay measured, in bytes by computation, those that it calls included."""
+
+    peaks: dict[str, int]
+    slabs: dict[str, int]
+
+
+def check_schedule(
+    module: Module,
+    orders: Mapping[str, Sequence[int]],
+    claims: Mapping[str, int | None] | None = None,
+) -> dict[str, int]:
+    """Replay an order of each computation and return the peaks, those of callees included.
+
+    Parameters
+    ----------
+    module
+        The module.
+    orders
+        Op ids, first to run first, by computation.
+    claims
+        Peaks by computation that are compared where given.
+
+    Raises
+    ------
+    PlanError
+        If a computation has no order, an order is of none, or it misses an op, has one twice or
+        before one that it needs; with the name of the computation.
+    """
+    _check_names(module, orders, "order")
+    peaks: dict[str, int] = {}
+    for name in module.computations:
+        try:
+            peaks[name] = check_order(_with_blocks(module, name, peaks), orders[name])
+            _check_claim("peak", (claims or {}).get(name), peaks[name])
+        except PlanError as error:
+            raise PlanError(f"computation {name!r}: {error}") from None
+    return peaks
+
+
+def check_module(
+    module: Module,
+    plans: Mapping[str, Plan],
+    claims: Mapping[str, Mapping[str, Any]] | None = None,
+) -> ModuleChecked:
+    """Replay a plan of each computation, in whose slab every called one has its block.
+
+    Parameters
+    ----------
+    module, plans
+        What was planned, and a plan by computation. It is of the graph that has its blocks
+        (:meth:`Module.with_blocks` with the slabs of these plans).
+    claims
+        Bytes by computation, `peak` and `slab`, that are compared where given.
+
+    Raises
+    ------
+    PlanError
+        On the first broken rule, naming computation, op, buffer and bytes.
+    """
+    _check_names(module, plans, "plan")
+    if module.results_inside:
+        raise PlanError(f"module {module.name!r} has no offsets: results lie inside what is called")
+    peaks = check_schedule(module, {name: plan.order for name, plan in plans.items()})
+    slabs: dict[str, int] = {}
+    for name in module.computations:
+        try:
+            slabs[name] = check_plan(_with_blocks(module, name, slabs), plans[name]).slab
+            for what, found in (("peak", peaks[name]), ("slab", slabs[name])):
+                _check_claim(what, (claims or {}).get(name, {}).get(what), found)
+        except PlanError as error:
+            raise PlanError(f"computation {name!r}: {error}") from None
+    return ModuleChecked(peaks, slabs)
+
+
+def check_module_claims(
+    module: Module, plans: Mapping[str, Plan], claims: Mapping[str, Mapping[str, Any]]
+) -> ModuleChecked:
+    """Replay a plan and refuse whatever its file claims that can be shown to be wrong.
+
+    Parameters
+    ----------
+    module, plans
+        As for :func:`check_module`.
+    claims
+        The fields of the plan file, by computation, beside order and offsets.
+
+    Raises
+    ------
+    PlanError
+        On a plan that is not valid, or the first claim that is refuted.
+    """
+    checked = check_module(module, plans, claims)
+    for name, claim in claims.items():
+        try:
+            check_words(module.graphs[name], claim)
+            for what, values in (("peak", checked.peaks), ("slab", checked.slabs)):
+                check_bound(what, values[name], values[name], claim)
+        except PlanError as error:
+            raise PlanError(f"computation {name!r}: {error}") from None
+    return checked
+
+
+def check_module_certificate(
+    module: Module, certificates: Mapping[str, Certificate]
+) -> dict[str, int]:
+    """Return the bounds that certificates prove, by computation with all that it calls.
+
+    Each is of its computation's graph in which every block has the bound of what is called.
+
+    Raises
+    ------
+    PlanError
+        If a computation has none, or on the first that does not hold.
+    """
+    _check_names(module, certificates, "certificate")
+    bounds: dict[str, int] = {}
+    for name in module.computations:
+        try:
+            check_certificate(_with_blocks(module, name, bounds), certificates[name])
+        except PlanError as error:
+            raise PlanError(f"computation {name!r}: {error}") from None
+        bounds[name] = certificates[name].bound
+    return bounds
+
+
+def replay_module(module: Module, plans: Mapping[str, Plan]) -> Replayed:
+    """Execute the plan of each computation on a slab of its own, blocks as one buffer each.
+
+    What lies in a block is executed with the computation that it belongs to.
+    """
+    slabs: dict[str, int] = {}
+    runs = []
+    for name in module.computations:
+        graph = _with_blocks(module, name, slabs)
+        runs.append(replay_plan(graph, plans[name]))
+        slabs[name] = check_plan(graph, plans[name]).slab
+    totals = (sum(getattr(run, key) for run in runs) for key in ("steps", "reads", "cells"))
+    return Replayed(*totals)
+
+
+def _check_claim(what: str, claimed: int | None, found: int) -> None:
+    if claimed not in (None, found):
+        raise PlanError(f"plan claims a {what} of {claimed} bytes, the replay gives {found}")
+
+
+def _check_names(module: Module, given: Mapping[str, object], what: str) -> None:
+    for name in module.graphs:
+        if name not in given:
+            raise PlanError(f"computation {name!r} has no {what}")
+    for name in given:
+        if name not in module.graphs:
+            raise PlanError(f"{what} of computation {name!r}, which module {module.name!r} has not")
+
+
+def _with_blocks(module: Module, name: str, sizes: Mapping[str, int]) -> Graph:
+    """Return a computation's graph with its blocks, which are measured anew."""
+    own, graph = module.graphs[name], module.with_blocks(name, sizes)
+    calls = {own.op_ids[call.op]: call for call in module.calls_of(name)}
+    same = ("name", "reads", "uses", "control", "kind")
+    used = len(own.buffers)
+    if graph.buffers[:used] != own.buffers or len(graph.ops) != len(own.ops):
+        raise PlanError("it is planned with other buffers or ops than its own")
+    for v, (op, planned) in enumerate(zip(own.ops, graph.ops, strict=True)):
+        blocks = planned.writes[len(op.writes) :]
+        changed = any(getattr(op, key) != getattr(planned, key) for key in same)
+        if changed or planned.writes[: len(op.writes)] != op.writes:
+            raise PlanError(f"op {op.name!r} is planned as another op than it is")
+        used += len(blocks)
+        needed = _needed(module, calls[v], own, sizes) if v in calls else 0
+        if [graph.buffers[b].size for b in blocks] != [needed] * (needed > 0):
+            raise PlanError(f"op {op.name!r} calls for {needed} bytes, its block has others")
+        for b in blocks:
+            _check_block(module, calls[v], graph.buffers[b])
+    if used != len(graph.buffers):
+        raise PlanError("a block belongs to no op")
+    return graph
+
+
+def _needed(module: Module, call: Call, graph: Graph, sizes: Mapping[str, int]) -> int:
+    """Return the bytes of the block of an op that calls."""
+    for callee in call.callees:
+        if callee not in sizes:
+            raise PlanError(f"op {call.op!r} calls {callee!r}, which does not come before")
+    needed = max(sizes[callee] for callee in call.callees)
+    if module.results_inside:
+        written = [graph.buffers[b] for b in graph.ops[graph.op_ids[call.op]].writes]
+        needed -= sum(buffer.size for buffer in written if not buffer.external)
+    return max(0, needed)
+
+
+def _check_block(module: Module, call: Call, block: Buffer) -> None:
+    """Check that a block is nothing but bytes, and aligns what lies in it."""
+    if replace(block, name="", size=0, alignment=1) != Buffer("", 0):
+        raise PlanError(f"the block of op {call.op!r} is no plain buffer")
+    waiting, seen = list(call.callees), set[str]()
+    while waiting:
+        name = waiting.pop()
+        seen.add(name)
+        for buffer in module.graphs[name].buffers:
+            if block.alignment % buffer.alignment:
+                raise PlanError(f"op {call.op!r}: buffer {buffer.name!r} may lie unaligned")
+        inner = (c for x in module.calls if x.computation == name for c in x.callees)
+        waiting += set(inner) - seen

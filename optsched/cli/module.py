@@ -1,0 +1,110 @@
+"""What solve and check do where a file holds computations that call each other."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from optsched.cli import common
+from optsched.errors import PlanError, UsageError
+from optsched.reports.progress import ProgressLine
+
+if TYPE_CHECKING:
+    from optsched.model.module import Module
+    from optsched.solver.module import ModuleResult
+
+
+def solve_module(args: argparse.Namespace, module: Module) -> int:
+    """Plan all computations of a module, and print and write what was found."""
+    from optsched.formats import write_module_plan
+    from optsched.reports.module import module_claims, module_record, module_text
+    from optsched.solver import module as solver
+
+    _refuse(args, module, ("pool", "warm_start", "keep_trace"))
+    common.protect([args.output, args.certificate], args.graph)
+    with ProgressLine() as show:
+        found = solver.solve_module(
+            module,
+            objective=args.objective,
+            capacity=common.capacity(args),
+            engine=args.engine,
+            limits=common.limits(args),
+            on_event=show,
+        )
+    record, text = module_record(found), module_text(found)
+    try:
+        if args.output:
+            if module.results_inside:
+                raise UsageError(f"{args.output}: {module.name} has orders only, and no offsets")
+            if found.plans is not None:
+                write_module_plan(found.plans, args.output, module, module_claims(found))
+        if args.certificate:
+            note = record["certificate"] = _certify(args, found)
+            text += f"\n  certificate: no orders below {note['bound']:,} bytes"
+    finally:
+        common.print_result(args, record, text)
+    return common.exit_code(found.status, found.entry.stop_reason)
+
+
+def check_module(args: argparse.Namespace) -> int:
+    """Replay the plan of a module; whoever calls this catches what it raises."""
+    from optsched.check.claims import unverified
+    from optsched.check.module import check_module_certificate, check_module_claims, replay_module
+    from optsched.formats import read_module_certificate, read_module_plan
+
+    module = common.read_module(args, args.graph)
+    plans, claims = read_module_plan(args.plan, module)
+    if any(claim["inplace"] for claim in claims.values()) and not args.inplace:
+        raise UsageError(f"{args.plan}: an in-place plan: check it with --inplace")
+    checked = check_module_claims(module, plans, claims)
+    peak, slab = checked.peaks[module.entry], checked.slabs[module.entry]
+    record: dict[str, Any] = {"valid": True, "peak": peak, "slab": slab}
+    record["computations"] = {
+        name: {"peak": checked.peaks[name], "slab": checked.slabs[name]} for name in checked.peaks
+    }
+    count = len(module.graphs)
+    text = f"valid: peak {peak:,} bytes, slab {slab:,} bytes in {count} computations"
+    if args.replay:
+        record["replayed"] = asdict(replay_module(module, plans))
+        text += f"\nreplayed: {record['replayed']['reads']:,} reads found what was written"
+    bound = 0
+    if args.certificate is not None:
+        bounds = check_module_certificate(module, read_module_certificate(args.certificate, module))
+        bound = record["bound"] = bounds[module.entry]
+        if bound > peak:
+            raise PlanError(f"{args.certificate}: bound {bound} is above the peak {peak} of orders")
+        minimal = [f"the {what} is minimal" for what in ("peak", "slab") if record[what] == bound]
+        rest = ", ".join(minimal) or "which leaves the peak of this plan open"
+        text += f"\nproved: no orders below {bound:,} bytes, {rest}"
+    open_ = unverified(claims[module.entry], bound)
+    if open_:
+        record["unverified"] = {x.what: {"bound": x.bound, "proof": x.proof} for x in open_}
+        needed = "the certificate shows less" if bound else "that takes a certificate"
+        text += f"\nclaimed, not verified: {', '.join(map(str, open_))}; {needed}"
+    common.print_result(args, record, text)
+    return common.OK
+
+
+def _certify(args: argparse.Namespace, found: ModuleResult) -> dict[str, Any]:
+    """Write certificates of the bounds on the peaks; what they fall short of is said."""
+    from optsched.certificate.module import certify_module
+    from optsched.formats import write_module_certificate
+
+    written = certify_module(
+        found.module, found.orders, found.peak_bounds, limits=common.limits(args)
+    )
+    for name, row in written.items():
+        if row.missing:
+            common.say(f"optsched: certificate of {name}: {row.missing}", sys.stderr)
+    certificates = {name: row.certificate for name, row in written.items()}
+    write_module_certificate(certificates, args.certificate, found.module)
+    return {"bound": certificates[found.module.entry].bound}
+
+
+def _refuse(args: argparse.Namespace, module: Module, options: tuple[str, ...]) -> None:
+    for name in options:
+        if getattr(args, name):
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{module.name} is a module of computations: no {option} for it")

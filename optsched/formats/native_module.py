@@ -1,0 +1,223 @@
+"""Our formats for modules and their plans, `optsched-module/1` and `optsched-module-plan/1`: JSON.
+
+A module is its graphs by name, each as `optsched-graph/1` has it, and who calls whom. Its plan is a
+plan of each computation, as `optsched-plan/1` has it; offsets in a computation that is called count
+from the start of its block, which has an offset in each caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from optsched.check.steps import Certificate
+from optsched.errors import FormatError, GraphError, PlanError
+from optsched.formats.certificate import certificate_document, read_certificate_document
+from optsched.formats.fields import Record, check_format, json_bytes
+from optsched.formats.format import Content, Format, Source
+from optsched.formats.native import GRAPH_FORMAT, graph_document, read_graph_document
+from optsched.formats.native_plan import plan_document, read_plan_document
+from optsched.model.module import Call, Module, listed_graph
+from optsched.model.plan import Plan
+
+MODULE_FORMAT = "optsched-module/1"
+MODULE_PLAN_FORMAT = "optsched-module-plan/1"
+MODULE_CERTIFICATE_FORMAT = "optsched-module-certificate/1"
+
+_MODULE_KEYS = {"format", "name", "entry", "computations", "calls", "results_inside"}
+_CALL_KEYS = {"computation", "op", "calls"}
+_PLAN_KEYS = {"format", "module", "computations", "versions"}
+
+_Found = TypeVar("_Found")
+
+Claims = dict[str, dict[str, Any]]
+"""What a plan file says beside order and offsets, by computation."""
+
+
+def module_document(module: Module) -> dict[str, Any]:
+    """Return a module as a JSON object; :func:`read_module_document` gives it back."""
+    document: dict[str, Any] = {
+        "format": MODULE_FORMAT,
+        "name": module.name,
+        "entry": module.entry,
+        "calls": [
+            {"computation": call.computation, "op": call.op, "calls": list(call.callees)}
+            for call in module.calls
+        ],
+    }
+    if module.results_inside:
+        document["results_inside"] = True
+    graphs = {name: graph_document(graph) for name, graph in module.graphs.items()}
+    for name, graph in graphs.items():
+        del graph["format"]
+        if graph["name"] == name:
+            del graph["name"]
+    return {**document, "computations": graphs}
+
+
+def read_module_document(document: object, name: str = "module") -> Module:
+    """Make a module of a parsed `optsched-module/1` document; `name` is for one that has none.
+
+    Raises
+    ------
+    FormatError
+        On a missing, unknown or malformed field or an unknown version, in a graph as well.
+    GraphError
+        If a graph or the module breaks a rule: a computation that is not there, a circle of calls.
+    """
+    top = Record(document, "module")
+    check_format(top, MODULE_FORMAT)
+    top.refuse_unknown(_MODULE_KEYS)
+    graphs = {}
+    for key, value in top.mapping("computations").items():
+        row = Record(value, f"computation {key!r}").value
+        full = {"format": GRAPH_FORMAT, "name": key, **row}
+        graphs[key] = _named(key, read_graph_document, full)
+    calls = []
+    for number, value in enumerate(top.items("calls", [])):
+        record = Record(value, f"call number {number}")
+        record.refuse_unknown(_CALL_KEYS)
+        callees = tuple(record.texts("calls"))
+        calls.append(Call(record.text("computation"), record.text("op"), callees))
+    inside = top.flag("results_inside", False)
+    return Module(top.text("name", name), graphs, top.text("entry"), tuple(calls), inside)
+
+
+def module_plan_document(
+    module: Module, plans: Mapping[str, Plan], claims: Mapping[str, Mapping[str, Any]] | None = None
+) -> dict[str, Any]:
+    """Return a plan of a module as a JSON object.
+
+    Parameters
+    ----------
+    module, plans
+        What was planned, and a plan of each computation.
+    claims
+        What else is known, by computation, as for :func:`plan_document`; and `peak`, with that of
+        what it calls. Those of the key `""` are of the whole: `versions`.
+    """
+    slabs: dict[str, int] = {}
+    rows = {}
+    for name in module.computations:
+        graph = module.with_blocks(name, slabs)
+        slabs[name] = plans[name].slab(graph)
+        known = (claims or {}).get(name, {})
+        rows[name] = plan_document(graph, plans[name], {**known, "trace": None, "versions": None})
+        # Live bytes: a callee counts by its own, not by its block.
+        rows[name]["peak"] = known.get("peak", rows[name]["peak"])
+    document: dict[str, Any] = {"format": MODULE_PLAN_FORMAT, "module": module.name}
+    versions = (claims or {}).get("", {}).get("versions")
+    return {**document, **({"versions": versions} if versions else {}), "computations": rows}
+
+
+def read_module_plan(module: Module, document: object) -> tuple[dict[str, Plan], Claims]:
+    """Make plans by computation of a parsed `optsched-module-plan/1` document, and its claims.
+
+    Nothing is checked beyond names and types: that is what
+    :func:`optsched.check.module.check_module` is for.
+
+    Raises
+    ------
+    FormatError
+        On a missing, unknown or malformed field, or an unknown version.
+    PlanError
+        If it is of another module, or names a computation, op or buffer that this one has not.
+    """
+    rows = _rows_of(module, document, MODULE_PLAN_FORMAT, "plan")
+    slabs: dict[str, int] = {}
+    plans: dict[str, Plan] = {}
+    claims: Claims = {}
+    for name in module.computations:
+        graph = module.with_blocks(name, slabs)
+        plans[name], claims[name] = _named(name, read_plan_document, graph, rows[name])
+        if plans[name].pools and name != module.entry:
+            raise PlanError(f"computation {name!r}: what is called lies in one block, not in pools")
+        slabs[name] = plans[name].slab(graph)
+    return plans, claims
+
+
+def module_certificate_document(
+    module: Module, certificates: Mapping[str, Certificate]
+) -> dict[str, Any]:
+    """Return certificates of all computations as a JSON object."""
+    shown = {name: certificate.bound for name, certificate in certificates.items()}
+    rows = {
+        name: certificate_document(module.with_blocks(name, shown), certificates[name])
+        for name in module.computations
+    }
+    return {"format": MODULE_CERTIFICATE_FORMAT, "module": module.name, "computations": rows}
+
+
+def read_module_certificate(module: Module, document: object) -> dict[str, Certificate]:
+    """Make certificates of a parsed `optsched-module-certificate/1` document, by computation.
+
+    Raises
+    ------
+    FormatError
+        On a missing, unknown or malformed field, or an unknown version.
+    PlanError
+        If it is of another module, or names what this one has not.
+    """
+    rows = _rows_of(module, document, MODULE_CERTIFICATE_FORMAT, "certificate")
+    shown: dict[str, int] = {}
+    found: dict[str, Certificate] = {}
+    for name in module.computations:
+        graph = module.with_blocks(name, shown)
+        found[name] = _named(name, read_certificate_document, graph, rows[name])
+        shown[name] = found[name].bound
+    return found
+
+
+def _rows_of(module: Module, document: object, wanted: str, what: str) -> dict[str, Any]:
+    """Return what a document has for each computation of its module."""
+    top = Record(document, f"module {what}")
+    check_format(top, wanted)
+    top.refuse_unknown(_PLAN_KEYS)
+    if top.text("module") != module.name:
+        raise PlanError(f"{what} is of module {top.text('module')!r}, this is {module.name!r}")
+    rows = top.mapping("computations")
+    for name in rows:
+        if name not in module.graphs:
+            raise PlanError(f"{what} of computation {name!r}, which module {module.name!r} has not")
+    for name in module.graphs:
+        if name not in rows:
+            raise PlanError(f"computation {name!r} has no {what}")
+    return rows
+
+
+def _named(name: str, read: Callable[..., _Found], *things: object) -> _Found:
+    """Read what belongs to a computation; errors say to which."""
+    try:
+        return read(*things)
+    except (FormatError, GraphError, PlanError) as error:
+        raise type(error)(f"computation {name!r}: {error}") from None
+
+
+def _read_module(source: Source) -> Module:
+    return read_module_document(source.document, source.name)
+
+
+FORMAT = Format(
+    "optsched-module",
+    Content.GRAPH,
+    sniff=lambda source: source.is_tagged("optsched-module"),
+    read=lambda source: listed_graph(_read_module(source)),
+    modules=_read_module,
+    title="a module of graphs that call each other",
+)
+PLAN = Format(
+    "optsched-module-plan",
+    Content.MODULE_PLAN,
+    sniff=lambda source: source.is_tagged("optsched-module-plan"),
+    read=lambda source, module: read_module_plan(module, source.document),
+    options=("module",),
+    write=lambda *things: json_bytes(module_plan_document(*things)),
+)
+CERTIFICATE = Format(
+    "optsched-module-certificate",
+    Content.MODULE_CERTIFICATE,
+    sniff=lambda source: source.is_tagged("optsched-module-certificate"),
+    read=lambda source, module: read_module_certificate(module, source.document),
+    options=("module",),
+    write=lambda *things: json_bytes(module_certificate_document(*things)),
+)

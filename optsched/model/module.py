@@ -1,0 +1,208 @@
+"""Several graphs that call each other: the computations of a module.
+
+An op that calls computations runs them while it runs itself: one, one of several, or one after the
+other. Whatever they need meanwhile lies in one block of bytes, live at that op alone: the largest
+of them decides, since no two are live together. So a computation can be planned by itself once
+those that it calls are, and every size that one of these is planned with may only grow its caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import lcm
+
+from optsched.errors import GraphError
+from optsched.model.dependencies import find_cycle, topological_order
+from optsched.model.elements import Buffer
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An op that runs computations of its module, never two at a time.
+
+    Parameters
+    ----------
+    computation, op
+        Names of the computation that has the op, and of the op.
+    callees
+        Names of the computations that it runs.
+    """
+
+    computation: str
+    op: str
+    callees: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Module:
+    """Graphs by name, checked: every call is of a graph that is there, and none calls itself.
+
+    Parameters
+    ----------
+    name
+        Shown in tables and reports.
+    graphs
+        The computations by name.
+    entry
+        The name of the one that is run.
+    calls
+        Which ops run which computations; each op at most once.
+    results_inside
+        Whether an op's own buffers lie in the block of what it calls, whose result they are, as
+        XLA's memory scheduler counts: the block takes only the bytes beyond theirs. Such bytes
+        have no place of their own, so only peaks can be planned.
+    computations
+        Worked out: all names, each behind those that it calls.
+
+    Raises
+    ------
+    GraphError
+        On a name that is not there, a circle of calls, an op that calls twice, or a called
+        computation whose buffers name pools or are pinned: a block has one place a call.
+    """
+
+    name: str
+    graphs: Mapping[str, Graph]
+    entry: str
+    calls: tuple[Call, ...] = ()
+    results_inside: bool = False
+    computations: tuple[str, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        _require(self.graphs, self.entry, f"module {self.name!r}: its entry is")
+        _check_calls(self.graphs, self.calls)
+        callees = {
+            name: [c for call in self.calls_of(name) for c in call.callees] for name in self.graphs
+        }
+        object.__setattr__(self, "computations", _callees_first(callees))
+        for name in {c for call in self.calls for c in call.callees}:
+            _check_block(name, self.graphs[name])
+
+    def __repr__(self) -> str:
+        return f"Module({self.name!r}, {len(self.graphs)} computations, {len(self.calls)} calls)"
+
+    def calls_of(self, computation: str) -> tuple[Call, ...]:
+        """Return the calls that ops of a computation make."""
+        return self._by_caller.get(computation, ())
+
+    @cached_property
+    def _by_caller(self) -> dict[str, tuple[Call, ...]]:
+        found: dict[str, tuple[Call, ...]] = {}
+        for call in self.calls:
+            found[call.computation] = (*found.get(call.computation, ()), call)
+        return found
+
+    @cached_property
+    def alignments(self) -> dict[str, int]:
+        """Of the block of each computation: aligns every buffer in it and in those it calls."""
+        found: dict[str, int] = {}
+        for name in self.computations:
+            own = [buffer.alignment for buffer in self.graphs[name].buffers]
+            called = [found[c] for call in self.calls_of(name) for c in call.callees]
+            found[name] = lcm(*own, *called)
+        return found
+
+    def with_graphs(self, change: Callable[[Graph], Graph]) -> Module:
+        """Return the module of the changed graphs: in another memory model, say."""
+        return replace(self, graphs={name: change(graph) for name, graph in self.graphs.items()})
+
+    def with_blocks(self, computation: str, sizes: Mapping[str, int]) -> Graph:
+        """Return the graph of a computation in which each op that calls has its block.
+
+        Parameters
+        ----------
+        computation
+            Its name.
+        sizes
+            Bytes of the block of each computation that it calls. The block is the op's workspace,
+            or one more buffer that it alone uses where it has workspace of its own.
+        """
+        graph = self.graphs[computation]
+        ops, buffers = list(graph.ops), list(graph.buffers)
+        for call in self.calls_of(computation):
+            v = graph.op_ids[call.op]
+            op, size = ops[v], max(sizes[name] for name in call.callees)
+            if self.results_inside:
+                size -= own_bytes(graph, op.writes)
+            if size <= 0:
+                continue
+            has_own = op.workspace is not None
+            name = f"{op.name}.{'called' if has_own else 'workspace'}"
+            aligned = lcm(*(self.alignments[c] for c in call.callees))
+            ops[v] = replace(
+                op,
+                writes=(*op.writes, len(buffers)),
+                workspace=op.workspace if has_own else len(buffers),
+            )
+            buffers.append(Buffer(name, size, alignment=aligned))
+        return replace(graph, ops=tuple(ops), buffers=tuple(buffers))
+
+
+def listed_graph(module: Module) -> Graph:
+    """Return the entry's graph as it is before anything is planned.
+
+    What an op calls is workspace, as large as its live bytes in the order in which it is listed.
+    """
+    peaks: dict[str, int] = {}
+    for name in module.computations:
+        graph = module.with_blocks(name, peaks)
+        if name == module.entry:
+            return graph
+        peaks[name] = peak_memory(graph, tuple(range(len(graph.ops))))
+    raise AssertionError(module.entry)
+
+
+def module_of(graph: Graph) -> Module:
+    """Return the module that has one graph and calls nothing."""
+    return Module(graph.name, {graph.name: graph}, graph.name)
+
+
+def own_bytes(graph: Graph, written: Iterable[int]) -> int:
+    """Return the bytes that buffers take which are no views and lie in the slab."""
+    made = (graph.buffers[b] for b in written)
+    return sum(buffer.size for buffer in made if not buffer.external)
+
+
+def _check_calls(graphs: Mapping[str, Graph], calls: Sequence[Call]) -> None:
+    seen: set[tuple[str, str]] = set()
+    for call in calls:
+        label = f"op {call.op!r} of computation {call.computation!r}"
+        _require(graphs, call.computation, f"op {call.op!r} calls out of")
+        if call.op not in graphs[call.computation].op_ids:
+            raise GraphError(f"{label} calls computations, but there is no such op")
+        if (call.computation, call.op) in seen:
+            raise GraphError(f"{label} has two rows of calls")
+        if not call.callees:
+            raise GraphError(f"{label} calls no computation")
+        seen.add((call.computation, call.op))
+        for name in call.callees:
+            _require(graphs, name, f"{label} calls")
+
+
+def _require(graphs: Mapping[str, Graph], name: str, what: str) -> None:
+    if name not in graphs:
+        raise GraphError(f"{what} computation {name!r}, which the module does not have")
+
+
+def _callees_first(callees: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    names = list(callees)
+    ids = {name: i for i, name in enumerate(names)}
+    rows = [[ids[c] for c in called] for called in callees.values()]
+    if cycle := find_cycle(rows):
+        path = " -> ".join(repr(names[i]) for i in reversed(cycle))
+        raise GraphError(f"computations call each other in a circle: {path}")
+    return tuple(names[i] for i in topological_order(rows))
+
+
+def _check_block(name: str, graph: Graph) -> None:
+    for buffer in graph.buffers:
+        for what, value in (("pool", buffer.pool), ("pin", buffer.pin)):
+            if value not in ("", None):
+                raise GraphError(
+                    f"buffer {buffer.name!r} of computation {name!r} has the {what} {value!r}: "
+                    "what is called lies wherever its caller has room"
+                )

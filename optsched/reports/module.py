@@ -1,0 +1,53 @@
+"""Results of modules as JSON objects and in a few lines of words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from optsched.formats.native_plan import claims_of
+from optsched.reports.results import end_line, result_lines, solve_record, versions
+from optsched.runtime.text import readable
+from optsched.solver.module import ModuleResult
+
+
+def module_record(found: ModuleResult) -> dict[str, Any]:
+    """Return what `optsched solve --json` prints of a module."""
+    rows = {}
+    for name, result in found.results.items():
+        if result.graph is not None:
+            rows[name] = solve_record(result.graph, result)
+            rows[name].pop("versions")
+    whole = {key: x for key, x in found.to_dict().items() if key not in ("graph", "computations")}
+    return {
+        "instance": found.module.name,
+        **whole,
+        "memory_model": found.module.graphs[found.module.entry].model_name,
+        "computations": rows,
+        "versions": versions(),
+    }
+
+
+def module_claims(found: ModuleResult) -> dict[str, dict[str, Any]]:
+    """Return what is known of the plans, by computation, as their file keeps it."""
+    rows = {name: {"peak": x.peak, **claims_of(x)} for name, x in found.results.items()}
+    return {**rows, "": {"versions": versions()}}
+
+
+def module_text(found: ModuleResult) -> str:
+    """Return a result in lines of words: what is called first, the whole last."""
+    module = found.module
+    called, model = len(module.graphs) - 1, module.graphs[module.entry].model_name
+    lines = [
+        f"{readable(module.name)}: an entry and {called} computations that it calls  "
+        f"(memory model: {readable(model)})"
+    ]
+    for name, result in found.results.items():
+        if result.graph is not None:
+            place = ", the whole" if name == module.entry else ""
+            lines.append(f"  {readable(name)}{place}: {len(result.graph.ops)} ops")
+            lines += [f"  {line}" for line in result_lines(result.graph, result)[1:]]
+    if found.covers_interleaving:
+        lines.append("  no layout that fills gaps of a caller with parts of a callee is smaller")
+    elif not module.results_inside:
+        lines.append("  of all layouts in which each callee has one block while it runs")
+    return "\n".join([*lines, end_line(found.entry)])

@@ -1,0 +1,294 @@
+"""A module planned as a whole: what is called first, then its callers with a block for it.
+
+The minimum of a caller never falls when a block in it grows, so a minimum for every callee is part
+of a minimum for the whole: one plan of each computation is enough, made in one pass. Proofs compose
+in the same way. A lower bound of a caller is that of its graph in which every block has the lower
+bound of what it calls; where the callee's minimum is proved, that is the graph it is planned on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, SupportsIndex, Unpack
+
+import numpy as np
+
+from optsched.check.module import check_module, check_schedule
+from optsched.errors import PlanError, UsageError
+from optsched.model.liveness import peak_memory
+from optsched.model.memory_model import plannable
+from optsched.model.module import Module
+from optsched.model.packing_problem import packing_problem
+from optsched.model.plan import Plan, make_plan
+from optsched.runtime.bytes import parse_bytes
+from optsched.runtime.clock import Clock
+from optsched.runtime.limits import (
+    LimitKeywords,
+    Limits,
+    Objective,
+    OnEvent,
+    Proof,
+    StopReason,
+    choose_limits,
+    choose_member,
+)
+from optsched.solver.incumbent import PlanIncumbent
+from optsched.solver.pack import pack
+from optsched.solver.pipeline import Engine, solve
+from optsched.solver.result import Result, Status
+
+_PLAN_SHARE: Final = 0.6
+"""Of a computation's time, for its plan; the rest is for a bound where a callee's is open."""
+_BOUND_SHARE: Final = 0.5
+"""Of what is then left, for the bound on the peak, and again for that on the slab."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleResult:
+    """A plan of each computation, and what is proved of the whole.
+
+    Parameters
+    ----------
+    module
+        What was planned.
+    results
+        By computation, callees first. Bytes and bounds are those of the computation with all that
+        it calls; its plan is of the graph that has the blocks, `result.graph`.
+    runtime
+        Seconds.
+    """
+
+    module: Module
+    results: Mapping[str, Result]
+    runtime: float = 0.0
+
+    @property
+    def entry(self) -> Result:
+        """What is known of the whole: the result of the entry computation."""
+        return self.results[self.module.entry]
+
+    @property
+    def status(self) -> Status:
+        """Of the whole, derived from its numbers."""
+        return self.entry.status
+
+    @property
+    def plans(self) -> dict[str, Plan] | None:
+        """The plans by computation; None where one is missing or there are only orders."""
+        found = {name: result.plan for name, result in self.results.items()}
+        plans = {name: plan for name, plan in found.items() if plan is not None}
+        return plans if len(plans) == len(found) and not self.module.results_inside else None
+
+    @property
+    def orders(self) -> dict[str, tuple[int, ...]]:
+        """Op ids by computation, first to run first, of those that have a plan."""
+        return {name: x.plan.order for name, x in self.results.items() if x.plan is not None}
+
+    @property
+    def peak_bounds(self) -> dict[str, int]:
+        """By computation: no orders have less live bytes, those of what it calls included."""
+        return {name: result.peak_bound for name, result in self.results.items()}
+
+    @property
+    def covers_interleaving(self) -> bool:
+        """Whether no plan has a smaller slab that spreads a callee over gaps of its caller either.
+
+        So it is where the slab is not above the bound on live bytes, which holds for every layout.
+        """
+        return self.entry.slab is not None and self.entry.slab == self.entry.peak_bound
+
+    def __repr__(self) -> str:
+        return f"ModuleResult({self.module.name!r}, {len(self.results)} computations, {self.entry})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is known as plain numbers and text, ready for JSON."""
+        whole = {**self.entry.to_dict(), "graph": self.module.name, "runtime": self.runtime}
+        parts = {name: result.to_dict() for name, result in self.results.items()}
+        for part in (whole, *(parts.values() if self.module.results_inside else ())):
+            for key in ("order", "offsets") if part is whole else ("offsets",):
+                part.pop(key, None)
+        extra = {"entry": self.module.entry, "covers_interleaving": self.covers_interleaving}
+        return {**whole, **extra, "computations": parts}
+
+
+def solve_module(
+    module: Module,
+    *,
+    objective: Objective | str = Objective.SLAB,
+    capacity: int | str | SupportsIndex | None = None,
+    inplace: bool = False,
+    align: int | str | SupportsIndex | None = None,
+    engine: Engine | str = Engine.AUTO,
+    limits: Limits | Clock | None = None,
+    on_event: OnEvent | None = None,
+    **named: Unpack[LimitKeywords],
+) -> ModuleResult:
+    """Choose an order and offsets for every computation, with proof or an honest gap.
+
+    Parameters
+    ----------
+    module
+        What to plan.
+    objective, capacity, engine
+        As for :func:`optsched.solve`, of the entry with all that it calls. Every other computation
+        is planned for the same objective.
+    inplace, align
+        As for :func:`optsched.solve`, of every computation.
+    limits, on_event, named
+        As for :func:`optsched.solve`; each computation gets an equal share of what is left.
+
+    Returns
+    -------
+    ModuleResult
+        Its plans have passed the independent checker.
+
+    Raises
+    ------
+    UsageError
+        If an option makes no sense, or offsets are asked for where results lie inside callees.
+    """
+    asked = choose_member(Objective, objective, "objective")
+    room = None if capacity is None else parse_bytes(capacity)
+    if module.results_inside and (asked is Objective.SLAB or room is not None):
+        raise UsageError(
+            f"{module.name}: results lie inside what is called and have no offsets: only the "
+            "objective 'peak' can be asked for"
+        )
+    module = module.with_graphs(lambda graph: plannable(graph, inplace, align))
+    clock = Clock.of(choose_limits(limits, named))
+    run = _ModuleRun(module, asked, choose_member(Engine, engine, "engine"), room, on_event)
+    for number, name in enumerate(module.computations):
+        run.plan(name, clock.share(1 / (len(module.computations) - number)))
+        if run.results[name].stop_reason is StopReason.INTERRUPTED:
+            clock.stop()
+    return run.result(clock.seconds())
+
+
+@dataclass
+class _ModuleRun:
+    """The pass over the computations: bytes of what is planned already, and results."""
+
+    module: Module
+    objective: Objective
+    engine: Engine
+    capacity: int | None
+    on_event: OnEvent | None
+    peaks: dict[str, int] = field(default_factory=dict)
+    slabs: dict[str, int] = field(default_factory=dict)
+    peak_bounds: dict[str, int] = field(default_factory=dict)
+    slab_bounds: dict[str, int] = field(default_factory=dict)
+    results: dict[str, Result] = field(default_factory=dict)
+
+    def plan(self, name: str, clock: Clock) -> None:
+        """Plan a computation whose callees are planned, and bound what any plan of it needs."""
+        by_slab = self.objective is Objective.SLAB
+        sizes = self.slabs if by_slab else self.peaks
+        is_entry = name == self.module.entry
+        closed = all(self._same(name, sizes, x) for x in (self.peak_bounds, self.slab_bounds))
+        found = solve(
+            self.module.with_blocks(name, sizes),
+            objective=self.objective,
+            capacity=self.capacity if is_entry else None,
+            engine=self.engine,
+            limits=clock if closed else clock.share(_PLAN_SHARE),
+            on_event=self.on_event if is_entry else None,
+        )
+        made = found if by_slab else self._placed(name, found, clock)
+        if made.plan is None and not is_entry:
+            raise PlanError(f"computation {name!r}: no plan was found, so none of its callers")
+        low_peak = self._below(name, sizes, self.peak_bounds, found, Objective.PEAK, clock)
+        low_slab = low_peak
+        if by_slab or self._same(name, sizes, self.slab_bounds):
+            low_slab = self._below(name, sizes, self.slab_bounds, found, self.objective, clock)
+        self._keep(name, made, low_peak, low_slab)
+
+    def result(self, seconds: float) -> ModuleResult:
+        """Return what was found, checked."""
+        made = ModuleResult(self.module, self.results, seconds)
+        claims = {
+            name: {key: getattr(x, key) for key in ("peak", "slab")}
+            for name, x in self.results.items()
+        }
+        if made.plans is not None:
+            check_module(self.module, made.plans, claims)
+        elif self.module.results_inside:
+            check_schedule(self.module, made.orders, {n: x["peak"] for n, x in claims.items()})
+        return made
+
+    def _placed(self, name: str, found: Result, clock: Clock) -> Result:
+        """Return the order of a plan packed anew, if callees take more than their live bytes."""
+        if (
+            found.plan is None
+            or self.module.results_inside
+            or self._same(name, self.slabs, self.peaks)
+        ):
+            return found
+        graph = self.module.with_blocks(name, self.slabs)
+        order = np.array(found.plan.order, np.int64)
+        best = PlanIncumbent(graph, self.objective, clock)
+        best.offer_order(order, "order of least peak")
+        if not graph.in_place:
+            problem, _ = packing_problem(graph, order)
+            packed = pack(problem, limits=clock)
+            if packed.offsets is not None:
+                best.offer(make_plan(graph, order, packed.offsets), "its packing")
+        return replace(found, plan=best.plan, slab=best.slab, graph=graph)
+
+    def _below(
+        self,
+        name: str,
+        sizes: Mapping[str, int],
+        bounds: Mapping[str, int],
+        found: Result,
+        objective: Objective,
+        clock: Clock,
+    ) -> Result:
+        """Return a result whose bound holds whatever the plans of the callees are."""
+        if self._same(name, sizes, bounds):
+            return found
+        graph = self.module.with_blocks(name, bounds)
+        fits = found.plan is not None and len(found.plan.offsets) == len(graph.buffers)
+        return solve(
+            graph,
+            objective=objective,
+            engine=self.engine,
+            limits=clock.share(_BOUND_SHARE),
+            warm_start=found.plan if fits else None,
+        )
+
+    def _same(self, name: str, one: Mapping[str, int], other: Mapping[str, int]) -> bool:
+        callees = (c for call in self.module.calls_of(name) for c in call.callees)
+        return all(one[c] == other[c] for c in callees)
+
+    def _keep(self, name: str, made: Result, low_peak: Result, low_slab: Result) -> None:
+        """Keep a computation's numbers, as they are with all that it calls."""
+        peak = slab = None
+        if made.plan is not None:
+            peak = peak_memory(self.module.with_blocks(name, self.peaks), made.plan.order)
+            slab = None if self.module.results_inside else made.slab
+        peak_bound = low_peak.peak_bound
+        slab_bound = max(peak_bound, low_slab.slab_bound)
+        self.peaks[name], self.slabs[name] = peak or 0, slab or 0
+        self.peak_bounds[name], self.slab_bounds[name] = peak_bound, slab_bound
+        joint = Proof.JOINT if slab == peak_bound else Proof.JOINT_SEARCH
+        result = replace(
+            made,
+            peak=peak,
+            slab=slab,
+            peak_bound=peak_bound,
+            slab_bound=slab_bound,
+            peak_proof=low_peak.peak_proof if peak == peak_bound else None,
+            slab_proof=joint if slab == slab_bound and low_slab.slab_proof else None,
+            claimed_bound=None,
+        )
+        self.results[name] = replace(result, stop_reason=self._reason(name, result))
+
+    def _reason(self, name: str, result: Result) -> StopReason:
+        """Return why it ended: where it is open for the sake of callees alone, why these did."""
+        settled = result.status in (Status.OPTIMAL, Status.INFEASIBLE)
+        if settled or result.stop_reason not in (StopReason.PROVED, StopReason.DECIDED):
+            return result.stop_reason
+        callees = [c for call in self.module.calls_of(name) for c in call.callees]
+        reasons = [self.results[c].stop_reason for c in callees]
+        return next((x for x in reasons if x is not StopReason.PROVED), result.stop_reason)

@@ -1,0 +1,53 @@
+"""solve, check and export on files that hold computations which call each other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from optsched.cli import main
+
+SCAN = str(Path(__file__).parents[2] / "instances" / "hlo" / "scan-module.txt")
+
+
+def test_a_module_is_solved_checked_and_exported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, proof = str(tmp_path / "plan.json"), str(tmp_path / "proof.json")
+    solved = ["solve", SCAN, "-o", plan, "--certificate", proof, "--inplace", "--json"]
+    assert main(solved) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert list(record["computations"])[-1] == record["entry"] == "main.7"
+    assert record["peak"] == record["peak_bound"] == record["certificate"]["bound"] == 34_056
+    assert record["computations"]["region_0.5"]["slab"] == 24_580
+    assert main(["check", SCAN, plan, proof, "--inplace", "--replay"]) == 0
+    text = capsys.readouterr().out
+    assert "valid: peak 34,056 bytes, slab 34,116 bytes in 3 computations" in text
+    assert "proved: no orders below 34,056 bytes, the peak is minimal" in text
+    assert main(["export", plan, SCAN, "--to", "json", "--computation", "region_0.5"]) == 0
+    assert json.loads(capsys.readouterr().out)["slab"] == 24_580
+
+
+def test_words_say_what_a_proof_covers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", SCAN, "--inplace"]) == 0
+    text = capsys.readouterr().out
+    assert "main.7, the whole" in text
+    assert "of all layouts in which each callee has one block while it runs" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--pool", "fast"], "is a module of computations: no --pool for it"),
+        (["--keep-trace"], "is a module of computations: no --keep-trace for it"),
+        (["--workspace-apart"], "computations that are called have no regions of their own"),
+        (["--dim", "n=3"], "has no dimensions that could be given"),
+    ],
+)
+def test_options_that_modules_do_not_have_are_refused(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["solve", SCAN, *options]) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,127 @@
+"""Modules solved as a whole: against enumeration, by hand, and where callees stay open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from optsched import Call, GraphBuilder, Module, Result, solve_module
+from optsched.check.module import check_module, check_schedule
+from optsched.errors import UsageError
+from optsched.runtime.limits import StopReason
+from optsched.solver import module as room
+from optsched.solver.pipeline import solve
+from tests.fuzz import modules
+from tests.model.test_module import chain, three
+
+
+def test_modules_agree_with_enumeration() -> None:
+    counts, wrong = modules.compare(modules=60, seed=7)
+    assert wrong == 0
+    assert counts["calls"] > 40
+    assert counts["slabs"] == 12
+
+
+def wide(name: str) -> Any:
+    """Two branches of which the order matters: 9 bytes live at the least, 11 at the most."""
+    build = GraphBuilder(name)
+    build.op("big", writes={"b": 8})
+    build.op("small", reads=["b"], writes={"s": 1})
+    build.op("other", writes={"o": 2})
+    build.op("join", reads=["s", "o"], writes={"y": 1})
+    return build.build()
+
+
+def nested() -> Module:
+    """`main` runs `middle`, which runs `wide` in one of its branches."""
+    graphs = {"main": chain("main", 5, 7, 2), "middle": chain("middle", 3, 4), "wide": wide("wide")}
+    calls = (Call("main", "op1", ("middle",)), Call("middle", "op1", ("wide", "wide")))
+    return Module("nested", graphs, "main", calls)
+
+
+def test_the_whole_is_planned_from_the_inside_out() -> None:
+    found = solve_module(nested())
+    assert list(found.results) == ["wide", "middle", "main"]
+    assert {name: (x.peak, x.slab) for name, x in found.results.items()} == {
+        "wide": (9, 9),
+        "middle": (3 + 4 + 9, 16),
+        "main": (5 + 7 + 16, 28),
+    }
+    assert (found.status, found.entry.peak_proof, found.entry.slab_proof) == ("optimal", "L2", "L5")
+    assert found.covers_interleaving
+    assert found.plans is not None
+    assert check_module(found.module, found.plans).slabs["main"] == 28
+
+
+def test_peaks_count_live_bytes_of_callees_and_slabs_their_blocks() -> None:
+    """Where a callee can not be packed without holes, its caller's live bytes do not have them."""
+    build = GraphBuilder("holes", alignment=4)
+    for name in "abc":
+        build.op(name, writes={f"{name}1": 1})
+    build.op("join", reads=["a1", "b1", "c1"])
+    module = Module(
+        "m",
+        {"holes": build.build(), "main": chain("main", 5)},
+        "main",
+        (Call("main", "op0", ("holes",)),),
+    )
+    for objective in ("slab", "peak"):
+        entry = solve_module(module, objective=objective).entry
+        assert (entry.peak, entry.peak_bound) == (8, 8)
+        assert entry.slab == 14
+        assert entry.status == "optimal"
+
+
+def test_results_inside_have_peaks_only() -> None:
+    module = three(results_inside=True)
+    found = solve_module(module, objective="peak")
+    assert (found.entry.peak, found.entry.slab, found.plans) == (12 + 2, None, None)
+    assert check_schedule(module, found.orders)["main"] == 14
+    assert "offsets" not in found.to_dict()["computations"]["main"]
+    with pytest.raises(UsageError, match="only the objective 'peak' can be asked for"):
+        solve_module(module)
+
+
+def test_a_capacity_is_of_the_whole() -> None:
+    assert solve_module(nested(), capacity=28).entry.stop_reason == "decided"
+    assert solve_module(nested(), capacity=27).status == "infeasible"
+
+
+def weakened(field: str, names: set[str]) -> Callable[..., Result]:
+    """A solver that proves less than the minimum of some computations."""
+
+    def solved(graph: Any, **options: Any) -> Result:
+        found = solve(graph, **options)
+        if graph.name not in names:
+            return found
+        assert found.slab is not None
+        return replace(
+            found,
+            slab_bound=found.slab - 1,
+            peak_bound=found.slab - 1,
+            peak_proof=None,
+            slab_proof=None,
+            stop_reason=StopReason.TIME_LIMIT,
+        )
+
+    return solved
+
+
+def test_what_is_open_in_a_callee_is_open_in_its_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "solve", weakened("slab", {"wide"}))
+    found = solve_module(nested())
+    entry = found.entry
+    assert (entry.slab, entry.slab_bound, entry.peak_bound) == (28, 27, 27)
+    assert (found.status, entry.slab_proof, entry.stop_reason) == ("feasible", None, "time limit")
+
+
+def test_what_is_open_in_a_callee_may_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The block of `body` is smaller than that of `test`, whatever its minimum."""
+    monkeypatch.setattr(room, "solve", weakened("slab", {"body"}))
+    found = solve_module(three())
+    assert (found.entry.slab, found.entry.slab_bound) == (21, 21)
+    assert found.status == "optimal"
+    assert found.results["body"].status == "feasible"
