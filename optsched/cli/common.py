@@ -124,12 +124,12 @@ def reading(args: argparse.Namespace) -> GraphReading:
 
     dims: dict[str, int] = {}
     for text in args.dim:
-        name, _, size = text.rpartition("=")
-        if not name.strip() or not size.strip().isdecimal() or len(size) > 12 or int(size) < 1:
+        name, _, size = (part.strip() for part in text.rpartition("="))
+        if not name or not size.isdecimal() or len(size) > 12 or int(size) < 1:
             raise UsageError(f"--dim wants NAME=N with N of at least 1, got {text!r}")
-        if name.strip() in dims:
-            raise UsageError(f"--dim gives {name.strip()!r} twice")
-        dims[name.strip()] = int(size)
+        if name in dims:
+            raise UsageError(f"--dim gives {name!r} twice")
+        dims[name] = int(size)
     named = ("input_bytes", "profile", "inplace", "align", "workspace_apart", "constants")
     given = {name: value for name in named if (value := getattr(args, name, None))}
     return GraphReading(dims=tuple(dims.items()), **given)

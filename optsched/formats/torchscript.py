@@ -260,10 +260,11 @@ def tensor_bytes(value: str, kind: str) -> int | None:
     if found is None or found[1] not in ELEMENT_BYTES:
         return None
     dims = []
-    for part in re.sub(r"\w+=\[[^]]*\]", "", found[2]).split(","):
-        if "=" in part or not part.strip():
+    for piece in re.sub(r"\w+=\[[^]]*\]", "", found[2]).split(","):
+        part = piece.strip()
+        if "=" in part or not part:
             continue
-        if not part.strip().isdecimal() or len(part) > 20:
+        if not part.isdecimal() or len(part) > 20:
             return None
         dims.append(int(part))
     count = prod(dims) * ELEMENT_BYTES[found[1]]

@@ -64,7 +64,7 @@ def _updated_parameter(fused: Computation, name: str) -> int | None:
     source = fused.instructions[made.operands[0]]
     if source.opcode == "bitcast" and source.operands:
         source = fused.instructions[source.operands[0]]
-    is_parameter = source.opcode == "parameter" and source.literal.isdigit()
+    is_parameter = source.opcode == "parameter" and source.literal.isdecimal()
     return int(source.literal) if is_parameter and len(source.literal) < 10 else None
 
 

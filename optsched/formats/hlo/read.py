@@ -196,7 +196,7 @@ class _ComputationReader:
         return name
 
     def _add_inputs(self, build: GraphBuilder, made: Instruction, *, is_entry: bool) -> None:
-        if not made.literal.isdigit() or len(made.literal) > 9:
+        if not made.literal.isdecimal() or len(made.literal) > 9:
             raise FormatError(f"{show(made.name)}: parameter {show(made.literal)} has no number")
         donated = {path for number, path in self.module.donated if number == int(made.literal)}
         paths = map_leaves(made.shape, "", lambda path, _: path)

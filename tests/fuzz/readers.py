@@ -1,0 +1,362 @@
+"""Nothing that a file holds crashes a reader: `python -m tests.fuzz.readers --inputs 100000`.
+
+Small files of every format that can be read (found by content in `instances/` and `tests/data/`),
+stores and their exports among them, are changed at random: bytes flipped, cut out, doubled and
+mixed with those of another file, numbers made huge or negative, values of JSON dropped, swapped or
+of another kind. What a reader makes of it is a value or one line of an error; anything else is
+a find: another exception, a crash of the process, more than five seconds of processor time, more
+than a gigabyte of memory. A find is written beside the command's output and named by reader,
+seed and number, by which it is made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import multiprocessing
+import os
+import random
+import re
+import resource
+import signal
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from optsched.errors import MissingDependencyError, OptschedError
+from optsched.formats import FORMATS
+from optsched.formats.format import Content, Format, Source
+from optsched.formats.opening import extra_named, stem_of
+from optsched.formats.source import unpack
+from optsched.formats.table import find_format
+from optsched.model.graph import Graph
+
+ROOT = Path(__file__).parents[2]
+CORPUS = ROOT / "tests" / "data" / "corpus"
+FOLDERS = ("instances", "tests/data")
+"""Where seeds are looked for."""
+LARGEST_SEED = 8 * 1024
+"""Bytes of a seed, decompressed; larger ones are taken only where a format has no other."""
+MOST_SEEDS = 12
+SECONDS = 5
+BYTES = 2**30
+
+NUMBERS = (
+    0,
+    -1,
+    1,
+    2,
+    7,
+    255,
+    2**16,
+    2**31 - 1,
+    2**31,
+    2**32,
+    2**53,
+    2**62,
+    2**63,
+    2**64,
+    -(2**63),
+)
+VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    False,
+    "",
+    "x",
+    [],
+    {},
+    [[]],
+    {"a": 1},
+    1.5,
+    -0.0,
+    1e308,
+    "0",
+)
+_NUMBER = re.compile(rb"-?\d+(\.\d+)?")
+
+Read = Callable[[bytes], object]
+
+
+def mutate(seeds: Sequence[bytes], rng: random.Random) -> bytes:
+    """Return one of the seeds, changed in one to eight ways."""
+    data = rng.choice(seeds)
+    for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
+        data = rng.choice(WAYS)(data, seeds, rng)
+    return data[: 4 * LARGEST_SEED]
+
+
+def _flip(data: bytes, _: Sequence[bytes], rng: random.Random) -> bytes:
+    if not data:
+        return b"\0"
+    at = rng.randrange(len(data))
+    changed = rng.choice((data[at] ^ (1 << rng.randrange(8)), rng.randrange(256), 0, 255))
+    return data[:at] + bytes([changed]) + data[at + 1 :]
+
+
+def _cut(data: bytes, _: Sequence[bytes], rng: random.Random) -> bytes:
+    low, high = _span(data, rng)
+    return data[:low] + data[high:]
+
+
+def _double(data: bytes, _: Sequence[bytes], rng: random.Random) -> bytes:
+    low, high = _span(data, rng)
+    return data[:high] + data[low:high] * rng.choice((1, 1, 3, 30)) + data[high:]
+
+
+def _mix(data: bytes, seeds: Sequence[bytes], rng: random.Random) -> bytes:
+    other = rng.choice(seeds)
+    low, high = _span(other, rng)
+    at = rng.randint(0, len(data))
+    return data[:at] + other[low:high] + data[rng.choice((at, min(len(data), at + high - low))) :]
+
+
+def _truncate(data: bytes, _: Sequence[bytes], rng: random.Random) -> bytes:
+    return data[: rng.randint(0, len(data))]
+
+
+def _renumber(data: bytes, _: Sequence[bytes], rng: random.Random) -> bytes:
+    """Put another number in the place of one that is written in digits, or as a machine word."""
+    found = list(_NUMBER.finditer(data))
+    if found and rng.random() < 0.7:
+        match = rng.choice(found)
+        text = str(rng.choice(NUMBERS)).encode()
+        return data[: match.start()] + text + data[match.end() :]
+    if len(data) < 8:
+        return data
+    width = rng.choice((1, 2, 4, 8))
+    at = rng.randrange(len(data) - width + 1)
+    number = rng.choice(NUMBERS) % 2 ** (8 * width)
+    return data[:at] + number.to_bytes(width, "little") + data[at + width :]
+
+
+def _restructure(data: bytes, _: Sequence[bytes], rng: random.Random) -> bytes:
+    """Change one value somewhere in JSON: drop it, double it, swap it, make it of another kind."""
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError):
+        return _flip(data, _, rng)
+    places = list(_places(document))
+    if not places:
+        return data
+    holder, key = rng.choice(places)
+    other_holder, other = rng.choice(places)
+    match rng.randrange(5):
+        case 0:
+            del holder[key]
+        case 1:
+            holder[key] = rng.choice((*VALUES, *NUMBERS))
+        case 2:
+            holder[key] = json.loads(json.dumps(other_holder[other]))
+        case 3 if isinstance(holder, list):
+            holder.insert(key, holder[key])
+        case _:
+            holder[key] = [holder[key]] if rng.random() < 0.5 else str(holder[key])
+    return json.dumps(document).encode()
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    keys = value.keys() if isinstance(value, dict) else range(len(value))
+    for key in keys:
+        yield value, key
+        if isinstance(value[key], dict | list):
+            yield from _places(value[key])
+
+
+def _span(data: bytes, rng: random.Random) -> tuple[int, int]:
+    low = rng.randint(0, len(data))
+    return low, min(len(data), low + rng.choice((1, 2, 4, 16, 64, 512)))
+
+
+WAYS = (_flip, _flip, _cut, _double, _mix, _truncate, _renumber, _renumber, *[_restructure] * 4)
+
+
+@cache
+def all_seeds() -> dict[str, list[bytes]]:
+    """Return the smallest files of each format that can be read, decompressed."""
+    found: dict[str, list[bytes]] = {name: [] for name, row in FORMATS.items() if row.read}
+    paths = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.is_file()]
+    for path in sorted(paths, key=lambda path: (path.stat().st_size, str(path))):
+        if path.suffix in (".md", ".py", ".svg"):
+            continue
+        data = path.read_bytes()
+        try:
+            data = unpack(data)
+            name = find_format(Source(data)).name
+        except OptschedError:
+            continue
+        known = found.get(name)
+        if (
+            known is not None
+            and len(known) < MOST_SEEDS
+            and (len(data) < LARGEST_SEED or not known)
+        ):
+            known.append(data)
+    return found
+
+
+@cache
+def _graphs() -> list[tuple[Graph, list[bytes]]]:
+    """Graphs that plans and certificates among the seeds are of, and names that show it."""
+    from optsched.formats import read_graph
+
+    paths = [*CORPUS.glob("graph*.json"), *(ROOT / "instances" / "hlo").glob("*-module.txt")]
+    graphs = [read_graph(path) for path in sorted(paths)]
+    return [(g, [g.name.encode(), *(op.name.encode() for op in g.ops[:20])]) for g in graphs]
+
+
+def _graph_of(data: bytes) -> Graph:
+    """Return the graph that a plan or certificate is of, as far as that can still be read."""
+    return max(_graphs(), key=lambda row: sum(name in data for name in row[1]))[0]
+
+
+def reader_of(row: Format) -> Read:
+    """Return what reads bytes with a row of the table, as a command would."""
+    assert row.read is not None
+    read = row.read
+
+    def ask(data: bytes) -> object:
+        source = Source(data, stem_of("fuzz.bin"))
+        with extra_named(row):
+            if row.holds is Content.GRAPH and row.orders is not None:
+                with contextlib.suppress(OptschedError):
+                    row.orders(Source(data))
+            if "graph" not in row.options:
+                return read(source)
+            graph = _graph_of(data)
+            return check(graph, read(source, graph=graph))
+
+    return ask
+
+
+def check(graph: Graph, found: Any) -> object:
+    """Check a plan or a certificate as `optsched check` does."""
+    from optsched.check.certificate import check_certificate
+    from optsched.check.claims import check_claims
+
+    if isinstance(found, tuple):
+        return check_claims(graph, *found)
+    return check_certificate(graph, found)
+
+
+def readers() -> dict[str, Read]:
+    """Return all readers that can be run here, by name."""
+    return {name: reader_of(row) for name, row in FORMATS.items() if row.read is not None}
+
+
+class TooLong(Exception):  # noqa: N818
+    """Raised where five seconds of processor time are over."""
+
+
+def _give_up(*_: object) -> None:
+    raise TooLong
+
+
+def run_one(name: str, read: Read, seed: int, number: int) -> str:
+    """Read one input; return what went wrong, empty if nothing."""
+    data = input_of(name, seed, number)
+    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+    try:
+        read(data)
+    except OptschedError as error:
+        if "\n" in str(error):
+            return f"an error of several lines: {error}"
+    except TooLong:
+        return f"more than {SECONDS} s"
+    except BaseException:
+        return traceback.format_exc()
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 > BYTES:
+        return "more than a gigabyte of memory"
+    return ""
+
+
+def input_of(name: str, seed: int, number: int) -> bytes:
+    """Return an input by its number."""
+    return mutate(all_seeds()[name], random.Random(f"{name} {seed} {number}"))
+
+
+def _work(name: str, seed: int, numbers: range, at: Any, found: Any) -> None:
+    """Read inputs one after the other; say which, for who finds this process dead."""
+    warnings.simplefilter("ignore")
+    signal.signal(signal.SIGVTALRM, _give_up)
+    read = readers()[name]
+    read_quietly(read, all_seeds()[name][0])
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + BYTES, used + BYTES))
+    for number in numbers:
+        at.value = number
+        trouble = run_one(name, read, seed, number)
+        if trouble:
+            found.put((number, trouble))
+    at.value = numbers.stop
+
+
+def read_quietly(read: Read, data: bytes) -> None:
+    """Read once, so that what is loaded on first use is there before memory is measured."""
+    with contextlib.suppress(OptschedError):
+        read(data)
+
+
+def fuzz(name: str, inputs: int, seed: int = 0) -> dict[int, str]:
+    """Read this many inputs in a process of its own; return what went wrong, by number."""
+    context = multiprocessing.get_context("fork")
+    found: dict[int, str] = {}
+    queue = context.SimpleQueue()
+    at = context.Value("q", 0)
+    while at.value < inputs and len(found) < 20:
+        worker = context.Process(
+            target=_work, args=(name, seed, range(at.value, inputs), at, queue)
+        )
+        worker.start()
+        worker.join()
+        while not queue.empty():
+            number, trouble = queue.get()
+            found[number] = trouble
+        if at.value < inputs:
+            found[at.value] = f"the process ended with {worker.exitcode}"
+            at.value += 1
+    return found
+
+
+def main() -> int:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.readers", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="READER", help="all that can be run, if none")
+    parser.add_argument("--inputs", type=int, default=1000, help="for each reader")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--finds", type=Path, default=Path("out/finds"), help="folder for finds")
+    options = parser.parse_args()
+    wrong = 0
+    for name in options.names or readers():
+        started = os.times()
+        try:
+            readers()[name](all_seeds()[name][0])
+        except MissingDependencyError as error:
+            print(f"{name:22} left out: {error}", flush=True)
+            continue
+        except OptschedError:
+            pass
+        found = fuzz(name, options.inputs, options.seed)
+        ended = os.times()
+        seconds = sum(ended[2:4]) - sum(started[2:4])
+        line = f"{options.inputs:,} inputs, {len(found)} finds, {seconds:.1f} s of processor time"
+        print(f"{name:22} {line}", flush=True)
+        for number, trouble in found.items():
+            options.finds.mkdir(parents=True, exist_ok=True)
+            path = options.finds / f"{name}-{options.seed}-{number}"
+            path.write_bytes(input_of(name, options.seed, number))
+            print(f"  {path}: {trouble.strip().splitlines()[-1]}", flush=True)
+            path.with_suffix(".txt").write_text(trouble)
+        wrong += len(found)
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
