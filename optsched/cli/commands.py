@@ -18,6 +18,7 @@ from optsched.cli.options import Command
 from optsched.cli.pack import PACK
 from optsched.cli.report import REPORT
 from optsched.cli.solve import SOLVE
+from optsched.cli.store import STORE
 from optsched.errors import MissingDependencyError, OptschedError, UsageError
 from optsched.runtime.interrupt import held_interrupts, on_interrupt
 from optsched.runtime.kernel import tell_of_compiling
@@ -35,6 +36,7 @@ COMMANDS: dict[str, Command] = {
     "apply": files.APPLY,
     "export": files.EXPORT,
     "pack": PACK,
+    "store": STORE,
     "warmup": files.WARMUP,
 }
 

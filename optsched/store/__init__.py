@@ -2,6 +2,7 @@
 
 from optsched.store.canonical import CanonicalGraph, canonical_form
 from optsched.store.database import PlanStore
+from optsched.store.exchange import Taken, export_store, import_store, merge
 from optsched.store.question import (
     LEAST_PEAK,
     Bound,
@@ -12,6 +13,9 @@ from optsched.store.question import (
     StoredRecord,
     provenance,
 )
+from optsched.store.revoke import Rule, read_rule, revoke
+from optsched.store.salvage import salvage
+from optsched.store.upkeep import collect_garbage, verify
 
 __all__ = [
     "LEAST_PEAK",
@@ -20,9 +24,19 @@ __all__ = [
     "Change",
     "PlanStore",
     "Question",
+    "Rule",
     "SearchState",
     "StoredPlan",
     "StoredRecord",
+    "Taken",
     "canonical_form",
+    "collect_garbage",
+    "export_store",
+    "import_store",
+    "merge",
     "provenance",
+    "read_rule",
+    "revoke",
+    "salvage",
+    "verify",
 ]

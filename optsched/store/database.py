@@ -8,7 +8,7 @@ the engine that proved it turned out to be (:mod:`optsched.store.revoke`).
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from os import PathLike
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from optsched.check.certificate import check_certificate
-from optsched.check.plan import Checked, check_plan
+from optsched.check.plan import Checked
 from optsched.check.steps import Certificate
 from optsched.errors import PlanError, UsageError
 from optsched.model.graph import Graph
@@ -96,7 +96,7 @@ class PlanStore:
                 raise PlanError(f"store {self.path}: graph {graph.name!r}: {error}") from None
             return StoredPlan(plan, row[1], row[2], bound.value, bound.proof)
 
-        return self._read(query)
+        return self.read(query)
 
     def put(
         self,
@@ -129,7 +129,7 @@ class PlanStore:
         PlanError
             If the plan breaks a rule of the graph, or does not fit; or the bound is above it.
         """
-        checked, made = _check(graph, plan, question), origin or provenance()
+        checked, made = question.check(graph, plan), origin or provenance()
         asked, text = rows.ask(graph), rows.provenance_text(made)
         packed = pack(globalise_plan(asked.form, graph, plan))
         if not self.file.is_writable():
@@ -251,7 +251,7 @@ class PlanStore:
                 return None
             return localise_certificate(asked.form, graph, unpack_json(row[0]))
 
-        return self._read(query)
+        return self.read(query)
 
     def put_search(
         self,
@@ -288,9 +288,9 @@ class PlanStore:
             record = rows.find_record(connection, asked, question)
             chosen = "SELECT state FROM searches WHERE record = ?"
             row = connection.execute(chosen, (record,)).fetchone()
-            return None if row is None else localise_search(asked.form, row[0])
+            return None if row is None else localise_search(asked.form, unpack_json(row[0]))
 
-        return self._read(query)
+        return self.read(query)
 
     def record(self, graph: Graph, question: Question = LEAST_PEAK) -> StoredRecord | None:
         """Return what is known about a question: bounds, proofs, provenance."""
@@ -300,15 +300,15 @@ class PlanStore:
             number = rows.find_record(connection, asked, question)
             return next(iter(rows.records_where(connection, "r.id = ?", number)), None)
 
-        return self._read(query)
+        return self.read(query)
 
     def records(self) -> list[StoredRecord]:
         """Return all records, the first made first."""
-        return self._read(rows.records_where) or []
+        return self.read(rows.records_where) or []
 
     def history(self, record: int) -> list[Change]:
         """Return what happened to the record of this number, the first first."""
-        return self._read(lambda connection: rows.history_of(connection, record)) or []
+        return self.read(lambda connection: rows.history_of(connection, record)) or []
 
     def digest(self) -> str:
         """Return a text that changes whenever a plan or a bound does."""
@@ -318,7 +318,15 @@ class PlanStore:
             count, last = connection.execute(counted).fetchone()
             return f"{count} plans, change {last}" if count else "empty"
 
-        return self._read(query) or "empty"
+        return self.read(query) or "empty"
+
+    def revocations(self) -> list[str]:
+        """Return the rules by which bounds were withdrawn."""
+
+        def query(connection: sqlite3.Connection) -> list[str]:
+            return [rule for (rule,) in connection.execute("SELECT rule FROM revocations")]
+
+        return self.read(query) or []
 
     def require_writable(self) -> None:
         """Stop now at a store that nothing could be put into; the file is made.
@@ -356,20 +364,11 @@ class PlanStore:
         with self.file.writing() as connection:
             yield connection
 
-    def _read(self, query: Callable[[sqlite3.Connection], _Found]) -> _Found | None:
+    def read(self, query: Callable[[sqlite3.Connection], _Found]) -> _Found | None:
+        """Return what a query finds in one state of the store; None if there is no file."""
         if self._held is not None:
             return query(self._held)
         return self.file.read(query) if self.path.exists() else None
-
-
-def _check(graph: Graph, plan: Plan, question: Question) -> Checked:
-    """Check a plan, also that it fits where the question has capacities."""
-    if not question.pools and plan.pools and plan.placed(graph) is not graph:
-        raise PlanError("a plan that moves buffers between pools answers a question of pools")
-    checked = check_plan(graph, plan, capacities=question.capacities)
-    if question.capacity is not None and checked.slab > question.capacity:
-        raise PlanError(f"slab of {checked.slab} bytes exceeds the capacity {question.capacity}")
-    return checked
 
 
 def _plan_row(connection: sqlite3.Connection, record: int | None) -> tuple[Any, int, int] | None:
@@ -428,7 +427,14 @@ def _withdraw_above(connection: sqlite3.Connection, record: int, checked: Checke
         return bound.value > reached[bound.quantity]
 
     why = f"a plan has a peak of {checked.peak} bytes and a slab of {checked.slab}"
-    for bound in rows.withdraw(connection, record, is_wrong, why):
+    note_withdrawn(connection, record, rows.withdraw(connection, record, is_wrong, why), why)
+
+
+def note_withdrawn(
+    connection: sqlite3.Connection, record: int, bounds: Sequence[Bound], why: str
+) -> None:
+    """Add to a record's history that bounds no longer count."""
+    for bound in bounds:
         detail = {"quantity": bound.quantity.value, "value": bound.value, "why": why}
         _note(connection, record, "withdrawn", detail)
 

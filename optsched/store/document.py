@@ -171,6 +171,13 @@ def _write(thing: Any, name: str, known: Mapping[str, _Field], numbers: _Numbers
 
 
 def read_canonical(data: bytes, name: str = "graph") -> Graph:
+    """Make the graph of a canonical document as it is stored."""
+    return read_canonical_document(parse_json(decode_text(data), limit=MAX_VALUES), name)
+
+
+def read_canonical_document(
+    document: object, name: str = "graph", memory_model: str = "default"
+) -> Graph:
     """Make the graph of a canonical document; its ops and buffers are named by their numbers.
 
     Raises
@@ -180,20 +187,20 @@ def read_canonical(data: bytes, name: str = "graph") -> Graph:
     GraphError
         If the graph breaks a rule.
     """
-    document = Record(parse_json(decode_text(data), limit=MAX_VALUES), "graph")
-    document.refuse_unknown({"ops", "buffers", *GRAPH_FIELDS})
-    ops = document.items("ops")
-    buffers = document.items("buffers")
+    record = Record(document, "graph")
+    record.refuse_unknown({"ops", "buffers", *GRAPH_FIELDS})
+    given = {key: x for key, x in record.value.items() if key in GRAPH_FIELDS}
     return Graph(
         name,
-        tuple(Op(f"{v}", **_read(x, f"op {v}", OP_FIELDS)) for v, x in enumerate(ops)),
-        tuple(_make_buffer(b, x) for b, x in enumerate(buffers)),
-        **_read(
-            {key: x for key, x in document.value.items() if key in GRAPH_FIELDS},
-            "graph",
-            GRAPH_FIELDS,
-        ),
+        tuple(_make_op(v, x) for v, x in enumerate(record.items("ops"))),
+        tuple(_make_buffer(b, x) for b, x in enumerate(record.items("buffers"))),
+        memory_model=memory_model,
+        **_read(given, "graph", GRAPH_FIELDS),
     )
+
+
+def _make_op(v: int, value: object) -> Op:
+    return Op(f"{v}", **_read(value, f"op {v}", OP_FIELDS))
 
 
 def _make_buffer(b: int, value: object) -> Buffer:

@@ -92,6 +92,19 @@ class StoreFile:
         OptschedError
             If another process keeps the file locked, or the disk is full.
         """
+        with self._open() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            make_tables(connection)
+            yield connection
+            connection.execute("COMMIT")
+
+    def vacuum(self) -> None:
+        """Give bytes that are no longer used back to the file system."""
+        with self._open() as connection:
+            connection.execute("VACUUM")
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
         with errors_of_sqlite(self.path):
             journal = journal_of(self.path)
             if not self.path.exists():
@@ -102,14 +115,11 @@ class StoreFile:
             # What is not committed is rolled back by closing, whatever went wrong.
             with closing(connection):
                 _prepare(connection)
+                require_store(connection)
                 connection.execute(f"PRAGMA journal_mode = {journal}")
                 # A commit is on the disk before it is said to be done.
                 connection.execute("PRAGMA synchronous = FULL")
-                connection.execute("BEGIN IMMEDIATE")
-                require_store(connection)
-                make_tables(connection)
                 yield connection
-                connection.execute("COMMIT")
 
     def _stamp(self) -> tuple[tuple[int, int, int], list[Path]]:
         """What differs if someone wrote meanwhile."""
@@ -198,7 +208,6 @@ def _sync_folder(folder: Path) -> None:
 def _prepare(connection: sqlite3.Connection) -> None:
     """Trust nothing that the file says: it may come from anywhere."""
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 2 * MAX_PACKED)
-    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
     connection.execute("PRAGMA mmap_size = 0")

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from optsched.errors import FormatError
+from optsched.check.plan import Checked, check_plan
+from optsched.errors import FormatError, PlanError
 from optsched.formats.fields import Record
+from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.runtime.facts import machine, versions
 from optsched.runtime.limits import Limits, Objective, Proof, choose_member
@@ -60,6 +62,23 @@ class Question:
     def capacities(self) -> dict[str, int]:
         """Capacities by pool; the one of a single slab is not among them."""
         return {name: bytes_ for name, bytes_ in self.pools if bytes_ is not None}
+
+    def check(
+        self, graph: Graph, plan: Plan, *, peak: int | None = None, slab: int | None = None
+    ) -> Checked:
+        """Check that a plan answers this question about a graph, and what it claims.
+
+        Raises
+        ------
+        PlanError
+            If it breaks a rule of the graph, does not fit, or moves buffers without being asked.
+        """
+        if not self.pools and plan.pools and plan.placed(graph) is not graph:
+            raise PlanError("a plan that moves buffers between pools answers a question of pools")
+        checked = check_plan(graph, plan, peak=peak, slab=slab, capacities=self.capacities)
+        if self.capacity is not None and checked.slab > self.capacity:
+            raise PlanError(f"slab of {checked.slab} bytes exceeds the {self.capacity} there are")
+        return checked
 
     def __str__(self) -> str:
         words = [self.objective.value]

@@ -28,9 +28,12 @@ _RECORD = (
     " r.peak, r.slab, r.provenance, ifnull(length(s.state), 0)"
     " FROM records r JOIN graphs g ON g.id = r.graph LEFT JOIN searches s ON s.record = r.id"
 )
-_BOUND = (
+DAMAGED = "its row is damaged"
+"""Why a bound does not count whose seal is broken."""
+BOUND = (
     "SELECT record, quantity, value, proof, certificate, provenance, withdrawn, seal FROM bounds"
 )
+BOUND_WITH_ID = BOUND.replace("SELECT", "SELECT id,")
 
 
 class Asked(NamedTuple):
@@ -124,7 +127,7 @@ def records_where(
 ) -> list[StoredRecord]:
     """Return the records for which a condition holds, the first made first."""
     bounds: dict[int, list[Bound]] = {}
-    query = f"{_BOUND} WHERE record IN (SELECT r.id FROM records r WHERE {condition}) ORDER BY id"
+    query = f"{BOUND} WHERE record IN (SELECT r.id FROM records r WHERE {condition}) ORDER BY id"
     for row in connection.execute(query, values):
         bounds.setdefault(row[0], []).append(read_bound(row))
     rows = connection.execute(f"{_RECORD} WHERE {condition} ORDER BY r.id", values)
@@ -146,14 +149,14 @@ def read_bound(row: tuple[Any, ...]) -> Bound:
     """Return a bound; one whose row is not as it was written is withdrawn."""
     quantity, value, proof, certificate, origin, withdrawn = row[1:7]
     if seal(row[:7]) != row[7] or quantity not in list(Objective):
-        return Bound(Objective.PEAK, 0, Proof.CLAIMED, withdrawn="its row is damaged")
+        return Bound(Objective.PEAK, 0, Proof.CLAIMED, withdrawn=DAMAGED)
     made_by = read_provenance(origin)
     return Bound(Objective(quantity), value, proof, certificate is not None, made_by, withdrawn)
 
 
 def bounds_of(connection: sqlite3.Connection, record: int) -> tuple[Bound, ...]:
     """Return all bounds of a record."""
-    query = f"{_BOUND} WHERE record = ? ORDER BY id"
+    query = f"{BOUND} WHERE record = ? ORDER BY id"
     return tuple(map(read_bound, connection.execute(query, (record,))))
 
 
@@ -161,7 +164,7 @@ def withdraw(
     connection: sqlite3.Connection, record: int, is_meant: Callable[[Bound], bool], why: str
 ) -> list[Bound]:
     """Let bounds of a record count no longer; return which."""
-    query = _BOUND.replace("record,", "id, record,", 1) + " WHERE record = ? AND withdrawn = ''"
+    query = f"{BOUND_WITH_ID} WHERE record = ? AND withdrawn = ''"
     found = []
     for number, *columns in connection.execute(query, (record,)).fetchall():
         bound = read_bound(tuple(columns))

@@ -163,7 +163,7 @@ def add_bound(
 ) -> None:
     """Add the row of a bound, sealed."""
     origin = json.dumps(dict(bound.provenance))
-    start = (record, bound.quantity.value, bound.value, bound.proof)
+    start = (record, bound.quantity.value, int(bound.value), str(bound.proof))
     row = (*start, certificate, origin, bound.withdrawn)
     connection.execute(
         "INSERT INTO bounds"

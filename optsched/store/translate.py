@@ -148,9 +148,9 @@ def globalise_search(form: CanonicalGraph, state: SearchState) -> bytes:
     return pack(data)
 
 
-def localise_search(form: CanonicalGraph, packed: object) -> SearchState:
+def localise_search(form: CanonicalGraph, document: object) -> SearchState:
     """Return what a search left behind, its orders as ids of the graph at hand."""
-    record = Record(unpack_json(packed), "search")
+    record = Record(document, "search")
     record.refuse_unknown({"orders", "notes"})
     orders = tuple(localise_order(form, order) for order in record.items("orders"))
     return SearchState(orders, record.mapping("notes"))

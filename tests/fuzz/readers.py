@@ -161,11 +161,11 @@ def _restructure(data: bytes, _: Sequence[bytes], rng: random.Random) -> bytes:
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    keys = value.keys() if isinstance(value, dict) else range(len(value))
-    for key in keys:
+    if not isinstance(value, dict | list):
+        return
+    for key in value if isinstance(value, dict) else range(len(value)):
         yield value, key
-        if isinstance(value[key], dict | list):
-            yield from _places(value[key])
+        yield from _places(value[key])
 
 
 def _span(data: bytes, rng: random.Random) -> tuple[int, int]:

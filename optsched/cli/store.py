@@ -1,0 +1,306 @@
+"""The plan store: what is in it, in and out of it, and its upkeep."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optsched.cli import common
+from optsched.cli.options import MEMORY_MODEL, READING, Command, option
+from optsched.errors import OptschedError, UsageError
+
+if TYPE_CHECKING:
+    from optsched.store import PlanStore, StoredRecord, Taken
+
+
+@dataclass(frozen=True, slots=True)
+class _Commands(Command):
+    """A command with commands of its own."""
+
+    actions: Sequence[tuple[str, Command]] = ()
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add a parser an action."""
+        group = parser.add_subparsers(title="actions", required=True, metavar="ACTION")
+        for name, action in self.actions:
+            sub = group.add_parser(name, help=action.help, description=f"{action.help}.")
+            sub.add_argument(
+                "--json",
+                action="store_true",
+                default=argparse.SUPPRESS,
+                help="one JSON object on standard output",
+            )
+            action.add_options(sub)
+            sub.set_defaults(command=action.run, parser=sub)
+
+
+def _open(path: str, *, make: bool = False) -> PlanStore:
+    from optsched.store import PlanStore
+
+    store = PlanStore(path)
+    if not make and not store.path.exists():
+        raise UsageError(f"there is no store {path}")
+    if make:
+        store.require_writable()
+    return store
+
+
+def _ls(args: argparse.Namespace) -> int:
+    from optsched.reports.stored import record_dict, records_table
+
+    records = _open(args.store).records()
+    if args.json:
+        common.print_json(args, {"records": [record_dict(record) for record in records]})
+        return common.OK
+    from rich.console import Console
+
+    from optsched.reports.tables import for_console
+
+    console = Console()
+    drawn, hidden = for_console(records_table(records), console)
+    console.print(drawn)
+    proved = sum(record.is_proved for record in records)
+    common.say(f"{len(records):,} records, {proved:,} proved")
+    if hidden:
+        common.say(f"(no room for {', '.join(hidden)}: --json has them)")
+    return common.OK
+
+
+def _chosen(args: argparse.Namespace, store: PlanStore) -> list[StoredRecord]:
+    """Return the records that are meant: by number, by beginning of the key, or by graph file."""
+    records = store.records()
+    found = []
+    for which in args.which:
+        if which.isdecimal() and len(which) < 8:
+            matching = [record for record in records if record.number == int(which)]
+        elif Path(which).exists():
+            from optsched.store import canonical_form
+
+            key = canonical_form(common.read_graph(args, which)).key
+            matching = [record for record in records if record.key == key]
+        else:
+            matching = [record for record in records if record.key.startswith(which)]
+        if not matching:
+            raise UsageError(f"{args.store} has no record {which!r}")
+        found += matching
+    return found
+
+
+def _show(args: argparse.Namespace) -> int:
+    from optsched.reports.stored import change_dict, record_dict, record_lines
+
+    store = _open(args.store)
+    found = [(record, store.history(record.number)) for record in _chosen(args, store)]
+    if args.plan is not None:
+        _write_plan(args, store)
+    record = [{**record_dict(r), "history": [change_dict(c) for c in cs]} for r, cs in found]
+    text = "\n\n".join(record_lines(*pair) for pair in found)
+    common.print_result(args, {"records": record}, text)
+    return common.OK
+
+
+def _write_plan(args: argparse.Namespace, store: PlanStore) -> None:
+    """Write the plan of the graph file that is asked about."""
+    from optsched.formats import write_plan
+
+    files = [which for which in args.which if Path(which).exists()]
+    if len(args.which) != 1 or not files:
+        raise UsageError("--plan goes with one graph file: a plan names its ops and buffers")
+    common.protect([args.plan], *files)
+    graph = common.read_graph(args, files[0])
+    record = next(r for r in _chosen(args, store) if r.value is not None or r.number)
+    found = store.get(graph, record.question)
+    if found is None:
+        raise UsageError(f"{args.store} has no plan of {files[0]}")
+    write_plan(found.plan, args.plan, graph, {"objective": record.question.objective.value})
+
+
+def _export(args: argparse.Namespace) -> int:
+    from optsched.store import export_store
+
+    common.protect([args.output], args.store)
+    store = _open(args.store)
+    numbers = {record.number for record in _chosen(args, store)} if args.which else None
+    count, troubles = export_store(store, args.output, numbers)
+    return _end(args, {"exported": count}, f"{args.output}: {count:,} records", troubles)
+
+
+def _import(args: argparse.Namespace) -> int:
+    from optsched.store import import_store
+
+    def bring(store: PlanStore, path: str) -> Taken:
+        return import_store(store, path, trust=args.trust)
+
+    return _take(args, bring)
+
+
+def _merge(args: argparse.Namespace) -> int:
+    from optsched.store import merge
+
+    def bring(store: PlanStore, path: str) -> Taken:
+        return merge(store, _open(path), trust=args.trust)
+
+    return _take(args, bring)
+
+
+def _take(args: argparse.Namespace, bring: Callable[[PlanStore, str], Taken]) -> int:
+    """Bring records of several files into a store; one that is no such file costs only itself."""
+    store, troubles = _open(args.store, make=True), []
+    counts = dict.fromkeys(("new", "known", "refused"), 0)
+    for path in args.files:
+        try:
+            taken = bring(store, path)
+        except OptschedError as error:
+            troubles.append(str(error))
+            continue
+        for name in counts:
+            counts[name] += getattr(taken, name)
+        troubles += [f"{path}: {text}" for text in taken.troubles]
+    text = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    return _end(args, counts, f"{args.store}: {text}", troubles)
+
+
+def _verify(args: argparse.Namespace) -> int:
+    from optsched.store import salvage, verify
+
+    store = _open(args.store)
+    try:
+        troubles = verify(store)
+    except OptschedError as error:
+        troubles = [str(error)]
+    record: dict[str, Any] = {"sound": not troubles}
+    text = f"{args.store}: {'sound' if not troubles else f'{len(troubles):,} troubles'}"
+    if args.salvage is not None:
+        common.protect([args.salvage], args.store)
+        saved = salvage(store, _open(args.salvage, make=True))
+        record["salvaged"] = {"records": saved.new + saved.known, "lost": saved.refused}
+        text += f"\n{args.salvage}: {saved.new + saved.known:,} records"
+        troubles += [f"not salvaged: {line}" for line in saved.troubles]
+    return _end(args, record, text, troubles)
+
+
+def _gc(args: argparse.Namespace) -> int:
+    from optsched.store import collect_garbage
+
+    store = _open(args.store)
+    counts = collect_garbage(store)
+    text = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    return _end(args, counts, f"{args.store}: thrown away {text}", [])
+
+
+def _revoke(args: argparse.Namespace) -> int:
+    from optsched.store import read_rule, revoke
+
+    rule = read_rule(args.engine)
+    count = revoke(_open(args.store), rule)
+    return _end(args, {"rule": str(rule), "withdrawn": count}, f"{count:,} bounds withdrawn", [])
+
+
+def _end(
+    args: argparse.Namespace, record: dict[str, Any], text: str, troubles: Sequence[str]
+) -> int:
+    """Print what was done and what was wrong; return the exit code."""
+    common.print_result(
+        args, {**record, "troubles": list(troubles)}, "\n".join([text, *troubles[:50]])
+    )
+    return common.CHECK_FAILED if troubles else common.OK
+
+
+_STORE = option("store", help="file of the store")
+_WHICH = "record number, beginning of a key, or graph file"
+_TRUST = option(
+    "--trust",
+    action="store_true",
+    help="take the word of the other store for bounds that have no certificate",
+)
+
+
+_ONLY = option(
+    "--only",
+    action="append",
+    default=[],
+    dest="which",
+    metavar="WHICH",
+    help=f"{_WHICH}; repeatable",
+)
+
+
+_ACTIONS = (
+    ("ls", Command("list what a store holds", (_STORE,), _ls)),
+    (
+        "show",
+        Command(
+            "show bounds, proofs, provenance and history of records",
+            (
+                _STORE,
+                option("--plan", metavar="FILE", help="write the plan of the graph file"),
+                option("which", nargs="+", help=_WHICH),
+                *READING,
+                *MEMORY_MODEL,
+            ),
+            _show,
+        ),
+    ),
+    (
+        "export",
+        Command(
+            "write records as text, for another store",
+            (
+                _STORE,
+                option("-o", "--output", required=True, help="file to write"),
+                _ONLY,
+                *READING,
+                *MEMORY_MODEL,
+            ),
+            _export,
+        ),
+    ),
+    (
+        "import",
+        Command(
+            "take records that were exported, after the checker passed them",
+            (_STORE, option("files", nargs="+", help="exported files"), _TRUST),
+            _import,
+        ),
+    ),
+    (
+        "merge",
+        Command(
+            "take the records of other stores, after the checker passed them",
+            (_STORE, option("files", nargs="+", help="other stores"), _TRUST),
+            _merge,
+        ),
+    ),
+    (
+        "verify",
+        Command(
+            "check the file, every plan and every certificate again",
+            (
+                _STORE,
+                option("--salvage", metavar="FILE", help="store to put into what is sound"),
+            ),
+            _verify,
+        ),
+    ),
+    ("gc", Command("throw away what nobody needs any more", (_STORE,), _gc)),
+    (
+        "revoke",
+        Command(
+            "withdraw the proofs of an engine that turned out to be wrong",
+            (
+                _STORE,
+                option(
+                    "--engine",
+                    required=True,
+                    metavar="RULE",
+                    help="such as 'optsched<0.2' or 'ortools==9.12:L6': version, and kind of proof",
+                ),
+            ),
+            _revoke,
+        ),
+    ),
+)
+STORE = _Commands("keep plans and proofs in a file", (), lambda _: common.OK, _ACTIONS)

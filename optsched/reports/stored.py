@@ -1,0 +1,129 @@
+"""What a plan store holds, as JSON objects and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from optsched.reports.tables import Column, Table
+from optsched.runtime.limits import optimality_gap
+from optsched.runtime.text import readable
+
+if TYPE_CHECKING:
+    from optsched.store import Bound, Change, StoredRecord
+
+_COLUMNS = (
+    Column("record"),
+    Column("graph", "s"),
+    Column("ops", rank=3),
+    Column("asked", "s", rank=1),
+    Column("best"),
+    Column("bound"),
+    Column("proof", "s"),
+    Column("gap %", rank=2),
+    Column("key", "s", rank=4),
+)
+
+
+def record_dict(record: StoredRecord) -> dict[str, Any]:
+    """Return a record as `optsched store --json` prints it."""
+    plain = ("name", "key", "memory_model", "ops", "buffers", "bytes", "peak", "slab")
+    return {
+        "record": record.number,
+        **{name: getattr(record, name) for name in plain},
+        "objective": record.question.objective.value,
+        "capacity": record.question.capacity,
+        "pools": [list(pool) for pool in record.question.pools],
+        "rules": record.question.rules,
+        "bound": record.best_bound.value,
+        "proof": record.best_bound.proof,
+        "certified": record.best_bound.certified,
+        "proved": record.is_proved,
+        "gap": None if record.value is None else gap(record),
+        "provenance": dict(record.provenance),
+        "bounds": [bound_dict(bound) for bound in record.bounds],
+        "search_bytes": record.search_bytes,
+    }
+
+
+def bound_dict(bound: Bound) -> dict[str, Any]:
+    """Return a bound as JSON shows it."""
+    return {
+        "quantity": bound.quantity.value,
+        "value": bound.value,
+        "proof": bound.proof,
+        "certified": bound.certified,
+        "provenance": dict(bound.provenance),
+        "withdrawn": bound.withdrawn,
+    }
+
+
+def change_dict(change: Change) -> dict[str, Any]:
+    """Return an entry of a record's history as JSON shows it."""
+    moment = datetime.fromtimestamp(min(max(change.at, 0.0), 2.0**35), UTC)
+    when = moment.isoformat(timespec="seconds")
+    return {"change": change.number, "what": change.what, "at": when, **change.detail}
+
+
+def gap(record: StoredRecord) -> float:
+    """Return the optimality gap of a record with a plan."""
+    assert record.value is not None
+    return optimality_gap(record.value, record.best_bound.value)
+
+
+def records_table(records: Sequence[StoredRecord]) -> Table:
+    """Return a line a record."""
+    return Table(_COLUMNS, [_row(record) for record in records])
+
+
+def _row(record: StoredRecord) -> list[str]:
+    best = record.best_bound
+    value = "-" if record.value is None else f"{record.value:,}"
+    proof = best.proof + ("+" if best.certified else "") if record.is_proved else ""
+    share = "-" if record.value is None else f"{100 * gap(record):.2f}"
+    asked = str(record.question)
+    name = record.name or "(version 1)"
+    ops = f"{record.ops:,}"
+    return [
+        *(f"{record.number}", readable(name), ops, asked, value, f"{best.value:,}"),
+        *(proof, share, record.key[:12]),
+    ]
+
+
+def record_lines(record: StoredRecord, changes: Sequence[Change]) -> str:
+    """Return all that is known of a record, in lines for people."""
+    value = "no plan" if record.value is None else f"peak {record.peak:,}, slab {record.slab:,}"
+    lines = [
+        f"record {record.number}: {readable(record.name)}, {record.ops:,} ops, "
+        f"{record.buffers:,} buffers of {record.bytes:,} bytes ({readable(record.memory_model)})",
+        f"asked    {record.question}",
+        f"plan     {value}; {'proved' if record.is_proved else 'not proved'}",
+        *(f"bound    {_bound_words(bound)}" for bound in record.bounds),
+    ]
+    if record.search_bytes:
+        lines.append(f"search   {record.search_bytes:,} bytes to be continued")
+    lines += [f"key      {record.key}", f"made by  {_origin_words(record.provenance)}"]
+    lines += [f"history  {_change_words(change)}" for change in changes]
+    return "\n".join(lines)
+
+
+def _bound_words(bound: Bound) -> str:
+    words = f"{bound.quantity} at least {bound.value:,}"
+    words += f", {bound.proof}" if bound.proof else ""
+    words += ", with a certificate" if bound.certified else ""
+    return words + (f" (withdrawn: {readable(bound.withdrawn, 200)})" if bound.withdrawn else "")
+
+
+def _origin_words(origin: object) -> str:
+    known = origin if isinstance(origin, dict) else {}
+    versions = known.get("versions")
+    found = [f"{k} {v}" for k, v in versions.items()] if isinstance(versions, dict) else []
+    found += [f"{k} {v}" for k, v in known.items() if k != "versions"]
+    return readable(", ".join(found) or "unknown", 500)
+
+
+def _change_words(change: Change) -> str:
+    said = change_dict(change)
+    detail = ", ".join(f"{k} {v}" for k, v in said.items() if k not in ("change", "what", "at"))
+    return readable(f"{said['at']} {change.what}: {detail}", 300)

@@ -1,0 +1,330 @@
+"""Records as JSON: how they leave a store and come into another one.
+
+What comes from elsewhere is data. The graph is made anew, its key worked out again; the checker
+sees every plan and every certificate; a bound without a certificate is only a claim unless whoever
+takes it trusts the other store.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from optsched.check.certificate import check_certificate
+from optsched.check.steps import Certificate
+from optsched.errors import FormatError, GraphError, OptschedError, PlanError, UsageError
+from optsched.formats.fields import Record, check_format
+from optsched.formats.source import (
+    decode_text,
+    errors_named,
+    label_of,
+    parse_json,
+    read_bytes,
+    write_bytes,
+)
+from optsched.model.graph import Graph
+from optsched.runtime.limits import Objective, Proof, choose_member
+from optsched.store import rows
+from optsched.store.canonical import CanonicalGraph
+from optsched.store.database import PlanStore
+from optsched.store.document import MAX_VALUES, read_canonical_document
+from optsched.store.question import Bound, SearchState, read_question
+from optsched.store.revoke import is_meant, read_rule
+from optsched.store.translate import (
+    localise_certificate,
+    localise_plan,
+    localise_search,
+    unpack_json,
+)
+
+EXPORT_FORMAT = "optsched-store/1"
+"""A line that says so, then one line a record."""
+AT_ONCE = 100
+"""Records that go to the disk together; other writers wait meanwhile."""
+
+_KEYS = {
+    *("name", "memory_model", "graph", "question", "plan", "peak", "slab", "provenance"),
+    *("bounds", "search"),
+}
+_BOUND_KEYS = {"quantity", "value", "proof", "provenance", "withdrawn", "certificate"}
+
+
+def dump_record(connection: sqlite3.Connection, number: int) -> dict[str, Any]:
+    """Return a record as JSON; nothing of it is checked but checksums and seals.
+
+    Raises
+    ------
+    FormatError
+        If a part of it is damaged, or the graph was not kept (by version 1).
+    """
+    query = (
+        "SELECT g.name, g.memory_model, g.document, r.question, r.plan, r.peak, r.slab,"
+        " r.provenance FROM records r JOIN graphs g ON g.id = r.graph WHERE r.id = ?"
+    )
+    row = connection.execute(query, (number,)).fetchone()
+    if row is None:
+        raise FormatError("its graph is lost")
+    bounds = connection.execute(f"{rows.BOUND} WHERE record = ? ORDER BY id", (number,)).fetchall()
+    if any(rows.read_bound(bound).withdrawn == rows.DAMAGED for bound in bounds):
+        raise FormatError("the row of a bound is damaged")
+    search = connection.execute("SELECT state FROM searches WHERE record = ?", (number,)).fetchone()
+    return assemble(row, bounds, None if search is None else search[0])
+
+
+def assemble(
+    row: Sequence[Any], bounds: Iterable[tuple[Any, ...]], search: bytes | None
+) -> dict[str, Any]:
+    """Return a record as JSON, put together of the rows of tables."""
+    name, model, document, question, plan, peak, slab, origin = row
+    if document is None:
+        raise FormatError("version 1 kept no graph, only its key")
+    return {
+        "name": name,
+        "memory_model": model,
+        "graph": unpack_json(document),
+        "question": parse_json(question),
+        "plan": None if plan is None else unpack_json(plan),
+        "peak": peak,
+        "slab": slab,
+        "provenance": dict(rows.read_provenance(origin)),
+        "bounds": [_dump_bound(bound) for bound in bounds],
+        "search": None if search is None else unpack_json(search),
+    }
+
+
+def _dump_bound(row: tuple[Any, ...]) -> dict[str, Any]:
+    bound = rows.read_bound(row)
+    return {
+        "quantity": bound.quantity.value,
+        "value": bound.value,
+        "proof": bound.proof,
+        "provenance": dict(bound.provenance),
+        "withdrawn": bound.withdrawn,
+        "certificate": None if row[4] is None else unpack_json(row[4]),
+    }
+
+
+class Parcel:
+    """A record from elsewhere, taken apart, and its plan and certificates checked.
+
+    Parameters
+    ----------
+    document
+        As :func:`dump_record` makes it.
+
+    Raises
+    ------
+    FormatError, GraphError, PlanError
+        If any of it is not what it says.
+    """
+
+    def __init__(self, document: object) -> None:
+        record = Record(document, "record")
+        record.refuse_unknown(_KEYS)
+        name, model = record.text("name"), record.text("memory_model")
+        self.graph: Graph = read_canonical_document(record.mapping("graph"), name or "graph", model)
+        self.question = read_question(record.mapping("question"))
+        # The numbers of the graph that was just made are its ids.
+        form = CanonicalGraph(
+            "", tuple(range(len(self.graph.ops))), tuple(range(len(self.graph.buffers)))
+        )
+        self.origin = record.mapping("provenance")
+        rows.provenance_text(self.origin)
+        self.plan = None
+        if record.has("plan"):
+            self.plan = localise_plan(form, record.mapping("plan"))
+            self.question.check(
+                self.graph, self.plan, peak=record.count("peak"), slab=record.count("slab")
+            )
+        self.bounds = [self._read_bound(form, x) for x in record.items("bounds")]
+        self.search: SearchState | None = None
+        if record.has("search"):
+            self.search = localise_search(form, record.mapping("search"))
+
+    def _read_bound(self, form: CanonicalGraph, value: object) -> tuple[Bound, Any]:
+        record = Record(value, "bound")
+        record.refuse_unknown(_BOUND_KEYS)
+        if record.text("quantity") not in list(Objective) or record.text("proof") not in _PROOFS:
+            raise FormatError("a bound of an unknown quantity or proof")
+        rows.provenance_text(record.mapping("provenance"))
+        bound = Bound(
+            choose_member(Objective, record.text("quantity"), "quantity"),
+            record.count("value"),
+            record.text("proof"),
+            record.has("certificate"),
+            record.mapping("provenance"),
+            record.text("withdrawn"),
+        )
+        certificate = None
+        if bound.certified:
+            document = record.mapping("certificate")
+            certificate = localise_certificate(form, self.graph, document)
+            rung = check_certificate(self.graph, certificate)
+            if (certificate.bound, rung) != (bound.value, bound.proof):
+                raise FormatError(
+                    f"a certificate of {certificate.bound} ({rung}) is kept as another"
+                )
+        return bound, certificate
+
+
+_PROOFS = {"", *Proof}
+
+
+def take(store: PlanStore, parcel: Parcel, *, trust: bool = False) -> tuple[bool, list[str]]:
+    """Put a record from elsewhere into a store.
+
+    Parameters
+    ----------
+    store, parcel
+        Where to, and what.
+    trust
+        Take the other store's word for bounds that have no certificate; else they are claims.
+
+    Returns
+    -------
+    tuple
+        Whether it brought anything new, and what was wrong with bounds that were not taken.
+    """
+    graph, question, troubles = parcel.graph, parcel.question, list[str]()
+    with store.batch() as batch:
+        rules = [read_rule(text) for text in batch.revocations()]
+        before = batch.digest()
+        if parcel.plan is not None:
+            batch.put(graph, parcel.plan, question=question, origin=parcel.origin)
+        for bound, certificate in parcel.bounds:
+            if bound.withdrawn or any(is_meant(rule, bound) for rule in rules):
+                continue
+            try:
+                _take_bound(batch, parcel, bound, certificate, trust)
+            except PlanError as error:
+                troubles.append(str(error))
+        if parcel.search is not None and batch.search(graph, question) is None:
+            batch.put_search(graph, parcel.search, question=question, origin={})
+        return batch.digest() != before, troubles
+
+
+def _take_bound(
+    batch: PlanStore, parcel: Parcel, bound: Bound, certificate: Certificate | None, trust: bool
+) -> None:
+    graph, question, origin = parcel.graph, parcel.question, {**bound.provenance, "taken": True}
+    if certificate is not None:
+        batch.put_certificate(graph, certificate, question=question, origin=origin)
+        return
+    proof = bound.proof if trust else Proof.CLAIMED
+    quantity = bound.quantity
+    batch.put_bound(graph, bound.value, proof, quantity=quantity, question=question, origin=origin)
+
+
+@dataclass(slots=True)
+class Taken:
+    """What became of records from elsewhere.
+
+    Parameters
+    ----------
+    new, known, refused
+        How many brought something, nothing, or were not what they said.
+    troubles
+        Why records, or bounds of them, were refused.
+    """
+
+    new: int = 0
+    known: int = 0
+    refused: int = 0
+    troubles: list[str] = field(default_factory=list)
+
+
+def take_all(store: PlanStore, documents: Iterable[object], *, trust: bool = False) -> Taken:
+    """Put records from elsewhere into a store; an error among them stands for one that was lost."""
+    taken, numbered = Taken(), enumerate(documents, 1)
+    while chunk := list(itertools.islice(numbered, AT_ONCE)):
+        with store.batch() as batch:
+            for number, document in chunk:
+                _take_one(batch, taken, number, document, trust)
+    return taken
+
+
+def _take_one(store: PlanStore, taken: Taken, number: int, document: object, trust: bool) -> None:
+    try:
+        if isinstance(document, OptschedError):
+            raise document
+        changed, troubles = take(store, Parcel(document), trust=trust)
+    except (FormatError, GraphError, PlanError) as error:
+        taken.refused += 1
+        taken.troubles.append(f"record {number}: {error}")
+        return
+    taken.new, taken.known = taken.new + changed, taken.known + (not changed)
+    taken.troubles += [f"record {number}: {text}" for text in troubles]
+
+
+def dump_all(store: PlanStore, numbers: Collection[int] | None = None) -> list[object]:
+    """Return the records of these numbers, or all, as JSON; an error in the place of a damaged one.
+
+    Raises
+    ------
+    FormatError
+        If the file is no store, or damaged so that SQLite does not read it.
+    """
+
+    def query(connection: sqlite3.Connection) -> list[object]:
+        found = [n for (n,) in connection.execute("SELECT id FROM records ORDER BY id")]
+        return [_dumped(connection, n) for n in found if numbers is None or n in numbers]
+
+    return store.read(query) or []
+
+
+def _dumped(connection: sqlite3.Connection, number: int) -> object:
+    try:
+        return dump_record(connection, number)
+    except FormatError as error:
+        return FormatError(f"record {number}: {error}")
+    except sqlite3.DatabaseError as error:
+        return FormatError(f"record {number}: {error}")
+
+
+def merge(store: PlanStore, other: PlanStore, *, trust: bool = False) -> Taken:
+    """Put the records of another store into one; the other is only read."""
+    if not other.path.exists():
+        raise UsageError(f"there is no store {other.path}")
+    with errors_named(label_of(other.path)):
+        return take_all(store, dump_all(other), trust=trust)
+
+
+def export_store(
+    store: PlanStore, path: str | Path, numbers: Collection[int] | None = None
+) -> tuple[int, list[str]]:
+    """Write records as text; return how many, and why others could not be."""
+    dumped = dump_all(store, numbers)
+    lines = [json.dumps({"format": EXPORT_FORMAT})]
+    lines += [json.dumps(x, separators=(",", ":")) for x in dumped if isinstance(x, dict)]
+    write_bytes(path, ("\n".join(lines) + "\n").encode())
+    return len(lines) - 1, [str(x) for x in dumped if isinstance(x, OptschedError)]
+
+
+def import_store(store: PlanStore, path: str | Path, *, trust: bool = False) -> Taken:
+    """Put records that were written as text into a store."""
+    data = read_bytes(path)
+    with errors_named(label_of(path)):
+        return take_all(store, read_export(data), trust=trust)
+
+
+def read_export(data: bytes) -> Iterator[object]:
+    """Yield the records of an export; an error in the place of a line that is none.
+
+    Raises
+    ------
+    FormatError
+        If it is no export, or of another version.
+    """
+    first, *lines = decode_text(data).split("\n")
+    check_format(Record(parse_json(first, limit=10), "export"), EXPORT_FORMAT)
+    for line in lines:
+        if line:
+            try:
+                yield parse_json(line, limit=MAX_VALUES)
+            except FormatError as error:
+                yield error

@@ -1,0 +1,135 @@
+"""What keeps a store sound and small: all is checked again, and what nobody needs thrown away."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
+from optsched.errors import FormatError, GraphError, PlanError
+from optsched.runtime.limits import Objective, Proof
+from optsched.store import rows
+from optsched.store.canonical import canonical_form
+from optsched.store.database import PlanStore
+from optsched.store.exchange import Parcel, dump_record
+from optsched.store.question import Bound, StoredRecord, best_bound
+from optsched.store.translate import unpack_json
+
+KEPT_CHANGES = 100
+"""Entries of each record's history that are kept, the latest ones."""
+
+
+def verify(store: PlanStore) -> list[str]:
+    """Check all of a store again; return what is wrong, nothing if it is sound.
+
+    The file is looked at by SQLite, checksums and seals are compared, each key is worked out again,
+    the checker sees every plan and every certificate, and no bound that counts may be above a plan.
+
+    Raises
+    ------
+    FormatError
+        If the file is no store, or so damaged that SQLite does not open it.
+    """
+    return store.read(lambda connection: list(_troubles(connection))) or []
+
+
+def _troubles(connection: sqlite3.Connection) -> Iterator[str]:
+    for (text,) in connection.execute("PRAGMA integrity_check(20)").fetchall():
+        if text != "ok":
+            yield f"file: {text}"
+    for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check").fetchmany(20):
+        yield f"table {table}, row {row}: what it belongs to in {parent} is lost"
+    try:
+        numbers = [n for (n,) in connection.execute("SELECT id FROM records ORDER BY id")]
+    except sqlite3.DatabaseError as error:
+        yield f"records: {error}"
+        return
+    for number in numbers:
+        try:
+            _check_record(connection, number)
+        except (FormatError, GraphError, PlanError, sqlite3.DatabaseError) as error:
+            yield f"record {number}: {error}"
+
+
+def _check_record(connection: sqlite3.Connection, number: int) -> None:
+    found = rows.records_where(connection, "r.id = ?", number)
+    if not found:
+        raise FormatError("its graph is lost")
+    record = found[0]
+    rows.history_of(connection, number)
+    if record.name == "" and _is_of_first_version(connection, number):
+        _check_first(connection, number)
+        return
+    parcel = Parcel(dump_record(connection, number))
+    if canonical_form(parcel.graph).key != record.key:
+        raise FormatError("its key is not that of its graph")
+    counts = len(parcel.graph.ops), len(parcel.graph.buffers)
+    if counts != (record.ops, record.buffers):
+        raise FormatError("its summary is not that of its graph")
+    _check_bounds(record)
+
+
+def _check_bounds(record: StoredRecord) -> None:
+    for quantity, reached in ((Objective.PEAK, record.peak), (Objective.SLAB, record.slab)):
+        bound = best_bound(record.bounds, quantity)
+        if reached is not None and bound.value > reached:
+            raise PlanError(f"bound {bound.value} on the {quantity} is above a plan of {reached}")
+
+
+def _is_of_first_version(connection: sqlite3.Connection, number: int) -> bool:
+    query = (
+        "SELECT document IS NULL FROM graphs JOIN records ON graphs.id = graph WHERE records.id = ?"
+    )
+    return bool(connection.execute(query, (number,)).fetchone()[0])
+
+
+def _check_first(connection: sqlite3.Connection, number: int) -> None:
+    """Look at the plan of a graph that was not kept: its checksum is all there is."""
+    query = "SELECT plan FROM records WHERE id = ?"
+    unpack_json(connection.execute(query, (number,)).fetchone()[0])
+
+
+def collect_garbage(store: PlanStore) -> dict[str, int]:
+    """Throw away what nobody needs any more, and give the bytes back; return how much of what.
+
+    That is: bounds that were withdrawn or that a higher one makes superfluous, what searches left
+    behind of records that are proved, all but the latest changes, and graphs without a record.
+    """
+    counts: dict[str, int] = {}
+    with store.writing() as connection:
+        records = rows.records_where(connection)
+        counts["bounds"] = sum(_drop_bounds(connection, record) for record in records)
+        proved = [(x.number,) for x in records if x.is_proved and x.search_bytes]
+        counts["searches"] = len(proved)
+        connection.executemany("DELETE FROM searches WHERE record = ?", proved)
+        counts["changes"] = sum(_drop_changes(connection, record.number) for record in records)
+        unused = "DELETE FROM graphs WHERE id NOT IN (SELECT graph FROM records)"
+        counts["graphs"] = connection.execute(unused).rowcount
+    store.file.vacuum()
+    return counts
+
+
+def _drop_bounds(connection: sqlite3.Connection, record: StoredRecord) -> int:
+    kept = [bound for quantity in Objective for bound in _worth_keeping(record, quantity)]
+    query = f"{rows.BOUND_WITH_ID} WHERE record = ?"
+    found = connection.execute(query, (record.number,)).fetchall()
+    dropped = [(row[0],) for row in found if rows.read_bound(row[1:]) not in kept]
+    connection.executemany("DELETE FROM bounds WHERE id = ?", dropped)
+    return len(dropped)
+
+
+def _worth_keeping(record: StoredRecord, quantity: Objective) -> Iterator[Bound]:
+    """Yield the best bound, the best one with a certificate, and claims that there is more."""
+    best = best_bound(record.bounds, quantity)
+    yield best
+    yield best_bound(tuple(bound for bound in record.bounds if bound.certified), quantity)
+    for bound in record.bounds:
+        if bound.proof == Proof.CLAIMED and not bound.withdrawn and bound.value > best.value:
+            yield bound
+
+
+def _drop_changes(connection: sqlite3.Connection, record: int) -> int:
+    query = (
+        "DELETE FROM history WHERE record = ? AND id NOT IN"
+        " (SELECT id FROM history WHERE record = ? ORDER BY id DESC LIMIT ?)"
+    )
+    return connection.execute(query, (record, record, KEPT_CHANGES)).rowcount

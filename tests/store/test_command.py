@@ -1,0 +1,111 @@
+"""`optsched store`: every action, in words and as JSON, and what goes wrong in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optsched import read_graph, read_plan, write_graph
+from optsched.check.plan import check_plan
+from optsched.cli import main
+from optsched.store import PlanStore
+from tests.store.test_database import best, diamond
+from tests.store.test_upkeep import filled
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(filled(tmp_path_factory.mktemp("store") / "plans.db", 2).path)
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
+    assert main(["store", *arguments, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def test_ls(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    records = said(capsys, "ls", path)["records"]
+    assert [record["objective"] for record in records] == ["peak", "slab"] * 2
+    assert [record["proved"] for record in records] == [True, False] * 2
+    assert main(["store", "ls", path]) == 0
+    text = capsys.readouterr().out
+    assert text.count("diamond") == 4
+    assert "4 records, 2 proved" in text
+
+
+def test_show(path: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    graph, plan = str(tmp_path / "g.json"), str(tmp_path / "plan.json")
+    write_graph(diamond(1), graph)
+    (record, other) = said(capsys, "show", path, graph, "--plan", plan)["records"]
+    assert (record["record"], other["record"]) == (1, 2)
+    assert record["history"][0]["what"] == "plan"
+    found = read_graph(graph)
+    assert check_plan(found, read_plan(plan, found)).peak == record["peak"]
+    assert said(capsys, "show", path, record["key"][:20])["records"][0] == record
+    assert main(["store", "show", path, "1"]) == 0
+    text = capsys.readouterr().out
+    assert "with a certificate" in text
+    assert "made by  python" in text
+
+
+def test_in_and_out(path: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    text, one, two = (str(tmp_path / name) for name in ("x.jsonl", "one.db", "two.db"))
+    assert said(capsys, "export", path, "-o", text)["exported"] == 4
+    counts = said(capsys, "import", one, text, "--trust")
+    assert (counts["new"], counts["known"], counts["refused"]) == (4, 0, 0)
+    assert said(capsys, "merge", two, one, path)["known"] == 4
+    assert said(capsys, "export", path, "-o", text, "--only", "2")["exported"] == 1
+    counts = said(capsys, "merge", two, str(tmp_path / "none.db"), code=1)
+    assert "there is no store" in counts["troubles"][0]
+
+
+def test_upkeep(path: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    copy = str(tmp_path / "copy.db")
+    assert said(capsys, "merge", copy, path, "--trust")["new"] == 4
+    assert said(capsys, "verify", copy)["sound"] is True
+    assert said(capsys, "revoke", copy, "--engine", "optsched>=0")["withdrawn"] == 4
+    assert said(capsys, "gc", copy)["bounds"] == 4
+    saved = str(tmp_path / "saved.db")
+    assert said(capsys, "verify", copy, "--salvage", saved)["salvaged"] == {"records": 4, "lost": 0}
+    assert len(PlanStore(saved).records()) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["ls", "nowhere.db"], "there is no store"),
+        (["show", "STORE", "99"], "no record '99'"),
+        (["show", "STORE", "zz"], "no record 'zz'"),
+        (["show", "STORE", "1", "--plan", "p.json"], "goes with one graph file"),
+        (["revoke", "STORE", "--engine", "x"], "is no rule"),
+        (["export", "STORE", "-o", "STORE"], "overwrite"),
+        (["sl", "STORE"], "invalid choice"),
+        (["ls", "STORE", "--nothing"], "no option"),
+        ([], "required"),
+    ],
+)
+def test_what_goes_wrong_is_one_line(
+    path: str, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["store", *(path if x == "STORE" else x for x in arguments)]) == 2
+    text = capsys.readouterr().err
+    assert words in text
+    assert text.count("\n") == 1
+
+
+def test_a_store_that_is_none_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "plans.db"
+    store.write_bytes(b"no database at all" * 100)
+    for action in (["ls"], ["gc"], ["export", "-o", str(tmp_path / "x")]):
+        assert main(["store", action[0], str(store), *action[1:]]) == 2
+        assert str(store) in capsys.readouterr().err
+    assert main(["store", "verify", str(store)]) == 1
+    good = PlanStore(tmp_path / "good.db")
+    good.put(diamond(), best(diamond()))
+    assert main(["store", "merge", str(good.path), str(store)]) == 1
+    assert len(good.records()) == 1

@@ -1,0 +1,268 @@
+"""Stores are checked, merged, exported, purged and salvaged; proofs are withdrawn by rule."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from optsched import certify
+from optsched.cli import main
+from optsched.errors import FormatError, OptschedError, UsageError
+from optsched.model.graph import Graph
+from optsched.runtime.limits import Objective
+from optsched.store import (
+    PlanStore,
+    Question,
+    SearchState,
+    collect_garbage,
+    export_store,
+    import_store,
+    merge,
+    read_rule,
+    revoke,
+    salvage,
+    upkeep,
+    verify,
+)
+from tests.store.test_database import best, diamond, wasteful
+from tests.support.generators import random_graph, random_order
+
+DATA = Path(__file__).parents[1] / "data" / "stores"
+SLAB = Question(Objective.SLAB)
+
+
+def filled(path: Path, count: int = 5) -> PlanStore:
+    """A store of diamonds: plans, bounds, a certificate, a search, several questions."""
+    store = PlanStore(path)
+    with store.batch() as batch:
+        for size in range(1, 1 + count):
+            graph = diamond(size)
+            batch.put(graph, wasteful(graph))
+            plan = best(graph)
+            batch.put(graph, plan, bound=plan.peak(graph), proof="L3")
+            batch.put(graph, plan, question=SLAB, bound=4, proof="")
+            batch.put_search(graph, SearchState((plan.order,), {"budget": size}), question=SLAB)
+        graph = diamond(1)
+        batch.put_certificate(graph, certify(graph, time_limit=5).certificate)
+    return store
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return filled(tmp_path_factory.mktemp("sound") / "plans.db").path
+
+
+@pytest.fixture
+def store(sound: Path, tmp_path: Path) -> PlanStore:
+    shutil.copy(sound, tmp_path / "plans.db")
+    return PlanStore(tmp_path / "plans.db")
+
+
+def change(store: PlanStore, statement: str, *values: object) -> None:
+    with sqlite3.connect(store.path) as connection:
+        connection.execute(statement, values)
+    connection.close()
+
+
+def numbers(store: PlanStore) -> list[tuple[object, ...]]:
+    """What counts of each record, whatever its number."""
+    return sorted(
+        (r.key, str(r.question), r.peak, r.slab, r.best_bound.value, r.best_bound.certified)
+        for r in store.records()
+    )
+
+
+def test_a_sound_store_is_sound(store: PlanStore) -> None:
+    assert verify(store) == []
+    assert len(store.records()) == 10
+    assert all(record.is_proved is (record.question != SLAB) for record in store.records())
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("UPDATE records SET peak = peak - 1 WHERE id = 1", "claims a peak"),
+        ("UPDATE records SET plan = (SELECT plan FROM records WHERE id = 3) WHERE id = 1", ""),
+        ("UPDATE records SET plan = x'00' WHERE id = 1", "damaged"),
+        ("UPDATE records SET question = '{}' WHERE id = 1", "objective is missing"),
+        ("UPDATE bounds SET value = value + 1 WHERE record = 1", "damaged"),
+        ("UPDATE bounds SET withdrawn = 'so' WHERE record = 1", "damaged"),
+        ("UPDATE graphs SET document = substr(document, 1, 40) WHERE id = 1", "gzip"),
+        ("UPDATE graphs SET key = 'another' WHERE id = 1", "its key"),
+        ("UPDATE graphs SET ops = 4 WHERE id = 1", "summary"),
+        ("UPDATE searches SET state = x'1f8b' WHERE record = 2", "gzip"),
+        ("DELETE FROM graphs WHERE id = 1", "lost"),
+        ("UPDATE history SET detail = '[' WHERE id = 1", "JSON"),
+    ],
+)
+def test_whatever_was_changed_is_found(store: PlanStore, statement: str, words: str) -> None:
+    change(store, statement)
+    found = verify(store)
+    assert found
+    assert words in " ".join(found)
+    assert main(["store", "verify", str(store.path)]) == 1
+
+
+def test_a_bound_that_was_changed_does_not_count(store: PlanStore) -> None:
+    graph = diamond(2)
+    bound = store.get(graph).bound  # type: ignore[union-attr]
+    change(store, "UPDATE bounds SET value = value - 1")
+    assert bound > 0
+    assert store.get(graph).bound == 0  # type: ignore[union-attr]
+
+
+def test_the_other_stores_word_counts_only_if_trusted(store: PlanStore, tmp_path: Path) -> None:
+    wary, trusting = PlanStore(tmp_path / "wary.db"), PlanStore(tmp_path / "trusting.db")
+    assert merge(wary, store).new == 10
+    assert merge(trusting, store, trust=True).new == 10
+    assert numbers(trusting) == numbers(store)
+    # The certificate speaks for itself, everything else is a claim.
+    assert [r.best_bound.value > 0 for r in wary.records()].count(True) == 1
+    assert [(r.peak, r.slab) for r in wary.records()] == [(r.peak, r.slab) for r in store.records()]
+    assert verify(wary) == verify(trusting) == []
+    again = merge(trusting, store, trust=True)
+    assert (again.new, again.known, again.refused) == (0, 10, 0)
+    assert trusting.search(diamond(3), SLAB) == store.search(diamond(3), SLAB)
+
+
+def test_an_export_brings_the_same(store: PlanStore, tmp_path: Path) -> None:
+    path = tmp_path / "plans.jsonl.gz"
+    assert export_store(store, path) == (10, [])
+    other = PlanStore(tmp_path / "other.db")
+    assert import_store(other, path, trust=True).new == 10
+    assert numbers(other) == numbers(store)
+
+
+def test_what_is_wrong_in_an_export_is_refused_by_itself(store: PlanStore, tmp_path: Path) -> None:
+    path = tmp_path / "plans.jsonl"
+    export_store(store, path)
+    first, *lines = path.read_text().splitlines()
+    documents = [json.loads(line) for line in lines]
+    documents[0]["peak"] -= 1
+    documents[1]["plan"]["order"] = [2, 1, 0]
+    documents[2]["graph"]["buffers"][0]["size"] = -1
+    documents[3]["bounds"][0]["value"] = 10**9
+    del documents[4]["question"]
+    texts = [first, *(json.dumps(x) for x in documents), "{", "[]"]
+    path.write_text("\n".join(texts))
+    other = PlanStore(tmp_path / "other.db")
+    taken = import_store(other, path, trust=True)
+    assert (taken.new, taken.refused) == (6, 6)
+    assert len(taken.troubles) == 7
+    assert verify(other) == []
+    assert import_store(other, path).new == 0
+    path.write_text("{}\n")
+    with pytest.raises(FormatError, match="format is missing"):
+        import_store(other, path)
+
+
+def test_withdrawn_proofs_are_proved_again(store: PlanStore, tmp_path: Path) -> None:
+    before = numbers(store)
+    other = filled(tmp_path / "other.db", 2)
+    assert revoke(store, read_rule("optsched<0.1")) == 0
+    assert revoke(store, read_rule("optsched==0.1.0:L6")) == 0
+    assert revoke(store, read_rule("optsched<=0.1:L3")) == 5
+    # One has a certificate, which no engine's error touches.
+    assert [r.is_proved for r in store.records() if r.question != SLAB].count(True) == 1
+    assert store.search(diamond(2), SLAB) is None
+    assert "revoked: optsched<=0.1:L3" in {b.withdrawn for r in store.records() for b in r.bounds}
+    assert [c.what for c in store.history(3)][-1] == "withdrawn"
+    assert merge(store, other, trust=True).new == 0
+    assert verify(store) == []
+    for size in range(1, 6):
+        plan = best(diamond(size))
+        store.put(diamond(size), plan, bound=plan.peak(diamond(size)), proof="L3")
+    assert numbers(store) == before
+
+
+@pytest.mark.parametrize("text", ["", "optsched", "optsched<", "optsched<1:L9", "<1", "a<1;b<2"])
+def test_what_is_no_rule_is_one_line(text: str) -> None:
+    with pytest.raises(UsageError, match="is no rule"):
+        read_rule(text)
+
+
+def test_garbage_is_collected_and_nothing_else(
+    store: PlanStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "KEPT_CHANGES", 5)
+    graph = diamond(2)
+    plan = best(graph)
+    with store.batch() as batch:
+        for value in range(5, 15):
+            batch.put_bound(graph, value, question=SLAB)
+        for _ in range(20):
+            revoke(batch, read_rule("optsched<=0.1:L3"))
+            batch.put(graph, plan, bound=plan.peak(graph), proof="L3")
+    before, size = numbers(store), store.path.stat().st_size
+    counts = collect_garbage(store)
+    assert counts["bounds"] > 20
+    assert counts["changes"] > 10
+    assert numbers(store) == before
+    assert verify(store) == []
+    assert store.path.stat().st_size <= size
+    assert store.search(graph, SLAB) is None
+    assert not any(collect_garbage(store).values())
+
+
+def larger(tmp_path: Path) -> tuple[PlanStore, list[Graph]]:
+    """A store of many pages, one random order a graph: rows that lie in several pages too."""
+    store = PlanStore(tmp_path / "large.db")
+    rng = np.random.default_rng(5)
+    graphs = [random_graph(rng, 20, name=f"g{i}", max_size=1000) for i in range(16)]
+    graphs.append(random_graph(rng, 400, name="long", max_size=1000))
+    with store.batch() as batch:
+        for graph in graphs:
+            order = random_order(rng, graph)
+            batch.put(graph, stacked(graph, order), bound=3, proof="L2")
+    return store, graphs
+
+
+def stacked(graph: Graph, order: tuple[int, ...]):
+    from heuristics import PACKINGS
+    from optsched.model.packing_problem import packing_problem
+    from optsched.model.plan import make_plan
+
+    problem, _ = packing_problem(graph, order)
+    return make_plan(graph, order, PACKINGS["naive"](problem))
+
+
+def test_a_damaged_store_is_salvaged_as_far_as_possible(tmp_path: Path) -> None:
+    """Each page in turn is destroyed: what lies in the others comes out, checked."""
+    store, graphs = larger(tmp_path)
+    whole = store.path.read_bytes()
+    pages = len(whole) // 4096
+    assert pages > 16
+    rng = random.Random(1)
+    for page in {0, 1, *rng.sample(range(2, pages), 3)}:
+        noise = bytearray(whole)
+        noise[page * 4096 : page * 4096 + 4096] = rng.randbytes(4096)
+        store.path.write_bytes(noise)
+        try:
+            troubles = verify(store)
+        except OptschedError as error:
+            troubles = [str(error)]
+        target = PlanStore(tmp_path / f"saved{page}.db")
+        salvage(store, target)
+        saved = [target.get(graph) for graph in graphs]
+        lost = saved.count(None)
+        assert lost == 0 or troubles
+        # A page holds the rows of a few records; and it may cut a long row.
+        assert lost <= 10, page
+        assert verify(target) == []
+        for found in filter(None, saved):
+            assert found.bound in (0, 3)
+
+
+def test_an_old_store_is_verified_and_merged(tmp_path: Path) -> None:
+    shutil.copy(DATA / "version1.db", tmp_path / "old.db")
+    old, new = PlanStore(tmp_path / "old.db"), PlanStore(tmp_path / "new.db")
+    assert verify(old) == []
+    taken = merge(new, old)
+    assert taken.refused == 6
+    assert "only its key" in taken.troubles[0]
