@@ -11,6 +11,7 @@ from optsched.errors import FormatError, UsageError
 from optsched.formats import (
     certificate,
     foreign,
+    fx,
     hlo,
     inductor,
     minimalloc,
@@ -43,6 +44,7 @@ FORMATS: dict[str, Format] = {
         hlo.FORMAT,
         hlo.BUFFER_ASSIGNMENT,
         tflite.FORMAT,
+        fx.FORMAT,
         torch_profile.FORMAT,
         torch_snapshot.FORMAT,
         torchscript.FORMAT,

@@ -1,0 +1,64 @@
+"""PyTorch's programs: `.pt2` files of `torch.export`, and live `GraphModule`s.
+
+`archive` finds the program in a file, `exported` and `live` make an :class:`FxProgram` of it,
+`aliases` says which tensors share bytes, `graph` makes the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from optsched.formats.format import Content, Format, Source
+from optsched.formats.fx.archive import is_exported, read_program_json
+from optsched.formats.fx.exported import count_nodes, read_program
+from optsched.formats.fx.graph import ALIGNMENT, build_graph
+from optsched.formats.fx.live import from_fx
+from optsched.model.graph import Graph
+
+__all__ = ["FORMAT", "from_fx", "read_pt2"]
+
+
+def read_pt2(source: Source, *, dims: Mapping[str, int] | None = None) -> Graph:
+    """Make a graph of a `.pt2` file; PyTorch is not needed, and no pickle inside is opened.
+
+    Parameters
+    ----------
+    source
+        The file.
+    dims
+        Numbers for sizes that the program leaves open, by symbol or as `INPUT.AXIS`.
+
+    Raises
+    ------
+    FormatError
+        If the archive is damaged, holds no program, or the size of a tensor is unknown.
+    UsageError
+        If the program has no dimension of a name that is given.
+    """
+    return build_graph(read_program(_document(source), dims or {}), source.name)
+
+
+def _document(source: Source) -> Mapping[str, Any]:
+    inner = Source(read_program_json(source.data))
+    if inner.trouble is not None:
+        raise inner.trouble
+    return inner.document
+
+
+def _orders(source: Source) -> dict[str, tuple[int, ...]]:
+    """Return the order of the program, which the interpreter of FX follows."""
+    return {"fx": tuple(range(count_nodes(_document(source))))}
+
+
+FORMAT = Format(
+    "pt2",
+    Content.GRAPH,
+    sniff=lambda source: is_exported(source.data),
+    read=read_pt2,
+    options=("dims",),
+    orders=_orders,
+    binary=True,
+    alignment=ALIGNMENT,
+    title="an exported program of PyTorch (.pt2)",
+)

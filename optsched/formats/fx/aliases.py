@@ -1,0 +1,93 @@
+"""Which tensor an output shares its bytes with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from optsched.formats.fx.operators import (
+    CONVERSIONS,
+    DROPOUTS,
+    RELABELLINGS,
+    RESHAPES,
+    VIEWS,
+    drops_nothing,
+)
+from optsched.formats.fx.program import FxNode, TensorValue
+
+
+def shared_with(node: FxNode, output: str, values: Mapping[str, TensorValue]) -> str | None:
+    """Return the argument of a node in whose bytes an output lies, None if it has its own.
+
+    Parameters
+    ----------
+    node
+        The node.
+    output
+        One of its outputs.
+    values
+        All tensors by name.
+    """
+    first = node.view_of or node.first
+    if first is None or not node.operator.startswith("aten."):
+        return node.view_of
+    if node.view_of is not None or node.base in VIEWS or node.base in RELABELLINGS:
+        # `meshgrid` and its like take a list: each output is a view of its own entry.
+        position = node.outputs.index(output)
+        several = node.base in ("meshgrid", "broadcast_tensors") or node.base.startswith("atleast_")
+        return node.reads[position] if several and position < len(node.reads) else first
+    if "out" in node.arguments and set(node.arguments["out"]) <= set(node.overwrites):
+        return node.arguments["out"][0]
+    if node.base.endswith("_") and node.overwrites:
+        return node.overwrites[0]
+    return first if _returns_argument(node, values[first], values[output]) else None
+
+
+def _returns_argument(node: FxNode, given: TensorValue, made: TensorValue) -> bool:
+    """Whether an operator that may return its argument does so."""
+    if given.dtype != made.dtype or given.device != made.device:
+        return False
+    if node.base in RESHAPES:
+        return view_strides(given.sizes, given.strides, made.sizes) is not None
+    if node.base in DROPOUTS:
+        return drops_nothing(node.settings)
+    if node.base == "einsum" and len(node.reads) > 1:
+        return False
+    if node.base in CONVERSIONS:
+        return node.settings.get("copy") is not True and given.is_like(made)
+    return False
+
+
+def view_strides(
+    sizes: Sequence[int], strides: Sequence[int], wanted: Sequence[int]
+) -> tuple[int, ...] | None:
+    """Return the strides by which a tensor can be looked at in another shape, None if by none.
+
+    Parameters
+    ----------
+    sizes, strides
+        Of the tensor.
+    wanted
+        The other shape, of as many elements.
+
+    References
+    ----------
+    aten/src/ATen/TensorUtils.cpp, `computeStride_impl`.
+    """
+    if 0 in sizes:
+        return tuple(strides) if tuple(sizes) == tuple(wanted) else (1,) * len(wanted)
+    axes = [(n, step) for n, step in zip(sizes, strides, strict=True) if n != 1]
+    found, left = [1] * len(wanted), len(wanted) - 1
+    while axes:
+        # A run of axes that lie behind each other as one axis would.
+        count, step = axes.pop()
+        inner = step
+        while axes and axes[-1][1] == count * inner:
+            count *= axes.pop()[0]
+        run = 1
+        while left >= 0 and (run < count or wanted[left] == 1):
+            found[left] = run * step
+            run *= wanted[left]
+            left -= 1
+        if run != count:
+            return None
+    return tuple(found)

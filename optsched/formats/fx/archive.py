@@ -1,0 +1,72 @@
+"""The program inside a `.pt2` archive, found without unpacking or loading anything else.
+
+An archive is a zip whose member `models/NAME.json` is the program; weights, sample inputs and
+custom objects beside it may be pickles, and are never opened.
+
+References
+----------
+torch/export/pt2_archive/_package.py; before torch 2.7 the archive held
+`serialized_exported_program.json`.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+import zlib
+from typing import Final
+
+from optsched.errors import FormatError
+from optsched.formats.fields import show
+from optsched.formats.source import MAX_BYTES
+
+MAX_MEMBERS: Final = 2**20
+_ZIP: Final = b"PK\x03\x04"
+_MODEL: Final = re.compile(r"(?:.*/)?(?:models/([^/]+)\.json|serialized_exported_program\.json)")
+
+
+def is_exported(data: bytes) -> bool:
+    """Whether this is an archive that names a program."""
+    return data.startswith(_ZIP) and (
+        b"models/" in data or b"serialized_exported_program.json" in data
+    )
+
+
+def read_program_json(data: bytes) -> bytes:
+    """Return the JSON of the one program that an archive holds.
+
+    Raises
+    ------
+    FormatError
+        If the archive is damaged, holds no program or several, or the program is too large.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            member = _find(archive.infolist())
+            with archive.open(member) as stream:
+                text = stream.read(MAX_BYTES + 1)
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, OverflowError):
+        raise FormatError("the archive is damaged or truncated") from None
+    except (NotImplementedError, RuntimeError):
+        raise FormatError("the archive is encrypted, or compressed in an unknown way") from None
+    if len(text) > MAX_BYTES:
+        raise FormatError(f"the program decompresses to more than the limit of {MAX_BYTES} bytes")
+    return text
+
+
+def _find(members: list[zipfile.ZipInfo]) -> zipfile.ZipInfo:
+    if len(members) > MAX_MEMBERS:
+        raise FormatError(f"the archive has {len(members)} members, the limit is {MAX_MEMBERS}")
+    found = []
+    for member in members:
+        if ".." in re.split(r"[/\\]", member.filename) or member.filename.startswith("/"):
+            raise FormatError(f"the archive names a path outside: {show(member.filename)}")
+        if _MODEL.fullmatch(member.filename):
+            found.append(member)
+    if not found:
+        raise FormatError("the archive holds no exported program (models/NAME.json)")
+    if len(found) > 1:
+        names = ", ".join(show(member.filename) for member in found[:4])
+        raise FormatError(f"the archive holds {len(found)} programs, one is wanted: {names}")
+    return found[0]

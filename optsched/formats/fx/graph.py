@@ -1,0 +1,214 @@
+"""From a program of PyTorch to a graph, in the memory model of its eager interpreter.
+
+A tensor's storage is a buffer, all tensors in it are names of it. What the caller holds (inputs,
+parameters, buffers) is not counted, outputs live to the end, everything else lives from the node
+that makes it to the last that uses it. What an operator needs inside is in no program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from optsched.errors import FormatError
+from optsched.formats.fields import show
+from optsched.formats.fx.aliases import shared_with
+from optsched.formats.fx.operators import OVERWRITES, draws_numbers
+from optsched.formats.fx.program import FxNode, FxProgram, TensorValue
+from optsched.model.builder import GraphBuilder
+from optsched.model.elements import InputPolicy, OutputPolicy
+from optsched.model.graph import Graph
+from optsched.model.liveness import peak_memory
+
+ALIGNMENT: Final = 64
+"""Of what PyTorch's allocator for the CPU hands out, in bytes (c10/core/alignment.h)."""
+MEMORY_MODEL: Final = "fx: storages; inputs and constants excluded, outputs live to the end"
+RANDOM_STATE: Final = "random state"
+
+_RUN_ONCE = ("cond", "invoke_subgraph", "run_const_graph", "tag_activation_checkpoint")
+_WRAPPERS = ("wrap", "strict_mode", "hints_wrapper")
+
+
+def build_graph(
+    program: FxProgram, name: str, policy: OutputPolicy = OutputPolicy.LIVE, model: str = ""
+) -> Graph:
+    """Make the graph of a program.
+
+    Parameters
+    ----------
+    program
+        The program; op `v` is its node `v`.
+    name
+        Name of the graph.
+    policy
+        What happens to its outputs.
+    model
+        Name of the memory model, where another policy of the inputs makes it another one.
+
+    Raises
+    ------
+    FormatError
+        If a tensor is used that nothing makes, or a node runs graphs in a way that is not known.
+    GraphError
+        If names are used twice.
+    """
+    return _Maker(program).make(name, policy, model or MEMORY_MODEL)
+
+
+@dataclass
+class _Maker:
+    """Names of storages while the nodes go by.
+
+    `root` is the first name of each tensor's storage, `current` the name under which a storage's
+    present bytes are known, `version` how often they were overwritten before a tensor was named.
+    """
+
+    program: FxProgram
+    root: dict[str, str] = field(default_factory=dict)
+    maker: dict[str, str] = field(default_factory=dict)
+    current: dict[str, str] = field(default_factory=dict)
+    times: dict[str, int] = field(default_factory=dict)
+    version: dict[str, int] = field(default_factory=dict)
+    scalars: dict[str, str] = field(default_factory=dict)
+
+    def make(self, name: str, policy: OutputPolicy, model: str) -> Graph:
+        self._find_roots()
+        build = GraphBuilder(name, model)
+        self._add_inputs(build)
+        for node in self.program.nodes:
+            self._add(build, node)
+        for root in dict.fromkeys(
+            self.root[x] for x in self._known(self.program.outputs, "output")
+        ):
+            if root not in self.program.inputs:
+                build.output(root, policy=policy)
+            elif self.program.inputs[root] is InputPolicy.FREED:
+                build.output(root)
+        self._place(build)
+        return build.build()
+
+    def _find_roots(self) -> None:
+        """Find the storage that each tensor lies in."""
+        values, storages = self.program.values, dict[object, str]()
+
+        def settle(name: str, base: str | None) -> None:
+            key = values[name].storage
+            known = storages.setdefault(key, name) if key is not None else name
+            self.root[name] = self.root[base] if base is not None else self.root.get(known, name)
+
+        for name in self.program.inputs:
+            settle(name, None)
+        for node in self.program.nodes:
+            self._known(node.reads, f"op {show(node.name)}")
+            for name in node.outputs:
+                settle(name, shared_with(node, name, values))
+                self.maker[name] = node.name
+
+    def _known(self, names: tuple[str, ...], what: str) -> tuple[str, ...]:
+        for name in names:
+            if name not in self.root:
+                raise FormatError(f"{what} reads tensor {show(name)} before anything makes it")
+        return names
+
+    def _add_inputs(self, build: GraphBuilder) -> None:
+        written = {self.root[x] for node in self.program.nodes for x in node.overwrites}
+        for name, policy in self.program.inputs.items():
+            if self.root[name] != name:
+                continue
+            is_state = policy is InputPolicy.CONSTANT and name in written
+            kind = InputPolicy.EXCLUDED if is_state else policy
+            build.input(name, self.program.values[name].nbytes, kind)
+            self.current[name] = name
+
+    def _add(self, build: GraphBuilder, node: FxNode) -> None:
+        reads = [self._present(x) for x in node.reads]
+        control = [self.maker[x] for x in node.reads if x in self.maker]
+        control += [self.scalars[x] for x in node.takes if x in self.scalars]
+        mutates: dict[str, str] = {}
+        for root in dict.fromkeys(self.root[x] for x in node.overwrites):
+            self.times[root] = self.times.get(root, 0) + 1
+            named = [x for x in node.outputs if self.root[x] == root]
+            new = named[0] if named else f"{root} after {node.name}"
+            mutates[new], self.current[root] = self.current[root], new
+        writes: dict[str, int] = {}
+        views: dict[str, str] = {}
+        for name in node.outputs:
+            root = self.root[name]
+            if root == name:
+                writes[name] = self.program.values[name].nbytes
+                self.current[name] = name
+            elif name not in mutates:
+                views[name] = self.current[root]
+            self.version[name] = self.times.get(root, 0)
+        given = list(node.gives)
+        if draws_numbers(node.base, node.settings):
+            control += [self.scalars[RANDOM_STATE]] if RANDOM_STATE in self.scalars else []
+            given.append(RANDOM_STATE)
+        self.scalars.update(dict.fromkeys(given, node.name))
+        build.op(
+            node.name,
+            reads=reads,
+            writes=writes,
+            views=views,
+            mutates=mutates,
+            control=dict.fromkeys(x for x in control if x != node.name),
+            workspace=_body_bytes(node),
+            kind=node.operator,
+        )
+        if target := self._overwritable(node):
+            build.inplace(node.name, node.outputs[0], target)
+
+    def _present(self, name: str) -> str:
+        """Return the name by which a tensor's bytes are known as they are now."""
+        root = self.root[name]
+        if root in self.program.inputs and name != root and name in self.program.inputs:
+            name = root
+        is_stale = self.version.get(name, 0) != self.times.get(root, 0)
+        return self.current[root] if is_stale else name
+
+    def _overwritable(self, node: FxNode) -> str | None:
+        """Return the tensor that the twin of an operator with `_` would write its result to."""
+        if node.base not in OVERWRITES or not node.operator.startswith("aten."):
+            return None
+        if len(node.outputs) != 1 or node.first is None or node.overwrites:
+            return None
+        source, root = node.first, self.root[node.first]
+        given, made = self.program.values[source], self.program.values[node.outputs[0]]
+        is_whole = given.offset == 0 and given.span == self.program.values[root].nbytes
+        alone = sum(self.root[x] == root for x in node.reads) == 1
+        if root in self.program.inputs or not (alone and is_whole and given.is_like(made)):
+            return None
+        return self._present(source)
+
+    def _place(self, build: GraphBuilder) -> None:
+        """Give each device a pool, where there are several."""
+        values = self.program.values
+        roots = list(dict.fromkeys(self.root.values()))
+        if len({values[root].device for root in roots}) > 1:
+            for root in roots:
+                build.place(root, pool=values[root].device)
+
+
+def _body_bytes(node: FxNode) -> int:
+    """Return what the programs that a node runs hold beside its own outputs."""
+    if not node.bodies:
+        return 0
+    kind = node.base
+    peaks = [_peak(body, node.name) for body in node.bodies]
+    if kind == "while_loop":
+        # The state before an iteration beside what the iteration makes.
+        return _state_bytes(node.bodies[-1]) + max(peaks)
+    if kind in _RUN_ONCE or kind.startswith(_WRAPPERS):
+        return max(peaks)
+    raise FormatError(f"op {show(node.name)}: what {show(kind)} holds while it runs is not known")
+
+
+def _peak(body: FxProgram, name: str) -> int:
+    inside = build_graph(body, f"body of {name}", OutputPolicy.OWN)
+    return peak_memory(inside, tuple(range(len(inside.ops))))
+
+
+def _state_bytes(body: FxProgram) -> int:
+    values: Mapping[str, TensorValue] = body.values
+    return sum(values[name].nbytes for name in body.outputs)

@@ -1,0 +1,350 @@
+"""Live programs of PyTorch: what their nodes carry as fake tensors, under `meta["val"]`.
+
+Torch is imported inside. Nodes of a graph that was never traced carry nothing: it is traced here
+with fake tensors of the shapes of example inputs, which computes nothing.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from optsched.errors import FormatError, MissingDependencyError, UsageError
+from optsched.formats.fields import show
+from optsched.formats.fx.graph import MEMORY_MODEL, build_graph
+from optsched.formats.fx.operators import require_known_effects, writes_to
+from optsched.formats.fx.program import FxNode, FxProgram, TensorValue
+from optsched.formats.fx.schema import (
+    named_arguments,
+    operator_name,
+    returns_something,
+    viewed_tensor,
+    written_arguments,
+)
+from optsched.formats.fx.sizes import OpenSizes
+from optsched.model.elements import InputPolicy
+from optsched.model.graph import Graph
+
+_CALLERS: Final = ("primals_", "tangents_", "arg", "fwd_rng_state_", "bwd_rng_state_")
+"""What AOTAutograd calls inputs that the caller holds; the rest of a backward graph's are saved."""
+
+
+def from_fx(
+    program: Any,
+    example_inputs: Sequence[Any] | None = None,
+    *,
+    name: str = "",
+    dims: Mapping[str, int] | None = None,
+    inputs: InputPolicy | str | None = None,
+) -> Graph:
+    """Make a graph of a live program of PyTorch; op `v` is its node `v` that calls something.
+
+    Parameters
+    ----------
+    program
+        A `torch.fx.GraphModule` (what `torch.compile` hands to a backend, a joint, forward or
+        backward graph of AOTAutograd), an `ExportedProgram`, or ExecuTorch's edge program.
+    example_inputs
+        Tensors of the shapes to plan for; needed where the nodes carry no shapes.
+    name
+        Of the graph.
+    dims
+        Numbers for sizes that the program leaves open, by symbol or as `INPUT.AXIS`.
+    inputs
+        What happens to the bytes of inputs. By default the caller keeps them, but what a forward
+        graph saved is freed after its last use in the backward graph.
+
+    Raises
+    ------
+    FormatError
+        If a node carries no shape or its operator does what is not known; it names the node.
+    MissingDependencyError
+        If PyTorch is not installed.
+    UsageError
+        If this is no program, or the policy makes no sense.
+
+    Examples
+    --------
+    >>> graph = from_fx(torch.export.export(model, inputs))  # doctest: +SKIP
+    """
+    module, signature = _module_of(program)
+    try:
+        policy = None if inputs is None else InputPolicy(inputs)
+    except ValueError:
+        raise UsageError(f"inputs {inputs!r} are none of {', '.join(InputPolicy)}") from None
+    if not _carries_shapes(module):
+        if example_inputs is None:
+            raise UsageError("the nodes carry no shapes: give example_inputs")
+        module = _traced(module, example_inputs)
+    sizes = OpenSizes(dims or {})
+    found = _ModuleReader(module, sizes, signature, policy).read()
+    saves = InputPolicy.FREED in found.inputs.values()
+    model = MEMORY_MODEL.replace("inputs", "saved tensors freed, inputs") if saves else MEMORY_MODEL
+    return build_graph(found, name or str(getattr(program, "_name", "") or "graph"), model=model)
+
+
+def _module_of(program: Any) -> tuple[Any, Any]:
+    """Return the graph module of a program, and its signature if it has one."""
+    try:
+        import torch
+    except ModuleNotFoundError:
+        raise MissingDependencyError("torch", "torch") from None
+    if hasattr(program, "exported_program"):
+        program = program.exported_program()
+    if hasattr(program, "graph_signature") and hasattr(program, "graph_module"):
+        return program.graph_module, program.graph_signature
+    if isinstance(program, torch.fx.GraphModule):
+        return program, None
+    raise UsageError(
+        f"a GraphModule or an ExportedProgram is wanted, not a {type(program).__name__}: "
+        "torch.export.export(module, inputs) makes one of a module"
+    )
+
+
+def _carries_shapes(module: Any) -> bool:
+    for node in module.graph.nodes:
+        if node.op in ("call_module", "call_method"):
+            return False
+        if "val" not in node.meta and (node.op == "placeholder" or returns_something(node)):
+            return False
+    return True
+
+
+def _traced(module: Any, example_inputs: Sequence[Any]) -> Any:
+    """Return the module's operators, found by a run on fake tensors."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    try:
+        return make_fx(module, tracing_mode="fake", _allow_non_fake_inputs=True)(*example_inputs)
+    except Exception as error:
+        first = str(error).strip().partition("\n")[0]
+        raise FormatError(f"the program can not be traced with these inputs: {first}") from None
+
+
+@dataclass
+class _ModuleReader:
+    """A graph module on its way to a program."""
+
+    module: Any
+    sizes: OpenSizes
+    signature: Any = None
+    policy: InputPolicy | None = None
+    values: dict[str, TensorValue] = field(default_factory=dict)
+    names: dict[Any, Any] = field(default_factory=dict)
+    inputs: dict[str, InputPolicy] = field(default_factory=dict)
+    makers: dict[Any, str] = field(default_factory=dict)
+
+    def read(self) -> FxProgram:
+        nodes = list(self.module.graph.nodes)
+        self._take_inputs([node for node in nodes if node.op == "placeholder"])
+        found: list[FxNode] = []
+        outputs: tuple[str, ...] = ()
+        for node in nodes:
+            if node.op == "get_attr":
+                self._take_attribute(node)
+            elif node.op == "call_function" and node.target is operator.getitem:
+                self._take_item(node)
+            elif node.op == "call_function":
+                found.append(self._node(node))
+            elif node.op == "output":
+                outputs = tuple(dict.fromkeys(self._tensors(node.args)))
+        return FxProgram(self.inputs, tuple(found), outputs, self.values)
+
+    def _take_inputs(self, nodes: Sequence[Any]) -> None:
+        constant: set[str] = set()
+        if self.signature is not None:
+            for kind in ("parameters", "buffers", "lifted_tensor_constants"):
+                constant.update(getattr(self.signature, f"inputs_to_{kind}", {}))
+        for node in nodes:
+            value = node.meta.get("val")
+            if _is_tensor(value):
+                self.sizes.take_input(node.name, [_expression(x) for x in value.shape])
+        self.sizes.declare(_ranges(self.module.graph.nodes))
+        saved = self._saved(nodes)
+        for node in nodes:
+            value = node.meta.get("val")
+            self.names[node] = self._name(node, value)
+            for name in _flat(self.names[node]):
+                kind = InputPolicy.FREED if node in saved else InputPolicy.EXCLUDED
+                self.inputs[name] = self.policy or kind
+                if node.name in constant:
+                    self.inputs[name] = InputPolicy.CONSTANT
+
+    def _saved(self, nodes: Sequence[Any]) -> set[Any]:
+        """Return the inputs of a backward graph that its forward graph saved."""
+        named = [str(node.target) for node in nodes]
+        is_backward = any(x.startswith("tangents_") for x in named)
+        joint = self.signature is not None or all(x.startswith(_CALLERS) for x in named)
+        if not is_backward or joint:
+            return set()
+        return {node for node in nodes if not str(node.target).startswith(_CALLERS)}
+
+    def _take_attribute(self, node: Any) -> None:
+        """Take a tensor that the module holds; other modules are the bodies of nodes."""
+        held = self._held(node)
+        if _is_tensor(held):
+            self.names[node] = self._name(node, node.meta.get("val", held))
+            self.inputs[self.names[node]] = InputPolicy.CONSTANT
+
+    def _held(self, node: Any) -> Any:
+        held = self.module
+        for part in str(node.target).split("."):
+            held = getattr(held, part, None)
+        return held
+
+    def _take_item(self, node: Any) -> None:
+        """Let a part of a node's results go by the name of the node that takes it out."""
+        source, key = node.args
+        parts = self.names.get(source)
+        if isinstance(parts, list) and isinstance(key, int) and -len(parts) <= key < len(parts):
+            self.names[node] = parts[key]
+        elif _is_tensor(node.meta.get("val")):
+            raise FormatError(f"op {node.name!r} takes {show(key)} of what is no list of tensors")
+        self.makers[node] = self.makers.get(source, node.name)
+
+    def _node(self, node: Any) -> FxNode:
+        target = operator_name(node.target)
+        require_known_effects(target, f"op {node.name!r}")
+        self.makers[node] = node.name
+        self.names[node] = self._name(node, node.meta.get("val"))
+        arguments: dict[str, tuple[str, ...]] = {}
+        settings: dict[str, object] = {}
+        inner = list(node.all_input_nodes)
+        for key, given in named_arguments(node):
+            if names := tuple(self._tensors(given)):
+                arguments[key] = names
+            elif isinstance(given, bool | int | float | str):
+                settings[key] = given
+        written = dict.fromkeys(
+            (*written_arguments(node), *writes_to(target, list(arguments), settings))
+        )
+        bodies = [self._held(x) for x in inner if x.op == "get_attr"]
+        return FxNode(
+            node.name,
+            target,
+            arguments,
+            settings,
+            tuple(_flat(self.names[node])),
+            takes=tuple(self.makers[x] for x in inner if x in self.makers),
+            gives=(node.name,),
+            overwrites=tuple(x for key in written for x in arguments.get(key, ())),
+            view_of=viewed_tensor(node, arguments),
+            bodies=tuple(
+                _ModuleReader(x, self.sizes).read() for x in bodies if hasattr(x, "graph")
+            ),
+        )
+
+    def _name(self, node: Any, value: Any, path: str = "") -> Any:
+        """Return the names of a node's results, None for what is no tensor, listed as they are."""
+        name = f"{node.name}{path}"
+        if isinstance(value, tuple | list):
+            taken = {
+                user.args[1]: user
+                for user in reversed(node.users)
+                if user.target is operator.getitem and user.args[0] is node
+            }
+            return [
+                self._name(taken[i], x)
+                if i in taken and not isinstance(x, tuple | list)
+                else self._name(taken.get(i, node), x, "" if i in taken else f"{path}.{i}")
+                for i, x in enumerate(value)
+            ]
+        if not _is_tensor(value):
+            return None
+        self.values[name] = self._value(name, value)
+        return name
+
+    def _value(self, name: str, value: Any) -> TensorValue:
+        label = f"tensor {show(name)}"
+        if str(value.layout) != "torch.strided":
+            raise FormatError(f"{label} is of layout {value.layout}, whose bytes are not known")
+
+        def numbers(given: Sequence[Any], what: str) -> tuple[int, ...]:
+            named = [(f"{label}: its {what} {i}", x) for i, x in enumerate(given)]
+            return tuple(self.sizes.number(_expression(x), text, _hint(x)) for text, x in named)
+
+        (offset,) = numbers([value.storage_offset()], "storage offset")
+        storage = value.untyped_storage()
+        total = storage.nbytes()
+        return TensorValue(
+            numbers(value.shape, "dimension"),
+            numbers(value.stride(), "stride"),
+            offset,
+            str(value.dtype).removeprefix("torch."),
+            value.dtype.itemsize,
+            str(value.device),
+            storage=storage._cdata,
+            storage_bytes=total if isinstance(total, int) else None,
+        )
+
+    def _tensors(self, given: Any) -> Iterator[str]:
+        for node in _nodes(given):
+            yield from _flat(self.names.get(node))
+
+
+def _nodes(given: Any) -> Iterator[Any]:
+    """Yield the nodes in an argument, in whatever lists they stand."""
+    if isinstance(given, tuple | list):
+        for each in given:
+            yield from _nodes(each)
+    elif isinstance(given, Mapping):
+        yield from _nodes(list(given.values()))
+    elif hasattr(given, "all_input_nodes"):
+        yield given
+
+
+def _flat(names: Any) -> Iterator[str]:
+    if isinstance(names, list):
+        for each in names:
+            yield from _flat(each)
+    elif names is not None:
+        yield names
+
+
+def _is_tensor(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor)
+
+
+def _expression(size: Any) -> str | int:
+    """Return a size as a number, or the text by which SymPy represents it."""
+    if isinstance(size, int):
+        return size
+    import sympy
+
+    return str(sympy.srepr(size.node.expr))
+
+
+def _hint(size: Any) -> int | None:
+    hint = None if isinstance(size, int) else size.node.hint
+    return int(hint) if isinstance(hint, int) else None
+
+
+def _ranges(nodes: Sequence[Any]) -> dict[str, tuple[int | None, int | None]]:
+    """Return the symbols of all sizes, with the least and the largest number of each."""
+    found: dict[str, tuple[int | None, int | None]] = {}
+    values = [
+        value for node in nodes for value in _listed(node.meta.get("val")) if _is_tensor(value)
+    ]
+    for size in (size for value in values for size in value.shape if not isinstance(size, int)):
+        ranges = size.node.shape_env.var_to_range
+        for symbol in size.node.expr.free_symbols:
+            bounds = ranges.get(symbol)
+            found[symbol.name] = (None, None) if bounds is None else _bounds(bounds)
+    return found
+
+
+def _bounds(bounds: Any) -> tuple[int | None, int | None]:
+    least, most = (int(x) if x.is_Integer else None for x in (bounds.lower, bounds.upper))
+    return least, most
+
+
+def _listed(value: Any) -> Iterator[Any]:
+    if isinstance(value, tuple | list):
+        for each in value:
+            yield from _listed(each)
+    else:
+        yield value

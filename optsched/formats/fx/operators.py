@@ -1,0 +1,169 @@
+"""What PyTorch's operators do to storages, as far as their schemas say it, and where they do not.
+
+The tables hold base names of the namespace `aten`, so that a file can be read without PyTorch;
+`tests/frameworks/fx/test_operators.py` compares them with the schemas of the installed one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from optsched.errors import FormatError
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+VIEWS: Final = _names(
+    "_conj _neg_view _reshape_alias _unsafe_view adjoint alias as_strided atleast_1d atleast_2d "
+    "atleast_3d broadcast_tensors broadcast_to chunk detach diagonal dsplit expand expand_as "
+    "hsplit imag lift_fresh linalg_diagonal mH mT matrix_H meshgrid moveaxis movedim narrow "
+    "numpy_T permute real select slice slice_inverse split split_with_sizes squeeze swapaxes "
+    "swapdims t tensor_split transpose unbind unflatten unfold unsafe_chunk unsafe_split "
+    "unsafe_split_with_sizes unsqueeze view view_as view_as_complex view_as_real vsplit"
+)
+"""Their outputs are views of the first tensor; `unsafe_` means that the schema does not say so."""
+
+RESHAPES: Final = frozenset(("flatten", "ravel", "reshape", "reshape_as"))
+"""Views where the strides allow it, copies elsewhere."""
+
+CONVERSIONS: Final = _names(
+    "_autocast_to_full_precision _autocast_to_reduced_precision conj contiguous cpu cuda einsum "
+    "pin_memory positive resolve_conj resolve_neg to type_as"
+)
+"""Return their argument itself where it is already what is asked for."""
+
+DROPOUTS: Final = frozenset(
+    ("alpha_dropout", "dropout", "feature_alpha_dropout", "feature_dropout")
+)
+"""Return their argument itself where nothing is dropped."""
+
+RELABELLINGS: Final = _names(
+    "as_strided_ detach_ requires_grad_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_"
+)
+"""Change how a tensor is looked at, not its bytes."""
+
+RESIZINGS: Final = _names(
+    "_resize_output_ resize_ resize_as_ resize_as_sparse_ set_ set_data sparse_resize_ "
+    "sparse_resize_and_clear_"
+)
+"""Give a tensor another storage."""
+
+_STATISTICS = ("running_mean", "running_var")
+WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
+    "_batch_norm_with_update": _STATISTICS,
+    "_cummax_helper": ("values", "indices"),
+    "_cummin_helper": ("values", "indices"),
+    "_fused_moving_avg_obs_fq_helper": ("running_min", "running_max", "scale", "zero_point"),
+    "_native_batch_norm_legit": _STATISTICS,
+    "batch_norm": _STATISTICS,
+    "cudnn_batch_norm": _STATISTICS,
+    "fused_moving_avg_obs_fake_quant": ("running_min", "running_max", "scale", "zero_point"),
+    "instance_norm": _STATISTICS,
+    "miopen_batch_norm": _STATISTICS,
+    "native_batch_norm": _STATISTICS,
+    "rrelu_with_noise": ("noise",),
+}
+"""Arguments that are written to although the name does not end in `_`."""
+
+_TRAINING = ("training", "train", "use_input_stats")
+_ONLY_IN_TRAINING = frozenset(
+    ("_native_batch_norm_legit", "batch_norm", "cudnn_batch_norm", "instance_norm")
+) | {"miopen_batch_norm", "native_batch_norm", "rrelu_with_noise"}
+
+RANDOM: Final = _names(
+    "_cudnn_init_dropout_state _fused_dropout _sample_dirichlet _standard_gamma bernoulli binomial "
+    "cauchy exponential geometric gru log_normal lstm multinomial native_dropout normal "
+    "normal_functional poisson rand rand_like randint randint_like randn randn_like random "
+    "randperm rnn_relu rnn_tanh rrelu rrelu_with_noise rrelu_with_noise_functional "
+    "scaled_dot_product_attention uniform"
+) | {f"_scaled_dot_product_{x}attention" for x in ("", "cudnn_", "efficient_", "flash_")}
+"""Draw from the one random state, so that their order decides who gets which numbers."""
+
+_CHANCES = ("dropout_p", "p", "dropout")
+
+OVERWRITES: Final = _names(
+    "abs acos acosh add addcdiv addcmul asin asinh atan atan2 atanh bitwise_and bitwise_not "
+    "bitwise_or bitwise_xor ceil celu clamp clamp_max clamp_min clip copysign cos cosh deg2rad "
+    "digamma div elu erf erfc erfinv exp exp2 expm1 floor fmod frac gelu hardsigmoid hardswish "
+    "hardtanh hypot leaky_relu lerp lgamma log log10 log1p log2 logical_and logical_not "
+    "logical_or logical_xor logit masked_fill mish mul nan_to_num neg nextafter pow rad2deg "
+    "reciprocal relu relu6 remainder round rsqrt selu sgn sigmoid sign silu sin sinc sinh sqrt "
+    "square sub tan tanh threshold trunc xlogy"
+)
+"""Have a twin with `_` that writes, element by element, into the first tensor."""
+
+UNKNOWN_EFFECTS: Final = ("triton_kernel_wrapper_mutation", "triton_kernel_wrapper_functional")
+"""Run kernels of which no program says what they write."""
+
+WITHOUT_VIEWS: Final = _names(
+    "aten prims prim higher_order quantized_decomposed torchvision _operator operator math "
+    "torch builtins"
+)
+"""Namespaces whose operators are known by the tables above."""
+
+
+def require_known_effects(operator: str, where: str) -> None:
+    """Refuse an operator of which nobody can say what becomes of its tensors.
+
+    Raises
+    ------
+    FormatError
+        It names the operator.
+    """
+    base = (*operator.split("."), "")[1]
+    if base in RESIZINGS:
+        raise FormatError(f"{where} ({operator}) gives a tensor another storage")
+    if base in UNKNOWN_EFFECTS:
+        raise FormatError(f"{where} ({operator}) runs a kernel of which nothing is known")
+
+
+def writes_to(operator: str, arguments: Sequence[str], settings: Mapping[str, object]) -> list[str]:
+    """Return the names of the arguments that an operator of `aten` writes to.
+
+    Parameters
+    ----------
+    operator
+        Such as `aten.add_.Tensor`.
+    arguments
+        Names of its tensor arguments, in order.
+    settings
+        Its other arguments.
+    """
+    _, base, overload = (*operator.split("."), "", "")[:3]
+    if base in RELABELLINGS:
+        return []
+    if base in _ONLY_IN_TRAINING and not _trains(settings):
+        return []
+    found = [x for x in WRITTEN.get(base, ()) if x in arguments]
+    is_inplace = base.endswith("_") and not base.endswith("__")
+    if is_inplace or (base.startswith("__i") and base.endswith("__")):
+        found += arguments[:1]
+    if overload == "out" or overload.endswith("_out"):
+        found += [x for x in arguments if x == "out"]
+    return found
+
+
+def draws_numbers(base: str, settings: Mapping[str, object]) -> bool:
+    """Whether an operator draws from the random state."""
+    name = base.removesuffix("_")
+    if name in DROPOUTS:
+        return not drops_nothing(settings)
+    if name == "scaled_dot_product_attention" or name.startswith("_scaled_dot_product_"):
+        return settings.get("dropout_p", 0.0) not in (0, 0.0)
+    if name in ("lstm", "gru", "rnn_relu", "rnn_tanh"):
+        return settings.get("dropout", 0.0) not in (0, 0.0) and _trains(settings)
+    return name in RANDOM and (name not in ("rrelu", "native_dropout") or _trains(settings))
+
+
+def drops_nothing(settings: Mapping[str, object]) -> bool:
+    """Whether a dropout is none: it does not train, or its chance is 0."""
+    return not _trains(settings) or any(settings.get(key) in (0, 0.0) for key in _CHANCES)
+
+
+def _trains(settings: Mapping[str, object]) -> bool:
+    """Whether an operator is told to train; one that is told nothing may."""
+    told = [settings[key] for key in _TRAINING if key in settings]
+    return any(told) if told else True

@@ -1,0 +1,101 @@
+"""What the operator that a live node calls says of its arguments.
+
+Torch is imported inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from optsched.errors import FormatError
+from optsched.formats.fields import show
+
+
+def operator_of(target: Any) -> Any:
+    """Return the operator of PyTorch that a node calls, under a dialect's wrapper if it has one.
+
+    An operator has a schema; a function has none.
+    """
+    import torch
+
+    wrapped = getattr(target, "_op", None)
+    return wrapped if isinstance(wrapped, torch._ops.OpOverload) else target
+
+
+def operator_name(target: Any) -> str:
+    """Return how FX writes what a node calls: `aten.view.default`.
+
+    Raises
+    ------
+    FormatError
+        If it is no operator, so that nothing is known of what it does.
+    """
+    import torch
+
+    found = operator_of(target)
+    if isinstance(found, torch._ops.OpOverload):
+        return str(found)
+    if isinstance(found, torch._ops.HigherOrderOperator):
+        return f"higher_order.{found.name()}"
+    module = str(getattr(found, "__module__", ""))
+    if module not in ("_operator", "math", "torch", "builtins"):
+        raise FormatError(f"nothing is known of the function {show(str(found))}")
+    return f"{module}.{found.__name__}"
+
+
+def named_arguments(node: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the arguments of a node with their names, or their positions where they have none."""
+    known = getattr(operator_of(node.target), "_schema", None)
+    names = [] if known is None else [argument.name for argument in known.arguments]
+    for position, given in enumerate(node.args):
+        yield names[position] if position < len(names) else str(position), given
+    yield from node.kwargs.items()
+
+
+def written_arguments(node: Any, *, results: bool = True) -> list[str]:
+    """Return the names of the arguments that a node's operator says it writes to.
+
+    Parameters
+    ----------
+    node
+        The node.
+    results
+        Whether those that are there for its results count as well.
+    """
+    known = getattr(operator_of(node.target), "_schema", None)
+    return [
+        argument.name
+        for argument in (() if known is None else known.arguments)
+        if argument.alias_info is not None
+        and argument.alias_info.is_write
+        and (results or not argument.is_out)
+    ]
+
+
+def viewed_tensor(node: Any, tensors: Mapping[str, tuple[str, ...]]) -> str | None:
+    """Return the tensor of which an operator outside of `aten` says that its results are views."""
+    found = operator_of(node.target)
+    known = getattr(found, "_schema", None)
+    if known is None or found.namespace == "aten":
+        return None
+    shared = [x.alias_info for x in known.returns if x.alias_info is not None]
+    for argument in known.arguments if shared else ():
+        if argument.alias_info is not None and tensors.get(argument.name):
+            return tensors[argument.name][0]
+    return None
+
+
+def returns_something(node: Any) -> bool:
+    """Whether a node calls an operator that says it has results."""
+    known = (
+        getattr(operator_of(node.target), "_schema", None) if node.op == "call_function" else None
+    )
+    return known is not None and len(known.returns) > 0
+
+
+def draws_random_numbers(node: Any) -> bool:
+    """Whether a node's operator is marked as one that draws from the random state."""
+    import torch
+
+    return torch.Tag.nondeterministic_seeded in getattr(operator_of(node.target), "tags", ())

@@ -1,0 +1,227 @@
+"""Sizes that a program leaves open: expressions of symbols, worked out without running them.
+
+PyTorch writes a size such as `2*s0` as `Mul(Integer(2), Symbol('s0', ...))`, and evaluates that
+text as Python when it loads a file. Here it is parsed, and only arithmetic is known.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import ceil, floor, prod
+from typing import Final
+
+from optsched.errors import FormatError, UsageError
+from optsched.formats.fields import show
+from optsched.model.elements import MAX_TOTAL_BYTES
+
+MAX_TEXT: Final = 4096
+"""Characters of the longest expression."""
+_MAX_EXPONENT: Final = 64
+_MAX_BITS: Final = 4096
+
+
+class OpenSizeError(FormatError):
+    """A size is an expression of symbols that have no number."""
+
+
+def _power(base: Fraction, exponent: Fraction) -> Fraction:
+    if exponent.denominator != 1 or abs(exponent) > _MAX_EXPONENT:
+        raise ValueError
+    return base ** int(exponent)
+
+
+def _where(condition: Fraction, first: Fraction, second: Fraction) -> Fraction:
+    return first if condition else second
+
+
+_FUNCTIONS: Final[Mapping[str, Callable[..., Fraction | int]]] = {
+    "Add": lambda *given: sum(given, Fraction(0)),
+    "Mul": lambda *given: prod(given, start=Fraction(1)),
+    "Pow": _power,
+    "PowByNatural": _power,
+    "Rational": operator.truediv,
+    "FloorDiv": operator.floordiv,
+    "CleanDiv": operator.floordiv,
+    "CeilDiv": lambda a, b: -(-a // b),
+    "IntTrueDiv": operator.truediv,
+    "FloatTrueDiv": operator.truediv,
+    "Mod": operator.mod,
+    "PythonMod": operator.mod,
+    "ModularIndexing": lambda a, b, c: a // b % c,
+    "Max": max,
+    "Min": min,
+    "Abs": abs,
+    "floor": floor,
+    "ceiling": ceil,
+    "FloorToInt": floor,
+    "CeilToInt": ceil,
+    "TruncToInt": int,
+    "RoundToInt": round,
+    "ToFloat": lambda a: a,
+    "Identity": lambda a: a,
+    "Where": _where,
+}
+
+
+@dataclass
+class OpenSizes:
+    """Numbers for the symbols of a program.
+
+    Parameters
+    ----------
+    given
+        Numbers by the symbol's name, or by `INPUT.AXIS`.
+    """
+
+    given: Mapping[str, int]
+    numbers: dict[str, int] = field(default_factory=dict)
+    names: dict[str, None] = field(default_factory=dict)
+    axes: dict[str, str] = field(default_factory=dict)
+    _known: dict[str, int] = field(default_factory=dict)
+
+    def take_input(self, name: str, axes: Sequence[str | int]) -> None:
+        """Note the symbols that an input's axes are; all inputs come before any value is asked.
+
+        Raises
+        ------
+        UsageError
+            If two numbers are given for one symbol.
+        """
+        for axis, size in enumerate(axes):
+            symbol = self._symbol(size)
+            if symbol is None:
+                continue
+            self.axes[f"{name}.{axis}"] = symbol
+            for key in (symbol, f"{name}.{axis}"):
+                self.names[key] = None
+                if (
+                    key in self.given
+                    and self.numbers.setdefault(symbol, self.given[key]) != (self.given[key])
+                ):
+                    raise UsageError(
+                        f"dimension {show(key)} is {self.given[key]}, but {show(symbol)} is "
+                        f"{self.numbers[symbol]} already"
+                    )
+
+    def declare(self, symbols: Mapping[str, tuple[int | None, int | None]]) -> None:
+        """Take the symbols of the program with the least and the largest number of each.
+
+        Raises
+        ------
+        UsageError
+            If a number is out of its range, or a dimension is given that the program does not have.
+        """
+        for symbol, (least, most) in symbols.items():
+            self.names[symbol] = None
+            if symbol in self.given:
+                self.numbers.setdefault(symbol, self.given[symbol])
+            number = self.numbers.get(symbol)
+            if number is None:
+                continue
+            if number < (least or 0) or (most is not None and number > most):
+                upper = "" if most is None else f" and at most {most}"
+                raise UsageError(
+                    f"dimension {show(symbol)} must be at least {least or 0}{upper}, got {number}"
+                )
+        for name in self.given:
+            if name not in self.names:
+                these = ", ".join(list(self.names)[:8]) or "none: all are numbers"
+                raise UsageError(
+                    f"no dimension is called {show(name)}; the program's own are {these}"
+                )
+
+    def number(self, size: str | int, what: str, hint: int | None = None) -> int:
+        """Return a size as a number.
+
+        Parameters
+        ----------
+        size
+            A number, or an expression as SymPy represents it.
+        what
+            What messages call it.
+        hint
+            What it was when the program was exported, for messages.
+
+        Raises
+        ------
+        OpenSizeError
+            If a symbol has no number.
+        FormatError
+            If it is no expression of sizes, or makes no size.
+        """
+        if isinstance(size, int):
+            found: Fraction | int = size
+        elif size in self._known:
+            return self._known[size]
+        else:
+            found = self._evaluate(size, what, hint)
+        if found.denominator != 1 or not 0 <= found <= MAX_TOTAL_BYTES:
+            raise FormatError(f"{what} is {show(str(found))}, which is no size")
+        if isinstance(size, str):
+            self._known[size] = int(found)
+        return int(found)
+
+    def _evaluate(self, text: str, what: str, hint: int | None) -> Fraction:
+        tree = _parse(text, what)
+        try:
+            return self._value(tree)
+        except KeyError as error:
+            symbol = str(error.args[0])
+            was = "" if hint is None else f" ({hint} when it was exported)"
+            keys = [symbol, *(key for key, x in self.axes.items() if x == symbol)][:2]
+            how = " or ".join(f"--dim {key}=N" for key in keys)
+            raise OpenSizeError(
+                f"{what} is open{was}: it depends on {symbol}; give {how}"
+            ) from None
+        except (ArithmeticError, IndexError, TypeError, ValueError, RecursionError):
+            raise FormatError(f"{what} is no expression of sizes: {show(text)}") from None
+
+    def _value(self, tree: ast.expr) -> Fraction:
+        if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name):
+            raise ValueError
+        name, arguments = tree.func.id, tree.args
+        if name in ("Symbol", "Integer"):
+            value = arguments[0].value if isinstance(arguments[0], ast.Constant) else None
+            if name == "Symbol" and isinstance(value, str):
+                return Fraction(self.numbers[value])
+            return Fraction(_integer(arguments[0]))
+        if name == "Rational":
+            return Fraction(*map(_integer, arguments))
+        if name not in _FUNCTIONS:
+            raise ValueError
+        found = Fraction(_FUNCTIONS[name](*map(self._value, arguments)))
+        if found.numerator.bit_length() + found.denominator.bit_length() > _MAX_BITS:
+            raise ValueError
+        return found
+
+    @staticmethod
+    def _symbol(size: str | int) -> str | None:
+        """Return the name of a size that is a symbol by itself."""
+        if isinstance(size, int) or not size.startswith("Symbol("):
+            return None
+        tree = _parse(size, "a dimension")
+        plain = isinstance(tree, ast.Call) and len(tree.args) == 1
+        value = tree.args[0] if plain and isinstance(tree, ast.Call) else None
+        text = value.value if isinstance(value, ast.Constant) else None
+        return text if isinstance(text, str) else None
+
+
+def _parse(text: str, what: str) -> ast.expr:
+    if len(text) > MAX_TEXT:
+        raise FormatError(f"{what} is an expression of {len(text)} characters")
+    try:
+        return ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise FormatError(f"{what} is no expression of sizes: {show(text)}") from None
+
+
+def _integer(tree: ast.expr) -> int:
+    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
+        return -_integer(tree.operand)
+    if not isinstance(tree, ast.Constant) or type(tree.value) is not int:
+        raise ValueError
+    return tree.value

@@ -1,0 +1,138 @@
+"""Random programs of PyTorch, and what its own interpreter holds while it runs one."""
+
+from __future__ import annotations
+
+import operator
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+Step = Callable[[random.Random, list[Tensor]], list[Tensor]]
+
+
+def _one(change: Callable[[Tensor], Any]) -> Step:
+    """Return a step that applies a function to some tensor."""
+
+    def step(rng: random.Random, given: list[Tensor]) -> list[Tensor]:
+        made = change(rng.choice(given))
+        return list(made) if isinstance(made, tuple | list) else [made]
+
+    return step
+
+
+def _two(change: Callable[[Tensor, Tensor], Tensor]) -> Step:
+    """Return a step that applies a function to two tensors of one shape."""
+
+    def step(rng: random.Random, given: list[Tensor]) -> list[Tensor]:
+        first = rng.choice(given)
+        alike = [x for x in given if x.shape == first.shape and x.dtype == first.dtype]
+        return [change(first, rng.choice(alike))]
+
+    return step
+
+
+def _swapped(x: Tensor) -> Tensor:
+    return x.transpose(0, -1) if x.dim() else x.unsqueeze(0)
+
+
+def _copied_over(first: Tensor, second: Tensor) -> Tensor:
+    return first.copy_(second)
+
+
+STEPS: list[Step] = [
+    *map(_one, (torch.relu, torch.sigmoid, torch.exp, torch.clone, lambda x: x + 1)),
+    *map(_one, (lambda x: x.reshape(-1), lambda x: x.contiguous(), lambda x: x.flatten())),
+    *map(_one, (lambda x: x.unsqueeze(0), lambda x: x.squeeze(), _swapped, lambda x: x.detach())),
+    *map(_one, (lambda x: x.to(torch.float32), lambda x: x.to(torch.float64), lambda x: x.float())),
+    *map(_one, (lambda x: x[..., ::2], lambda x: x[..., 1:], lambda x: x.flip(0) if x.dim() else x)),
+    *map(_one, (lambda x: x.unsqueeze(0).expand(3, *x.shape), lambda x: x.type_as(x))),
+    *map(_one, (lambda x: x.chunk(2, -1) if x.dim() else x, lambda x: x.unbind() if x.dim() else x)),
+    *map(_one, (lambda x: x.max(-1) if x.dim() and x.shape[-1] else x, lambda x: x.sum())),
+    *map(_one, (lambda x: functional.dropout(x, 0.5, False), lambda x: functional.pad(x, (0, 1)))),
+    *map(_one, (lambda x: x.mul_(2), lambda x: x.relu_(), lambda x: x.neg().abs_())),
+    *map(_one, (lambda x: x[..., :1].add_(1), lambda x: x.view(-1) if x.is_contiguous() else x)),
+    *map(_two, (operator.add, operator.mul, lambda x, y: torch.cat([x.reshape(-1), y.reshape(-1)]))),
+    *map(_two, (lambda x, y: x.add_(y.clone()), lambda x, y: _copied_over(x.clone(), y))),
+    *map(_two, (lambda x, y: torch.stack([x, y]), lambda x, y: torch.where(x > y, x, y))),
+]
+
+
+class RandomProgram(torch.nn.Module):
+    """Steps in an order that the seed decides.
+
+    Parameters
+    ----------
+    seed
+        Decides all of it.
+    steps
+        How many.
+    """
+
+    def __init__(self, seed: int, steps: int) -> None:
+        super().__init__()
+        self.seed, self.steps = seed, steps
+        self.weight = torch.nn.Parameter(torch.ones(4, 3), requires_grad=False)
+        self.register_buffer("state", torch.zeros(4, 3))
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        """Return some of what was made."""
+        rng = random.Random(self.seed)
+        # Nothing writes into what has several elements at one place, and nothing grows for ever.
+        given = [x, x * self.weight, self.state + 1]
+        while len(given) < self.steps:
+            made = rng.choice(STEPS)(rng, given)
+            given += [y for y in made if y.is_floating_point() and 0 < y.numel() < 400]
+        return rng.sample(given[3:], min(3, len(given) - 3)) + [given[-1] + 1]
+
+
+def program_of(seed: int, steps: int = 14) -> Any:
+    """Return an exported program of a seed, None where no program of that seed can be exported."""
+    try:
+        with torch.no_grad():
+            return torch.export.export(RandomProgram(seed, steps), (torch.rand(4, 3),))
+    except Exception:  # writing into an expanded tensor, say
+        return None
+
+
+def interpreted_peak(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> int:
+    """Return the most bytes that values other than inputs hold while a graph runs, node by node.
+
+    Values die with the last node that takes them, as in `torch.fx.Interpreter`.
+    """
+    last = {value: node for node in module.graph.nodes for value in node.all_input_nodes}
+    given, peak = iter(inputs), 0
+    environment: dict[Any, Any] = {}
+    outside: set[int] = set()
+    for node in module.graph.nodes:
+        if node.op == "placeholder":
+            environment[node] = next(given)
+            outside.update(_storages(environment[node]))
+        elif node.op == "call_function":
+            args, kwargs = torch.fx.node.map_arg(
+                (node.args, node.kwargs), lambda x: environment[x]
+            )
+            environment[node] = node.target(*args, **kwargs)
+            if not node.users:
+                last[node] = node
+        held: dict[int, int] = {}
+        for value in environment.values():
+            held.update(_storages(value))
+        peak = max(peak, sum(size for key, size in held.items() if key not in outside))
+        if node.op != "output":
+            for dead in [value for value, user in last.items() if user is node]:
+                # A part that was taken out keeps the whole tuple's other parts alive no longer.
+                environment.pop(dead, None)
+    return peak
+
+
+def _storages(value: Any) -> dict[int, int]:
+    if isinstance(value, Tensor):
+        storage = value.untyped_storage()
+        return {storage._cdata: storage.nbytes()}
+    if isinstance(value, tuple | list):
+        return {key: size for each in value for key, size in _storages(each).items()}
+    return {}
