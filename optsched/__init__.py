@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         write_module,
         write_plan,
     )
+    from optsched.formats.fx import from_fx
     from optsched.formats.networkx import from_networkx, to_networkx
     from optsched.model.builder import GraphBuilder
     from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
@@ -64,6 +65,7 @@ _HOME = {
     "optsched.errors": "OptschedError",
     "optsched.formats": "apply_plan export_plan register_format read_graph read_module "
     "read_packing read_plan write_graph write_module write_plan",
+    "optsched.formats.fx": "from_fx",
     "optsched.formats.networkx": "from_networkx to_networkx",
     "optsched.model.builder": "GraphBuilder",
     "optsched.model.elements": "Buffer InputPolicy Op OutputPolicy",
@@ -115,6 +117,7 @@ __all__ = [
     "compare_methods",
     "explain",
     "export_plan",
+    "from_fx",
     "from_networkx",
     "hunt",
     "live_ranges",

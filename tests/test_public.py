@@ -49,6 +49,7 @@ PUBLIC = {
     "compare_methods",
     "explain",
     "export_plan",
+    "from_fx",
     "from_networkx",
     "hunt",
     "live_ranges",

@@ -52,6 +52,7 @@ from optsched.model.module import module_of
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, make_plan
 from tests.support.generators import FEATURES, random_graph
+from tests.support.pt2_builder import ProgramBuilder
 
 SIMULATOR: dict[str, Any] = {
     "nodes": [
@@ -112,6 +113,7 @@ def files(graph: Graph, plan: Plan, tmp_path: Path) -> dict[str, Path]:
     files["torch-snapshot"].write_bytes(pickle.dumps({"segments": [], "device_traces": []}))
     files["torchscript"].write_text("graph(%x : Tensor):\n  return (%x)\n")
     files["torch-profile"].write_text(json.dumps({"traceEvents": [event]}))
+    files["pt2"].write_bytes(ProgramBuilder().archive())
     files["hlo"].write_text("HloModule m\n\nENTRY e {\n  ROOT a = f32[2] parameter(0)\n}\n")
     places = [
         (b.name, x) for b, x in zip(graph.buffers, plan.offsets, strict=True) if x is not None

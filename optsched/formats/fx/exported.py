@@ -120,9 +120,11 @@ class _GraphReader:
     values: dict[str, TensorValue] = field(default_factory=dict)
 
     def read(self, inputs: Mapping[str, InputPolicy]) -> FxProgram:
+        for name in inputs:
+            self._value(name)
         nodes = tuple(self._node(x, i) for i, x in enumerate(self.graph.items("nodes")))
         outputs = [name for x in self.graph.items("outputs") for name in _tensors(x)]
-        for name in (*inputs, *outputs):
+        for name in outputs:
             self._value(name)
         return FxProgram(inputs, nodes, tuple(dict.fromkeys(outputs)), self.values)
 

@@ -69,6 +69,20 @@ def from_fx(
     --------
     >>> graph = from_fx(torch.export.export(model, inputs))  # doctest: +SKIP
     """
+    found = read_module(program, example_inputs, dims=dims, inputs=inputs)
+    saves = InputPolicy.FREED in found.inputs.values()
+    model = MEMORY_MODEL.replace("inputs", "saved tensors freed, inputs") if saves else MEMORY_MODEL
+    return build_graph(found, name or str(getattr(program, "_name", "") or "graph"), model=model)
+
+
+def read_module(
+    program: Any,
+    example_inputs: Sequence[Any] | None = None,
+    *,
+    dims: Mapping[str, int] | None = None,
+    inputs: InputPolicy | str | None = None,
+) -> FxProgram:
+    """Return what the nodes of a live program carry; arguments are those of :func:`from_fx`."""
     module, signature = _module_of(program)
     try:
         policy = None if inputs is None else InputPolicy(inputs)
@@ -78,11 +92,7 @@ def from_fx(
         if example_inputs is None:
             raise UsageError("the nodes carry no shapes: give example_inputs")
         module = _traced(module, example_inputs)
-    sizes = OpenSizes(dims or {})
-    found = _ModuleReader(module, sizes, signature, policy).read()
-    saves = InputPolicy.FREED in found.inputs.values()
-    model = MEMORY_MODEL.replace("inputs", "saved tensors freed, inputs") if saves else MEMORY_MODEL
-    return build_graph(found, name or str(getattr(program, "_name", "") or "graph"), model=model)
+    return _ModuleReader(module, OpenSizes(dims or {}), signature, policy).read()
 
 
 def _module_of(program: Any) -> tuple[Any, Any]:

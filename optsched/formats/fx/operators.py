@@ -79,7 +79,7 @@ RANDOM: Final = _names(
     "normal_functional poisson rand rand_like randint randint_like randn randn_like random "
     "randperm rnn_relu rnn_tanh rrelu rrelu_with_noise rrelu_with_noise_functional "
     "scaled_dot_product_attention uniform"
-) | {f"_scaled_dot_product_{x}attention" for x in ("", "cudnn_", "efficient_", "flash_")}
+)
 """Draw from the one random state, so that their order decides who gets which numbers."""
 
 _CHANCES = ("dropout_p", "p", "dropout")

@@ -43,19 +43,26 @@ def _copied_over(first: Tensor, second: Tensor) -> Tensor:
     return first.copy_(second)
 
 
+SHAPE = (4, 3)
 STEPS: list[Step] = [
     *map(_one, (torch.relu, torch.sigmoid, torch.exp, torch.clone, lambda x: x + 1)),
     *map(_one, (lambda x: x.reshape(-1), lambda x: x.contiguous(), lambda x: x.flatten())),
     *map(_one, (lambda x: x.unsqueeze(0), lambda x: x.squeeze(), _swapped, lambda x: x.detach())),
     *map(_one, (lambda x: x.to(torch.float32), lambda x: x.to(torch.float64), lambda x: x.float())),
-    *map(_one, (lambda x: x[..., ::2], lambda x: x[..., 1:], lambda x: x.flip(0) if x.dim() else x)),
+    *map(
+        _one, (lambda x: x[..., ::2], lambda x: x[..., 1:], lambda x: x.flip(0) if x.dim() else x)
+    ),
     *map(_one, (lambda x: x.unsqueeze(0).expand(3, *x.shape), lambda x: x.type_as(x))),
-    *map(_one, (lambda x: x.chunk(2, -1) if x.dim() else x, lambda x: x.unbind() if x.dim() else x)),
+    *map(
+        _one, (lambda x: x.chunk(2, -1) if x.dim() else x, lambda x: x.unbind() if x.dim() else x)
+    ),
     *map(_one, (lambda x: x.max(-1) if x.dim() and x.shape[-1] else x, lambda x: x.sum())),
     *map(_one, (lambda x: functional.dropout(x, 0.5, False), lambda x: functional.pad(x, (0, 1)))),
     *map(_one, (lambda x: x.mul_(2), lambda x: x.relu_(), lambda x: x.neg().abs_())),
     *map(_one, (lambda x: x[..., :1].add_(1), lambda x: x.view(-1) if x.is_contiguous() else x)),
-    *map(_two, (operator.add, operator.mul, lambda x, y: torch.cat([x.reshape(-1), y.reshape(-1)]))),
+    *map(
+        _two, (operator.add, operator.mul, lambda x, y: torch.cat([x.reshape(-1), y.reshape(-1)]))
+    ),
     *map(_two, (lambda x, y: x.add_(y.clone()), lambda x, y: _copied_over(x.clone(), y))),
     *map(_two, (lambda x, y: torch.stack([x, y]), lambda x, y: torch.where(x > y, x, y))),
 ]
@@ -75,8 +82,8 @@ class RandomProgram(torch.nn.Module):
     def __init__(self, seed: int, steps: int) -> None:
         super().__init__()
         self.seed, self.steps = seed, steps
-        self.weight = torch.nn.Parameter(torch.ones(4, 3), requires_grad=False)
-        self.register_buffer("state", torch.zeros(4, 3))
+        self.weight = torch.nn.Parameter(torch.ones(SHAPE), requires_grad=False)
+        self.register_buffer("state", torch.zeros(SHAPE))
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """Return some of what was made."""
@@ -86,47 +93,47 @@ class RandomProgram(torch.nn.Module):
         while len(given) < self.steps:
             made = rng.choice(STEPS)(rng, given)
             given += [y for y in made if y.is_floating_point() and 0 < y.numel() < 400]
-        return rng.sample(given[3:], min(3, len(given) - 3)) + [given[-1] + 1]
+        return [*rng.sample(given[3:], min(3, len(given) - 3)), given[-1] + 1]
 
 
 def program_of(seed: int, steps: int = 14) -> Any:
     """Return an exported program of a seed, None where no program of that seed can be exported."""
     try:
         with torch.no_grad():
-            return torch.export.export(RandomProgram(seed, steps), (torch.rand(4, 3),))
+            return torch.export.export(RandomProgram(seed, steps), (torch.rand(SHAPE),))
     except Exception:  # writing into an expanded tensor, say
         return None
 
 
-def interpreted_peak(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> int:
-    """Return the most bytes that values other than inputs hold while a graph runs, node by node.
+def interpreted(module: torch.fx.GraphModule, order: Sequence[Any]) -> tuple[int, list[Tensor]]:
+    """Run the nodes of a graph in an order; return what they held at most, and the results.
 
-    Values die with the last node that takes them, as in `torch.fx.Interpreter`.
+    A value dies with the last node that takes it, as in `torch.fx.Interpreter`; counted are the
+    bytes of all storages but those of inputs, after each node, before anything dies.
     """
-    last = {value: node for node in module.graph.nodes for value in node.all_input_nodes}
-    given, peak = iter(inputs), 0
-    environment: dict[Any, Any] = {}
-    outside: set[int] = set()
-    for node in module.graph.nodes:
-        if node.op == "placeholder":
-            environment[node] = next(given)
-            outside.update(_storages(environment[node]))
-        elif node.op == "call_function":
-            args, kwargs = torch.fx.node.map_arg(
-                (node.args, node.kwargs), lambda x: environment[x]
-            )
-            environment[node] = node.target(*args, **kwargs)
-            if not node.users:
-                last[node] = node
-        held: dict[int, int] = {}
-        for value in environment.values():
-            held.update(_storages(value))
-        peak = max(peak, sum(size for key, size in held.items() if key not in outside))
-        if node.op != "output":
-            for dead in [value for value, user in last.items() if user is node]:
-                # A part that was taken out keeps the whole tuple's other parts alive no longer.
-                environment.pop(dead, None)
-    return peak
+    sequence = [part for node in order for part in (node, *_parts(node))]
+    output = next(node for node in module.graph.nodes if node.op == "output")
+    last = {value: node for node in (*sequence, output) for value in node.all_input_nodes}
+    torch.manual_seed(0)
+    given = [node for node in module.graph.nodes if node.op == "placeholder"]
+    held_outside = {node: torch.rand(SHAPE) for node in given}
+    outside = {key for value in held_outside.values() for key in _storages(value)}
+    environment: dict[Any, Any] = dict(held_outside)
+    peak = 0
+    for node in sequence:
+        args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), environment.__getitem__)
+        environment[node] = node.target(*args, **kwargs)
+        held = {k: n for value in environment.values() for k, n in _storages(value).items()}
+        peak = max(peak, sum(n for key, n in held.items() if key not in outside))
+        for value in (*node.all_input_nodes, node):
+            if last.get(value, node) is node:
+                environment.pop(value, None)
+    return peak, [environment[node].clone() for node in output.all_input_nodes]
+
+
+def _parts(node: Any) -> list[Any]:
+    """Return the nodes that take results out of a list."""
+    return [user for user in node.users if user.target is operator.getitem]
 
 
 def _storages(value: Any) -> dict[int, int]:
