@@ -14,6 +14,9 @@ comma := ,
 bin   := $(VENV)/bin
 ready := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
 
+# Tests start hundreds of processes, and importing without bytecode takes twice as long.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test test-frameworks frameworks nightly lint setup clean
 
 help:
