@@ -1,0 +1,196 @@
+"""What an order of ops is asked to keep: ops first or last, and groups in one sequence.
+
+Such rules are precedences, and nothing else: an order keeps the rules if and only if it is an order
+of the graph that :meth:`OrderRules.apply` returns, in which they are control edges. So every search,
+bound, packing and certificate of that graph is one under the rules, and no stage knows of them.
+
+* Ops pinned first run before all ops that are not; among themselves they run as they may. From each
+  of them that no other of them waits for there is an edge to each other op that waits for none of
+  the rest: no set of edges without further ops says it with fewer. Ops pinned last are the mirror
+  image.
+* The ops of a group (the collectives of a distributed program, say, which all its processes must
+  start in the same sequence) run in the sequence in which the group names them: a chain of edges.
+
+How far an order is from a *baseline* is counted in ops moved: `n` less the length of the longest
+common subsequence of the two. That many ops, and no fewer, must be taken out of the baseline and
+put back in elsewhere to make the order of it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from itertools import pairwise
+
+from optsched.errors import GraphError, UsageError
+from optsched.model.graph import Graph
+
+MAX_EDGES = 1_000_000
+"""Pinned ops that ask for more edges are refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderRules:
+    """Rules of an order, by the names of ops.
+
+    Parameters
+    ----------
+    first, last
+        Ops that run before, behind all others.
+    groups
+        Ops that run in this sequence, others between them or not.
+
+    Raises
+    ------
+    UsageError
+        If an op is named twice in a rule, or is to be first and last.
+    """
+
+    first: tuple[str, ...] = ()
+    last: tuple[str, ...] = ()
+    groups: tuple[tuple[str, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        for what, names in (
+            ("ops pinned first or last", (*self.first, *self.last)),
+            *(("a group of ops", group) for group in self.groups),
+        ):
+            twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+            if twice is not None:
+                raise UsageError(f"{what}: op {twice!r} is named twice")
+
+    def __bool__(self) -> bool:
+        return bool(self.first or self.last or any(len(group) > 1 for group in self.groups))
+
+    @classmethod
+    def match(
+        cls,
+        graph: Graph,
+        *,
+        first: Iterable[str] = (),
+        last: Iterable[str] = (),
+        groups: Iterable[Iterable[str]] = (),
+        baseline: Sequence[int] | None = None,
+    ) -> OrderRules:
+        """Return rules for ops given by name or by pattern (`all-reduce*`).
+
+        A group keeps the sequence that its ops have in the baseline, the graph's own if None.
+
+        Raises
+        ------
+        UsageError
+            If a pattern names no op, or two rules contradict each other.
+        """
+        listed = range(len(graph.ops)) if baseline is None else baseline
+        names = [graph.ops[v].name for v in listed]
+        return cls(
+            _matching(names, first),
+            _matching(names, last),
+            tuple(_matching(names, group) for group in groups),
+        )
+
+    def apply(self, graph: Graph) -> Graph:
+        """Return the graph with control edges whose orders are those that keep the rules.
+
+        Raises
+        ------
+        UsageError
+            If an op is named that the graph does not have.
+        GraphError
+            If no order keeps the rules, or they need too many edges.
+        """
+        if not self:
+            return graph
+        edges = {*_barrier(graph, self._ids(graph, self.first), "first")}
+        edges |= {*_barrier(graph, self._ids(graph, self.last), "last")}
+        for group in self.groups:
+            edges |= {*pairwise(self._ids(graph, group))}
+        waits: dict[int, list[int]] = {}
+        for before, behind in sorted(edges):
+            if before not in graph.ops[behind].control:
+                waits.setdefault(behind, []).append(before)
+        ops = tuple(
+            replace(op, control=(*op.control, *waits[v])) if v in waits else op
+            for v, op in enumerate(graph.ops)
+        )
+        try:
+            return replace(graph, ops=ops)
+        except GraphError as error:
+            raise GraphError(f"no order keeps the order rules: {error}") from None
+
+    @staticmethod
+    def _ids(graph: Graph, names: Sequence[str]) -> list[int]:
+        for name in names:
+            if name not in graph.op_ids:
+                raise UsageError(f"order rules name op {name!r}, which {graph.name!r} has not")
+        return [graph.op_ids[name] for name in names]
+
+
+def _matching(names: Sequence[str], patterns: Iterable[str]) -> tuple[str, ...]:
+    """Return the names that are given or match, each once, in the sequence of `names`."""
+    known, chosen = set(names), set()
+    for pattern in patterns:
+        found = {pattern} & known or {name for name in names if fnmatchcase(name, pattern)}
+        if not found:
+            raise UsageError(f"order rules name op {pattern!r}, and no op has that name")
+        chosen |= found
+    return tuple(name for name in names if name in chosen)
+
+
+def _barrier(graph: Graph, pinned: Sequence[int], end: str) -> list[tuple[int, int]]:
+    """Return the edges that keep pinned ops at one end of every order."""
+    others = set(range(len(graph.ops))).difference(pinned)
+    early, late = (set(pinned), others) if end == "first" else (others, set(pinned))
+    before = graph.predecessors
+    for v in sorted(early):
+        for u in before[v]:
+            if u in late:
+                _refuse_pin(graph, u, v, end)
+    awaited = {u for v in early for u in before[v]}
+    ends = sorted(early - awaited)
+    starts = sorted(v for v in late if late.isdisjoint(before[v]))
+    if len(ends) * len(starts) > MAX_EDGES:
+        count = f"{len(ends)} x {len(starts)}"
+        raise GraphError(f"ops pinned {end} ask for {count} edges, more than {MAX_EDGES}")
+    return [(u, v) for u in ends for v in starts] if pinned else []
+
+
+def _refuse_pin(graph: Graph, u: int, v: int, end: str) -> None:
+    """Say that `u` must run before `v`, and that the one of them that is pinned can not be."""
+    names = graph.ops[v].name, graph.ops[u].name
+    pinned, other = names if end == "first" else names[::-1]
+    verb = "needs" if end == "first" else "is needed by"
+    raise GraphError(f"op {pinned!r} is pinned {end}, but {verb} op {other!r}, which is not")
+
+
+def kept_ops(order: Sequence[int], baseline: Sequence[int]) -> list[int]:
+    """Return a longest common subsequence of two orders of the same ops: the ops not moved.
+
+    As each op is in both once, it is a longest ascending run of the steps in the baseline, found
+    in `O(n log n)`.
+    """
+    step = {v: at for at, v in enumerate(baseline)}
+    ends: list[int] = []
+    last: list[int] = []
+    back: dict[int, int | None] = {}
+    for v in order:
+        length = bisect_left(ends, step[v])
+        back[v] = last[length - 1] if length else None
+        if length == len(ends):
+            ends.append(step[v])
+            last.append(v)
+        else:
+            ends[length], last[length] = step[v], v
+    kept: list[int] = []
+    at = last[-1] if last else None
+    while at is not None:
+        kept.append(at)
+        at = back[at]
+    return kept[::-1]
+
+
+def moved_ops(order: Sequence[int], baseline: Sequence[int]) -> int:
+    """Return how many ops an order moves against a baseline."""
+    return len(order) - len(kept_ops(order, baseline))
