@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from optsched.check.order_rules import check_order_rules, count_moved
 from optsched.check.plan import Checked, check_order, check_plan
 from optsched.errors import PlanError
 from optsched.model.graph import Graph
@@ -33,9 +34,9 @@ class Unverified:
     Parameters
     ----------
     what
-        "peak" or "slab".
+        "peak", "slab" or "moves".
     bound
-        Bytes.
+        Bytes; ops, of moves.
     proof
         The kind of proof that the file names; None if it names none.
     """
@@ -45,6 +46,8 @@ class Unverified:
     proof: str | None
 
     def __str__(self) -> str:
+        if self.what == "moves":
+            return f"no plan as good moves fewer than {self.bound} ops"
         proof = "" if self.proof is None else f" ({self.proof})"
         return f"no {self.what} below {self.bound:,} bytes{proof}"
 
@@ -72,9 +75,11 @@ def check_claims(graph: Graph, plan: Plan, claims: Mapping[str, Any]) -> Checked
     check_words(graph, claims)
     stated = {key: claims[key] for key in ("peak", "slab", "slabs", "capacities") if key in claims}
     checked = check_plan(graph, plan, **stated)
+    rules = claims.get("order_rules", {})
+    _check_order(rules, [graph.ops[v].name for v in plan.order])
     placed = plan.placed(graph)
     known = {"peak": checked.peak, "slab": checked.slab}
-    simple = _simple_plan(placed)
+    simple = _simple_plan(placed, rules)
     for what, value in known.items():
         check_bound(what, value, simple.get(what, value), claims)
     if claims.get("slab_proof") == Proof.JOINT and len({b.pool for b in placed.buffers}) < 2:
@@ -97,7 +102,9 @@ def unverified(claims: Mapping[str, Any], bound: int = 0) -> list[Unverified]:
         Unverified(what, claims.get(f"{what}_bound", 0), claims.get(f"{what}_proof"))
         for what in ("peak", "slab")
     ]
-    return [claim for claim in found if claim.bound > bound]
+    moves = claims.get("order_rules", {}).get("moved_bound", 0)
+    found = [claim for claim in found if claim.bound > bound]
+    return [*found, Unverified("moves", moves, None)] if moves else found
 
 
 def check_words(graph: Graph, claims: Mapping[str, Any]) -> None:
@@ -130,11 +137,28 @@ def check_bound(what: str, value: int, simple: int, claims: Mapping[str, Any]) -
         )
 
 
-def _simple_plan(graph: Graph) -> dict[str, int]:
+def _check_order(rules: Mapping[str, Any], order: Sequence[str]) -> None:
+    """Check an order against the rules it was chosen by, and how many ops it moves."""
+    check_order_rules(order, **{key: rules.get(key, ()) for key in ("first", "last", "groups")})
+    if "baseline" not in rules:
+        return
+    moved = count_moved(order, rules["baseline"])
+    if rules.get("moved", moved) != moved:
+        raise PlanError(f"plan claims to move {rules['moved']} ops of its baseline, it is {moved}")
+    if rules.get("max_moved", moved) < moved:
+        raise PlanError(f"plan moves {moved} ops of its baseline, at most {rules['max_moved']}")
+    if rules.get("moved_bound", 0) > moved:
+        least = rules["moved_bound"]
+        raise PlanError(f"plan claims that none moves fewer than {least} ops, it moves {moved}")
+
+
+def _simple_plan(graph: Graph, rules: Mapping[str, Any]) -> dict[str, int]:
     """Peak and slab of the ops as they are listed and buffers side by side, if that is a plan."""
     if any(buffer.pin is not None for buffer in graph.buffers):
         return {}
+    listed = {key: value for key, value in rules.items() if not key.startswith("moved")}
     try:
+        _check_order(listed, [op.name for op in graph.ops])
         peak = check_order(graph, range(len(graph.ops)))
     except PlanError:
         return {}

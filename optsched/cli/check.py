@@ -8,11 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
 from optsched.cli.module import check_module
-from optsched.cli.options import MEMORY_MODEL, READING, Command, option
+from optsched.cli.options import (
+    BASELINE,
+    MAX_MOVED,
+    MEMORY_MODEL,
+    ORDER_RULES,
+    READING,
+    Command,
+    option,
+)
 from optsched.errors import PlanError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from optsched.model.graph import Graph
+    from optsched.model.order_rules import OrderRules
+    from optsched.model.plan import Plan
 
 
 def _check(args: argparse.Namespace) -> int:
@@ -36,10 +48,11 @@ def _check_plan(args: argparse.Namespace) -> int:
     from optsched.check.claims import check_claims, unverified
     from optsched.formats import read_plan_claims
 
-    graph = common.read_graph(args, args.graph)
+    graph = common.read_graph(args, args.graph, ordered=False)
     plan, claims = read_plan_claims(args.plan, graph)
     if claims["inplace"] and not args.inplace:
         raise UsageError(f"{args.plan}: an in-place plan: check it with --inplace")
+    _check_order(args, graph, plan)
     checked = check_claims(graph, plan, claims)
     replayed = proved = None
     if args.replay:
@@ -47,9 +60,12 @@ def _check_plan(args: argparse.Namespace) -> int:
 
         replayed = replay_plan(graph, plan)
     if args.certificate is not None:
-        proved = _check_bound(graph, args.certificate, checked.peak)
+        # It is of the orders that keep the rules that the plan was made by.
+        rules = _rules_claimed(claims) or common.reading(args).order_rules(graph)
+        proved = _check_bound(rules.apply(graph), args.certificate, checked.peak)
     record: dict[str, Any] = {"valid": True, "peak": checked.peak, "slab": checked.slab}
     record["memory_model"] = graph.model_name
+    record |= {key: claims[key] for key in ("order_rules",) if key in claims}
     text = f"valid: peak {checked.peak:,} bytes, slab {checked.slab:,} bytes"
     if graph.in_place:
         text += " (in-place)"
@@ -72,6 +88,31 @@ def _check_plan(args: argparse.Namespace) -> int:
         text += f"\nclaimed, not verified: {', '.join(map(str, open_))}; {needed}"
     common.print_result(args, record, text)
     return common.OK
+
+
+def _rules_claimed(claims: Mapping[str, Any]) -> OrderRules:
+    from optsched.model.order_rules import OrderRules
+
+    rules = claims.get("order_rules", {})
+    first, last = tuple(rules.get("first", ())), tuple(rules.get("last", ()))
+    return OrderRules(first, last, tuple(map(tuple, rules.get("groups", ()))))
+
+
+def _check_order(args: argparse.Namespace, graph: Graph, plan: Plan) -> None:
+    """Check an order against the rules and the baseline that the command line gives."""
+    from optsched.check.order_rules import check_order_rules, count_moved
+    from optsched.formats import read_plan
+
+    near: Sequence[int] = range(len(graph.ops))
+    if args.baseline is not None:
+        near = read_plan(args.baseline, graph).order
+    rules = common.reading(args).order_rules(graph, near)
+    order = [graph.ops[v].name for v in plan.order]
+    check_order_rules(order, first=rules.first, last=rules.last, groups=rules.groups)
+    if args.max_moved is not None:
+        moved = count_moved(order, [graph.ops[v].name for v in near])
+        if moved > args.max_moved:
+            raise PlanError(f"plan moves {moved} ops of the baseline, more than {args.max_moved}")
 
 
 def _check_bound(graph: Graph, path: str, peak: int) -> tuple[int, str]:
@@ -124,6 +165,9 @@ CHECK = Command(
             action="store_true",
             help="also execute the plan on a slab of patterns, which must survive until each read",
         ),
+        BASELINE,
+        MAX_MOVED,
+        *ORDER_RULES,
         *READING,
         *MEMORY_MODEL,
     ),

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 OK, CHECK_FAILED, BAD_INPUT, UNPROVED = 0, 1, 2, 3
 DOES_NOT_FIT, NOTHING_FOUND, INTERRUPTED = 4, 5, 130
-INPUTS = ("graph", "plan", "certificate", "packing", "warm_start", "source")
+INPUTS = ("graph", "plan", "certificate", "packing", "warm_start", "baseline", "source")
 """Arguments that name files to read."""
 GRAPH_ENDINGS = (".json", ".json.gz", ".tflite", ".onnx")
 """What names of files end in that are taken for graphs where a folder is given."""
@@ -97,9 +98,10 @@ def _digest(path: str) -> str | None:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def read_graph(args: argparse.Namespace, path: str | Path) -> Graph:
-    """Read a graph in the memory model that the options ask for."""
-    graph = reading(args).read(path)
+def read_graph(args: argparse.Namespace, path: str | Path, *, ordered: bool = True) -> Graph:
+    """Read a graph in the memory model that the options ask for, and under their order rules."""
+    how = reading(args)
+    graph = how.read(path) if ordered else how.read_unordered(path)
     if args.inplace and not graph.inplace_candidates:
         _say_no_candidates(path)
     return graph
@@ -132,7 +134,17 @@ def reading(args: argparse.Namespace) -> GraphReading:
         dims[name] = int(size)
     named = ("input_bytes", "profile", "inplace", "align", "workspace_apart", "constants")
     given = {name: value for name in named if (value := getattr(args, name, None))}
-    return GraphReading(dims=tuple(dims.items()), **given)
+    listed = {
+        name: tuple(tuple(text.split(",")) for text in getattr(args, name, ()))
+        for name in ("first", "last", "keep_order")
+    }
+    return GraphReading(
+        dims=tuple(dims.items()),
+        first=tuple(chain(*listed["first"])),
+        last=tuple(chain(*listed["last"])),
+        keep_order=listed["keep_order"],
+        **given,
+    )
 
 
 def graph_files(paths: Sequence[str]) -> list[tuple[str, bool]]:

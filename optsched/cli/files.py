@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from optsched.cli import common
-from optsched.cli.options import GRAPH, LIMITS, MEMORY_MODEL, READING, Command, option
+from optsched.cli.options import GRAPH, LIMITS, MEMORY_MODEL, ORDER_RULES, READING, Command, option
 from optsched.errors import OptschedError, UsageError
 
 
@@ -108,7 +108,9 @@ def _warmup(args: argparse.Namespace) -> int:
 
 INFO = Command("what a graph is made of", (GRAPH, *READING, *MEMORY_MODEL), _info)
 EXPLAIN = Command(
-    "why no order has a smaller peak", (GRAPH, *LIMITS, *READING, *MEMORY_MODEL), _explain
+    "why no order has a smaller peak",
+    (GRAPH, *LIMITS, *ORDER_RULES, *READING, *MEMORY_MODEL),
+    _explain,
 )
 CONVERT = Command(
     "rewrite a graph in the native format or as TorchInductor's simulator file",

@@ -47,6 +47,14 @@ def positive(text: str) -> int:
     return value
 
 
+def count(text: str) -> int:
+    """Return a number that is not negative."""
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} is below 0")
+    return value
+
+
 def natural(text: str) -> int:
     """Return a number that every random generator takes as its seed."""
     value = int(text)
@@ -106,6 +114,41 @@ MEMORY_MODEL = (
     ),
 )
 """What a graph is planned by beyond what its file says."""
+ORDER_RULES = (
+    option(
+        "--first",
+        action="append",
+        default=[],
+        metavar="OPS",
+        help="ops, or patterns of their names, separated by commas, that run first; repeatable",
+    ),
+    option(
+        "--last",
+        action="append",
+        default=[],
+        metavar="OPS",
+        help="the same of ops that run last",
+    ),
+    option(
+        "--keep-order",
+        action="append",
+        default=[],
+        metavar="OPS",
+        help="ops that keep the sequence of the baseline, or of the file; repeatable",
+    ),
+)
+"""What an order must keep."""
+BASELINE = option(
+    "--baseline",
+    metavar="PLAN",
+    help="plan whose order is to be stayed near; the order of the file by default",
+)
+MAX_MOVED = option(
+    "--max-moved",
+    type=count,
+    metavar="K",
+    help="at most K ops run elsewhere than in the baseline: all but a longest common subsequence",
+)
 READING = (
     option(
         "--dim",

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
 from optsched.cli.module import solve_module
-from optsched.cli.options import ENGINE, GRAPH, LIMITS, MEMORY_MODEL, POOL, READING, Command, option
+from optsched.cli.options import (
+    BASELINE,
+    ENGINE,
+    GRAPH,
+    LIMITS,
+    MAX_MOVED,
+    MEMORY_MODEL,
+    ORDER_RULES,
+    POOL,
+    READING,
+    Command,
+    option,
+)
 from optsched.errors import UsageError
 from optsched.reports.progress import ProgressLine
 
@@ -24,11 +37,20 @@ def _solve(args: argparse.Namespace) -> int:
     slabs = common.pools(args)
     if slabs and args.capacity:
         raise UsageError("--pool has its own capacities, and goes with no --capacity")
+    near = args.baseline, args.max_moved, args.fewest_moves
+    if slabs and any(x not in (None, False) for x in near):
+        raise UsageError("--pool goes with no --baseline, --max-moved or --fewest-moves")
+    if args.certificate and args.max_moved is not None:
+        raise UsageError("--certificate is of all orders, and goes with no --max-moved")
     module = common.read_module(args, args.graph)
     if module.calls:
+        if any(x not in (None, False, []) for x in (*near, args.first, args.last, args.keep_order)):
+            raise UsageError(f"{args.graph}: has several computations, and takes no order rules")
         return solve_module(args, module)
     graph = module.graphs[module.entry]
-    common.protect([args.output, args.certificate], args.graph, args.warm_start)
+    common.protect([args.output, args.certificate], args.graph, args.warm_start, args.baseline)
+    baseline = read_plan(args.baseline, graph) if args.baseline else None
+    rules = common.reading(args).order_rules(graph, baseline.order if baseline else None)
     with ProgressLine() as show:
         options: dict[str, Any] = {
             "objective": args.objective,
@@ -41,13 +63,25 @@ def _solve(args: argparse.Namespace) -> int:
             from optsched.reports.pools import pooled_record, pooled_text
             from optsched.solver.spill.solve import solve_in_pools
 
+            graph = rules.apply(graph)
             found = solve_in_pools(graph, slabs, **options)
             status, result = found.status, found.result
             record, text = pooled_record(found), pooled_text(found)
+            if rules:
+                record["order_rules"] = replace(result, order_rules=rules).order_record()
         else:
             from optsched.solver.pipeline import solve
 
-            result = solve(graph, capacity=common.capacity(args), **options)
+            result = solve(
+                graph,
+                capacity=common.capacity(args),
+                order_rules=rules,
+                baseline=baseline,
+                max_moved=args.max_moved,
+                fewest_moves=args.fewest_moves,
+                **options,
+            )
+            graph = rules.apply(graph)
             status = result.status
             record, text = solve_record(graph, result), solve_text(graph, result)
     if args.keep_trace:
@@ -89,6 +123,14 @@ SOLVE = Command(
         option("--capacity", metavar="BYTES", help="ask only whether it fits in BYTES"),
         option("--warm-start", metavar="PLAN", help="start from this plan"),
         option("--certificate", metavar="FILE", help="write why no order has less peak"),
+        BASELINE,
+        MAX_MOVED,
+        option(
+            "--fewest-moves",
+            action="store_true",
+            help="of all plans that are best otherwise, one that moves fewest ops of the baseline",
+        ),
+        *ORDER_RULES,
         option(
             "--keep-trace", action="store_true", help="keep in the plan how best and bound moved"
         ),

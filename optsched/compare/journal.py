@@ -221,7 +221,9 @@ def _encode(outcome: Outcome) -> dict[str, Any]:
     """Return the fields of an outcome; of an order that its plan has, only one copy."""
     record = asdict(outcome)
     if result := record.get("result"):
-        del result["graph"], result["progress"]
+        # Methods are measured without rules but those of the graph itself.
+        for key in ("graph", "progress", "order_rules", "baseline"):
+            del result[key]
         result["trace"] = [tuple(event.values()) for event in result["trace"]]
         if result["plan"]:
             del record["order"]

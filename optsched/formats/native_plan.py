@@ -22,11 +22,12 @@ NOTES = ("objective", "peak_proof", "slab_proof", "memory_model")
 
 _PLAN_KEYS = {
     *("format", "graph", "inplace", "order", "offsets", "slabs", "pool", "capacities"),
-    *("versions", "trace"),
+    *("versions", "trace", "order_rules"),
     *NUMBERS,
     *BOUNDS,
     *NOTES,
 }
+_RULE_KEYS = ("first", "last", "groups", "baseline", "max_moved", "moved", "moved_bound")
 _EVENT_KEYS = {"microseconds", "incumbent", "bound", "source"}
 
 
@@ -43,9 +44,19 @@ class Planned(Protocol):
         """What was planned, if it is known."""
 
 
+@runtime_checkable
+class Ordered(Protocol):
+    """A result that knows by which rules its order was chosen."""
+
+    def order_record(self) -> dict[str, Any]:
+        """Return the rules, and what is known of moves."""
+
+
 def claims_of(result: object) -> dict[str, Any]:
     """Return what the result of a solver says beyond its plan: bounds, proofs, objective."""
     found = {key: getattr(result, key, None) for key in (*BOUNDS, *NOTES)}
+    if isinstance(result, Ordered):
+        found["order_rules"] = result.order_record() or None
     return {key: value for key, value in found.items() if value is not None}
 
 
@@ -60,16 +71,16 @@ def plan_document(
         What was planned. Only buffers have offsets in the document; views share theirs. Where
         there are several pools, the slab of each is written too.
     claims
-        What else is known: the keys in :data:`BOUNDS`, :data:`NOTES`, `versions` and `trace` are
-        written where they are not None, all others ignored. Peak and slab are the plan's own. So
-        are `capacities` where the plan says in which pool each buffer lies.
+        What else is known: the keys in :data:`BOUNDS`, :data:`NOTES`, `order_rules`, `versions`
+        and `trace` are written where they are not None, all others ignored. Peak and slab are the
+        plan's own. So are `capacities` where the plan says in which pool each buffer lies.
     """
     known = {**(claims or {}), "peak": plan.peak(graph), "slab": plan.slab(graph)}
     known["memory_model"] = graph.memory_model
     document: dict[str, Any] = {"format": PLAN_FORMAT, "graph": graph.name}
     if graph.in_place:
         document["inplace"] = True
-    for key in (*NUMBERS, *BOUNDS, *NOTES, "versions", "trace"):
+    for key in (*NUMBERS, *BOUNDS, *NOTES, "order_rules", "versions", "trace"):
         if known.get(key) is not None:
             document[key] = known[key]
     slabs = plan.slabs(graph)
@@ -119,6 +130,8 @@ def read_plan_document(graph: Graph, document: object) -> tuple[Plan, dict[str, 
         if key in top.value:
             bytes_ = Record(top.mapping(key), key)
             claims[key] = {pool: bytes_.count(pool) for pool in bytes_.value}
+    if "order_rules" in top.value:
+        claims["order_rules"] = _read_rules(Record(top.mapping("order_rules"), "order_rules"))
     if "versions" in top.value:
         versions = Record(top.mapping("versions"), "versions")
         claims["versions"] = {key: versions.text(key) for key in versions.value}
@@ -128,6 +141,19 @@ def read_plan_document(graph: Graph, document: object) -> tuple[Plan, dict[str, 
     offsets = _read_offsets(graph, Record(top.mapping("offsets"), "offsets"))
     pools = _read_pools(graph, Record(top.mapping("pool"), "pool")) if "pool" in top.value else ()
     return Plan(order, offsets, pools), claims
+
+
+def _read_rules(record: Record) -> dict[str, Any]:
+    record.refuse_unknown(set(_RULE_KEYS))
+    found: dict[str, Any] = {
+        key: record.texts(key) for key in ("first", "last", "baseline") if key in record.value
+    }
+    groups = enumerate(record.items("groups", []))
+    found["groups"] = [
+        Record({"ops": x}, f"order_rules: group {i}").texts("ops") for i, x in groups
+    ]
+    numbers = ("max_moved", "moved", "moved_bound")
+    return found | {key: record.count(key) for key in numbers if key in record.value}
 
 
 def _read_event(number: int, value: object) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from optsched.formats import FRAMEWORK, alignment_of, read_graph, read_module
 from optsched.model.graph import Graph
 from optsched.model.memory_model import MemoryModel, parse_alignment
 from optsched.model.module import Module
+from optsched.model.order_rules import OrderRules
 from optsched.model.regions import ConstantsRegion
 
 
@@ -26,6 +28,9 @@ class GraphReading:
     inplace, align, workspace_apart, constants
         As for :class:`MemoryModel`; `align` is a number of bytes, or :data:`FRAMEWORK` for what
         the file's framework rounds to, or empty.
+    first, last, keep_order
+        As for :meth:`OrderRules.match`: ops, or patterns, to run first or last, and groups that
+        keep their sequence.
 
     Raises
     ------
@@ -40,6 +45,9 @@ class GraphReading:
     align: str = ""
     workspace_apart: bool = False
     constants: str = "outside"
+    first: tuple[str, ...] = ()
+    last: tuple[str, ...] = ()
+    keep_order: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
         if self.align not in ("", FRAMEWORK):
@@ -52,7 +60,18 @@ class GraphReading:
         return {"input_bytes": self.input_bytes, "dims": dict(self.dims), "profile": profile}
 
     def read(self, path: str | Path) -> Graph:
-        """Read a graph in this memory model."""
+        """Read a graph in this memory model, under the order rules."""
+        graph = self.read_unordered(path)
+        return self.order_rules(graph).apply(graph)
+
+    def order_rules(self, graph: Graph, baseline: Sequence[int] | None = None) -> OrderRules:
+        """Return the rules for a graph's ops; groups keep the sequence of a baseline, if given."""
+        return OrderRules.match(
+            graph, first=self.first, last=self.last, groups=self.keep_order, baseline=baseline
+        )
+
+    def read_unordered(self, path: str | Path) -> Graph:
+        """Read a graph in this memory model, and without the order rules."""
         graph = read_graph(path, **self.options)
         return self._memory_model(path).apply(graph)
 
@@ -79,7 +98,12 @@ class GraphReading:
     def record(self) -> dict[str, str | bool | None]:
         """Return it as JSON and tables show it."""
         dims = ",".join(f"{name}={size}" for name, size in self.dims)
-        return {**asdict(self), "dims": dims, "align": self.align or None}
+        rules = {
+            "first": ",".join(self.first),
+            "last": ",".join(self.last),
+            "keep_order": ";".join(map(",".join, self.keep_order)),
+        }
+        return {**asdict(self), "dims": dims, "align": self.align or None, **rules}
 
 
 AS_RECORDED = GraphReading()

@@ -24,6 +24,7 @@ from optsched.joint.partial_orders import OrderGrowth, PartialOrder
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs
+from optsched.model.order_rules import Baseline, ascending_ends
 from optsched.model.packing_problem import PackingProblem, packing_problem, select
 from optsched.model.plan import Plan, make_plan
 from optsched.model.pools import pool_rows
@@ -57,7 +58,7 @@ class EnumerationOutcome:
     complete
         Whether every order was packed or refuted.
     refuted
-        If complete: no order of the graph packs into this many bytes.
+        If complete: no order of the graph, or none near the baseline, packs into this many bytes.
     states, packings, cores
         Partial orders, packing problems, and refuted stretches it took.
     """
@@ -77,6 +78,7 @@ def enumerate_orders(
     offer: Callable[[Plan], None],
     limits: Limits | Clock,
     effort: EnumerationEffort | None = None,
+    baseline: Baseline | None = None,
 ) -> EnumerationOutcome:
     """Look for plans within a capacity, and then within less, until none is left.
 
@@ -94,9 +96,11 @@ def enumerate_orders(
         Time or work, and seed; work is counted in partial orders.
     effort
         When to give up.
+    baseline
+        Orders that move more of its ops than it allows are left out.
     """
     effort = effort or EnumerationEffort()
-    search = _OrderEnumeration(graph, capacity, floor, offer, Clock.of(limits), effort)
+    search = _OrderEnumeration(graph, capacity, floor, offer, Clock.of(limits), effort, baseline)
     complete = True
     try:
         search.run()
@@ -117,6 +121,7 @@ class _OrderEnumeration:
         offer: Callable[[Plan], None],
         clock: Clock,
         effort: EnumerationEffort,
+        baseline: Baseline | None,
     ) -> None:
         self.graph, self.capacity, self.floor, self.offer = graph, capacity, floor, offer
         self.oracle, self.clock = PackingOracle(clock, effort.packing_seconds), clock
@@ -124,7 +129,10 @@ class _OrderEnumeration:
         self.max_states, self.states = effort.states, 0
         self.cores: list[int] = []
         self.dead: dict[int, list[tuple[int, ...]]] = {}
-        self.seen: set[tuple[int, int]] = set()
+        self.seen: set[tuple[int, int, tuple[int, ...]]] = set()
+        self.most_moved = None if baseline is None else baseline.max_moved
+        order = () if baseline is None else baseline.order
+        self.turn = {v: at for at, v in enumerate(order)}
 
     def run(self) -> None:
         """Grow all orders from what is live before the first step."""
@@ -140,14 +148,14 @@ class _OrderEnumeration:
         self._count()
         if at.done == self.growth.all:
             return self._pack(at.steps)
-        length, key = len(at.steps), (at.done, at.constraints)
+        length, key = len(at.steps), (at.done, at.constraints, self._kept(at))
         if key in self.seen or self._is_dead(at):
             return length
         alive = False
         for after in self.growth.longer(at):
             if sum(after.peaks) > self.capacity:
                 continue
-            if self._is_refuted(after.constraints):
+            if self._is_refuted(after.constraints) or self._moves_too_many(after):
                 alive = True
                 continue
             cut = self._grow(after)
@@ -168,6 +176,17 @@ class _OrderEnumeration:
         if len(at.peaks) < 2:
             return bool(known)
         return any(all(x <= y for x, y in zip(low, at.peaks, strict=True)) for low in known)
+
+    def _kept(self, at: PartialOrder) -> tuple[int, ...]:
+        """All that decides how many ops the orders that begin like this one will move."""
+        if self.most_moved is None:
+            return ()
+        return tuple(ascending_ends(self.turn[v] for v, _ in at.steps))
+
+    def _moves_too_many(self, at: PartialOrder) -> bool:
+        if self.most_moved is None:
+            return False
+        return len(at.steps) - len(self._kept(at)) > self.most_moved
 
     def _is_refuted(self, constraints: int) -> bool:
         return any(core & constraints == core for core in self.cores)

@@ -1,8 +1,9 @@
 """What an order of ops is asked to keep: ops first or last, and groups in one sequence.
 
-Such rules are precedences, and nothing else: an order keeps the rules if and only if it is an order
-of the graph that :meth:`OrderRules.apply` returns, in which they are control edges. So every search,
-bound, packing and certificate of that graph is one under the rules, and no stage knows of them.
+Such rules are precedences, and nothing else: an order keeps the rules if and only if it is an
+order of the graph that :meth:`OrderRules.apply` returns, in which they are control edges. So every
+search, bound, packing and certificate of that graph is one under the rules, and no stage knows of
+them.
 
 * Ops pinned first run before all ops that are not; among themselves they run as they may. From each
   of them that no other of them waits for there is an edge to each other op that waits for none of
@@ -128,6 +129,10 @@ class OrderRules:
         return [graph.op_ids[name] for name in names]
 
 
+NO_RULES = OrderRules()
+"""Any order will do."""
+
+
 def _matching(names: Sequence[str], patterns: Iterable[str]) -> tuple[str, ...]:
     """Return the names that are given or match, each once, in the sequence of `names`."""
     known, chosen = set(names), set()
@@ -165,6 +170,96 @@ def _refuse_pin(graph: Graph, u: int, v: int, end: str) -> None:
     raise GraphError(f"op {pinned!r} is pinned {end}, but {verb} op {other!r}, which is not")
 
 
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """An order that others are to stay near.
+
+    Parameters
+    ----------
+    order
+        Op ids, a permutation.
+    max_moved
+        Ops that may be moved, or None for any number.
+    fewest_moves
+        Whether, of all plans that are best otherwise, one that moves fewest ops is wanted.
+    """
+
+    order: tuple[int, ...]
+    max_moved: int | None = None
+    fewest_moves: bool = False
+
+    def moved(self, order: Sequence[int]) -> int:
+        """Return how many ops an order moves."""
+        return moved_ops(order, self.order)
+
+    def allows(self, order: Sequence[int]) -> bool:
+        """Whether an order, or the beginning of one, moves no more ops than may be."""
+        return self.max_moved is None or self.moved(order) <= self.max_moved
+
+
+def make_baseline(
+    graph: Graph,
+    order: Sequence[int] | Sequence[str] | None,
+    max_moved: int | None = None,
+    fewest_moves: bool = False,
+) -> Baseline | None:
+    """Return a baseline as callers name it; None where nothing is asked of it.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    order
+        Ids or names of all ops; if None the graph's own order, where it is needed.
+    max_moved, fewest_moves
+        As for :class:`Baseline`.
+
+    Raises
+    ------
+    UsageError
+        If the order is no permutation of the ops, or the number makes no sense.
+    """
+    if max_moved is not None and (not isinstance(max_moved, int) or max_moved < 0):
+        raise UsageError(f"max_moved must be an integer of at least 0, got {max_moved!r}")
+    n = len(graph.ops)
+    if order is None:
+        asked = max_moved is not None or fewest_moves
+        return Baseline(tuple(range(n)), max_moved, fewest_moves) if asked else None
+    unknown = [v for v in order if isinstance(v, str) and v not in graph.op_ids]
+    if unknown:
+        raise UsageError(f"the baseline names op {unknown[0]!r}, which {graph.name!r} has not")
+    ids = [graph.op_ids[v] if isinstance(v, str) else int(v) for v in order]
+    odd = _oddity(graph, ids)
+    if odd:
+        raise UsageError(f"the baseline is no permutation of the ops: {odd}")
+    return Baseline(tuple(ids), max_moved, fewest_moves)
+
+
+def _oddity(graph: Graph, ids: Sequence[int]) -> str:
+    """Return in words why ids are not those of all ops, each once; empty if they are."""
+    seen: set[int] = set()
+    for v in ids:
+        if not 0 <= v < len(graph.ops):
+            return f"there is no op number {v}"
+        if v in seen:
+            return f"it names op {graph.ops[v].name!r} twice"
+        seen.add(v)
+    missing = next((op.name for v, op in enumerate(graph.ops) if v not in seen), None)
+    return "" if missing is None else f"it misses op {missing!r}"
+
+
+def ascending_ends(steps: Iterable[int]) -> list[int]:
+    """Return by length, from 1, the least end of an ascending subsequence of that length.
+
+    The list is as long as the longest of them, and it is all that what comes later depends on.
+    """
+    ends: list[int] = []
+    for step in steps:
+        length = bisect_left(ends, step)
+        ends[length : length + 1] = [step]
+    return ends
+
+
 def kept_ops(order: Sequence[int], baseline: Sequence[int]) -> list[int]:
     """Return a longest common subsequence of two orders of the same ops: the ops not moved.
 
@@ -178,11 +273,8 @@ def kept_ops(order: Sequence[int], baseline: Sequence[int]) -> list[int]:
     for v in order:
         length = bisect_left(ends, step[v])
         back[v] = last[length - 1] if length else None
-        if length == len(ends):
-            ends.append(step[v])
-            last.append(v)
-        else:
-            ends[length], last[length] = step[v], v
+        ends[length : length + 1] = [step[v]]
+        last[length : length + 1] = [v]
     kept: list[int] = []
     at = last[-1] if last else None
     while at is not None:
@@ -192,5 +284,6 @@ def kept_ops(order: Sequence[int], baseline: Sequence[int]) -> list[int]:
 
 
 def moved_ops(order: Sequence[int], baseline: Sequence[int]) -> int:
-    """Return how many ops an order moves against a baseline."""
-    return len(order) - len(kept_ops(order, baseline))
+    """Return how many ops an order, or the beginning of one, moves against a baseline."""
+    step = {v: at for at, v in enumerate(baseline)}
+    return len(order) - len(ascending_ends(step[v] for v in order))

@@ -113,9 +113,24 @@ def result_lines(graph: Graph, result: Result) -> list[str]:
             f"  {name}: blob {sizes['blob']:,}, constants {sizes['constants']:,}, workspace "
             f"{workspace['unique']:,} of ops alone and {workspace['shared']:,} shared"
         )
+    if result.moved is not None:
+        lines.append(f"  order {_moves(len(graph.ops), result)}")
     if result.claimed_bound is not None:
         lines.append(f"  a solver claims a bound of {result.claimed_bound:,} bytes")
     return lines + _capacity_lines(result, refusal(graph, result))
+
+
+def _moves(ops: int, result: Result) -> str:
+    """Return in words how far the order is from the baseline."""
+    near = result.baseline
+    text = f"{result.moved} of {ops} ops moved from the baseline"
+    if near is not None and near.max_moved is not None:
+        text += f", at most {near.max_moved} asked for"
+    if near is None or not near.fewest_moves:
+        return text
+    if result.moved == result.moved_bound:
+        return f"{text}; proved: no plan as good moves fewer"
+    return f"{text}; any plan as good moves at least {result.moved_bound}"
 
 
 def _region_fields(graph: Graph, result: Result) -> dict[str, Any]:

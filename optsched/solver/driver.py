@@ -32,6 +32,8 @@ class Feature(Flag):
     """Several slabs."""
     PEAK = auto()
     """The peak is asked for, and offsets decide nothing."""
+    MOVES = auto()
+    """Only so many ops of a baseline may be moved."""
 
 
 class Incumbent(ABC):

@@ -41,6 +41,12 @@ class DriverEffort:
     """For searching an order once more, each round, while its peak is not proved."""
     others_share: float = 0.5
     """For packing other orders, each round."""
+    moves_share: float = 0.7
+    """For orders that move few ops of a baseline, where only such are wanted."""
+    objective_share: float = 0.6
+    """For all that comes before moving ops back, where fewest moves are wanted as well."""
+    back_share: float = 0.3
+    """For moving ops back one by one, before the search for fewest moves."""
     last_packing: float = 0.35
     """Part of the whole time that packing the best plan's own order may count on at the end."""
     packed_orders: int = 3

@@ -17,6 +17,7 @@ from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs, pair_choices
 from optsched.model.liveness import Order, peak_memory
+from optsched.model.order_rules import Baseline
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, make_plan
 from optsched.model.pools import (
@@ -68,6 +69,8 @@ class PlanIncumbent(Incumbent):
         As for :class:`optsched.solver.driver.Incumbent`.
     effort
         How the time is divided.
+    baseline
+        An order that plans are to stay near.
     """
 
     def __init__(
@@ -78,6 +81,7 @@ class PlanIncumbent(Incumbent):
         capacity: int | None = None,
         on_event: OnEvent | None = None,
         effort: DriverEffort = EFFORT,
+        baseline: Baseline | None = None,
     ) -> None:
         super().__init__(limits, capacity, on_event)
         self.graph, self.objective, self.effort = graph, objective, effort
@@ -90,6 +94,11 @@ class PlanIncumbent(Incumbent):
             | (Feature.POOLS if self.pool_graphs else Feature.NONE)
             | (Feature.PEAK if asks_for_peak else Feature.NONE)
         )
+        self.baseline, self.moved, self.moved_bound = baseline, 0, 0
+        self.fewest = baseline is not None and baseline.fewest_moves
+        self.counts_moves = False
+        if baseline is not None and baseline.max_moved is not None:
+            self.features |= Feature.MOVES
         self.plan: Plan | None = None
         self.peak = self.slab = 0
         self.candidates: list[Candidate] = []
@@ -121,10 +130,10 @@ class PlanIncumbent(Incumbent):
         return self.slab_bound if self.objective is Objective.SLAB else self.peak_bound
 
     def done(self) -> bool:
-        """Whether the question is answered."""
+        """Whether the question is answered; that of moves only once it is asked."""
         if self.capacity is not None and self.slab_bound > self.capacity:
             return True
-        if self.plan is None:
+        if self.plan is None or (self.counts_moves and self.moved > self.moved_bound):
             return False
         if self.capacity is not None and self.slab <= self.capacity:
             return True
@@ -133,6 +142,11 @@ class PlanIncumbent(Incumbent):
     def order_done(self) -> bool:
         """Whether an order of minimum peak is known and proved."""
         return any(candidate.peak <= self.peak_bound for candidate in self.candidates)
+
+    @property
+    def slab_wanted(self) -> int:
+        """The slab of the best plan, or the capacity if that is enough and moves are counted."""
+        return max(self.slab, self.capacity or 0) if self.counts_moves else self.slab
 
     # What an earlier search left.
 
@@ -155,7 +169,8 @@ class PlanIncumbent(Incumbent):
 
     def progress(self) -> SearchProgress | None:
         """Return what a later search needs; None where nothing is left to find out."""
-        if self.done() or self.capacity is not None:
+        if self.done() or self.capacity is not None or Feature.MOVES in self.features:
+            # What is known of orders near a baseline is not so of all.
             return None
         return SearchProgress(
             self.peak_bound,
@@ -178,17 +193,35 @@ class PlanIncumbent(Incumbent):
         checked = check_plan(self.graph, plan)
         self.clock.spend(len(self.graph.buffers))
         self.reserve = self.effort.checks_a_plan * (self.clock.now() - begun)
-        if self.is_better(checked.peak, checked.slab):
+        moved = self.moved_by(plan.order)
+        if self.is_better(checked.peak, checked.slab, moved):
             self.plan, self.peak, self.slab = plan, checked.peak, checked.slab
+            self.moved = moved
             self.report(source)
 
-    def is_better(self, peak: int, slab: int) -> bool:
-        """Whether a plan with these numbers is better than the best so far."""
-        return self.plan is None or self._key(peak, slab) < self._key(self.peak, self.slab)
+    def moved_by(self, order: Order) -> int:
+        """Return how many ops of the baseline an order moves; 0 without one."""
+        if self.baseline is None:
+            return 0
+        return self.baseline.moved(np.asarray(order).tolist())
+
+    def is_near(self, moved: int) -> bool:
+        """Whether the baseline allows an order that moves so many ops."""
+        most = None if self.baseline is None else self.baseline.max_moved
+        return most is None or moved <= most
+
+    def is_better(self, peak: int, slab: int, moved: int) -> bool:
+        """Whether a plan with these numbers is wanted, and better than the best so far."""
+        if not self.is_near(moved):
+            return False
+        best = self._key(self.peak, self.slab, self.moved)
+        return self.plan is None or self._key(peak, slab, moved) < best
 
     def offer_order(self, order: Order, source: str) -> None:
-        """Remember an order; pack it at once if there is no plan yet."""
+        """Remember an order that may be had; pack it at once if there is no plan yet."""
         found = np.asarray(order, np.int64)
+        if not self.is_near(self.moved_by(found)):
+            return
         peak = rank = peak_memory(self.graph, found)
         if self.pool_graphs and self.objective is Objective.SLAB:
             rank = sum(peak_memory(graph, found) for graph in self.pool_graphs)
@@ -198,7 +231,7 @@ class PlanIncumbent(Incumbent):
 
     def pack(self, order: IntArray, source: str, packings: int | None = None) -> None:
         """Offer the plans that the heuristic packers make of an order, until one is proved."""
-        peak = peak_memory(self.graph, order)
+        peak, moved = peak_memory(self.graph, order), self.moved_by(order)
         for taken in islice(pair_choices(self.graph, order, self.peak_bound, tries=0), packings):
             problem, ids = packing_problem(self.graph, order, taken)
             if pins_clash(self.graph, problem, ids):
@@ -208,7 +241,7 @@ class PlanIncumbent(Incumbent):
             for name, offsets in islice(candidate_offsets(problem, rows), packings):
                 self.clock.spend(len(problem))
                 # Making and checking a plan takes longer than most packings.
-                if self.is_better(peak, sum_of_slabs(problem, rows, offsets)):
+                if self.is_better(peak, sum_of_slabs(problem, rows, offsets), moved):
                     try:
                         plan = make_plan(self.graph, order, offsets, taken)
                         self.offer(plan, f"{source} + {name}")
@@ -242,6 +275,10 @@ class PlanIncumbent(Incumbent):
             self.peak_bound, self.peak_proof = value, proof
             self.report(source)
 
+    def raise_moved_bound(self, value: int) -> None:
+        """Keep that no plan as good as the best one moves fewer ops."""
+        self.moved_bound = max(self.moved_bound, value)
+
     def refute_slab(self, refuted: int, source: str, pool_peaks: int = 0) -> None:
         """Keep that no plan has a slab of this many bytes, or less than the peaks of its pools."""
         before = self.slab_bound
@@ -263,7 +300,8 @@ class PlanIncumbent(Incumbent):
     def relay_orders(self, source: str) -> OnEvent:
         """The same for a search of orders; its best peak too, where that is what is asked for."""
         # Where bytes are pinned, an order may have no packing at all.
-        wanted = self.objective is Objective.PEAK and not pinned_bytes(self.graph)
+        anything = not pinned_bytes(self.graph) and Feature.MOVES not in self.features
+        wanted = self.objective is Objective.PEAK and anything
 
         def forward(event: Event) -> None:
             self.report(source, event.bound, event.incumbent if wanted else None)
@@ -296,6 +334,9 @@ class PlanIncumbent(Incumbent):
             order_search=self.order_search,
             graph=self.graph,
             progress=self.progress(),
+            baseline=self.baseline,
+            moved=None if plan is None or self.baseline is None else self.moved,
+            moved_bound=self.moved_bound if self.counts_moves else 0,
         )
 
     def stop_reason(self) -> StopReason:
@@ -317,5 +358,10 @@ class PlanIncumbent(Incumbent):
             return Proof.JOINT_SEARCH
         return Proof.CLAIMED if self.slab <= self.claimed[Objective.SLAB] else None
 
-    def _key(self, peak: int, slab: int) -> tuple[int, int]:
-        return (slab, peak) if self.objective is Objective.SLAB else (peak, slab)
+    def _key(self, peak: int, slab: int, moved: int) -> tuple[int, int, int]:
+        moves = moved if self.fewest else 0
+        if self.objective is Objective.SLAB:
+            # Where fewest moves are wanted, whatever fits is as good as any other.
+            enough = max(slab, self.capacity or 0) if self.fewest else slab
+            return enough, moves, peak
+        return peak, moves, slab

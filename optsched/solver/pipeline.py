@@ -6,7 +6,8 @@ stage runs only while something is left to prove, so an easy graph never imports
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import SupportsIndex, Unpack
 
@@ -14,6 +15,7 @@ from heuristics.orderings.program import program
 from optsched.errors import UsageError
 from optsched.model.graph import Graph
 from optsched.model.memory_model import plannable, refuse_inplace
+from optsched.model.order_rules import NO_RULES, OrderRules, make_baseline
 from optsched.model.plan import Plan
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.clock import Clock
@@ -29,6 +31,7 @@ from optsched.solver import stages
 from optsched.solver.driver import Feature, Stage, raise_if_interrupted, run_stages
 from optsched.solver.effort import EFFORT
 from optsched.solver.incumbent import PlanIncumbent
+from optsched.solver.moves import begin_near, fewest_moves_stages, orders_near
 from optsched.solver.result import Result
 from optsched.solver.search_progress import SearchProgress
 
@@ -57,6 +60,10 @@ def solve(
     limits: Limits | Clock | None = None,
     warm_start: Plan | None = None,
     progress: SearchProgress | None = None,
+    order_rules: OrderRules = NO_RULES,
+    baseline: Plan | Sequence[int] | Sequence[str] | None = None,
+    max_moved: int | None = None,
+    fewest_moves: bool = False,
     on_event: OnEvent | None = None,
     **named: Unpack[LimitKeywords],
 ) -> Result:
@@ -84,6 +91,17 @@ def solve(
     progress
         What an earlier search of this graph left (`Result.progress`), to go on from there. Its
         bounds are believed: it must come from a search that you trust.
+    order_rules
+        Ops to run first or last, and groups to run in one sequence.
+    baseline
+        An order to stay near: a plan, or the ids or names of all ops. Where the next two ask for
+        one and none is given, the order in which the graph lists its ops.
+    max_moved
+        Ops of the baseline that may be moved: `n` less the longest common subsequence. Bounds are
+        then of the orders that do so.
+    fewest_moves
+        Whether of all plans with the best value of the objective one that moves fewest ops is
+        wanted; only if that is proved as well, the status is optimal.
     on_event
         Called whenever the best plan or bound moves.
     named
@@ -98,29 +116,49 @@ def solve(
     ------
     UsageError
         If an option makes no sense, alone or beside another: `cpsat` and `milp` know no in-place.
+    GraphError
+        If no order keeps the rules, or moves so few ops.
     PlanError
         If the warm start breaks a rule of the graph.
     """
-    graph = plannable(graph, inplace, align)
+    graph = order_rules.apply(plannable(graph, inplace, align))
+    given = baseline.order if isinstance(baseline, Plan) else baseline
+    near = make_baseline(graph, given, max_moved, fewest_moves)
     chosen: Limits | Clock = choose_limits(limits, named)
     asked = choose_member(Objective, objective, "objective")
     room = None if capacity is None else parse_bytes(capacity)
     engine = choose_member(Engine, engine, "engine")
-    best = PlanIncumbent(graph, asked, chosen, room, on_event)
+    best = PlanIncumbent(graph, asked, chosen, room, on_event, baseline=near)
     plan = _SCHEDULES[engine]
     if any(stage.named and stage.lacks & best.features for stage in plan.first):
         refuse_inplace(graph, f"engine {engine}")
     if warm_start is not None:
         if warm_start.placed(graph) != graph:
             raise UsageError("the warm start has buffers in other pools than their own")
+        if not best.is_near(best.moved_by(warm_start.order)):
+            raise UsageError(f"the warm start moves more than {max_moved} ops of the baseline")
         best.offer(warm_start, "warm start")
         best.offer_order(warm_start.order, "warm start")
     if progress is not None:
         best.go_on_from(progress)
-    run_stages(best, plan.first, plan.repeated)
+    _run(best, plan)
     if best.plan is None and best.interrupted:
         best.offer_order(program(graph), "program order")
-    return best.result()
+    return replace(best.result(), order_rules=order_rules)
+
+
+def _run(best: PlanIncumbent, plan: Schedule) -> None:
+    """Run all stages; where fewest moves are wanted too, those that count them come behind."""
+    if best.baseline is not None:
+        begin_near(best, best.baseline)
+    whole = best.clock
+    if best.fewest:
+        best.clock = whole.share(best.effort.objective_share)
+    run_stages(best, plan.first, plan.repeated)
+    best.clock = whole
+    if best.fewest and not best.interrupted:
+        best.counts_moves = True
+        run_stages(best, fewest_moves_stages(best.effort.small_ops))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +191,7 @@ def _schedules() -> dict[Engine, Schedule]:
     )
     heuristics = (*bounds, Stage(stages.pack_heuristically))
     repeated = (
-        Stage(stages.search_again, share=effort.again_share),
+        Stage(stages.search_again, share=effort.again_share, lacks=Feature.MOVES),
         Stage(stages.other_orders, share=effort.others_share, lacks=stages.OTHER_ORDERS_LACK),
         Stage(stages.last_packing),
     )
@@ -167,18 +205,19 @@ def _schedules() -> dict[Engine, Schedule]:
             lacks=Feature.PEAK,
         ),
         Stage(stages.order_search),
+        Stage(orders_near, share=effort.moves_share, needs=Feature.MOVES),
         Stage(stages.first_packing, share=effort.first_packing_share),
         Stage(
             stages.pooled_walk,
             share=effort.walk_share,
             needs=Feature.POOLS,
-            lacks=Feature.PEAK,
+            lacks=Feature.PEAK | Feature.MOVES,
         ),
         Stage(stages.all_orders, share=effort.all_orders_share, most=small),
         Stage(
             stages.joint_model_if_exact,
             share=effort.joint_share,
-            lacks=Feature.INPLACE,
+            lacks=Feature.INPLACE | Feature.MOVES,
             most=small,
         ),
     )

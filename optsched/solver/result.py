@@ -9,6 +9,7 @@ from typing import Any
 
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
+from optsched.model.order_rules import NO_RULES, Baseline, OrderRules
 from optsched.model.plan import Plan
 from optsched.runtime.limits import Event, Objective, Proof, StopReason, optimality_gap
 from optsched.solver.search_progress import SearchProgress
@@ -99,6 +100,13 @@ class Result:
         What was planned, for the names of its ops and buffers; None where only numbers are kept.
     progress
         Where a later search of the same graph may go on; None where nothing is left to find out.
+    order_rules
+        Rules that the plan's order keeps, as every order did that it was compared with.
+    baseline
+        An order that the plan was to stay near, if any.
+    moved, moved_bound
+        Ops of the baseline that the plan moves; no plan as good as this one moves fewer than the
+        bound, which is 0 where fewest moves were not asked for.
     """
 
     plan: Plan | None
@@ -118,18 +126,31 @@ class Result:
     order_search: Mapping[str, int] = field(default_factory=dict, repr=False)
     graph: Graph | None = field(default=None, repr=False, compare=False)
     progress: SearchProgress | None = field(default=None, repr=False, compare=False)
+    order_rules: OrderRules = NO_RULES
+    baseline: Baseline | None = field(default=None, repr=False)
+    moved: int | None = None
+    moved_bound: int = 0
 
     @property
     def status(self) -> Status:
-        """Optimal only if the objective asked for is proved; a claim is not a proof."""
+        """Optimal only if the objective asked for is proved; a claim is not a proof.
+
+        Where fewest moves were asked for as well, these have to be proved too.
+        """
         if self.capacity is not None and self.slab_bound > self.capacity:
             return Status.INFEASIBLE
         value, bound, proof = self._objective_numbers()
         if value is None:
             return Status.UNKNOWN
-        if value == bound and proof not in (None, Proof.CLAIMED):
+        if value == bound and proof not in (None, Proof.CLAIMED) and self.fewest_moves:
             return Status.OPTIMAL
         return Status.FEASIBLE
+
+    @property
+    def fewest_moves(self) -> bool:
+        """Whether the plan is proved to move fewest ops of all that are as good, if it has to."""
+        wanted = self.baseline is not None and self.baseline.fewest_moves
+        return not wanted or self.moved == self.moved_bound
 
     def __repr__(self) -> str:
         peak = _short("peak", self.peak, self.peak_bound, self.peak_proof)
@@ -181,7 +202,22 @@ class Result:
             "compile_seconds": self.compile_seconds,
             "order": self.order,
             "offsets": self.offsets,
+            **({"order_rules": rules} if (rules := self.order_record()) else {}),
         }
+
+    def order_record(self) -> dict[str, Any]:
+        """Return the rules of the order and what is known of moves, as plan files have them."""
+        rules, near = self.order_rules, self.baseline
+        found: dict[str, Any] = {
+            "first": list(rules.first),
+            "last": list(rules.last),
+            "groups": [list(group) for group in rules.groups],
+        }
+        if near is not None and self.graph is not None:
+            found["baseline"] = [self.graph.ops[v].name for v in near.order]
+            found["max_moved"], found["moved"] = near.max_moved, self.moved
+            found["moved_bound"] = self.moved_bound if near.fewest_moves else None
+        return {key: value for key, value in found.items() if value not in (None, [])}
 
     def _objective_numbers(self) -> tuple[int | None, int, Proof | None]:
         """Value, bound and proof of what was to be minimized."""

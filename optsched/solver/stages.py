@@ -28,7 +28,7 @@ from optsched.solver.incumbent import PlanIncumbent, packing_key
 from optsched.solver.pack import CONTINUED, WHOLE, PackingIncumbent
 
 PackingStages = Sequence[Stage[PackingIncumbent]]
-OTHER_ORDERS_LACK = Feature.INPLACE | Feature.POOLS | Feature.PEAK
+OTHER_ORDERS_LACK = Feature.INPLACE | Feature.POOLS | Feature.PEAK | Feature.MOVES
 """What packing other orders knows nothing of."""
 MILP_OPS = 60
 """Above this many ops the MILP would not be built in useful time."""
@@ -120,7 +120,7 @@ def first_packing(best: PlanIncumbent, clock: Clock) -> bool:
 
 def last_packing(best: PlanIncumbent, clock: Clock) -> bool:
     """Pack the order of the best plan as :func:`optsched.solver.pack.pack` does, then others."""
-    settled = best.plan is None or _pack_order(best, best.plan.order, clock, WHOLE)
+    settled = best.plan is None or pack_order(best, best.plan.order, clock, WHOLE)
     if not best.done() and best.has_time():
         settled &= _pack_best_orders(best, best.part(), WHOLE)
     return not settled
@@ -133,11 +133,11 @@ def _pack_best_orders(best: PlanIncumbent, clock: Clock, stages: PackingStages) 
     orders = best.best_orders(best.effort.packed_orders if best.pool_graphs else 1)
     settled = True
     for number, (_, order) in enumerate(orders):
-        settled &= _pack_order(best, order, clock.share(1 / (len(orders) - number)), stages)
+        settled &= pack_order(best, order, clock.share(1 / (len(orders) - number)), stages)
     return settled
 
 
-def _pack_order(best: PlanIncumbent, order: Order, clock: Clock, stages: PackingStages) -> bool:
+def pack_order(best: PlanIncumbent, order: Order, clock: Clock, stages: PackingStages) -> bool:
     """Pack an order with each choice of in-place pairs; whether more time would bring no more."""
     choices = list(pair_choices(best.graph, order, best.peak_bound))
     settled = True
@@ -160,7 +160,9 @@ def _pack_choice(
         return True
     rows = pool_rows(best.graph, ids)
     load = sum(select(problem, row).max_load for row in rows)
-    if best.plan is not None and load >= best.slab and best.objective is Objective.SLAB:
+    fewer = best.counts_moves and best.moved_by(order) < best.moved
+    hopeless = load > best.slab_wanted or (load == best.slab_wanted and not fewer)
+    if best.plan is not None and hopeless and best.objective is Objective.SLAB:
         return True
     offsets, settled, interrupted = np.zeros(len(problem), np.int64), True, False
     for number, row in enumerate(rows):
@@ -206,6 +208,7 @@ def all_orders(best: PlanIncumbent, clock: Clock) -> bool:
         floor=best.slab_bound,
         offer=lambda plan: best.offer(plan, "all orders"),
         limits=clock,
+        baseline=best.baseline,
     )
     if found.complete and best.plan is None and below == room:
         raise GraphError(f"{best.graph.name}: buffers are pinned onto each other in every order")

@@ -6,7 +6,7 @@ ops and buffers themselves, so that an error in the flat arrays shows up as a mi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -281,8 +281,12 @@ def packings_of(graph: Graph, order: Sequence[int]) -> list[PackingProblem]:
     ]
 
 
-def least_joint(graph: Graph) -> tuple[int, int] | None:
+def least_joint(
+    graph: Graph, among: Iterable[tuple[int, ...]] | None = None
+) -> tuple[int, int] | None:
     """Least slab over all orders and offsets, and the least peak beside it; up to about 6 ops.
+
+    Over the orders `among` which it is wanted, if they are given.
 
     Where there are several pools, the slab is the sum of theirs.
 
@@ -291,7 +295,7 @@ def least_joint(graph: Graph) -> tuple[int, int] | None:
     storage = storage_of(graph)
     best: tuple[int, int] | None = None
     seen: dict[bytes, int | None] = {}
-    for order in orders(graph):
+    for order in orders(graph) if among is None else among:
         done, peak = 0, live_bytes(storage, 0, 0)
         for v in order:
             peak = max(peak, live_bytes(storage, done | 1 << v, done))
@@ -313,7 +317,7 @@ def least_joint(graph: Graph) -> tuple[int, int] | None:
     return best
 
 
-def least_joint_inplace(graph: Graph) -> int | None:
+def least_joint_inplace(graph: Graph, among: Iterable[tuple[int, ...]] | None = None) -> int | None:
     """Least slab, or sum of the pools' slabs, where ops may write into dying inputs.
 
     Over all orders, all choices of pairs and all offsets; up to about 5 ops and 6 small buffers.
@@ -321,7 +325,7 @@ def least_joint_inplace(graph: Graph) -> int | None:
     """
     best: int | None = None
     known: dict[str, int | None] = {}
-    for order in orders(graph):
+    for order in orders(graph) if among is None else among:
         spans = spans_of(graph, order)
         step = {v: at for at, v in enumerate(order)}
         for choice in inplace_choices(graph, order):

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from optsched.model.graph import Graph
 from optsched.model.order_rules import kept_ops
-from optsched.ordering.moves import Piece, whole_piece
+from optsched.ordering.pieces import Piece, whole_piece
 from optsched.runtime.clock import Clock
 
 

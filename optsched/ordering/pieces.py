@@ -1,0 +1,173 @@
+"""Parts of a graph that every order runs one behind the other, on masks of Python's integers.
+
+In a state that every order passes (:func:`optsched.ordering.problem.forced_cuts`) it is known what
+has run and what is live. Ops between two such states are a *piece*: searches that need sets of ops
+and few states work on it alone. The ops of a piece are numbered by their turn in a baseline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
+
+import numpy as np
+
+from optsched.model.graph import Graph
+from optsched.ordering.inplace import unpack_savings
+from optsched.ordering.problem import OrderingProblem, as_lists, build_problem, forced_cuts
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Ops between two states that every order passes, numbered by their turn in the baseline.
+
+    Parameters
+    ----------
+    ops
+        Ids, as the baseline lists them.
+    live
+        Bytes live before the first of them.
+    needs
+        By op: a mask of those that must have ended.
+    after
+        By op: those that it may make ready.
+    rise, delta
+        As for :class:`optsched.ordering.problem.OrderingProblem`.
+    releases
+        By op: shared buffers that it may release, as masks of users, and their bytes.
+    savings
+        By op: bytes, and a mask of ops that must have ended for it to save them.
+    """
+
+    ops: tuple[int, ...]
+    live: int
+    needs: tuple[int, ...]
+    after: tuple[tuple[int, ...], ...]
+    rise: tuple[int, ...]
+    delta: tuple[int, ...]
+    releases: tuple[tuple[tuple[int, int], ...], ...]
+    savings: tuple[tuple[tuple[int, int], ...], ...]
+
+    def running(self, i: int, done: int, live: int) -> int:
+        """Return the live bytes while an op runs."""
+        spared = max((x for x, users in self.savings[i] if not users & ~done), default=0)
+        return live + self.rise[i] - spared
+
+    def left(self, i: int, done: int, live: int) -> int:
+        """Return the live bytes once an op has ended; `done` has it already."""
+        released = sum(size for users, size in self.releases[i] if not users & ~done)
+        return live + self.delta[i] - released
+
+    def ready(self, done: int) -> int:
+        """Return the ops that may run, as a mask."""
+        return sum(
+            1 << i for i, needs in enumerate(self.needs) if not done >> i & 1 and not needs & ~done
+        )
+
+    def ops_in(self, order: Sequence[int]) -> list[int]:
+        """Return the ids of its ops in the sequence of an order."""
+        mine = set(self.ops)
+        return [v for v in order if v in mine]
+
+
+def whole_piece(graph: Graph, baseline: Sequence[int]) -> Piece:
+    """Return all ops of a graph as one piece."""
+    problem = build_problem(graph.arrays)
+    return _make_piece(_Lists(problem), baseline, set(), graph.arrays.initial)
+
+
+def split(graph: Graph, baseline: Sequence[int]) -> list[Piece]:
+    """Return the parts of a graph that can be ordered apart, first to run first."""
+    problem = build_problem(graph.arrays)
+    order = _legal(graph, baseline)
+    turn = np.argsort(baseline)
+    latest = np.append(-1, np.maximum.accumulate(turn[order]))
+    # Where the baseline is no order of the graph, its first ops may be others.
+    cuts = [cut for cut in forced_cuts(problem, order).tolist() if latest[cut] == cut - 1]
+    lists, done, live = _Lists(problem), set[int](), graph.arrays.initial
+    pieces = []
+    for start, end in pairwise(cuts):
+        piece = _make_piece(lists, baseline[start:end], done, live)
+        pieces.append(piece)
+        done.update(piece.ops)
+        ended = 0
+        for v in order[start:end]:
+            i = int(turn[v]) - start
+            ended |= 1 << i
+            live = piece.left(i, ended, live)
+    return pieces
+
+
+def _legal(graph: Graph, baseline: Sequence[int]) -> list[int]:
+    """Return an order of the graph that takes, of the ops that can run, the baseline's first."""
+    turn = {v: at for at, v in enumerate(baseline)}
+    missing = [len(before) for before in graph.predecessors]
+    heap = [(turn[v], v) for v, count in enumerate(missing) if not count]
+    heapify(heap)
+    order = []
+    while heap:
+        order.append(heappop(heap)[1])
+        for v in graph.arrays.succ.row(order[-1]).tolist():
+            missing[v] -= 1
+            if not missing[v]:
+                heappush(heap, (turn[v], v))
+    return order
+
+
+class _Lists:
+    """The rows of an ordering problem as lists of Python's integers."""
+
+    def __init__(self, problem: OrderingProblem) -> None:
+        self.pred = as_lists(problem.pred_ptr, problem.pred)
+        self.succ = as_lists(problem.succ_ptr, problem.succ)
+        self.read = as_lists(problem.read_ptr, problem.read)
+        self.user = as_lists(problem.user_ptr, problem.user)
+        self.rise, self.delta = problem.rise.tolist(), problem.delta.tolist()
+        self.size = problem.size.tolist()
+        self.savings = unpack_savings(problem.savings)
+        self.saving_ptr = problem.saving_ptr.tolist()
+
+
+def _make_piece(lists: _Lists, ops: Sequence[int], done: set[int], live: int) -> Piece:
+    number = {v: i for i, v in enumerate(ops)}
+
+    def mask(some: Sequence[int]) -> int | None:
+        """As a mask of those not done; None if one of them runs behind this piece."""
+        left = [v for v in some if v not in done]
+        if any(v not in number for v in left):
+            return None
+        return sum(1 << number[v] for v in left)
+
+    users = {b: mask(lists.user[b]) for v in ops for b in lists.read[v]}
+    releases, savings = [], []
+    for i, v in enumerate(ops):
+        ends = [(users[b], lists.size[b]) for b in lists.read[v]]
+        releases.append(tuple((who, size) for who, size in ends if who is not None))
+        savings.append(tuple(_savings_of(lists.savings[v], users, 1 << i)))
+    return Piece(
+        ops=tuple(ops),
+        live=live,
+        needs=tuple(sum(1 << number[u] for u in lists.pred[v] if u not in done) for v in ops),
+        after=tuple(tuple(number[w] for w in lists.succ[v] if w in number) for v in ops),
+        rise=tuple(lists.rise[v] for v in ops),
+        delta=tuple(lists.delta[v] for v in ops),
+        releases=tuple(releases),
+        savings=tuple(savings),
+    )
+
+
+def _savings_of(
+    savings: Sequence[tuple[int, frozenset[int]]], users: dict[int, int | None], own: int
+) -> Iterator[tuple[int, int]]:
+    """Yield the savings that can come true, and who must have ended for them."""
+    for value, needs in savings:
+        ended = 0
+        for b in needs:
+            who = users[b]
+            if who is None:
+                break
+            ended |= who & ~own
+        else:
+            yield value, ended

@@ -1,0 +1,108 @@
+"""Order rules, baselines and moves on the command line: solve, the plan's file, check."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from optsched.cli import main
+from optsched.formats.native import graph_document
+from tests.solver.test_moves import towers
+
+GRAPH = "towers.json"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / GRAPH).write_text(json.dumps(graph_document(towers())))
+    assert main(["solve", GRAPH, "-o", "best.json"]) == 0
+    return tmp_path
+
+
+def _plan(path: str) -> dict[str, object]:
+    found: dict[str, object] = json.loads(Path(path).read_text())
+    return found
+
+
+def test_rules_are_kept_written_and_checked(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = ["--first", "up1", "--keep-order", "up0,down1"]
+    given = ["solve", GRAPH, *rules, "-o", "plan.json", "--certificate", "bound.json"]
+    assert main(given) == 0
+    plan = _plan("plan.json")
+    assert plan["order_rules"] == {"first": ["up1"], "groups": [["up0", "down1"]]}
+    capsys.readouterr()
+    assert main(["check", GRAPH, "plan.json", "bound.json"]) == 0
+    assert "the peak is minimal" in capsys.readouterr().out
+    assert main(["check", GRAPH, "plan.json", *rules, "--last", "join"]) == 0
+    assert main(["check", GRAPH, "plan.json", "--last", "up0"]) == 1
+    assert "op 'up0' is to be last, but runs at step 1" in capsys.readouterr().err
+    plan["order_rules"] = {"groups": [["down1", "up0"]]}
+    Path("wrong.json").write_text(json.dumps(plan))
+    assert main(["check", GRAPH, "wrong.json"]) == 1
+    assert "op 'down1' is to run before 'up0' of its group" in capsys.readouterr().err
+
+
+def test_moves_are_counted_bounded_and_checked(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["solve", GRAPH, "--first", "up*", "-o", "base.json"]) == 0
+    capsys.readouterr()
+    near = ["--baseline", "base.json"]
+    assert main(["solve", GRAPH, *near, "--fewest-moves", "-o", "plan.json", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["slab"], record["order_rules"]["moved"]) == (11, 1)
+    assert record["order_rules"]["moved_bound"] == 1
+    assert main(["check", GRAPH, "plan.json"]) == 0
+    assert "no plan as good moves fewer than 1 ops" in capsys.readouterr().out
+    assert main(["check", GRAPH, "plan.json", *near, "--max-moved", "1"]) == 0
+    assert main(["check", GRAPH, "plan.json", *near, "--max-moved", "0"]) == 1
+    assert "plan moves 1 ops of the baseline, more than 0" in capsys.readouterr().err
+    assert main(["solve", GRAPH, *near, "--max-moved", "0"]) == 0
+    assert "0 of 5 ops moved from the baseline, at most 0 asked" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ({"moved": 0}, "claims to move 0 ops of its baseline, it is 1"),
+        ({"max_moved": 0}, "moves 1 ops of its baseline, at most 0"),
+        ({"moved_bound": 2}, "claims that none moves fewer than 2 ops, it moves 1"),
+        ({"baseline": ["up0"]}, "the baseline has other ops than the plan: 'down0'"),
+        ({"last": ["up"]}, "order rules name op 'up', which the plan has not"),
+    ],
+)
+def test_wrong_claims_of_moves_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str], rules: dict[str, object], said: str
+) -> None:
+    main(["solve", GRAPH, "--first", "up*", "-o", "base.json"])
+    main(["solve", GRAPH, "--baseline", "base.json", "--fewest-moves", "-o", "plan.json"])
+    plan = _plan("plan.json")
+    claimed = plan["order_rules"]
+    assert isinstance(claimed, dict)
+    plan["order_rules"] = claimed | rules
+    Path("wrong.json").write_text(json.dumps(plan))
+    capsys.readouterr()
+    assert main(["check", GRAPH, "wrong.json"]) == 1
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--first", "join"], "op 'join' is pinned first, but needs op"),
+        (["--first", "nobody"], "order rules name op 'nobody', and no op has that name"),
+        (["--max-moved", "1", "--certificate", "c.json"], "goes with no --max-moved"),
+        (["--max-moved", "1", "--pool", "a"], "--pool goes with no --baseline"),
+    ],
+)
+def test_what_can_not_be_is_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], given: list[str], said: str
+) -> None:
+    assert main(["solve", GRAPH, *given]) == 2
+    shown = capsys.readouterr().err.strip().splitlines()
+    assert said in shown[-1]
