@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from optsched.model.liveness import live_ranges, peak_memory, timeline
     from optsched.model.memory_model import MemoryModel
     from optsched.model.module import Call, Module
+    from optsched.model.order_rules import OrderRules
     from optsched.model.packing_problem import PackingProblem
     from optsched.model.plan import Plan
     from optsched.runtime.limits import Limits, Objective, Proof, StopReason
@@ -73,6 +74,7 @@ _HOME = {
     "optsched.model.memory_model": "MemoryModel",
     "optsched.model.module": "Call Module",
     "optsched.model.liveness": "live_ranges peak_memory timeline",
+    "optsched.model.order_rules": "OrderRules",
     "optsched.model.packing_problem": "PackingProblem",
     "optsched.model.plan": "Plan",
     "optsched.runtime.limits": "Limits Objective Proof StopReason",
@@ -100,6 +102,7 @@ __all__ = [
     "Objective",
     "Op",
     "OptschedError",
+    "OrderRules",
     "OutputPolicy",
     "PackingProblem",
     "PackingResult",

@@ -33,6 +33,7 @@ PUBLIC = {
     "Objective",
     "Op",
     "OptschedError",
+    "OrderRules",
     "OutputPolicy",
     "PackingProblem",
     "Plan",
