@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from optsched.formats.native_plan import claims_of
-from optsched.reports.results import end_line, result_lines, solve_record, versions
+from optsched.reports.results import end_line, result_lines, solve_record
+from optsched.runtime.facts import versions
 from optsched.runtime.text import readable
 from optsched.solver.module import ModuleResult
 
