@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from optsched.check.inplace import dying_pairs
+from optsched.check.lifecycle import check_lifecycle
 from optsched.errors import PlanError
 from optsched.model.graph import Graph
 
@@ -131,7 +132,8 @@ def replay_plan(graph: Graph, plan: Plan) -> Replayed:
 
     An op allocates what is born at it, then reads, then writes: what it writes in place of a dying
     input only after it has read. Workspace lives while the op runs. The order itself is checked by
-    :func:`optsched.check.plan.check_plan`.
+    :func:`optsched.check.plan.check_plan`. What was allocated and released, step by step, is held
+    against the plan once more, by :func:`optsched.check.lifecycle.check_lifecycle`.
 
     Raises
     ------
@@ -177,6 +179,9 @@ class _Executor:
         for b in self.spans:
             if graph.kept[b]:
                 self._expect(b, f"at the end buffer {graph.buffers[b].name!r}")
+        check_lifecycle(
+            graph, self.plan.order, zip(*map(self._names, (self.born, self.dying)), strict=True)
+        )
         return _seen(len(graph.ops), self.slabs.values())
 
     def _run_op(self, at: int, v: int) -> None:
@@ -250,6 +255,9 @@ class _Executor:
 
     def _slab(self, b: int) -> CellSlab:
         return self.slabs[self.graph.buffers[self.graph.roots[b]].pool]
+
+    def _names(self, steps: Sequence[Sequence[int]]) -> list[list[str]]:
+        return [[self.graph.buffers[b].name for b in step] for step in steps]
 
     def _write(self, b: int) -> None:
         self.key[b] = self._slab(b).fill(self.graph.buffers[b].name, self.place[b])

@@ -20,13 +20,18 @@ from typing import Any
 from optsched.errors import MissingDependencyError, UsageError
 
 DEFAULT_TIME_LIMIT = 5.0
+LIFECYCLES = ("assert", "log")
+"""What to do where a buffer lives otherwise than planned."""
 
 __all__ = ["enabled", "options"]
 
 
 @contextlib.contextmanager
 def enabled(
-    *, time_limit: float = DEFAULT_TIME_LIMIT, store: str | PathLike[str] | None = None
+    *,
+    time_limit: float = DEFAULT_TIME_LIMIT,
+    store: str | PathLike[str] | None = None,
+    lifecycle: str | None = None,
 ) -> Iterator[None]:
     """Give graphs that `torch.compile` compiles meanwhile an order of least memory.
 
@@ -41,6 +46,11 @@ def enabled(
     store
         A file of plans. The solver is asked only about graphs that it has none for, and what it
         finds is kept there.
+    lifecycle
+        `"assert"` or `"log"`: while the compiled graphs run in this context, each buffer's
+        allocation and release is held against the plan. The first that differs is named, by
+        :class:`optsched.check.lifecycle.LifecycleError` or by a line in the log. Runs slowly, and
+        without Inductor's cache.
 
     Raises
     ------
@@ -49,15 +59,20 @@ def enabled(
     UsageError
         If the time limit is none, or another pass has the place of this one.
     """
-    chosen = options(time_limit=time_limit, store=store)
+    chosen = options(time_limit=time_limit, store=store, lifecycle=lifecycle)
     from torch._inductor import config
 
-    with config.patch(chosen):
+    from optsched.plugins.inductor.lifecycle import watch
+
+    with config.patch(chosen), watch(lifecycle) if lifecycle else contextlib.nullcontext():
         yield
 
 
 def options(
-    *, time_limit: float = DEFAULT_TIME_LIMIT, store: str | PathLike[str] | None = None
+    *,
+    time_limit: float = DEFAULT_TIME_LIMIT,
+    store: str | PathLike[str] | None = None,
+    lifecycle: str | None = None,
 ) -> dict[str, Any]:
     """Return the settings of Inductor that do the same for one call of `torch.compile`.
 
@@ -67,11 +82,14 @@ def options(
 
     Parameters
     ----------
-    time_limit, store
-        As for :func:`enabled`, and so are the errors.
+    time_limit, store, lifecycle
+        As for :func:`enabled`, and so are the errors. Lives are checked where the graphs run:
+        inside :func:`optsched.plugins.inductor.lifecycle.watch`.
     """
     if not (isinstance(time_limit, int | float) and 0 <= time_limit < math.inf):
         raise UsageError(f"time_limit {time_limit!r} is no number of seconds")
+    if lifecycle not in (None, *LIFECYCLES):
+        raise UsageError(f"lifecycle {lifecycle!r} is none of {', '.join(LIFECYCLES)}")
     try:
         from torch._inductor import config
     except ImportError as error:
@@ -86,7 +104,9 @@ def options(
     if present is not None:
         reorder, reuse = present.reorder, present.reuse
     return {
-        "_post_fusion_custom_pass": SchedulerPass(float(time_limit), path, reorder, reuse),
+        "_post_fusion_custom_pass": SchedulerPass(
+            float(time_limit), path, reorder, reuse, lifecycle is not None
+        ),
         # Set by the pass for each graph; here, so that they are as before afterwards.
         "reorder_for_peak_memory": reorder,
         "allow_buffer_reuse": reuse,

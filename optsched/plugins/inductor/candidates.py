@@ -71,6 +71,11 @@ class Decision:
     proof: str
     solver_seconds: float
 
+    @property
+    def gains(self) -> bool:
+        """Whether the best order is to run, and not the framework's own."""
+        return not self.own_is_valid or self.best.peak < self.own.peak
+
 
 def decide(
     facts: WrapperFacts,

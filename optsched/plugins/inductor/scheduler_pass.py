@@ -25,6 +25,7 @@ import heuristics
 from optsched.errors import OptschedError
 from optsched.plugins.inductor.candidates import Decision, decide
 from optsched.plugins.inductor.facts import read_facts
+from optsched.plugins.inductor.lifecycle import expect_lives, plan_lives
 from optsched.plugins.inductor.ownership import find_owned_inputs
 from optsched.plugins.inductor.snapshot import take_snapshot
 from optsched.plugins.inductor.support import KeptOrderError, require_support
@@ -48,15 +49,21 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
     reorder, reuse
         What Inductor's settings `reorder_for_peak_memory` and `allow_buffer_reuse` were when the
         pass was set up: the pass sets both for each graph.
+    lifecycle
+        Whether the lives of buffers are to be known when the graph runs.
     """
 
     time_limit: float
     store: str | None
     reorder: bool
     reuse: bool
+    lifecycle: bool = False
 
     def uuid(self) -> str | None:
         """Return what tells these plans from all others; None, if unsure, for no caching at all."""
+        if self.lifecycle:
+            # A graph out of the cache does not come by.
+            return None
         try:
             stored = None if self.store is None else PlanStore(self.store).digest()
         except OptschedError:
@@ -104,7 +111,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         if not self.reorder:
             document["extra"]["chosen"] = "baseline"
         facts = read_facts(nodes, find_owned_inputs(nodes), measure_workspace(nodes))
-        return decide(
+        decision = decide(
             facts,
             document,
             reuse=self.reuse,
@@ -112,12 +119,17 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
             name=name,
             store=None if self.store is None else PlanStore(self.store),
         )
+        if self.lifecycle:
+            runs = decision.best if decision.gains else decision.own
+            lives = plan_lives(facts, runs.order, reuse=runs.reuse, name=name)
+            expect_lives(V.graph, lives)
+        return decision
 
     def _apply(self, nodes: list[Any], decision: Decision) -> list[Any]:
         """Return the order to run; Inductor's own stays where ours is not strictly better."""
-        best, own = decision.best, decision.own
-        if decision.own_is_valid and best.peak >= own.peak:
+        if not decision.gains:
             return nodes
+        best = decision.best
         # Inductor would reorder again, by its estimate, which knows less.
         config.reorder_for_peak_memory = False
         config.allow_buffer_reuse = best.reuse

@@ -13,6 +13,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from optsched.check.lifecycle import LifeEvent
 from optsched.plugins.inductor.wrapper import (
     Allocation,
     ExternCall,
@@ -49,6 +50,8 @@ class Simulation:
         Buffers that never get bytes, because they live inside a kernel.
     timeline
         `(line, live bytes after it)`, where asked for.
+    lives
+        Storages that come and go after the call, by the first name of each, where asked for.
     """
 
     peak: int
@@ -59,6 +62,7 @@ class Simulation:
     reused: tuple[Pair, ...]
     removed: frozenset[str]
     timeline: tuple[tuple[str, int], ...] = ()
+    lives: tuple[LifeEvent, ...] = ()
 
 
 class _Kind(Enum):
@@ -94,7 +98,7 @@ def simulate(
     reuse
         Whether the wrapper hands freed buffers on (`allow_buffer_reuse`).
     timeline
-        Whether to return the live bytes after each line.
+        Whether to return the live bytes after each line, and the lives of storages.
     """
     writer = _LineWriter(facts, order)
     lines = writer.write()
@@ -110,6 +114,7 @@ def simulate(
         reused=tuple(reused),
         removed=frozenset(writer.gone),
         timeline=tuple(memory.timeline),
+        lives=tuple(memory.lives) if timeline else (),
     )
 
 
@@ -301,6 +306,8 @@ class _Memory:
     peak_at: str = "the inputs"
     start: int = 0
     timeline: list[tuple[str, int]] = field(default_factory=list)
+    first_name: dict[int, str] = field(default_factory=dict)
+    lives: list[LifeEvent] = field(default_factory=list)
 
     def run(self, lines: Sequence[_Line], timeline: bool) -> None:
         """Count the bytes of all lines."""
@@ -312,6 +319,7 @@ class _Memory:
             else:
                 self._share(given.name, storages[given.storage])
         self.start = self.peak = self.live
+        self.lives.clear()
         for line in lines:
             self._execute(line)
             extra = line.extern.workspace if line.extern else 0
@@ -378,14 +386,26 @@ class _Memory:
 
     def _create(self, name: str, size: int) -> None:
         self.holds[name] = [self._new(size)]
+        self._name(name, self.holds[name])
 
     def _share(self, name: str, storages: Sequence[int]) -> None:
         self.holds[name] = list(storages)
         for storage in storages:
             self.holders[storage] += 1
+        self._name(name, storages)
+
+    def _name(self, name: str, storages: Sequence[int]) -> None:
+        """Note what comes into being: a member of a tuple does so when it gets a name."""
+        for storage in storages:
+            if storage not in self.first_name:
+                self.first_name[storage] = name
+                self.lives.append(LifeEvent(name, self.sizes[storage], born=True))
 
     def _drop(self, name: str) -> None:
         for storage in self.holds.pop(name, ()):
             self.holders[storage] -= 1
             if not self.holders[storage]:
                 self.live -= self.sizes[storage]
+                if storage in self.first_name:
+                    gone = LifeEvent(self.first_name[storage], self.sizes[storage], born=False)
+                    self.lives.append(gone)

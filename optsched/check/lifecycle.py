@@ -1,0 +1,217 @@
+"""When buffers come and go: what a plan says, held against what is seen while it runs.
+
+What is seen comes in moments, such as a step of a replay or a line of a compiled program. The first
+buffer whose life differs is named.
+
+References
+----------
+PyTorch pull request 159569: `config.test_configs.track_memory_lifecycle`, which holds allocations
+and releases of a compiled graph against Inductor's own estimate.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from optsched.errors import PlanError
+from optsched.model.graph import Graph
+
+
+class LifecycleError(PlanError):
+    """A buffer lives longer or shorter than its plan says."""
+
+
+@dataclass(frozen=True, slots=True)
+class LifeEvent:
+    """A buffer comes, or it goes.
+
+    Parameters
+    ----------
+    name
+        Of the buffer.
+    size
+        Bytes.
+    born
+        Whether it comes.
+    """
+
+    name: str
+    size: int
+    born: bool
+
+    def __str__(self) -> str:
+        verb = "allocates" if self.born else "releases"
+        return f"{verb} {self.name!r} of {self.size:,} bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class SeenEvent:
+    """Bytes that come or go, by all names that they are known to have had."""
+
+    names: Collection[str]
+    born: bool
+
+    def __str__(self) -> str:
+        return f"{min(self.names)!r} is {'allocated' if self.born else 'released'}"
+
+
+@dataclass
+class LifecycleCheck:
+    """Compares what is planned with what is seen, moment by moment.
+
+    Parameters
+    ----------
+    planned
+        In the order in which they happen.
+    what
+        Whose plan it is, for messages.
+    """
+
+    planned: Sequence[LifeEvent]
+    what: str = "the plan"
+    seen: int = 0
+
+    def see(self, events: Collection[SeenEvent], where: str) -> None:
+        """Take what happens in one moment, in no particular order.
+
+        Raises
+        ------
+        LifecycleError
+            If that is not what is planned next, naming the first buffer whose life differs.
+        """
+        strange, missing = _match(events, self.left[: len(events)])
+        if strange:
+            raise LifecycleError(_difference(strange, missing, where, self.what))
+        self.seen += len(events)
+
+    def finish(self, where: str = "at the end") -> None:
+        """Raise unless all that is planned was seen."""
+        if self.left:
+            raise LifecycleError(_difference([], self.left[:1], where, self.what))
+
+    @property
+    def left(self) -> Sequence[LifeEvent]:
+        """What is planned and was not seen yet."""
+        return self.planned[self.seen :]
+
+    def expects(self, name: str) -> bool:
+        """Return whether the next that is planned is this buffer's allocation."""
+        return bool(self.left) and self.left[0].born and self.left[0].name == name
+
+
+def _match(
+    events: Iterable[SeenEvent], due: Iterable[LifeEvent]
+) -> tuple[list[SeenEvent], list[LifeEvent]]:
+    """Return what is seen and not due, and what is due and not seen."""
+    missing, strange = list(due), []
+    for event in events:
+        same = (p for p in missing if p.born == event.born and p.name in event.names)
+        match = next(same, None)
+        if match is None:
+            strange.append(event)
+        else:
+            missing.remove(match)
+    return strange, missing
+
+
+def _difference(
+    strange: Sequence[SeenEvent], missing: Sequence[LifeEvent], where: str, what: str
+) -> str:
+    late = next(iter(missing), None)
+    if late is not None and not late.born:
+        return f"buffer {late.name!r} is still held {where}: {what} {late} before"
+    strange = sorted(strange, key=lambda event: event.born)
+    if strange:
+        return f"buffer {strange[0]} {where}: {what} {_next(missing)}"
+    return f"buffer {missing[0].name!r} is not there {where}: {what} {missing[0]} before"
+
+
+def _next(due: Sequence[LifeEvent]) -> str:
+    return f"{due[0]} next" if due else "has that at another time"
+
+
+def plan_lifecycle(graph: Graph, order: Sequence[int]) -> list[list[LifeEvent]]:
+    """Return for each step which buffers come and then go; inputs are there beforehand.
+
+    Buffers without bytes of their own (views, what the caller owns, size 0) are left out, and so
+    are those that nobody makes or reads.
+
+    Parameters
+    ----------
+    graph
+        Any.
+    order
+        A valid order of its ops.
+    """
+    steps: list[list[LifeEvent]] = [[] for _ in order]
+    users = [
+        {graph.roots[b] for b in (*op.reads, *op.uses, *op.writes)}
+        for op in map(graph.ops.__getitem__, order)
+    ]
+    left = Counter(root for step in users for root in step)
+    born: list[list[int]] = [[] for _ in graph.ops]
+    for b, buffer in enumerate(graph.buffers):
+        maker = graph.producers[b] if buffer.birth is None else buffer.birth
+        if maker is not None and left[b] and _counts(graph, b):
+            born[maker].append(b)
+    for at, v in enumerate(order):
+        left.subtract(users[at])
+        steps[at] += (_event(graph, b, born=True) for b in born[v])
+        gone = (b for b in sorted(users[at]) if not left[b] and not graph.kept[b])
+        steps[at] += (_event(graph, b, born=False) for b in gone if _counts(graph, b))
+    return steps
+
+
+def _counts(graph: Graph, b: int) -> bool:
+    buffer = graph.buffers[b]
+    return bool(buffer.size) and buffer.alias_of is None and not buffer.external
+
+
+def _event(graph: Graph, b: int, *, born: bool) -> LifeEvent:
+    return LifeEvent(graph.buffers[b].name, graph.buffers[b].size, born)
+
+
+def check_lifecycle(
+    graph: Graph,
+    order: Sequence[int],
+    steps: Iterable[tuple[Collection[str], Collection[str]]],
+) -> None:
+    """Hold what a run of a graph allocated and released, step by step, against an order.
+
+    Parameters
+    ----------
+    graph, order
+        The plan.
+    steps
+        For each step of the run, the names of the buffers that were allocated in it, and of those
+        that were released.
+
+    Raises
+    ------
+    LifecycleError
+        Naming step, op and the first buffer whose life differs.
+
+    Examples
+    --------
+    >>> from optsched.model.elements import Buffer, Op
+    >>> graph = Graph("g", (Op("f", writes=(0,)), Op("g", reads=(0,))), (Buffer("x", 8),))
+    >>> check_lifecycle(graph, (0, 1), [(["x"], []), ([], ["x"])])
+    >>> try:
+    ...     check_lifecycle(graph, (0, 1), [(["x"], []), ([], [])])
+    ... except LifecycleError as error:
+    ...     print(str(error)[:45])
+    buffer 'x' is still held after step 1 (op 'g'
+    """
+    planned = plan_lifecycle(graph, order)
+    seen = list(steps)
+    if len(seen) != len(planned):
+        raise LifecycleError(f"{len(seen)} steps were seen, the plan has {len(planned)}")
+    for at, (due, (allocated, released)) in enumerate(zip(planned, seen, strict=True)):
+        events = [SeenEvent((name,), born=True) for name in allocated]
+        events += [SeenEvent((name,), born=False) for name in released]
+        strange, missing = _match(events, due)
+        if strange or missing:
+            where = f"after step {at} (op {graph.ops[order[at]].name!r})"
+            raise LifecycleError(_difference(strange, missing, where, "the plan"))
