@@ -183,24 +183,21 @@ def _check_names(module: Module, given: Mapping[str, object], what: str) -> None
 def _with_blocks(module: Module, name: str, sizes: Mapping[str, int]) -> Graph:
     """Return a computation's graph with its blocks, which are measured anew."""
     own, graph = module.graphs[name], module.with_blocks(name, sizes)
+    ops = tuple(
+        replace(planned, writes=planned.writes[: len(op.writes)], workspace=op.workspace)
+        for op, planned in zip(own.ops, graph.ops, strict=False)
+    )
+    if replace(graph, ops=ops, buffers=graph.buffers[: len(own.buffers)]) != own:
+        raise PlanError("it is planned as another graph than it is")
     calls = {own.op_ids[call.op]: call for call in module.calls_of(name)}
-    same = ("name", "reads", "uses", "control", "kind")
-    used = len(own.buffers)
-    if graph.buffers[:used] != own.buffers or len(graph.ops) != len(own.ops):
-        raise PlanError("it is planned with other buffers or ops than its own")
+    blocks = range(len(own.buffers), len(graph.buffers))
     for v, (op, planned) in enumerate(zip(own.ops, graph.ops, strict=True)):
-        blocks = planned.writes[len(op.writes) :]
-        changed = any(getattr(op, key) != getattr(planned, key) for key in same)
-        if changed or planned.writes[: len(op.writes)] != op.writes:
-            raise PlanError(f"op {op.name!r} is planned as another op than it is")
-        used += len(blocks)
         needed = _needed(module, calls[v], own, sizes) if v in calls else 0
-        if [graph.buffers[b].size for b in blocks] != [needed] * (needed > 0):
+        held = planned.writes[len(op.writes) :]
+        if [graph.buffers[b].size for b in held if b in blocks] != [needed] * (needed > 0):
             raise PlanError(f"op {op.name!r} calls for {needed} bytes, its block has others")
-        for b in blocks:
+        for b in held:
             _check_block(module, calls[v], graph.buffers[b])
-    if used != len(graph.buffers):
-        raise PlanError("a block belongs to no op")
     return graph
 
 
@@ -210,7 +207,7 @@ def _needed(module: Module, call: Call, graph: Graph, sizes: Mapping[str, int]) 
         if callee not in sizes:
             raise PlanError(f"op {call.op!r} calls {callee!r}, which does not come before")
     needed = max(sizes[callee] for callee in call.callees)
-    if module.results_inside:
+    if call.results_inside:
         written = [graph.buffers[b] for b in graph.ops[graph.op_ids[call.op]].writes]
         needed -= sum(buffer.size for buffer in written if not buffer.external)
     return max(0, needed)

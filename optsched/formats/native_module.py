@@ -24,8 +24,8 @@ MODULE_FORMAT = "optsched-module/1"
 MODULE_PLAN_FORMAT = "optsched-module-plan/1"
 MODULE_CERTIFICATE_FORMAT = "optsched-module-certificate/1"
 
-_MODULE_KEYS = {"format", "name", "entry", "computations", "calls", "results_inside"}
-_CALL_KEYS = {"computation", "op", "calls"}
+_MODULE_KEYS = {"format", "name", "entry", "computations", "calls"}
+_CALL_KEYS = {"computation", "op", "calls", "results_inside"}
 _PLAN_KEYS = {"format", "module", "computations", "versions"}
 
 _Found = TypeVar("_Found")
@@ -41,12 +41,15 @@ def module_document(module: Module) -> dict[str, Any]:
         "name": module.name,
         "entry": module.entry,
         "calls": [
-            {"computation": call.computation, "op": call.op, "calls": list(call.callees)}
+            {
+                "computation": call.computation,
+                "op": call.op,
+                "calls": list(call.callees),
+                **({"results_inside": True} if call.results_inside else {}),
+            }
             for call in module.calls
         ],
     }
-    if module.results_inside:
-        document["results_inside"] = True
     graphs = {name: graph_document(graph) for name, graph in module.graphs.items()}
     for name, graph in graphs.items():
         del graph["format"]
@@ -77,10 +80,9 @@ def read_module_document(document: object, name: str = "module") -> Module:
     for number, value in enumerate(top.items("calls", [])):
         record = Record(value, f"call number {number}")
         record.refuse_unknown(_CALL_KEYS)
-        callees = tuple(record.texts("calls"))
-        calls.append(Call(record.text("computation"), record.text("op"), callees))
-    inside = top.flag("results_inside", False)
-    return Module(top.text("name", name), graphs, top.text("entry"), tuple(calls), inside)
+        callees, inside = tuple(record.texts("calls")), record.flag("results_inside", False)
+        calls.append(Call(record.text("computation"), record.text("op"), callees, inside))
+    return Module(top.text("name", name), graphs, top.text("entry"), tuple(calls))
 
 
 def module_plan_document(

@@ -30,11 +30,16 @@ class Call:
         Names of the computation that has the op, and of the op.
     callees
         Names of the computations that it runs.
+    results_inside
+        Whether the op's own buffers lie in the block of what it calls, whose result they are, as
+        XLA's memory scheduler counts: the block takes only the bytes beyond theirs. Such bytes
+        have no place of their own, so that only peaks can be planned.
     """
 
     computation: str
     op: str
     callees: tuple[str, ...]
+    results_inside: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,10 +56,6 @@ class Module:
         The name of the one that is run.
     calls
         Which ops run which computations; each op at most once.
-    results_inside
-        Whether an op's own buffers lie in the block of what it calls, whose result they are, as
-        XLA's memory scheduler counts: the block takes only the bytes beyond theirs. Such bytes
-        have no place of their own, so only peaks can be planned.
     computations
         Worked out: all names, each behind those that it calls.
 
@@ -69,7 +70,6 @@ class Module:
     graphs: Mapping[str, Graph]
     entry: str
     calls: tuple[Call, ...] = ()
-    results_inside: bool = False
     computations: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -84,6 +84,11 @@ class Module:
 
     def __repr__(self) -> str:
         return f"Module({self.name!r}, {len(self.graphs)} computations, {len(self.calls)} calls)"
+
+    @property
+    def results_inside(self) -> bool:
+        """Whether results of some call lie inside what is called."""
+        return any(call.results_inside for call in self.calls)
 
     def calls_of(self, computation: str) -> tuple[Call, ...]:
         """Return the calls that ops of a computation make."""
@@ -126,7 +131,7 @@ class Module:
         for call in self.calls_of(computation):
             v = graph.op_ids[call.op]
             op, size = ops[v], max(sizes[name] for name in call.callees)
-            if self.results_inside:
+            if call.results_inside:
                 size -= own_bytes(graph, op.writes)
             if size <= 0:
                 continue

@@ -85,7 +85,8 @@ def test_plans_that_break_a_rule_are_refused_by_name() -> None:
         PlanError, match="'wide': plan claims a peak of 8 bytes, the replay gives 9"
     ):
         check_module(nested(), PLANS, {"wide": {"peak": 8}})
-    inside = replace(nested(), results_inside=True)
+    calls = tuple(replace(call, results_inside=True) for call in nested().calls)
+    inside = replace(nested(), calls=calls)
     with pytest.raises(PlanError, match="has no offsets: results lie inside what is called"):
         check_module(inside, PLANS)
 

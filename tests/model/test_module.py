@@ -20,9 +20,10 @@ def chain(name: str, *sizes: int, alignment: int = 1, workspace: int = 0) -> Gra
     return build.build()
 
 
-def three(**more: object) -> Module:
+def three(*, inside: bool = False) -> Module:
     graphs = {"main": chain("main", 5, 7), "body": chain("body", 3, 4), "test": chain("test", 9)}
-    return Module("loop", graphs, "main", (Call("main", "op1", ("test", "body")),), **more)  # type: ignore[arg-type]
+    call = Call("main", "op1", ("test", "body"), results_inside=inside)
+    return Module("loop", graphs, "main", (call,))
 
 
 def test_computations_come_behind_those_that_they_call() -> None:
@@ -39,9 +40,9 @@ def test_the_block_is_as_large_as_the_largest_callee() -> None:
 
 
 def test_results_inside_a_callee_do_not_count_twice() -> None:
-    graph = three(results_inside=True).with_blocks("main", {"test": 9, "body": 11})
+    graph = three(inside=True).with_blocks("main", {"test": 9, "body": 11})
     assert graph.buffers[-1].size == 11 - 7
-    small = three(results_inside=True).with_blocks("main", {"test": 6, "body": 7})
+    small = three(inside=True).with_blocks("main", {"test": 6, "body": 7})
     assert len(small.buffers) == 2
 
 

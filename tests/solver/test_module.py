@@ -76,7 +76,7 @@ def test_peaks_count_live_bytes_of_callees_and_slabs_their_blocks() -> None:
 
 
 def test_results_inside_have_peaks_only() -> None:
-    module = three(results_inside=True)
+    module = three(inside=True)
     found = solve_module(module, objective="peak")
     assert (found.entry.peak, found.entry.slab, found.plans) == (12 + 2, None, None)
     assert check_schedule(module, found.orders)["main"] == 14

@@ -50,11 +50,12 @@ def random_module(
         for op in graph.ops:
             if number and rng.random() < 0.5:
                 chosen = rng.choice(number, size=int(rng.integers(1, number + 1)), replace=False)
-                calls.append(Call(name, op.name, tuple(f"c{c}" for c in chosen.tolist())))
+                callees = tuple(f"c{c}" for c in chosen.tolist())
+                calls.append(Call(name, op.name, callees, inside and bool(rng.integers(2))))
         graphs[name] = graph
     listed = [list(graphs)[i] for i in rng.permutation(count)]
     by_name = {name: graphs[name] for name in listed}
-    return Module("random", by_name, f"c{count - 1}", tuple(calls), results_inside=inside)
+    return Module("random", by_name, f"c{count - 1}", tuple(calls))
 
 
 def block_of(module: Module, name: str, v: int, sizes: Mapping[str, int]) -> int:
@@ -65,9 +66,9 @@ def block_of(module: Module, name: str, v: int, sizes: Mapping[str, int]) -> int
     for call in module.calls:
         if (call.computation, call.op) == (name, op.name):
             block = max(sizes[callee] for callee in call.callees)
-    if module.results_inside and block:
-        own = [graph.buffers[b] for b in op.writes]
-        block -= sum(buffer.size for buffer in own if not buffer.external)
+            if call.results_inside:
+                own = [graph.buffers[b] for b in op.writes]
+                block -= sum(buffer.size for buffer in own if not buffer.external)
     return max(0, block)
 
 
