@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from heuristics.kernels.walks import run_post_order
 from heuristics.kernels.xla_list import run_history, run_list_scheduler
@@ -17,6 +18,8 @@ from optsched.model.liveness import peak_memory
 @dataclass(frozen=True, slots=True)
 class Instructions:
     """Instructions `0 .. n - 1` are the ops, the following ones the graph inputs (parameters).
+
+    Those of an HLO module (:mod:`heuristics.xla_module`) are all ops, parameters as well.
 
     Parameters
     ----------
@@ -32,7 +35,17 @@ class Instructions:
         Control predecessors in the order given, and successors, ascending. What else must run
         before an op (its overwriters, its parents at birth) counts as a control predecessor.
     defined
-        Bytes each instruction defines; 0 for parameters, which the heuristics ignore.
+        Bytes each instruction defines; 0 for those that the heuristics ignore.
+    ignored
+        Shape `(instructions,)`: parameters and constants.
+    uses
+        Buffers that each instruction uses.
+    counted, live_out
+        Shape `(buffers,)`: bytes that count when they are freed; whether they outlive all ops.
+    limit
+        Instructions of the whole module.
+    root
+        The instruction whose result is that of the computation; None where there is no such.
     """
 
     ops: int
@@ -42,6 +55,12 @@ class Instructions:
     before: Rows
     after: Rows
     defined: IntArray
+    ignored: npt.NDArray[np.bool_]
+    uses: Rows
+    counted: IntArray
+    live_out: npt.NDArray[np.bool_]
+    limit: int
+    root: int | None = None
 
     def without_parameters(self, order: IntArray) -> IntArray:
         """Return the ops of an order of instructions."""
@@ -74,6 +93,11 @@ def as_instructions(graph: Graph) -> Instructions:
         before=before,
         after=transpose(before, count),
         defined=np.append(arrays.alloc, np.zeros(count - n, np.int64)),
+        ignored=np.arange(count) >= n,
+        uses=_root_uses(graph, count),
+        counted=np.where(arrays.producer < 0, 0, arrays.size),
+        live_out=arrays.keep,
+        limit=count,
     )
 
 
@@ -117,8 +141,7 @@ def xla_list(graph: Graph, seed: int = 0, *, code: Instructions | None = None) -
     """
     arrays, code = graph.arrays, code or as_instructions(graph)
     count = len(code.defined)
-    uses = _root_uses(graph, count)
-    counted = np.where(arrays.producer < 0, 0, arrays.size)
+    uses = code.uses
     holders = transpose(uses, arrays.buffer_count)
     order = run_list_scheduler.for_work(work_of(arrays) + count - code.ops)(
         code.listing,
@@ -133,8 +156,8 @@ def xla_list(graph: Graph, seed: int = 0, *, code: Instructions | None = None) -
         uses.idx,
         holders.ptr,
         holders.idx,
-        counted,
-        np.diff(holders.ptr) + arrays.keep,
+        code.counted,
+        np.diff(holders.ptr) + code.live_out,
         code.defined,
         balance(count),
     )
@@ -170,7 +193,7 @@ def xla_dfs(graph: Graph, seed: int = 0, *, code: Instructions | None = None) ->
     -----
     XLA visits instructions that lead nowhere as listed and the root of the computation last. A
     graph has no root: all ops without users and control successors are visited as listed. The cap
-    of the extra users is the number of instructions of the module: here that of the graph.
+    of the extra users is the number of instructions of the module: of a graph, its own.
 
     References
     ----------
@@ -178,16 +201,14 @@ def xla_dfs(graph: Graph, seed: int = 0, *, code: Instructions | None = None) ->
     """
     arrays, code = graph.arrays, code or as_instructions(graph)
     count, work = len(code.defined), work_of(arrays)
-    counts = np.zeros(count, np.int64)
-    counts[: code.ops] = 1
     extra, total = run_history.for_work(work)(
         post_order(code, work),
-        count,
+        code.limit,
         code.operands.ptr,
         code.operands.idx,
         code.users.ptr,
         code.defined,
-        counts,
+        (~code.ignored).astype(np.int64),
     )
     names = [op.name for op in graph.ops]
     names += [b.name for b, p in zip(graph.buffers, graph.producers, strict=True) if p is None]
@@ -199,6 +220,8 @@ def xla_dfs(graph: Graph, seed: int = 0, *, code: Instructions | None = None) ->
     children = sort_rows(children, -extra[child], -total[child], by_name[child])
     leads_nowhere = (np.diff(code.users.ptr) == 0) & (np.diff(code.after.ptr) == 0)
     roots = code.listing[leads_nowhere[code.listing]]
+    if code.root is not None:
+        roots = np.append(roots[roots != code.root], code.root)
     order = run_post_order.for_work(work)(roots, children.ptr, children.idx)
     return code.without_parameters(order)
 

@@ -19,6 +19,7 @@ class Instruction:
     control_after: list[Instruction] = field(default_factory=list)
     uses: set[int] = field(default_factory=set)
     defined: int = 0
+    ignored: bool = False
 
 
 def module_of(graph: Graph) -> list[Instruction]:
@@ -59,9 +60,14 @@ def ops_of(sequence: list[Instruction]) -> list[int]:
 def list_schedule(graph: Graph) -> list[int]:
     model, module = model_of(graph), module_of(graph)
     size = [0 if graph.producers[b] is None else model.size[b] for b in range(len(model.size))]
-    uses_left = [
-        sum(b in x.uses for x in module) + graph.kept[b] for b in range(len(graph.buffers))
-    ]
+    kept = [b for b in range(len(graph.buffers)) if graph.kept[b]]
+    return ops_of(list_sequence(module, size, kept))
+
+
+def list_sequence(
+    module: list[Instruction], size: list[int], live_out: list[int]
+) -> list[Instruction]:
+    uses_left = [sum(b in x.uses for x in module) + (b in live_out) for b in range(len(size))]
     waits = dict.fromkeys(module, 0)
     for x in module:
         for y in (*x.users, *x.control_after):
@@ -101,7 +107,7 @@ def list_schedule(graph: Graph) -> list[int]:
                 if queued and queue[queued[0]][0] != priority(x):
                     del queue[queued[0]]
                     emplace(priority(x), x)
-    return ops_of(sequence)
+    return sequence
 
 
 def post_order_of(
@@ -134,25 +140,29 @@ def post_order(graph: Graph) -> list[int]:
 
 def depth_first(graph: Graph) -> list[int]:
     module = module_of(graph)
+    for x in module:
+        x.ignored = x.op is None
+    roots = [x for x in module if not x.users and not x.control_after]
+    return ops_of(depth_first_sequence(module, len(module), roots))
+
+
+def depth_first_sequence(
+    module: list[Instruction], limit: int, roots: list[Instruction]
+) -> list[Instruction]:
     extra_users: dict[Instruction, int] = {}
     total_sizes: dict[Instruction, int] = {}
     cumulative = 0
     for x in full_post_order(module):
-        if x.op is None:
+        if x.ignored:
             extra_users[x] = total_sizes[x] = 0
             continue
         cumulative += x.defined
         operands = set(x.operands)
         users = max(0, len(x.users) - 1) + sum(extra_users[y] for y in operands)
-        extra_users[x] = min(users, len(module))
+        extra_users[x] = min(users, limit)
         total_sizes[x] = min(x.defined + sum(total_sizes[y] for y in operands), cumulative)
 
     def key(x: Instruction) -> tuple[int, int, str]:
         return (-extra_users[x], -total_sizes[x], x.name)
 
-    return ops_of(
-        post_order_of(
-            [x for x in module if not x.users and not x.control_after],
-            lambda x: sorted([*x.operands, *x.control_before], key=key),
-        )
-    )
+    return post_order_of(roots, lambda x: sorted([*x.operands, *x.control_before], key=key))

@@ -1,0 +1,272 @@
+"""XLA's scheduling of a module by memory: called computations first, each by itself.
+
+>>> from heuristics.xla_module import schedule_module
+>>> from optsched.formats.hlo.logical import read_logical_module
+>>> found = schedule_module(read_logical_module(source), "xla_list")  # doctest: +SKIP
+>>> found.memory_by_computation  # doctest: +SKIP
+{'body': 4096, 'main': 9216}
+
+References
+----------
+xla/service/hlo_memory_scheduler.cc: `ScheduleModule`, `ScheduleComputationHelper`,
+`DefaultMemoryScheduler`; xla/service/heap_simulator.cc: `MinimumMemoryForComputation`,
+`MinimumMemoryForModule`, `GlobalDecreasingSizeBestFitHeap`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from heuristics import ORDERINGS, Ordering
+from heuristics.orderings.common import flatten
+from heuristics.orderings.xla import Instructions, xla_dfs, xla_list, xla_post_order
+from heuristics.packings.common import place_in_turn
+from optsched.check.module import check_schedule
+from optsched.errors import PlanError, UsageError
+from optsched.formats.hlo.logical import LogicalModule
+from optsched.model.arrays import IntArray, pack_rows, transpose
+from optsched.model.liveness import live_ranges, peak_memory
+from optsched.model.module import Call, Module
+from optsched.model.packing_problem import PackingProblem
+
+ALIGNMENT: Final = 64
+"""Of every chunk of XLA's heap on the CPU, in bytes."""
+MOST_BUFFERS: Final = 1_000_000
+"""Of a run in which every call is carried out: more are refused."""
+
+Orders = Mapping[str, Sequence[int]]
+"""Op ids by computation, first to run first."""
+_BY_INSTRUCTIONS: Final[Mapping[str, Callable[..., IntArray]]] = {
+    "xla_list": xla_list,
+    "xla_dfs": xla_dfs,
+    "xla_post_order": xla_post_order,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleSchedule:
+    """An order of each computation, and the memory that each needs.
+
+    Parameters
+    ----------
+    orders
+        Op ids, first to run first, by computation.
+    memory_by_computation
+        Bytes, with the largest of what is called at each op, without fragmentation.
+    """
+
+    orders: dict[str, tuple[int, ...]]
+    memory_by_computation: dict[str, int]
+
+
+def schedule_module(
+    module: Module, scheduler: str | Ordering = "xla_default", seed: int = 0
+) -> ModuleSchedule:
+    """Give every computation an order, those that it calls first, and check all of them.
+
+    Parameters
+    ----------
+    module
+        Any module. The schedulers of XLA see instructions as XLA does where it was read so
+        (:func:`optsched.formats.hlo.logical.read_logical_module`).
+    scheduler
+        A name of `ORDERINGS`, or a function `(graph, seed) -> op ids` of one's own. It is given
+        the graph of a computation in which an op has what it calls as workspace.
+    seed
+        For the scheduler.
+
+    Raises
+    ------
+    UsageError
+        If there is no scheduler of this name.
+    PlanError
+        If it returns no order of a computation, with the computation's name.
+    """
+    if isinstance(scheduler, str) and scheduler not in ORDERINGS:
+        raise UsageError(f"scheduler {scheduler!r} is none of {', '.join(ORDERINGS)}")
+    orders: dict[str, tuple[int, ...]] = {}
+    memory: dict[str, int] = {}
+    for name in module.computations:
+        found = order_computation(module, name, memory, scheduler, seed)
+        orders[name] = tuple(map(operator.index, found))
+        try:
+            memory[name] = peak_memory(module.with_blocks(name, memory), orders[name])
+        except PlanError as error:
+            raise PlanError(f"computation {name!r}: {error}") from None
+    check_schedule(module, orders, memory)
+    return ModuleSchedule(orders, memory)
+
+
+def order_computation(
+    module: Module,
+    computation: str,
+    memory: Mapping[str, int],
+    scheduler: str | Ordering,
+    seed: int = 0,
+) -> Sequence[int] | IntArray:
+    """Return a scheduler's order of one computation, given the memory of those that it calls."""
+    graph = module.with_blocks(computation, memory)
+    if not isinstance(scheduler, str):
+        return scheduler(graph, seed)
+    if not isinstance(module, LogicalModule) or not scheduler.startswith("xla_"):
+        return ORDERINGS[scheduler](graph, seed)
+    names = list(_BY_INSTRUCTIONS) if scheduler == "xla_default" else [scheduler]
+    own, found = module.graphs[computation], []
+    code = as_instructions(module, computation)
+    for name in names:
+        # Of the three, the list scheduler alone looks at what is called.
+        seen = _with_called(module, computation, memory, code) if name == "xla_list" else code
+        found.append(_BY_INSTRUCTIONS[name](own, seed, code=seen))
+    return min(found, key=lambda order: peak_memory(graph, order))
+
+
+def as_instructions(module: LogicalModule, computation: str) -> Instructions:
+    """Translate a computation; O((n + edges) log n)."""
+    graph, logical = module.graphs[computation], module.logical[computation]
+    n, m = len(graph.ops), len(graph.buffers)
+    size = np.array([buffer.size for buffer in graph.buffers], np.int64)
+    ignored = np.zeros(n, np.bool_)
+    ignored[list(logical.ignored)] = True
+    maker = graph.arrays.producer
+    counted = np.where(ignored[maker], 0, size)
+    user, operand = flatten(logical.operands)
+    data = np.unique(user * n + operand)
+    before = pack_rows(*flatten(logical.control), n)
+    live_out = np.zeros(m, np.bool_)
+    live_out[list(logical.live_out)] = True
+    return Instructions(
+        ops=n,
+        listing=np.arange(n, dtype=np.int64),
+        operands=pack_rows(user, operand, n),
+        users=pack_rows(data % n, data // n, n),
+        before=before,
+        after=transpose(before, n),
+        defined=_sums(maker, counted, n),
+        ignored=ignored,
+        uses=pack_rows(*flatten(logical.uses), n),
+        counted=counted,
+        live_out=live_out,
+        limit=module.instructions,
+        root=logical.root,
+    )
+
+
+def _sums(group: IntArray, values: IntArray, count: int) -> IntArray:
+    """Return the sum of the values of each group."""
+    found = np.zeros(count, np.int64)
+    np.add.at(found, group, values)
+    return found
+
+
+def _with_called(
+    module: Module, computation: str, memory: Mapping[str, int], code: Instructions
+) -> Instructions:
+    """Let instructions define what they call, which their own results may be part of."""
+    defined = code.defined.copy()
+    for call in module.calls_of(computation):
+        v = module.graphs[computation].op_ids[call.op]
+        largest = max(memory[name] for name in call.callees)
+        if largest:
+            defined[v] = largest if call.results_inside else defined[v] + largest
+    return replace(code, defined=defined)
+
+
+def minimum_memory_for_module(module: Module, orders: Orders) -> int:
+    """Return the bytes that a schedule needs without fragmentation when calls are carried out.
+
+    Unlike in `memory_by_computation` nothing is shared between a caller and what it calls, and
+    what is not a while, call or conditional has no computation in this memory.
+    """
+    carried_out = tuple(replace(call, results_inside=False) for call in _carried_out(module))
+    return check_schedule(replace(module, calls=carried_out), orders)[module.entry]
+
+
+def heap_size(module: Module, orders: Orders, *, alignment: int = ALIGNMENT) -> int:
+    """Return the bytes that a schedule needs as XLA's heap places buffers: fragmentation included.
+
+    The largest buffer is placed first, at the tightest hole; of equals the one that lives longer.
+
+    Parameters
+    ----------
+    module, orders
+        The schedule.
+    alignment
+        Bytes to whose multiples all offsets are placed.
+
+    Raises
+    ------
+    PlanError
+        If the schedule breaks a rule.
+    UsageError
+        If calls within calls make too many buffers.
+    """
+    check_schedule(module, orders)
+    runs: dict[str, IntArray] = {}
+    for name in module.computations:
+        runs[name] = _heap_run(module, name, orders[name], runs)
+    start, end, size = runs[module.entry].T
+    aligned = np.full(len(size), alignment, np.int64)
+    problem = PackingProblem(start=start, end=end, size=size, alignment=aligned)
+    turn = np.lexsort((start, start - end, -size))
+    return problem.slab_size(place_in_turn(problem, turn, tightest=True))
+
+
+def _carried_out(module: Module) -> tuple[Call, ...]:
+    """Return the calls whose computations have buffers in the memory of their caller."""
+    if isinstance(module, LogicalModule):
+        return tuple(call for call in module.calls if call.results_inside)
+    return module.calls
+
+
+def _heap_run(
+    module: Module, name: str, order: Sequence[int], runs: Mapping[str, IntArray]
+) -> IntArray:
+    """Return when the heap allocates and frees each buffer, and its bytes, shape `(k, 3)`.
+
+    The clock counts allocations and frees. What an op calls runs between what it allocates and
+    what it frees, one computation after the other.
+    """
+    graph = module.graphs[name]
+    ranges, size = live_ranges(graph, order), graph.arrays.size
+    live = np.flatnonzero((size > 0) & (ranges[:, 1] > ranges[:, 0]))
+    calls = {
+        graph.op_ids[call.op]: call.callees
+        for call in _carried_out(module)
+        if call.computation == name
+    }
+    horizon = max(1, len(order))
+    born, dead = (
+        _by_step(ranges[live, 0], live, horizon),
+        _by_step(ranges[live, 1] - 1, live, horizon),
+    )
+    start, end, rows, time = {}, {}, [np.zeros((0, 3), np.int64)], 0
+    late: list[int] = []
+    for step in range(horizon):
+        for b in born[step]:
+            start[b], time = time, time + 1
+        for callee in calls.get(int(order[step]), ()) if len(order) else ():
+            rows.append(runs[callee] + np.array([time, time, 0]))
+            time += 2 * len(runs[callee])
+        freed = [b for b in dead[step] if not graph.arrays.keep[b]]
+        late += [b for b in dead[step] if graph.arrays.keep[b]]
+        for b in sorted(freed, key=lambda b: (ranges[b, 0] != step, b)):
+            end[b], time = time, time + 1
+        if sum(map(len, rows)) > MOST_BUFFERS:
+            raise UsageError(f"computation {name!r} runs more than {MOST_BUFFERS:,} buffers")
+    for b in sorted(late):
+        end[b], time = time, time + 1
+    own = [(start[b], end[b], int(size[b])) for b in start]
+    return np.concatenate([np.array(own, np.int64).reshape(-1, 3), *rows])
+
+
+def _by_step(steps: IntArray, buffers: IntArray, horizon: int) -> list[list[int]]:
+    """Return the buffers of each step, ascending."""
+    found: list[list[int]] = [[] for _ in range(horizon)]
+    for step, b in zip(steps.tolist(), buffers.tolist(), strict=True):
+        found[step].append(b)
+    return found

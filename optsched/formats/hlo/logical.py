@@ -1,0 +1,242 @@
+"""A module as XLA's memory schedulers see it: each instruction an op, each logical buffer counted.
+
+What an instruction defines and what it points to are told apart. A tuple defines its index table,
+and points to whatever its parts point to; `get-tuple-element`, `bitcast` and the like define
+nothing. Constants have no bytes. Parameters of the entry stay to its end, those of other
+computations until their last use, results to the end. Nothing is shared between a computation and
+its callers: a computation that an op runs needs memory beside it, from which the bytes of the
+results of a while, call or conditional are taken off, since they are those of the callee's root.
+
+References
+----------
+xla/service/hlo_memory_scheduler.cc, xla/service/tuple_points_to_analysis.cc and
+xla/service/heap_simulator.cc of spring 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from optsched.formats.format import Source
+from optsched.formats.hlo.inplace import UPDATES, may_overwrite
+from optsched.formats.hlo.names import SAME
+from optsched.formats.hlo.read import CALLERS
+from optsched.formats.hlo.shapes import ShapeTree
+from optsched.formats.hlo.text import Computation, HloModule, Instruction, parse_module
+from optsched.model.builder import GraphBuilder
+from optsched.model.elements import OutputPolicy
+from optsched.model.graph import Graph
+from optsched.model.module import Call, Module
+
+POINTER_BYTES: Final = 8
+"""Of a row in the index table of a tuple."""
+MEMORY_MODEL: Final = "xla's memory scheduler; every instruction is an op"
+IGNORED: Final = ("parameter", "constant")
+"""Opcodes whose bytes the list scheduler leaves out of its priorities."""
+
+_Path: TypeAlias = tuple[int, ...]
+_Points: TypeAlias = dict[_Path, tuple[str, ...]]
+"""The buffers that each part of a value may be, by their names."""
+
+
+@dataclass(frozen=True)
+class LogicalComputation:
+    """What the schedulers know of a computation beyond its graph, whose ops are its instructions.
+
+    Parameters
+    ----------
+    operands, control
+        Row `v` has the operands of op `v` in their order, repeats included, and the ops that it has
+        to run behind by request.
+    uses
+        Row `v` has all buffers that an operand of op `v` points to.
+    live_out
+        Buffers that the result points to.
+    ignored
+        Ops that are parameters or constants.
+    root
+        The op whose result the computation's is.
+    """
+
+    operands: tuple[tuple[int, ...], ...]
+    control: tuple[tuple[int, ...], ...]
+    uses: tuple[tuple[int, ...], ...]
+    live_out: frozenset[int]
+    ignored: frozenset[int]
+    root: int
+
+
+@dataclass(frozen=True)
+class LogicalModule(Module):
+    """A module whose ops are instructions, and what else XLA's schedulers ask of it.
+
+    Parameters
+    ----------
+    logical
+        By computation.
+    instructions
+        Of the whole module, fused ones included: where XLA ends some counts.
+    """
+
+    logical: Mapping[str, LogicalComputation] = field(default_factory=dict)
+    instructions: int = 0
+
+
+def read_logical_module(source: Source, *, pointer_bytes: int = POINTER_BYTES) -> LogicalModule:
+    """Make a module of all computations of an HLO text but those that are fused.
+
+    Parameters
+    ----------
+    source
+        The text.
+    pointer_bytes
+        Of each row of a tuple's index table; 0 if tables are not to count.
+
+    Raises
+    ------
+    FormatError
+        As :func:`optsched.formats.hlo.read.read_hlo`.
+    """
+    parsed = parse_module(source.text)
+    every = [x for c in parsed.computations.values() for x in c.instructions.values()]
+    fused = {name for made in every if made.opcode == "fusion" for name in made.called}
+    graphs: dict[str, Graph] = {}
+    logical: dict[str, LogicalComputation] = {}
+    calls: list[Call] = []
+    for name, computation in parsed.computations.items():
+        if name in fused:
+            continue
+        reader = _LogicalReader(parsed, computation, pointer_bytes)
+        graphs[name] = reader.graph()
+        logical[name] = reader.logical(graphs[name])
+        for made in computation.instructions.values():
+            callees = tuple(c for c in made.called if c not in fused)
+            if callees:
+                calls.append(Call(name, made.name, callees, made.opcode in CALLERS))
+    return LogicalModule(
+        parsed.name, graphs, parsed.entry, tuple(calls), logical=logical, instructions=len(every)
+    )
+
+
+@dataclass
+class _LogicalReader:
+    """A computation on its way to a graph of logical buffers."""
+
+    parsed: HloModule
+    computation: Computation
+    pointer_bytes: int
+    points: dict[str, _Points] = field(default_factory=dict)
+
+    def graph(self) -> Graph:
+        """Return the graph: what each instruction defines, and keeps alive."""
+        is_entry = self.computation.name == self.parsed.entry
+        build = GraphBuilder(self.computation.name, MEMORY_MODEL)
+        for made in self.computation.instructions.values():
+            points = self.points[made.name] = self._points_to(made)
+            defined = self._defined(made)
+            kept = [b for x in made.operands for b in self._kept_alive(made, x)]
+            build.op(
+                made.name,
+                reads=dict.fromkeys(kept),
+                writes=defined,
+                control=dict.fromkeys((*made.operands, *made.control)),
+                kind=made.opcode,
+            )
+            self._allow_in_place(build, made, points)
+            if is_entry and made.opcode == "parameter":
+                build.output(*defined, policy=OutputPolicy.LIVE)
+        for name in dict.fromkeys(_flat(self.points[self.computation.root])):
+            build.output(name, policy=OutputPolicy.LIVE)
+        return build.build()
+
+    def logical(self, graph: Graph) -> LogicalComputation:
+        """Return what the schedulers ask for besides."""
+        ops, buffers = graph.op_ids, graph.buffer_ids
+        listed = list(self.computation.instructions.values())
+        used = ([b for x in made.operands for b in _flat(self.points[x])] for made in listed)
+        return LogicalComputation(
+            operands=tuple(tuple(ops[x] for x in made.operands) for made in listed),
+            control=tuple(tuple(ops[x] for x in made.control) for made in listed),
+            uses=tuple(tuple({buffers[b]: None for b in names}) for names in used),
+            live_out=frozenset(buffers[b] for b in _flat(self.points[self.computation.root])),
+            ignored=frozenset(v for v, made in enumerate(listed) if made.opcode in IGNORED),
+            root=ops[self.computation.root],
+        )
+
+    def _points_to(self, made: Instruction) -> _Points:
+        """Return what an instruction passes on, and what of its own it hands out."""
+        points: _Points = {path: (_name(made, path),) for path, _ in _parts(made.shape)}
+        given = [self.points[x] for x in made.operands]
+        match made.opcode if given else "":
+            case "get-tuple-element":
+                points = _below(given[0], made.index)
+            case opcode if opcode in SAME:
+                points = given[0]
+            case "copy":
+                points = {**given[0], (): points[()]}
+            case "tuple":
+                parts = {(i, *path): x for i, row in enumerate(given) for path, x in row.items()}
+                points = {(): points[()], **parts}
+            case "send":
+                points |= {(0, *path): x for path, x in given[0].items()}
+            case "recv-done":
+                points |= {(0, *path): x for path, x in _below(given[0], 0).items()}
+        return points
+
+    def _defined(self, made: Instruction) -> dict[str, int]:
+        """Return the buffers that an instruction is the source of, and their bytes."""
+        points = self.points[made.name]
+        found = {}
+        for path, part in _parts(made.shape):
+            name = _name(made, path)
+            if name in points.get(path, ()):
+                size = len(part) * self.pointer_bytes if isinstance(part, tuple) else part.size
+                found[name] = 0 if made.opcode == "constant" else size
+        return found
+
+    def _kept_alive(self, made: Instruction, operand: str) -> Iterator[str]:
+        """Return what must be there while an instruction runs that has this operand.
+
+        To take a part out of a tuple takes its table and that part alone.
+        """
+        points = self.points[operand]
+        if made.opcode == "get-tuple-element":
+            yield from points.get((), ())
+            yield from _flat(self.points[made.name])
+        else:
+            yield from _flat(points)
+
+    def _allow_in_place(self, build: GraphBuilder, made: Instruction, points: _Points) -> None:
+        """Name the operands that the heap simulator lets a result take the place of."""
+        if isinstance(made.shape, tuple) or points != {(): (made.name,)} or made.opcode == "copy":
+            return
+        for number, operand in enumerate(made.operands):
+            source = self.computation.instructions[operand]
+            own = self.points[operand].get(()) == (operand,)
+            if own and source.shape == made.shape and operand not in made.operands[:number]:
+                first = made.opcode in UPDATES and number == 0
+                if first or may_overwrite(made, 0, number, self.parsed.computations):
+                    build.inplace(made.name, made.name, operand)
+
+
+def _parts(shape: ShapeTree, path: _Path = ()) -> Iterator[tuple[_Path, ShapeTree]]:
+    """Return all parts of a shape, tuples among them, each before what it is made of."""
+    yield path, shape
+    if isinstance(shape, tuple):
+        for i, part in enumerate(shape):
+            yield from _parts(part, (*path, i))
+
+
+def _name(made: Instruction, path: _Path) -> str:
+    return f"{made.name}{{{','.join(map(str, path))}}}" if path else made.name
+
+
+def _flat(points: _Points) -> Iterable[str]:
+    return (name for names in points.values() for name in names)
+
+
+def _below(points: _Points, index: int) -> _Points:
+    """Return what a part of a tuple points to."""
+    return {path[1:]: names for path, names in points.items() if path[:1] == (index,)}
