@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from optsched.check.plan import check_packing, check_plan
     from optsched.compare import compare_methods
     from optsched.errors import OptschedError
+    from optsched.fleet import tune
     from optsched.formats import (
         apply_plan,
         export_plan,
@@ -64,6 +65,7 @@ _HOME = {
     "optsched.check.plan": "check_packing check_plan",
     "optsched.compare": "compare_methods",
     "optsched.errors": "OptschedError",
+    "optsched.fleet": "tune",
     "optsched.formats": "apply_plan export_plan register_format read_graph read_module "
     "read_packing read_plan write_graph write_module write_plan",
     "optsched.formats.fx": "from_fx",
@@ -140,6 +142,7 @@ __all__ = [
     "solve_module",
     "timeline",
     "to_networkx",
+    "tune",
     "write_graph",
     "write_module",
     "write_plan",

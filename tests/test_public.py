@@ -68,6 +68,7 @@ PUBLIC = {
     "solve_in_pools",
     "timeline",
     "to_networkx",
+    "tune",
     "write_graph",
     "write_plan",
 }

@@ -19,6 +19,7 @@ from optsched.cli.pack import PACK
 from optsched.cli.report import REPORT
 from optsched.cli.solve import SOLVE
 from optsched.cli.store import STORE
+from optsched.cli.tune import TUNE
 from optsched.errors import MissingDependencyError, OptschedError, UsageError
 from optsched.runtime.interrupt import held_interrupts, on_interrupt
 from optsched.runtime.kernel import tell_of_compiling
@@ -27,6 +28,7 @@ from optsched.runtime.text import plain, prepare_streams
 COMMANDS: dict[str, Command] = {
     "solve": SOLVE,
     "compare": COMPARE,
+    "tune": TUNE,
     "check": CHECK,
     "explain": files.EXPLAIN,
     "hunt": HUNT,

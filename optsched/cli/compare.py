@@ -35,7 +35,7 @@ comma-separated; all orderings, packings and our own plan by default. An orderin
 the file (recorded, recorded:bfs), a solver with its seconds (optsched:60, cpsat:10, milp:10,
 heuristics), a plan from a file (plan:PATH); patterns ('lpmf+*', 'xla_*'); groups: all,
 all-orderings, all-packings, all-pairs, all-recorded, all-solvers. Repeatable"""
-_NON_TTY_WIDTH = 120
+NON_TTY_WIDTH = 120
 
 
 def _compare(args: argparse.Namespace) -> int:
@@ -71,7 +71,7 @@ def _compare(args: argparse.Namespace) -> int:
             on_progress=progress.show,
         )
     try:
-        _write(args, study)
+        write_study(args, study)
     finally:
         # Where a disk is full, what was found is still told.
         _say(args, study, shown, journal)
@@ -87,7 +87,8 @@ def _stdin_copy(folder: str) -> str:
     return str(copy)
 
 
-def _write(args: argparse.Namespace, study: Study) -> None:
+def write_study(args: argparse.Namespace, study: Study) -> None:
+    """Write the files that the options ask for."""
     from optsched.formats import write_bytes
     from optsched.reports.study_files import study_csv, study_html, study_markdown
 
@@ -124,7 +125,7 @@ def _say(
     else:
         # A pipe has no width of its own.
         known = sys.stdout.isatty() or "COLUMNS" in os.environ
-        console = Console(width=None if known else _NON_TTY_WIDTH, highlight=False)
+        console = Console(width=None if known else NON_TTY_WIDTH, highlight=False)
         print_study(study, console, top=args.top, shown=shown)
     notes = sys.stderr if args.json else sys.stdout
     if journal is not None:

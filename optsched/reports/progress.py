@@ -64,8 +64,8 @@ def event_text(event: Event) -> str:
     )
 
 
-class StudyProgress(ProgressLine):
-    """Where a comparison of many graphs is: a live line on a terminal, else a line now and then."""
+class PausedLine(ProgressLine):
+    """A live line on a terminal, elsewhere a line now and then."""
 
     PAUSE = 30.0
     """Seconds between two lines where there is no terminal."""
@@ -73,6 +73,17 @@ class StudyProgress(ProgressLine):
     def __enter__(self) -> Self:
         self.last = time.monotonic()
         return self
+
+    def say_or_pause(self, text: str) -> None:
+        """Show a text, unless another went out not long ago and stays."""
+        self.say(text)
+        if not self.stream.isatty() and time.monotonic() - self.last >= self.PAUSE:
+            self.last = time.monotonic()
+            print(readable(text), file=self.stream, flush=True)
+
+
+class StudyProgress(PausedLine):
+    """Where a comparison of many graphs is."""
 
     def show(self, standing: Standing) -> None:
         """Show where the run is."""
@@ -82,7 +93,4 @@ class StudyProgress(ProgressLine):
             text += f"  {standing.method}"
         if standing.event is not None:
             text += f"  {event_text(standing.event)}"
-        self.say(text)
-        if not self.stream.isatty() and time.monotonic() - self.last >= self.PAUSE:
-            self.last = time.monotonic()
-            print(readable(text), file=self.stream, flush=True)
+        self.say_or_pause(text)

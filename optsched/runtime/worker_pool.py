@@ -41,6 +41,8 @@ GRACE_AFTER_INTERRUPT = 3.0
 _Task = TypeVar("_Task")
 Tell = Callable[[Any], None]
 Work = Callable[[_Task, Tell], None]
+Take = Callable[[], _Task | None]
+"""Returns what is to be done next, or None if nothing is for now: what runs may bring more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +109,43 @@ def run_tasks(
     grace
         Seconds beyond its deadline after which a process is ended.
     """
+    queue = deque(tasks)
+    count = min(jobs, len(tasks))
+    return run_queue(
+        lambda: queue.popleft() if queue else None,
+        work,
+        handle,
+        on_loss,
+        jobs=count,
+        grace=grace,
+        runs=len(tasks) // max(1, count),
+    )
+
+
+def run_queue(
+    take: Take[_Task],
+    work: Work[_Task],
+    handle: Callable[[_Task, Any], None],
+    on_loss: Callable[[_Task, WorkerLoss], _Task | None],
+    *,
+    jobs: int = 1,
+    grace: float = GRACE,
+    runs: int = 1,
+) -> bool:
+    """Do tasks as :func:`run_tasks` does, each chosen when a process is free for it.
+
+    Parameters
+    ----------
+    take
+        Asked for a task whenever one can begin; the run ends when it has none and none is running.
+    work, handle, on_loss, jobs, grace
+        As for :func:`run_tasks`.
+    runs
+        How many tasks each process may expect: of many, kernels are compiled sooner.
+    """
     if jobs == 0:
-        return _run_here(tasks, work, handle)
-    pool = _WorkerPool(tasks, work, handle, on_loss, min(jobs, len(tasks)), grace)
+        return _run_here(take, work, handle)
+    pool = _WorkerPool(take, work, handle, on_loss, jobs, grace, runs)
     try:
         pool.run()
     except KeyboardInterrupt:
@@ -120,11 +156,9 @@ def run_tasks(
     return True
 
 
-def _run_here(
-    tasks: Sequence[_Task], work: Work[_Task], handle: Callable[[_Task, Any], None]
-) -> bool:
+def _run_here(take: Take[_Task], work: Work[_Task], handle: Callable[[_Task, Any], None]) -> bool:
     try:
-        for task in tasks:
+        while (task := take()) is not None:
             work(task, lambda message, task=task: handle(task, message))  # type: ignore[misc]
     except KeyboardInterrupt:
         return False
@@ -185,24 +219,24 @@ class _WorkerPool(Generic[_Task]):
 
     def __init__(
         self,
-        tasks: Sequence[_Task],
+        take: Take[_Task],
         work: Work[_Task],
         handle: Callable[[_Task, Any], None],
         on_loss: Callable[[_Task, WorkerLoss], _Task | None],
         count: int,
         grace: float,
+        runs: int,
     ) -> None:
-        self.queue = deque(tasks)
-        self.work, self.handle, self.on_loss = work, handle, on_loss
-        self.count, self.grace = count, grace
-        self.runs = len(tasks) // max(1, count)
+        self.take, self.work, self.handle, self.on_loss = take, work, handle, on_loss
+        self.count, self.grace, self.runs = count, grace, runs
+        # What is left of tasks whose process was lost.
+        self.left: deque[_Task] = deque()
         self.workers: list[_Worker[_Task]] = []
         self.stopping = False
 
     def run(self) -> None:
         """Work until nothing is left."""
-        while self.queue or self.busy():
-            self._assign()
+        while self._assign():
             self._listen(0.25)
             take_interrupt()
             for worker in self.busy():
@@ -216,7 +250,6 @@ class _WorkerPool(Generic[_Task]):
     def interrupt(self) -> None:
         """Ask for what was found, listen for a short while, drop what is left."""
         self.stopping = True
-        self.queue.clear()
         with suppress(KeyboardInterrupt):
             for worker in self.busy():
                 worker.process.terminate()
@@ -231,13 +264,18 @@ class _WorkerPool(Generic[_Task]):
                 worker.end()
         self.workers.clear()
 
-    def _assign(self) -> None:
+    def _assign(self) -> bool:
+        """Give tasks to who is free; return whether anybody has one."""
         free = [worker for worker in self.workers if worker.task is None]
-        while self.queue and (free or len(self.workers) < self.count):
+        while free or len(self.workers) < self.count:
+            task = self.left.popleft() if self.left else self.take()
+            if task is None:
+                break
             if not free:
                 self.workers.append(_Worker(self.work, self.runs))
                 free = [self.workers[-1]]
-            free.pop().give(self.queue.popleft())
+            free.pop().give(task)
+        return bool(self.busy())
 
     def _listen(self, seconds: float) -> None:
         """Handle what workers say within this time, or at once if they say something."""
@@ -273,7 +311,7 @@ class _WorkerPool(Generic[_Task]):
             reason = f"not done long after its limit of {worker.deadline.seconds:g} s"
         left = self.on_loss(worker.task, WorkerLoss(timed_out, reason, worker.clock.seconds()))
         if left is not None:
-            self.queue.appendleft(left)
+            self.left.appendleft(left)
 
 
 def _reason(code: int | None) -> str:

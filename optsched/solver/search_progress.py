@@ -46,6 +46,11 @@ class SearchProgress:
     packed: tuple[bytes, ...] = ()
     seen: tuple[bytes, ...] = ()
 
+    @property
+    def slab_bound(self) -> int:
+        """Bytes that every slab has."""
+        return max(self.peak_bound, self.pool_peaks, self.refuted_slab + 1)
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain numbers and texts, ready for JSON."""
         texts = {name: [x.hex() for x in getattr(self, name)] for name in ("packed", "seen")}

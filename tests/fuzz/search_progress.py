@@ -66,7 +66,7 @@ def main() -> None:
     rng = np.random.default_rng(args.seed)
     proved = 0
     for number in range(args.graphs):
-        graph = random_graph(rng, int(rng.integers(3, 8)), features=PLANNABLE)
+        graph = random_graph(rng, int(rng.integers(3, 7)), features=PLANNABLE)
         proved += check(graph, first=int(rng.integers(1, 200)))
         if number % 500 == 499:
             print(f"{number + 1} graphs, {proved} proved in slices", flush=True)

@@ -1,0 +1,150 @@
+"""Tune a fleet of graphs into a store of plans."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from optsched.cli import common
+from optsched.cli.compare import NON_TTY_WIDTH, write_study
+from optsched.cli.options import MEMORY_MODEL, READING, Command, natural, option, positive
+from optsched.errors import UsageError
+from optsched.runtime.bytes import parse_bytes
+
+if TYPE_CHECKING:
+    from optsched.fleet import Fleet, FleetSettings
+
+_UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+
+
+def parse_duration(text: str) -> float:
+    """Return the seconds of `90`, `90s`, `30m`, `2h`, `1h30m` or `2d`."""
+    parts = re.findall(r"(\d+(?:\.\d+)?)([dhms])", text)
+    if parts and "".join(number + unit for number, unit in parts) == text:
+        return sum(float(number) * _UNITS[unit] for number, unit in parts)
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        return float(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no time (write 90s, 30m, 2h or 1h30m)")
+
+
+def _tune(args: argparse.Namespace) -> int:
+    from optsched.fleet import read_weights, tune
+    from optsched.reports.fleet import FleetProgress
+
+    files = common.graph_files(args.graph)
+    outputs = [args.csv, args.markdown, args.report]
+    common.protect([*outputs, args.log, args.store], args.weights, *(path for path, _ in files))
+    settings = _settings(args)
+    with FleetProgress() as progress:
+        fleet = tune(
+            [path for path, _ in files],
+            args.store,
+            settings=settings,
+            weights=read_weights(args.weights) if args.weights else None,
+            engine=args.engine,
+            jobs=args.jobs,
+            address=args.address,
+            log=args.log,
+            named=[named for _, named in files],
+            on_progress=progress.show,
+        )
+    _say(args, fleet)
+    if any(outputs):
+        from optsched.fleet.study import fleet_study
+
+        write_study(args, fleet_study(fleet, args.store))
+    return _exit_code(fleet)
+
+
+def _settings(args: argparse.Namespace) -> FleetSettings:
+    from optsched.fleet import FleetSettings
+    from optsched.runtime.limits import Objective
+
+    if args.budget is None and args.work is None:
+        raise UsageError("how long? --budget 2h for the whole fleet, or --work N for each graph")
+    return FleetSettings(
+        budget=args.budget,
+        work=args.work,
+        seed=args.seed,
+        objective=Objective(args.objective),
+        reading=common.reading(args),
+        memory=None if args.memory is None else parse_bytes(args.memory),
+    )
+
+
+def _say(args: argparse.Namespace, fleet: Fleet) -> None:
+    from rich.console import Console
+
+    from optsched.reports.fleet import fleet_record, print_fleet
+
+    if args.json:
+        common.print_json(args, fleet_record(fleet))
+    else:
+        known = sys.stdout.isatty() or "COLUMNS" in os.environ
+        console = Console(width=None if known else NON_TTY_WIDTH, highlight=False)
+        print_fleet(fleet, console, top=args.top)
+    if fleet.interrupted:
+        common.say("optsched: interrupted; the same command goes on from here", sys.stderr)
+
+
+def _exit_code(fleet: Fleet) -> int:
+    from optsched.fleet import FleetState
+
+    if fleet.interrupted:
+        return common.INTERRUPTED
+    if any(graph.reason and graph.state is FleetState.FAILED for graph in fleet.graphs):
+        return common.BAD_INPUT
+    proved = fleet.count(FleetState.PROVED) == len(fleet.graphs)
+    return common.OK if proved else common.UNPROVED
+
+
+TUNE = Command(
+    "plan many graphs, each as long as it pays, into a store of plans",
+    (
+        option("graph", nargs="+", help="graph files, or folders of them"),
+        option("--store", required=True, metavar="FILE", help="plans go here; made if not there"),
+        option(
+            "--budget", type=parse_duration, metavar="TIME", help="for all together: 90s, 30m, 2h"
+        ),
+        option(
+            "--work",
+            type=natural,
+            metavar="N",
+            help="units of work for each graph instead: the same table on every machine and engine",
+        ),
+        option(
+            "--engine",
+            choices=("local", "dask", "ray"),
+            default="local",
+            help="who does the work: processes of this machine, a Dask or a Ray cluster",
+        ),
+        option("--jobs", type=positive, default=1, metavar="N", help="processes started here"),
+        option("--address", metavar="ADDRESS", help="of a Dask scheduler or Ray head node"),
+        option("--weights", metavar="FILE", help="how much bytes count: 'graph weight' a line"),
+        option("--memory", metavar="BYTES", help="that the search of one graph may take"),
+        option(
+            "--objective",
+            choices=("slab", "peak"),
+            default="slab",
+            help="what is to be minimal, and then the other; slab by default",
+        ),
+        option("--seed", type=natural, default=0, metavar="N", help="of all random choices"),
+        option("--log", metavar="FILE", help="add what happens here, one JSON object a line"),
+        option(
+            "--top",
+            type=natural,
+            default=10,
+            metavar="N",
+            help="print the N graphs of largest gap, 10 by default; 0 prints all in their order",
+        ),
+        option("--csv", metavar="FILE", help="write every figure here, as compare does"),
+        option("--markdown", metavar="FILE", help="write the comparator's tables here"),
+        option("--report", metavar="FILE", help="write the comparator's HTML report here"),
+        *READING,
+        *MEMORY_MODEL,
+    ),
+    _tune,
+)

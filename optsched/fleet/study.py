@@ -1,0 +1,94 @@
+"""A fleet as the comparator shows it: its plans beside the baseline, on every graph with a plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from optsched.compare import Comparison, Skipped, Study, StudySettings, parse_methods
+from optsched.compare.journal import code_digest
+from optsched.compare.measure import MethodRunner
+from optsched.compare.methods import with_reference
+from optsched.compare.rows import Measured, judge
+from optsched.compare.task import digest_of
+from optsched.errors import OptschedError
+from optsched.fleet.graphs import FleetGraph
+from optsched.fleet.run import Fleet
+from optsched.fleet.settings import BASELINE, FleetSettings
+from optsched.fleet.unit import Earlier, UnitContext, look_up
+from optsched.model.graph import Graph
+from optsched.runtime.limits import Limits, Objective, StopReason
+from optsched.solver.result import Result
+
+
+def fleet_study(fleet: Fleet, store: str | Path) -> Study:
+    """Read graphs and plans again, check and measure them, and return what the comparator shows.
+
+    A graph whose plan is gone from the store, or was never found, is skipped with its reason.
+    """
+    settings = fleet.settings
+    methods, _ = with_reference(parse_methods([BASELINE]))
+    limits = Limits(settings.budget, work=settings.work, seed=settings.seed)
+    context = UnitContext(settings, str(store), code_digest())
+    found = [_compare(row, context) for row in fleet.graphs]
+    return Study(
+        methods,
+        StudySettings(methods, limits, reading=settings.reading),
+        tuple(x for x in found if isinstance(x, Comparison)),
+        tuple(x for x in found if isinstance(x, Skipped)),
+        fleet.interrupted,
+    )
+
+
+def _compare(row: FleetGraph, context: UnitContext) -> Comparison | Skipped:
+    if row.peak is None:
+        reason = row.reason or "the run ended before its turn"
+        return Skipped(row.label, reason, bad=bool(row.reason), cut_off=not row.reason)
+    try:
+        source = row.source
+        graph = source if isinstance(source, Graph) else context.settings.reading.read(source)
+        known = look_up(graph, context)
+        if known is None:
+            return Skipped(row.label, f"{row.label}: its plan is not in the store", bad=True)
+        made = _judge(graph, row, known, context.settings)
+        return made if isinstance(source, Graph) else _from_file(made, source)
+    except OptschedError as error:
+        return Skipped(row.label, str(error), bad=True)
+
+
+def _judge(graph: Graph, row: FleetGraph, known: Earlier, settings: FleetSettings) -> Comparison:
+    methods, reference = with_reference(parse_methods([BASELINE]))
+    (baseline,) = (method for method in methods if method.name != reference.name)
+    result = _result(graph, known, settings.objective, row.seconds)
+    order = known.plan.order
+    own = Measured(
+        reference.name, reference.kind, known.peak, known.slab, row.seconds, result, order
+    )
+    other = MethodRunner(graph, Limits(0.0)).measure(baseline)
+    made = judge(graph, methods, {reference.name: own, baseline.name: other}, reference.name)
+    assert made is not None  # our own plan has figures
+    return made
+
+
+def _result(graph: Graph, known: Earlier, objective: Objective, seconds: float) -> Result:
+    """Return what the store holds as a solver says it."""
+    progress = known.progress
+    at_peak = known.peak <= progress.peak_bound
+    by_slab = objective is Objective.SLAB
+    return Result(
+        plan=known.plan,
+        peak=known.peak,
+        slab=known.slab,
+        peak_bound=progress.peak_bound,
+        slab_bound=progress.slab_bound,
+        peak_proof=progress.peak_proof if at_peak else None,
+        slab_proof=known.proof if by_slab and known.slab <= progress.slab_bound else None,
+        objective=objective,
+        stop_reason=StopReason.PROVED if known.is_proved(objective) else StopReason.EXHAUSTED,
+        runtime=seconds,
+        graph=graph,
+    )
+
+
+def _from_file(made: Comparison, path: str) -> Comparison:
+    return replace(made, path=path, digest=digest_of(path))

@@ -1,0 +1,377 @@
+"""One unit of work: read a graph, search it for a while, hand over what was found.
+
+A unit may be done twice or be lost: what it finds is only ever added to what is known, and nothing
+but the driver writes the store. A worker looks into the store where it can see it, to go on from
+what is there; one on another machine is told by the driver.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any
+
+from heuristics import load_plugins
+from optsched.compare.journal import code_digest
+from optsched.compare.measure import MethodRunner
+from optsched.compare.methods import parse_methods
+from optsched.compare.rows import Measured
+from optsched.errors import FormatError, OptschedError
+from optsched.fleet.settings import BASELINE, FleetSettings
+from optsched.model.graph import Graph
+from optsched.model.plan import Plan
+from optsched.runtime.facts import versions
+from optsched.runtime.limits import Limits, Objective, Proof, StopReason
+from optsched.runtime.memory import limited_memory
+from optsched.runtime.worker_pool import Deadline
+from optsched.solver.pipeline import solve
+from optsched.solver.result import Result
+from optsched.solver.search_progress import SearchProgress
+from optsched.store import Bound, PlanStore, Question, SearchState, StoredRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What a worker is to do.
+
+    Parameters
+    ----------
+    number, source
+        Which graph: the file or the graph itself.
+    limits
+        Of this unit.
+    first
+        Whether nobody has looked at the graph in this run: what the store knows is enough then.
+    look
+        Whether the store may know more.
+    earlier
+        What to go on from, where the store does not have it yet, or the worker may not see it.
+    """
+
+    number: int
+    source: str | Graph
+    limits: Limits
+    first: bool = True
+    look: bool = True
+    earlier: Earlier | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnitContext:
+    """What all units of a run share.
+
+    Parameters
+    ----------
+    settings
+        Of the run.
+    store
+        The store's file.
+    code
+        Digest of the driver's code: a worker of another version is refused.
+    """
+
+    settings: FleetSettings
+    store: str
+    code: str
+
+    @property
+    def question(self) -> Question:
+        """What is asked of every graph."""
+        return Question(self.settings.objective)
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What is known of a graph from earlier units, as far as it is to be believed.
+
+    Parameters
+    ----------
+    plan
+        The best plan.
+    progress
+        Bounds and orders.
+    slices
+        Units that came to it.
+    peak, slab
+        Bytes of the plan.
+    proof
+        What stands behind the bound on the objective.
+    """
+
+    plan: Plan
+    progress: SearchProgress
+    slices: int
+    peak: int
+    slab: int
+    proof: Proof | None
+
+    def is_proved(self, objective: Objective) -> bool:
+        """Whether no plan is better."""
+        if objective is Objective.PEAK:
+            return self.peak <= self.progress.peak_bound
+        return self.slab <= self.progress.slab_bound
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A message: what is known of a graph now.
+
+    Parameters
+    ----------
+    name, ops, buffers
+        Of the graph.
+    peak, slab, peak_bound, slab_bound, proof
+        Of the best plan this unit knows.
+    slices
+        Units behind it.
+    settled
+        Whether more units would bring nothing.
+    baseline
+        Bytes that the baseline needs; None where it was not asked.
+    graph, result
+        For the store; None where there is nothing new.
+    earlier
+        For the next unit.
+    seconds, processor_seconds, worker
+        What it took, and where it ran.
+    """
+
+    name: str
+    ops: int
+    buffers: int
+    peak: int | None
+    slab: int | None
+    peak_bound: int
+    slab_bound: int
+    proof: Proof | None
+    slices: int
+    settled: bool = False
+    baseline: int | None = None
+    graph: Graph | None = None
+    result: Result | None = None
+    earlier: Earlier | None = None
+    seconds: float = 0.0
+    processor_seconds: float = 0.0
+    worker: str = ""
+
+    def value(self, objective: Objective) -> int | None:
+        """Bytes of the best plan."""
+        return self.slab if objective is Objective.SLAB else self.peak
+
+
+@dataclass(frozen=True, slots=True)
+class UnitFailed:
+    """A message: the graph has no more units in this run, and why."""
+
+    reason: str
+    worker: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitRefused:
+    """A message: the worker has another version of this package."""
+
+    worker: str
+    version: str
+
+
+Message = Deadline | Found | UnitFailed | UnitRefused
+
+
+def work_on_unit(context: UnitContext, unit: Unit, tell: Callable[[Message], None]) -> None:
+    """Do a unit and tell what came of it; whatever goes wrong is told as well."""
+    if context.code != code_digest():
+        version = f"{versions().get('optsched', 'unknown')} (code {code_digest()[:12]})"
+        tell(UnitRefused(worker_name(), version))
+        return
+    seconds = unit.limits.seconds
+    if seconds is not None:
+        tell(Deadline(max(seconds, context.settings.effort.overhead_seconds)))
+    try:
+        with limited_memory(context.settings.memory):
+            found = _search(context, unit)
+    except OptschedError as error:
+        tell(UnitFailed(str(error), worker_name()))
+    except MemoryError:
+        limit = context.settings.memory
+        said = "" if limit is None else f" (limit {limit:,} bytes)"
+        tell(UnitFailed(f"out of memory{said}", worker_name()))
+    except Exception as error:
+        # A defect costs its graph and nothing else.
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        tell(UnitFailed(reason, worker_name()))
+    else:
+        tell(found)
+
+
+def worker_name() -> str:
+    """Return where this runs, for people."""
+    return f"{socket.gethostname()}, process {os.getpid()}"
+
+
+def _search(context: UnitContext, unit: Unit) -> Found:
+    started, used = time.perf_counter(), time.process_time()
+    load_plugins()
+    settings = context.settings
+    graph = unit.source if isinstance(unit.source, Graph) else settings.reading.read(unit.source)
+    earlier = unit.earlier
+    if earlier is None and unit.look:
+        earlier = look_up(graph, context)
+    if earlier is not None and (unit.first or earlier.is_proved(settings.objective)):
+        # The fleet is sized up: what is to be searched on is decided when all are.
+        found = _known(graph, earlier)
+    else:
+        found = _solve(graph, unit, earlier, settings)
+    baseline = _baseline(graph, settings.objective) if unit.first else None
+    seconds, processor = time.perf_counter() - started, time.process_time() - used
+    return replace(
+        found,
+        baseline=baseline,
+        seconds=seconds,
+        processor_seconds=processor,
+        worker=worker_name(),
+    )
+
+
+def _solve(graph: Graph, unit: Unit, earlier: Earlier | None, settings: FleetSettings) -> Found:
+    """Search on from what is known."""
+    result = solve(
+        graph,
+        objective=settings.objective,
+        limits=unit.limits,
+        warm_start=None if earlier is None else earlier.plan,
+        progress=None if earlier is None else earlier.progress,
+    )
+    before = 0 if earlier is None else earlier.slices
+    cut_short = result.stop_reason is StopReason.INTERRUPTED
+    slices = before if cut_short else before + 1
+    proof = result.slab_proof if settings.objective is Objective.SLAB else result.peak_proof
+    left = None
+    if result.plan is not None and result.progress is not None:
+        peak, slab = result.peak or 0, result.slab or 0
+        left = Earlier(result.plan, result.progress, slices, peak, slab, proof)
+    return Found(
+        graph.name,
+        len(graph.ops),
+        len(graph.buffers),
+        result.peak,
+        result.slab,
+        result.peak_bound,
+        result.slab_bound,
+        proof,
+        slices,
+        settled=result.stop_reason is StopReason.EXHAUSTED,
+        graph=graph,
+        result=replace(result, graph=None, trace=()),
+        earlier=left,
+    )
+
+
+def _known(graph: Graph, earlier: Earlier) -> Found:
+    """Say what the store holds."""
+    progress = earlier.progress
+    return Found(
+        graph.name,
+        len(graph.ops),
+        len(graph.buffers),
+        earlier.peak,
+        earlier.slab,
+        progress.peak_bound,
+        progress.slab_bound,
+        earlier.proof,
+        earlier.slices,
+        earlier=earlier,
+    )
+
+
+def _baseline(graph: Graph, objective: Objective) -> int | None:
+    """Return the bytes that are needed where nobody plans."""
+    outcome = MethodRunner(graph, Limits(0.0)).measure(parse_methods([BASELINE])[0])
+    if not isinstance(outcome, Measured):
+        return None
+    return outcome.slab if objective is Objective.SLAB else outcome.peak
+
+
+# What is in the store.
+
+
+def look_up(graph: Graph, context: UnitContext) -> Earlier | None:
+    """Return what the store holds of a graph and what of it is to be believed; None without a plan.
+
+    A bound counts if the checker accepted a certificate of it, or if this version proved it; the
+    rest of what a search left counts if this code left it.
+    """
+    store, question = PlanStore(context.store), context.question
+    record = store.record(graph, question)
+    stored = None if record is None else store.get(graph, question)
+    if record is None or stored is None:
+        return None
+    peak, slab = (_believed(record, quantity) for quantity in (Objective.PEAK, Objective.SLAB))
+    progress = SearchProgress(
+        peak_bound=peak.value,
+        peak_proof=Proof(peak.proof or Proof.SEARCH),
+        refuted_slab=slab.value - 1,
+    )
+    slices = 0
+    search = store.search(graph, question)
+    if search is not None and search.notes.get("code") == context.code:
+        # Damaged notes are worth nothing, the rest is.
+        with suppress(FormatError):
+            progress, slices = read_search(graph, search, progress)
+    bound = peak if question.objective is Objective.PEAK else slab
+    proof = Proof(bound.proof) if bound.proof else None
+    return Earlier(stored.plan, progress, slices, stored.peak, stored.slab, proof)
+
+
+def _believed(record: StoredRecord, quantity: Objective) -> Bound:
+    """Return the highest bound that counts here."""
+    ours = versions().get("optsched")
+    known = [
+        bound
+        for bound in record.bounds
+        if bound.counts
+        and bound.quantity is quantity
+        and (bound.certified or bound.provenance.get("versions", {}).get("optsched") == ours)
+    ]
+    return max(known, key=lambda bound: bound.value, default=Bound(quantity, 0))
+
+
+def search_notes(graph: Graph, earlier: Earlier, code: str) -> SearchState:
+    """Return what the next unit needs, as a store keeps it."""
+    record = earlier.progress.to_dict()
+    del record["orders"]
+    notes = {**record, "slices": earlier.slices, "code": code, "numbering": numbering(graph)}
+    return SearchState(earlier.progress.orders, notes)
+
+
+def read_search(
+    graph: Graph, search: SearchState, known: SearchProgress
+) -> tuple[SearchProgress, int]:
+    """Return what a search left, with the bounds that are known beside it, and its units.
+
+    Raises
+    ------
+    FormatError
+        If the notes are not what :func:`search_notes` wrote.
+    """
+    notes: dict[str, Any] = {"orders": search.orders, **search.notes}
+    progress = SearchProgress.from_dict(notes, len(graph.ops))
+    if notes.get("numbering") != numbering(graph):
+        # An equal graph with other ids: what was packed has other digests.
+        progress = replace(progress, packed=(), seen=())
+    if known.peak_bound > progress.peak_bound:
+        progress = replace(progress, peak_bound=known.peak_bound, peak_proof=known.peak_proof)
+    progress = replace(progress, refuted_slab=max(progress.refuted_slab, known.refuted_slab))
+    slices = notes.get("slices")
+    return progress, slices if isinstance(slices, int) and 0 <= slices < 1_000 else 0
+
+
+def numbering(graph: Graph) -> str:
+    """Return a digest of which op has which id."""
+    rows = repr([(op.reads, op.writes, op.control) for op in graph.ops])
+    return blake2b(rows.encode(), digest_size=16).hexdigest()

@@ -1,0 +1,100 @@
+"""The one writer of the store: a thread of the driver, so that no worker waits for the disk."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import Counter
+from typing import Any
+
+from optsched.errors import OptschedError
+from optsched.fleet.unit import Found, UnitContext, search_notes
+from optsched.store import PlanStore, provenance
+
+MOST_WAITING = 256
+"""Finds that wait for the disk; beyond that the driver waits too, and memory stays flat."""
+
+
+class StoreWriter:
+    """Puts finds into a store, all that wait at a time in one transaction.
+
+    A find is safe once it is written: what a kill costs is units in flight and the few that wait.
+
+    Parameters
+    ----------
+    context
+        Store and question.
+    """
+
+    def __init__(self, context: UnitContext) -> None:
+        self.context, self.store = context, PlanStore(context.store)
+        self.store.require_writable()
+        self.origin = provenance(code=context.code[:12])
+        self.trouble: OptschedError | None = None
+        self.waiting: queue.Queue[tuple[int, Found] | None] = queue.Queue(MOST_WAITING)
+        self.behind: Counter[int] = Counter()
+        self.thread = threading.Thread(target=self._run, name="store", daemon=True)
+        self.thread.start()
+
+    def is_written(self, number: int) -> bool:
+        """Whether nothing that was found about a graph waits."""
+        return not self.behind[number]
+
+    def put(self, number: int, found: Found) -> None:
+        """Keep a find about a graph soon.
+
+        Raises
+        ------
+        OptschedError
+            If an earlier one could not be written: a run that keeps nothing is no use.
+        """
+        if self.trouble is not None:
+            raise self.trouble
+        if found.result is not None:
+            self.behind[number] += 1
+            self.waiting.put((number, found))
+
+    def close(self) -> None:
+        """Write what waits.
+
+        Raises
+        ------
+        OptschedError
+            If something could not be written.
+        """
+        self.waiting.put(None)
+        self.thread.join()
+        if self.trouble is not None:
+            raise self.trouble
+
+    def _run(self) -> None:
+        while (found := self.waiting.get()) is not None:
+            batch, last = [found], False
+            while not self.waiting.empty() and not last:
+                more = self.waiting.get()
+                last = more is None
+                batch += [] if more is None else [more]
+            if self.trouble is None:
+                try:
+                    self._write(batch)
+                except OptschedError as error:
+                    self.trouble = error
+            if last:
+                return
+
+    def _write(self, batch: list[tuple[int, Found]]) -> None:
+        with self.store.batch() as store:
+            for _, found in batch:
+                self._write_one(store, found)
+        for number, _ in batch:
+            self.behind[number] -= 1
+
+    def _write_one(self, store: PlanStore, found: Found) -> None:
+        graph, result, question = found.graph, found.result, self.context.question
+        assert graph is not None
+        assert result is not None
+        origin: dict[str, Any] = {**self.origin, "worker": found.worker}
+        store.put_result(graph, result, origin=origin)
+        if found.earlier is not None:
+            notes = search_notes(graph, found.earlier, self.context.code)
+            store.put_search(graph, notes, question=question, origin=origin)

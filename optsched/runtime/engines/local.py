@@ -1,0 +1,39 @@
+"""Processes of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from optsched.runtime.engines.engine import OnLoss, TaskEngine
+from optsched.runtime.worker_pool import GRACE, Take, Work, run_queue
+
+_Task = TypeVar("_Task")
+
+
+class LocalEngine(TaskEngine):
+    """Processes of this machine, each with a pipe of its own.
+
+    Parameters
+    ----------
+    jobs
+        How many; 0 does it all in this one, where nothing can be ended from outside.
+    """
+
+    name = "local"
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+
+    def run(
+        self,
+        take: Take[_Task],
+        work: Work[_Task],
+        handle: Callable[[_Task, Any], None],
+        on_loss: OnLoss[_Task],
+        *,
+        runs: int = 1,
+        grace: float = GRACE,
+    ) -> bool:
+        """Do tasks as :func:`run_queue` does."""
+        return run_queue(take, work, handle, on_loss, jobs=self.jobs, grace=grace, runs=runs)

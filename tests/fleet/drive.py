@@ -1,0 +1,42 @@
+"""A driver for tests to kill: `python -m tests.fleet.drive STORE [--jobs N ...] -- GRAPHS...`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+
+from optsched.fleet import tune
+from optsched.reports.fleet import fleet_record
+from optsched.runtime.interrupt import held_interrupts
+
+
+def main() -> None:
+    """Tune and print the record."""
+    from tests.fleet.fleets import SETTINGS
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("store")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--engine", default="local")
+    parser.add_argument("--address")
+    parser.add_argument("--memory", type=int)
+    parser.add_argument("--work", type=int, default=SETTINGS.work)
+    parser.add_argument("paths", nargs="+")
+    args = parser.parse_args()
+    settings = replace(SETTINGS, memory=args.memory, work=args.work)
+    with held_interrupts():
+        fleet = tune(
+            args.paths,
+            args.store,
+            settings=settings,
+            jobs=args.jobs,
+            engine=args.engine,
+            address=args.address,
+            log=args.store.removesuffix(".store") + ".log",
+        )
+    print(json.dumps(fleet_record(fleet)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""Which unit comes next, how long it may be, and when a graph is given up."""
+
+from __future__ import annotations
+
+import pytest
+
+from optsched.errors import UsageError
+from optsched.fleet.graphs import FleetGraph, FleetState, UnitChoice
+from optsched.fleet.settings import FleetEffort, FleetSettings
+from optsched.fleet.unit import Found, Unit, UnitFailed
+from optsched.runtime.limits import Proof
+
+SETTINGS = FleetSettings(budget=1_000.0, effort=FleetEffort(first_seconds=1.0, growth=4))
+
+
+def fleet(*rows: tuple[int, float], settings: FleetSettings = SETTINGS) -> UnitChoice:
+    """A choice among graphs of these sizes and weights, with all the time in the world."""
+    graphs = [
+        FleetGraph(number, f"{number}.json", f"{number}.json", weight, size)
+        for number, (size, weight) in enumerate(rows)
+    ]
+    return UnitChoice(graphs, settings, lambda: settings.budget)
+
+
+def find(slab: int, bound: int, slices: int, *, settled: bool = False) -> Found:
+    proof = Proof.JOINT if slab == bound else None
+    return Found("g", 3, 4, slab, slab, bound, bound, proof, slices, settled, baseline=100)
+
+
+def taken(choice: UnitChoice) -> list[Unit]:
+    found = []
+    while (unit := choice.take()) is not None:
+        found.append(unit)
+    return found
+
+
+def test_all_are_looked_at_once_the_small_ones_first() -> None:
+    units = taken(fleet((30, 1.0), (10, 1.0), (20, 9.0)))
+    assert [unit.number for unit in units] == [1, 2, 0]
+    assert {unit.limits.seconds for unit in units} == {1.0}
+
+
+def test_then_the_most_bytes_times_weight_a_second_come_first() -> None:
+    choice = fleet((1, 1.0), (2, 1.0), (3, 5.0), (4, 1.0))
+    units = taken(choice)
+    for unit, gap in zip(units, (10, 40, 10, 0), strict=True):
+        choice.accept(unit, find(50, 50 - gap, 1))
+    assert [unit.number for unit in taken(choice)] == [2, 1, 0]
+    assert choice.graphs[3].state is FleetState.PROVED
+
+
+def test_what_does_not_move_waits_longer_each_time() -> None:
+    choice = fleet((1, 1.0), (2, 1.0))
+    first, second = taken(choice)
+    choice.accept(first, find(50, 10, 1))
+    choice.accept(second, find(50, 30, 1))
+    again = choice.take()
+    assert again is not None
+    assert (again.number, again.limits.seconds, again.first) == (0, 4.0, False)
+    choice.accept(again, find(50, 10, 2))
+    # 40 bytes in 16 seconds are less than 20 in 4.
+    assert [unit.number for unit in taken(choice)] == [1, 0]
+
+
+def test_units_have_other_seeds_so_that_nothing_is_walked_twice() -> None:
+    choice = fleet((1, 1.0))
+    (unit,) = taken(choice)
+    choice.accept(unit, find(50, 10, 1))
+    (again,) = taken(choice)
+    assert (unit.limits.seed, again.limits.seed) == (0, 1)
+
+
+def test_no_unit_is_longer_than_what_is_left() -> None:
+    choice = fleet((1, 1.0))
+    choice.left = lambda: 0.25
+    (unit,) = taken(choice)
+    assert unit.limits.seconds == 0.25
+    choice = fleet((1, 1.0))
+    choice.left = lambda: 0.0
+    assert taken(choice) == []
+
+
+def test_work_is_divided_by_what_the_graph_itself_has_had() -> None:
+    settings = FleetSettings(work=20_000, effort=FleetEffort(first_work=1_000, growth=4))
+    works = []
+    for number in range(6):
+        limits = settings.slice(number, None)
+        works.append(None if limits is None else limits.work)
+    assert works == [1_000, 4_000, 15_000, None, None, None]
+
+
+def test_what_has_nothing_left_to_try_is_left_alone() -> None:
+    choice = fleet((1, 1.0))
+    (unit,) = taken(choice)
+    choice.accept(unit, find(50, 10, 1, settled=True))
+    assert taken(choice) == []
+    assert choice.graphs[0].state is FleetState.OPEN
+
+
+def test_neither_plan_nor_bound_gets_worse() -> None:
+    choice = fleet((1, 1.0))
+    (unit,) = taken(choice)
+    choice.accept(unit, find(50, 30, 1))
+    choice.accept(unit, find(60, 20, 2))
+    graph = choice.graphs[0]
+    assert (graph.slab, graph.slab_bound) == (50, 30)
+
+
+def test_a_unit_that_takes_its_process_with_it_is_not_tried_for_ever() -> None:
+    choice = fleet((1, 1.0))
+    (unit,) = taken(choice)
+    assert choice.lose(unit, "killed") is unit
+    assert choice.lose(unit, "killed") is unit
+    assert choice.lose(unit, "killed") is None
+    assert choice.graphs[0].reason == "killed, 3 times"
+    assert choice.graphs[0].state is FleetState.FAILED
+
+
+def test_a_graph_that_fails_later_keeps_its_plan() -> None:
+    choice = fleet((1, 1.0))
+    (unit,) = taken(choice)
+    choice.accept(unit, find(50, 30, 1))
+    choice.fail(unit, UnitFailed("out of memory"))
+    assert (choice.graphs[0].state, choice.graphs[0].slab) == (FleetState.OPEN, 50)
+
+
+def test_limits_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(UsageError, match="either budget or work"):
+        FleetSettings(budget=1.0, work=1)
+    with pytest.raises(UsageError, match="no number of seconds"):
+        FleetSettings(budget=-1.0)
+    with pytest.raises(UsageError, match="memory"):
+        FleetSettings(memory=0)

@@ -1,0 +1,220 @@
+"""tune(): every find is kept, what is there is gone on with, and one bad graph costs itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from optsched.check.plan import check_plan
+from optsched.errors import OptschedError, UsageError
+from optsched.fleet import Fleet, FleetSettings, FleetState, tune
+from optsched.fleet.study import fleet_study
+from optsched.fleet.unit import Unit, UnitContext, look_up, read_search
+from optsched.formats import read_graph
+from optsched.reports.fleet import fleet_record, standing_text
+from optsched.reports.study_files import study_csv, study_html
+from optsched.runtime.limits import Limits, Objective
+from optsched.store import PlanStore, Question, SearchState
+from tests.fleet.fleets import SETTINGS, WORK, make_fleet, undisturbed
+from tests.support.families.small import SMALL_GRAPHS, diamond
+
+
+def slabs(fleet: Fleet) -> dict[str, int | None]:
+    return {graph.name: graph.slab for graph in fleet.graphs}
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return make_fleet(tmp_path_factory.mktemp("fleet"))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory, paths: list[str]) -> Path:
+    """A store after an undisturbed run."""
+    path = tmp_path_factory.mktemp("store") / "plans.store"
+    undisturbed(paths, path)
+    return path
+
+
+def test_easy_graphs_are_proved_and_hard_ones_use_all_work(paths: list[str], store: Path) -> None:
+    fleet = undisturbed(paths, store)
+    hard = [graph for graph in fleet.graphs if graph.state is FleetState.OPEN]
+    assert [graph.slices for graph in hard] == [3, 3]
+    assert fleet.count(FleetState.PROVED) == len(paths) - 2
+    by_hand = {make().name: slab for make, (_, slab) in SMALL_GRAPHS.items()}
+    for graph in fleet.graphs:
+        assert graph.slab == by_hand.get(graph.name, graph.slab)
+        assert graph.saved(Objective.SLAB) >= 0
+
+
+def test_what_is_in_the_store_is_not_searched_again(
+    paths: list[str], store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from optsched.fleet import unit
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("searched")
+
+    monkeypatch.setattr(unit, "solve", never)
+    first, again = undisturbed(paths, store), undisturbed(paths, store)
+    assert first.rows() == again.rows()
+    assert again.units == len(paths)
+
+
+def test_a_longer_run_goes_on_where_the_shorter_ended(paths: list[str], tmp_path: Path) -> None:
+    one, two = tmp_path / "one.store", tmp_path / "two.store"
+    at_once = undisturbed(paths, one)
+    for work in (500, 500, 2_500, WORK):
+        in_parts = undisturbed(paths, two, replace(SETTINGS, work=work))
+    assert in_parts.rows() == at_once.rows()
+    units = [graph.slices for graph in in_parts.graphs if graph.state is FleetState.OPEN]
+    assert units == [3, 3]
+
+
+def test_plans_of_the_store_are_valid_and_its_bounds_below(paths: list[str], store: Path) -> None:
+    for path in paths:
+        graph = read_graph(path)
+        known = PlanStore(store).get(graph, Question(Objective.SLAB))
+        assert known is not None
+        check_plan(graph, known.plan, peak=known.peak, slab=known.slab)
+        assert known.bound <= known.slab
+
+
+def test_a_damaged_search_costs_nothing_but_itself(paths: list[str], store: Path) -> None:
+    context = UnitContext(SETTINGS, str(store), PlanStore(store).digest())
+    hard = next(path for path in paths if "wiring" in path)
+    graph = read_graph(hard)
+    search = PlanStore(store).search(graph, context.question)
+    assert search is not None
+    context = replace(context, code=search.notes["code"])
+    whole = look_up(graph, context)
+    assert whole is not None
+    assert whole.slices == 3
+    # Notes of another code are not believed; plan and bounds are.
+    other = look_up(graph, replace(context, code="other"))
+    assert other is not None
+    assert (other.plan, other.slices, other.progress.orders) == (whole.plan, 0, ())
+    assert other.progress.peak_bound == whole.progress.peak_bound
+    with pytest.raises(OptschedError):
+        read_search(graph, SearchState((), {"slices": 3}), whole.progress)
+
+
+def test_bounds_of_another_version_are_not_believed(tmp_path: Path) -> None:
+    graph, path = diamond(), tmp_path / "s.store"
+    tune([graph], path, work=1_000, jobs=0)
+    store, question = PlanStore(path), Question(Objective.SLAB)
+    known = store.get(graph, question)
+    assert known is not None
+    other = tmp_path / "other.store"
+    origin = {"versions": {"optsched": "0.0.1"}}
+    PlanStore(other).put(
+        graph, known.plan, bound=known.bound, proof="L5", question=question, origin=origin
+    )
+    context = UnitContext(FleetSettings(work=1), str(other), "code")
+    found = look_up(graph, context)
+    assert found is not None
+    assert not found.is_proved(Objective.SLAB)
+    # It is proved again, and then counts.
+    (row,) = tune([graph], other, work=1_000, jobs=0).graphs
+    assert (row.state, row.slices) == (FleetState.PROVED, 1)
+
+
+def test_a_poisoned_file_among_many_costs_itself(paths: list[str], tmp_path: Path) -> None:
+    poison = {
+        "cut.json": '{"format": "optsched-graph/1", "ops": [',
+        "deep.json": "[" * 100_000,
+        "huge.json": json.dumps({"ops": [{"name": "a"}] * 3, "buffers": "none"}),
+        "text.json": "no graph at all",
+    }
+    for name, text in poison.items():
+        (tmp_path / name).write_text(text)
+    bad = [str(tmp_path / name) for name in poison] + [str(tmp_path / "missing.json")]
+    fleet = tune([*paths, *bad], tmp_path / "s.store", settings=SETTINGS, jobs=0)
+    failed = [graph for graph in fleet.graphs if graph.state is FleetState.FAILED]
+    assert [graph.label for graph in failed] == bad
+    assert all(graph.reason and "\n" not in graph.reason for graph in failed)
+    assert fleet.count(FleetState.PROVED) == len(paths) - 2
+
+
+def test_a_defect_costs_its_graph(
+    paths: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from optsched.fleet import unit
+
+    original = unit.solve
+
+    def defective(graph, **options):  # type: ignore[no-untyped-def]
+        if graph.name == "diamond":
+            raise RuntimeError("a\ndefect")
+        return original(graph, **options)
+
+    monkeypatch.setattr(unit, "solve", defective)
+    fleet = undisturbed(paths, tmp_path / "s.store", replace(SETTINGS, work=10))
+    (failed,) = (graph for graph in fleet.graphs if graph.reason)
+    assert failed.reason == "RuntimeError: a defect"
+
+
+def test_a_store_that_can_not_be_written_ends_the_run_at_once(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="store"):
+        tune([diamond()], tmp_path, work=10, jobs=0)
+    with pytest.raises(OptschedError, match="store"):
+        tune([diamond()], tmp_path / "nowhere" / "s.store", work=10, jobs=0)
+
+
+def test_two_graphs_that_are_equal_share_a_record(tmp_path: Path) -> None:
+    other = replace(diamond(), name="other")
+    fleet = tune([diamond(), other], tmp_path / "s.store", work=1_000, jobs=0)
+    assert set(slabs(fleet).values()) == {18}
+    assert len(PlanStore(tmp_path / "s.store").records()) == 1
+
+
+def test_the_peak_may_be_what_is_asked_for(tmp_path: Path) -> None:
+    settings = FleetSettings(work=1_000, objective=Objective.PEAK)
+    (row,) = tune([diamond()], tmp_path / "s.store", settings=settings, jobs=0).graphs
+    assert (row.state, row.peak, row.peak_bound) == (FleetState.PROVED, 18, 18)
+
+
+def test_the_comparator_shows_the_fleet(paths: list[str], store: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text("{")
+    fleet = undisturbed([*paths, str(tmp_path / "bad.json")], store)
+    study = fleet_study(fleet, store)
+    assert len(study.comparisons) == len(paths)
+    assert [row.path for row in study.skipped] == [str(tmp_path / "bad.json")]
+    for graph, comparison in zip(fleet.graphs, study.comparisons, strict=False):
+        ours = comparison.row("optsched")
+        assert ours is not None
+        assert (ours.slab, comparison.slab_bound) == (graph.slab, graph.slab_bound)
+    assert study_csv(study).count("\n") == 2 * len(paths) + 2
+    assert "diamond" in study_html(study)
+
+
+def test_the_log_has_a_line_for_every_unit_and_a_live_line_says_the_sums(
+    paths: list[str], tmp_path: Path
+) -> None:
+    told = []
+    log = tmp_path / "log"
+    fleet = tune(
+        paths,
+        tmp_path / "s.store",
+        settings=replace(SETTINGS, work=500),
+        jobs=0,
+        log=log,
+        on_progress=told.append,
+    )
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line["event"] for line in lines] == ["begin", *["unit"] * len(paths), "end"]
+    assert len(told) == len(paths)
+    assert told[-1].proved == fleet.count(FleetState.PROVED) == lines[-1]["proved"]
+    assert told[-1].gap == fleet.totals()["gap"] > 0
+    assert f"[{len(paths)}/{len(paths)} done, {told[-1].proved} proved]" in standing_text(told[-1])
+    assert json.loads(json.dumps(fleet_record(fleet)))["totals"] == fleet.totals()
+
+
+def test_units_are_small_enough_to_travel() -> None:
+    import pickle
+
+    unit = Unit(0, "a.json", Limits(work=SETTINGS.work, seed=3))
+    assert len(pickle.dumps(unit)) < 600
