@@ -1,0 +1,1 @@
+"""What IREE's compiler prints of its slabs, and how it lays them out."""

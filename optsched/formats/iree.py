@@ -1,0 +1,239 @@
+"""IREE's `stream.resource.pack`: slices of a slab with their lifetimes, as the compiler prints.
+
+    iree-compile MODEL --compile-to=stream --mlir-print-ir-after=iree-stream-schedule-allocation
+
+prints, on standard error, one such op for each slab that IREE lays out:
+
+    %0:3 = stream.resource.pack slices({
+      [0, 1] = %c64,
+      [1, 2] = %c128
+    }) : index
+
+A lifetime includes its last step. Sizes are constants; where one is computed at run time, IREE
+gives the slice bytes that it shares with none of another size, and it is refused here.
+
+References
+----------
+compiler/src/iree/compiler/Dialect/Stream/Transforms/LayoutSlices.cpp of
+https://github.com/iree-org/iree: slices are laid out in the order of the text, each where the
+smallest gap between those that live at the same time has room.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from optsched.errors import FormatError
+from optsched.formats.fields import show
+from optsched.formats.format import Content, Format, Source
+from optsched.formats.minimalloc import PackingTable, packing_of, with_pools
+from optsched.model.arrays import IntArray
+from optsched.model.elements import MAX_TOTAL_BYTES
+from optsched.model.packing_problem import PackingProblem
+
+ALIGNMENT: Final = 64
+"""Of offsets and sizes where the file has no `#stream.resource_config`: those of IREE's host."""
+
+_OP: Final = "stream.resource.pack"
+_SNIFF: Final = re.compile(r"=\s{1,99}stream\.resource\.pack\b")
+_RESULT: Final = re.compile(r"\s*(%[\w$.-]+)")
+_SLICES: Final = re.compile(r"slices\s*\(\s*\{([^{}]*)\}\s*\)")
+_SLICE: Final = re.compile(r"\s*\[\s*(\d{1,18})\s*,\s*(\d{1,18})\s*\]\s*=\s*(%[\w$.-]+)\s*")
+_NEXT: Final = re.compile(r",\s*(?=\[)")
+_CONSTANT: Final = re.compile(r"(%[\w$.-]+)\s*=\s*arith\.constant\s+(-?\d{1,19})\s*:\s*index\b")
+_NAMED: Final = re.compile(r"%c(\d{1,19})(?:_\d+)?")
+_FUNCTION: Final = re.compile(r"\bfunc(?:\.func)?\s+(?:public\s+|private\s+)?@([\w$.-]+)")
+_COMMENT: Final = re.compile(r"//[^\n]*")
+_CONFIG: Final = re.compile(r"#stream\.resource_config<\{([^{}]*)\}>")
+_ENTRY: Final = re.compile(r"(\w+)\s*=\s*(\d{1,18})")
+
+
+@dataclass(frozen=True, slots=True)
+class _Pack:
+    """One op: its name, where it stands in the text, and its slices as `(first, last, size)`."""
+
+    name: str
+    slices: tuple[tuple[int, int, int], ...]
+
+
+def read_iree(source: Source) -> PackingTable:
+    """Read the packs of a print; each is a pool where there are several.
+
+    The offsets are those that IREE gives the slices itself, and what is reserved is its slab.
+
+    Raises
+    ------
+    FormatError
+        If there is no pack, one is malformed, or the size of a slice is no constant; it names the
+        pack and the slice.
+    """
+    text = _COMMENT.sub("", source.text)
+    offset_step, size_step = _alignments(text)
+    packs = list(_packs(text))
+    if not packs:
+        raise FormatError("no stream.resource.pack in this text")
+    rows = [(pack, i, *x) for pack in packs for i, x in enumerate(pack.slices)]
+    sizes = [-(-size // size_step) * size_step for *_, size in rows]
+    if sum(sizes) > MAX_TOTAL_BYTES:
+        raise FormatError(f"sizes add up to {sum(sizes)} bytes, above the limit of 2**62")
+    problem = PackingProblem(
+        names=tuple(f"{pack.name}.{i}" for pack, i, *_ in rows),
+        start=np.array([first for *_, first, _, _ in rows], np.int64),
+        end=np.array([last + 1 for *_, last, _ in rows], np.int64),
+        size=np.array(sizes, np.int64),
+        alignment=np.full(len(rows), offset_step, np.int64),
+        name=source.name,
+        memory_model=f"iree; offsets in {offset_step}, sizes in {size_step} bytes",
+    )
+    offsets, slabs = np.zeros(len(rows), np.int64), dict[str, int]()
+    begin = 0
+    for pack in packs:
+        part = slice(begin, begin + len(pack.slices))
+        offsets[part] = lay_out(
+            problem.start[part], problem.end[part], problem.size[part], offset_step
+        )
+        slabs[pack.name] = int((offsets[part] + problem.size[part]).max(initial=0))
+        begin = part.stop
+    table = packing_of(problem, offsets)
+    if len(packs) > 1:
+        table = with_pools(table, [pack.name for pack, *_ in rows])
+    return table.recorded_with(slabs)
+
+
+def lay_out(start: IntArray, end: IntArray, size: IntArray, alignment: int) -> IntArray:
+    """Return the offsets that IREE gives slices, shape `(k,)`.
+
+    Parameters
+    ----------
+    start, end
+        Half-open lifetimes, shape `(k,)`.
+    size
+        Bytes, shape `(k,)`.
+    alignment
+        Of the offsets.
+    """
+    found = np.zeros(len(size), np.int64)
+    placed = np.zeros(0, np.int64)  # by offset
+    for i in range(len(size)):
+        beside = placed[(start[placed] < end[i]) & (start[i] < end[placed])]
+        found[i] = _smallest_gap(found[beside].tolist(), size[beside].tolist(), size[i], alignment)
+        at = int(np.searchsorted(found[placed], found[i]))
+        placed = np.insert(placed, at, i)
+    return found
+
+
+def _smallest_gap(taken: list[int], sizes: list[int], wanted: int, alignment: int) -> int:
+    """Return where a slice goes among those that live at the same time, sorted by offset."""
+    at, fit, free = None, MAX_TOTAL_BYTES, 0
+    for offset, size in zip(taken, sizes, strict=True):
+        begin = -(-free // alignment) * alignment
+        if begin + wanted <= offset and offset - begin < fit:
+            # Compared is the gap from where the slice would begin, kept the gap from its start.
+            at, fit = begin, offset - free
+        free = max(free, offset + size)
+    return -(-free // alignment) * alignment if at is None else at
+
+
+def _packs(text: str) -> Iterator[_Pack]:
+    """Yield the packs; those of one name are told apart by their function, or else a number."""
+    constants = _Constants(text)
+    functions = [(found.start(), found[1]) for found in _FUNCTION.finditer(text)]
+    names: dict[str, int] = {}
+    places = [found.start() for found in re.finditer(re.escape(_OP), text)]
+    for at, following in pairwise([*places, len(text)]):
+        before = bisect(functions, (at, "")) - 1
+        function = f"{functions[before][1]}." if before >= 0 else ""
+        name = function + _result(text, at)
+        names[name] = names.get(name, 0) + 1
+        name = name if names[name] == 1 else f"{name}#{names[name]}"
+        yield _Pack(name, tuple(_slices(text[at:following], name, at, constants)))
+
+
+def _result(text: str, at: int) -> str:
+    """Return the name of the first result of an op that begins at a place of the text."""
+    end = at - 1
+    while end >= 0 and text[end].isspace():
+        end -= 1
+    read = _RESULT.match(text, text.rfind("\n", 0, max(end, 0)) + 1) if text[end] == "=" else None
+    if read is None:
+        raise FormatError(f"{_OP} has no results; the text may be truncated")
+    return read[1].removeprefix("%")
+
+
+def _slices(tail: str, name: str, at: int, constants: _Constants) -> Iterator[tuple[int, int, int]]:
+    found = _SLICES.search(tail)
+    if found is None:
+        raise FormatError(f"pack {show(name)} has no list of slices; the text may be truncated")
+    listed = found[1].strip(" \n\t\r,")
+    for number, entry in enumerate(_NEXT.split(listed) if listed else ()):
+        read = _SLICE.fullmatch(entry)
+        if read is None:
+            raise FormatError(f"pack {show(name)}, slice {number}: {show(entry.strip())} is none")
+        first, last = int(read[1]), int(read[2])
+        if first > last:
+            raise FormatError(f"pack {show(name)}, slice {number} ends at {last}, before {first}")
+        size = constants.value(read[3], at)
+        if size is None:
+            raise FormatError(
+                f"pack {show(name)}, slice {number}: its size {read[3]} is computed at run time"
+            )
+        if size < 0:
+            raise FormatError(f"pack {show(name)}, slice {number} has {size} bytes")
+        yield first, last, size
+
+
+class _Constants:
+    """Constants by name: the same name may stand for others in other functions."""
+
+    def __init__(self, text: str) -> None:
+        self._known: dict[str, list[tuple[int, int]]] = {}
+        for found in _CONSTANT.finditer(text):
+            self._known.setdefault(found[1], []).append((found.start(), int(found[2])))
+
+    def value(self, name: str, at: int) -> int | None:
+        """Return the number that a name stands for at a place of the text, None if it is none."""
+        known = self._known.get(name, [])
+        before = bisect(known, (at, 0)) - 1
+        if before >= 0:
+            return known[before][1]
+        named = _NAMED.fullmatch(name)  # MLIR calls a constant by its value
+        return int(named[1]) if named else None
+
+
+def _alignments(text: str) -> tuple[int, int]:
+    """Return what offsets and sizes are rounded up to.
+
+    Raises
+    ------
+    FormatError
+        If devices in the file ask for different ones, or for none that makes sense.
+    """
+    found = {_limits(dict(_ENTRY.findall(config[1]))) for config in _CONFIG.finditer(text)}
+    if len(found) > 1:
+        raise FormatError("the devices of this file align slices in several ways")
+    steps = found.pop() if found else (ALIGNMENT, ALIGNMENT)
+    if any(not 1 <= step <= 2**32 for step in steps):
+        raise FormatError(f"alignments {steps[0]} and {steps[1]} make no sense")
+    return steps
+
+
+def _limits(entries: Mapping[str, str]) -> tuple[int, int]:
+    keys: Sequence[str] = ("min_buffer_offset_alignment", "min_buffer_range_alignment")
+    offset, size = (int(entries.get(key, ALIGNMENT)) for key in keys)
+    return offset, size
+
+
+FORMAT = Format(
+    "iree",
+    Content.PACKING,
+    sniff=lambda source: _SNIFF.search(source.text) is not None,
+    read=read_iree,
+    title="a print of IREE's slabs (stream.resource.pack)",
+)
