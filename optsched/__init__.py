@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from optsched.model.order_rules import OrderRules
     from optsched.model.packing_problem import PackingProblem
     from optsched.model.plan import Plan
+    from optsched.model.streams import in_levels, in_streams, with_streams
     from optsched.runtime.limits import Limits, Objective, Proof, StopReason
     from optsched.solver.module import ModuleResult, solve_module
     from optsched.solver.pack import pack
@@ -79,6 +80,7 @@ _HOME = {
     "optsched.model.order_rules": "OrderRules",
     "optsched.model.packing_problem": "PackingProblem",
     "optsched.model.plan": "Plan",
+    "optsched.model.streams": "in_levels in_streams with_streams",
     "optsched.runtime.limits": "Limits Objective Proof StopReason",
     "optsched.solver.module": "ModuleResult solve_module",
     "optsched.solver.pack": "pack",
@@ -125,6 +127,8 @@ __all__ = [
     "from_fx",
     "from_networkx",
     "hunt",
+    "in_levels",
+    "in_streams",
     "live_ranges",
     "pack",
     "pack_pools",
@@ -143,6 +147,7 @@ __all__ = [
     "timeline",
     "to_networkx",
     "tune",
+    "with_streams",
     "write_graph",
     "write_module",
     "write_plan",

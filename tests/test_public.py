@@ -53,6 +53,8 @@ PUBLIC = {
     "from_fx",
     "from_networkx",
     "hunt",
+    "in_levels",
+    "in_streams",
     "live_ranges",
     "pack",
     "pack_pools",
@@ -69,6 +71,7 @@ PUBLIC = {
     "timeline",
     "to_networkx",
     "tune",
+    "with_streams",
     "write_graph",
     "write_plan",
 }

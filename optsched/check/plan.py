@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from optsched.check.inplace import bytes_spared, shared_spans
 from optsched.check.overlap import Rectangle, check_overlap
 from optsched.check.sharing import check_pairs, check_same_offset, group_rectangles
+from optsched.check.streams import Precedence, check_sharing, most_in_conflict
 from optsched.errors import PlanError
 from optsched.model.graph import Graph
 
@@ -28,7 +29,8 @@ class Checked:
     Parameters
     ----------
     peak
-        Most live bytes of a step, of all pools together.
+        Most live bytes of a step, of all pools together; on several streams the largest total
+        size of buffers that pairwise may be in use at once.
     slabs
         The slab of each pool that a buffer with an offset lies in.
     """
@@ -70,7 +72,9 @@ def check_plan(
     graph = plan.placed(graph)
     step = _check_order(graph, plan.order)
     spans = _live_spans(graph, step)
-    found = Checked(_replay(graph, step, spans), _check_offsets(graph, plan.offsets, step, spans))
+    found = Checked(
+        _peak(graph, plan.order, step, spans), _check_offsets(graph, plan.offsets, step, spans)
+    )
     claims = [("peak", peak, found.peak), ("slab", slab, found.slab)]
     for pool, claim in (slabs or {}).items():
         claims.append((f"slab in pool {pool!r}", claim, found.slabs.get(pool, 0)))
@@ -88,7 +92,15 @@ def check_plan(
 def check_order(graph: Graph, order: Sequence[int]) -> int:
     """Replay an order alone and return its peak memory."""
     step = _check_order(graph, order)
-    return _replay(graph, step, _live_spans(graph, step))
+    return _peak(graph, order, step, _live_spans(graph, step))
+
+
+def _peak(
+    graph: Graph, order: Sequence[int], step: list[int], spans: dict[int, tuple[int, int]]
+) -> int:
+    if graph.on_streams:
+        return most_in_conflict(graph, Precedence(graph, order), spans)
+    return _replay(graph, step, spans)
 
 
 def _check_order(graph: Graph, order: Sequence[int]) -> list[int]:
@@ -157,6 +169,7 @@ def _check_offsets(
     if len(offsets) != len(graph.buffers):
         raise PlanError(f"plan has {len(offsets)} offsets, the graph {len(graph.buffers)} buffers")
     pools: dict[str, list[Rectangle]] = {}
+    shared: dict[str, dict[int, int]] = {}
     slabs: dict[str, int] = {}
     own, roots = shared_spans(graph, offsets, step, spans), graph.roots
     for b, buffer in enumerate(graph.buffers):
@@ -180,8 +193,14 @@ def _check_offsets(
             start, end = own[b]
             row = (start, end, offset, offset + buffer.size, buffer.name)
             pools.setdefault(buffer.pool, []).append(row)
+            if buffer.size:
+                shared.setdefault(buffer.pool, {})[b] = offset
     for rows in pools.values():
         check_overlap(rows)
+    if graph.on_streams:
+        known = Precedence(graph, sorted(range(len(step)), key=lambda v: step[v]))
+        for placed in shared.values():
+            check_sharing(graph, known, placed)
     return slabs
 
 

@@ -141,10 +141,12 @@ def replay_plan(graph: Graph, plan: Plan) -> Replayed:
         At the first read, write or death of a buffer that does not find the buffer's pattern,
         naming op, step, buffer and byte; if a live buffer has no offset.
     """
-    return _Executor(plan.placed(graph), plan).run()
+    return Executor(plan.placed(graph), plan).run()
 
 
-class _Executor:
+class Executor:
+    """A plan on its slabs, and who lives when its ops run one after another."""
+
     def __init__(self, graph: Graph, plan: Plan) -> None:
         self.graph, self.plan = graph, plan
         self.step = [0] * len(graph.ops)
@@ -170,19 +172,25 @@ class _Executor:
         self.taken = self._taken()
 
     def run(self) -> Replayed:
-        graph = self.graph
-        for b in self.spans:
-            if graph.producers[b] is None:
-                self._write(b)
+        """Run the ops in the plan's order."""
+        self._begin()
         for at, v in enumerate(self.plan.order):
             self._run_op(at, v)
+        seen = self._end()
+        lives = zip(*map(self._names, (self.born, self.dying)), strict=True)
+        check_lifecycle(self.graph, self.plan.order, lives)
+        return seen
+
+    def _begin(self) -> None:
         for b in self.spans:
-            if graph.kept[b]:
-                self._expect(b, f"at the end buffer {graph.buffers[b].name!r}")
-        check_lifecycle(
-            graph, self.plan.order, zip(*map(self._names, (self.born, self.dying)), strict=True)
-        )
-        return _seen(len(graph.ops), self.slabs.values())
+            if self.graph.producers[b] is None:
+                self._write(b)
+
+    def _end(self) -> Replayed:
+        for b in self.spans:
+            if self.graph.kept[b]:
+                self._expect(b, f"at the end buffer {self.graph.buffers[b].name!r}")
+        return _seen(len(self.graph.ops), self.slabs.values())
 
     def _run_op(self, at: int, v: int) -> None:
         graph, op = self.graph, self.graph.ops[v]

@@ -56,9 +56,10 @@ def _check_plan(args: argparse.Namespace) -> int:
     checked = check_claims(graph, plan, claims)
     replayed = proved = None
     if args.replay:
+        from optsched.check.executions import replay_executions
         from optsched.check.replay import replay_plan
 
-        replayed = replay_plan(graph, plan)
+        replayed = (replay_executions if graph.on_streams else replay_plan)(graph, plan)
     if args.certificate is not None:
         # It is of the orders that keep the rules that the plan was made by.
         rules = _rules_claimed(claims) or common.reading(args).order_rules(graph)

@@ -132,7 +132,15 @@ def reading(args: argparse.Namespace) -> GraphReading:
         if name in dims:
             raise UsageError(f"--dim gives {name!r} twice")
         dims[name] = int(size)
-    named = ("input_bytes", "profile", "inplace", "align", "workspace_apart", "constants")
+    named = (
+        "input_bytes",
+        "profile",
+        "inplace",
+        "align",
+        "workspace_apart",
+        "constants",
+        "streams",
+    )
     given = {name: value for name in named if (value := getattr(args, name, None))}
     listed = {
         name: tuple(tuple(text.split(",")) for text in getattr(args, name, ()))

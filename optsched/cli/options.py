@@ -112,6 +112,12 @@ MEMORY_MODEL = (
         default="outside",
         help="where constants lie: not counted (the default), beside the slab, or at its start",
     ),
+    option(
+        "--streams",
+        type=positive,
+        metavar="N",
+        help="ops run side by side, in levels of at most N; of a graph with streams: N at most",
+    ),
 )
 """What a graph is planned by beyond what its file says."""
 ORDER_RULES = (

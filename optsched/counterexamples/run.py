@@ -31,6 +31,7 @@ from optsched.errors import UsageError
 from optsched.model.graph import Graph
 from optsched.model.memory_model import refuse_inplace
 from optsched.model.packing_problem import PackingProblem
+from optsched.model.streams import refuse_streams
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 
@@ -219,6 +220,7 @@ def hunt_from(
         raise UsageError(f"{target.method} is judged on {kind}")
     if isinstance(item, Graph):
         refuse_inplace(item, "hunts")
+        refuse_streams(item, "hunts")
     _, judge = _tools(target)
     clock = Clock.of(Limits(seconds=target.seconds))
     closing = _Closing(target, judge, clock, on_progress, effort)

@@ -15,6 +15,7 @@ from optsched.explanation.data import Change, Explanation, Group, Implied, LiveB
 from optsched.model.graph import Graph
 from optsched.model.inplace import Pair
 from optsched.model.liveness import Order, peak_memory, timeline
+from optsched.model.streams import refuse_streams
 from optsched.ordering import OrderOutcome, closure_bound, closure_witness, solve_order
 from optsched.ordering.bound.precedences import BudgetPrecedences
 from optsched.ordering.bound.witness import written_over
@@ -53,6 +54,7 @@ def explain(graph: Graph, *, changes: int = CHANGES, limits: Limits | None = Non
     Explanation
         Of what an interrupt left known, if there was one.
     """
+    refuse_streams(graph, "explanations")
     return _Explainer(graph, changes, limits or DEFAULT_LIMITS).run()
 
 

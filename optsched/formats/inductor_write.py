@@ -14,6 +14,7 @@ from optsched.errors import FormatError
 from optsched.formats.fields import json_bytes
 from optsched.model.elements import InputPolicy
 from optsched.model.graph import Graph
+from optsched.model.streams import refuse_streams
 
 
 def write_inductor(graph: Graph) -> bytes:
@@ -23,7 +24,10 @@ def write_inductor(graph: Graph) -> bytes:
     ------
     FormatError
         If a buffer has an alignment, a pin or a pool, naming it.
+    UsageError
+        If ops run on several streams.
     """
+    refuse_streams(graph, "a simulator file")
     _refuse_places(graph)
     return json_bytes(_Writer(graph).document(), rows=("nodes", "buffers"))
 

@@ -19,13 +19,15 @@ from optsched.formats.fields import Record, check_format, json_bytes
 from optsched.formats.format import Content, Format, Source
 from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
 from optsched.model.graph import Graph
+from optsched.model.streams import in_levels, in_streams
 
 GRAPH_FORMAT = "optsched-graph/1"
 
-_GRAPH_KEYS = {"format", "name", "memory_model", "ops", "buffers", "inplace"}
-_OP_KEYS = {"name", "kind", "reads", "uses", "writes", "control", "workspace"}
+_GRAPH_KEYS = {"format", "name", "memory_model", "ops", "buffers", "inplace", "streams", "levels"}
+_OP_KEYS = {field.name for field in fields(Op)}
 _BUFFER_KEYS = {field.name for field in fields(Buffer)}
 _INPLACE_KEYS = {"op", "output", "input"}
+_LEVEL_KEYS = {"ops", "at_most"}
 _Policy = TypeVar("_Policy", bound=StrEnum)
 
 
@@ -65,6 +67,7 @@ def _op_document(graph: Graph, op: Op) -> dict[str, Any]:
         "writes": [graph.buffers[b].name for b in op.writes],
         "control": [graph.ops[u].name for u in op.control],
         "workspace": "" if op.workspace is None else graph.buffers[op.workspace].name,
+        "stream": op.stream,
     }
     return {key: value for key, value in written.items() if value}
 
@@ -101,7 +104,7 @@ def read_graph_document(document: object) -> Graph:
     names = _Names(ops, buffers)
     made = [_read_buffer(record, names) for record in buffers]
     made_ops = tuple(_read_op(record, names, made) for record in ops)
-    return Graph(
+    graph = Graph(
         top.text("name", "graph"),
         made_ops,
         tuple(made),
@@ -111,6 +114,21 @@ def read_graph_document(document: object) -> Graph:
         ),
         top.text("memory_model", "default"),
     )
+    if "streams" in top.value:
+        rows = Record(top.mapping("streams"), "streams")
+        graph = in_streams(graph, {name: names.op_list(rows, name) for name in rows.value})
+    if "levels" in top.value:
+        graph = _read_levels(graph, Record(top.mapping("levels"), "levels"), names)
+    return graph
+
+
+def _read_levels(graph: Graph, record: Record, names: _Names) -> Graph:
+    record.refuse_unknown(_LEVEL_KEYS)
+    rows = [
+        names.op_list(Record({"ops": row}, f"level {number}"), "ops")
+        for number, row in enumerate(record.items("ops"))
+    ]
+    return in_levels(graph, rows, record.count("at_most") if record.has("at_most") else None)
 
 
 def _named_records(top: Record, key: str, what: str, known: set[str]) -> list[Record]:
@@ -168,6 +186,7 @@ def _read_op(record: Record, names: _Names, buffers: list[Buffer]) -> Op:
         control=names.op_list(record, "control"),
         workspace=workspace,
         kind=record.text("kind", ""),
+        stream=record.text("stream", ""),
     )
 
 

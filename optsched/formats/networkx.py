@@ -26,7 +26,7 @@ from optsched.model.graph import Graph
 if TYPE_CHECKING:
     import networkx as nx
 
-_OP_KEYS = ("name", "kind", "control", "workspace")
+_OP_KEYS = ("name", "kind", "control", "workspace", "stream")
 _BUFFER_KEYS = tuple(field.name for field in fields(Buffer))
 _OPERANDS = ("reads", "uses", "writes")
 
@@ -89,7 +89,8 @@ def from_networkx(
         - `output`: whether it is a result, live to the end. A node whose output nobody reads is
           one unless it says `output=False`; any other is not unless it says `output=True`;
         - `workspace`: bytes needed while the op runs;
-        - `kind`: for people.
+        - `kind`: for people;
+        - `stream`: the queue that runs it.
 
         Attributes of any other name, of nodes, edges or the graph, are not looked at.
     name, memory_model
@@ -139,6 +140,7 @@ def _op_graph_document(source: nx.DiGraph) -> dict[str, Any]:
             {
                 "name": name,
                 "kind": str(attributes.get("kind", "")),
+                "stream": str(attributes.get("stream", "")),
                 "reads": [u for u, control in into if not control],
                 "writes": [name],
                 "control": [u for u, control in into if control],

@@ -25,7 +25,7 @@ class GraphReading:
     input_bytes, dims, profile
         As for :func:`optsched.formats.read_graph`: names and sizes of dimensions that model files
         leave open; a runtime's profile, empty without.
-    inplace, align, workspace_apart, constants
+    inplace, align, workspace_apart, constants, streams
         As for :class:`MemoryModel`; `align` is a number of bytes, or :data:`FRAMEWORK` for what
         the file's framework rounds to, or empty.
     first, last, keep_order
@@ -45,6 +45,7 @@ class GraphReading:
     align: str = ""
     workspace_apart: bool = False
     constants: str = "outside"
+    streams: int | None = None
     first: tuple[str, ...] = ()
     last: tuple[str, ...] = ()
     keep_order: tuple[tuple[str, ...], ...] = ()
@@ -82,18 +83,20 @@ class GraphReading:
         ------
         UsageError
             If regions of their own are asked for, and there are calls: what is called has its
-            workspace and constants in its block.
+            workspace and constants in its block. If levels are asked for, and there are calls.
         """
         module, model = read_module(path, **self.options), self._memory_model(path)
         apart = model.workspace_apart or model.constants is not ConstantsRegion.OUTSIDE
         if module.calls and apart:
             raise UsageError(f"{path}: computations that are called have no regions of their own")
+        if module.calls and self.streams is not None:
+            raise UsageError(f"{path}: computations that are called go into no levels")
         return module.with_graphs(model.apply)
 
     def _memory_model(self, path: str | Path) -> MemoryModel:
         align = alignment_of(path, self.align) if self.align else None
         constants = ConstantsRegion(self.constants)
-        return MemoryModel(self.inplace, align, self.workspace_apart, constants)
+        return MemoryModel(self.inplace, align, self.workspace_apart, constants, self.streams)
 
     def record(self) -> dict[str, str | bool | None]:
         """Return it as JSON and tables show it."""

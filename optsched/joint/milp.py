@@ -24,6 +24,7 @@ from optsched.errors import PlanError, UsageError
 from optsched.model.dependencies import reachable
 from optsched.model.graph import Graph
 from optsched.model.memory_model import refuse_inplace
+from optsched.model.streams import refuse_streams
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 
@@ -88,6 +89,7 @@ def solve_order_milp(
         If sizes are outside the range in which floating point can be trusted.
     """
     refuse_inplace(graph, "the MILP")
+    refuse_streams(graph, "the MILP")
     import pulp
 
     clock = Clock.of(limits or Limits())

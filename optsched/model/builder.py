@@ -60,6 +60,7 @@ class GraphBuilder:
         control: Iterable[str] = (),
         workspace: int = 0,
         kind: str = "",
+        stream: str = "",
     ) -> None:
         """Add an op.
 
@@ -76,11 +77,13 @@ class GraphBuilder:
         mutates
             As `views`, but the op overwrites the bytes: users of the old name run before it.
         control
-            Ops that must run before this one.
+            Ops that must run before this one; those of other streams are waited for.
         workspace
             Bytes it needs while it runs; they become the buffer `<name>.workspace`.
         kind
             Operator type, for people.
+        stream
+            The queue that runs it.
         """
         for what, listed in (("reads", reads), ("control", control)):
             if isinstance(listed, str):
@@ -105,6 +108,7 @@ class GraphBuilder:
                 "control": list(control),
                 "workspace": scratch,
                 "kind": kind,
+                "stream": stream,
             }
         )
 

@@ -53,11 +53,15 @@ class Op:
     writes
         Buffer ids this op produces, its workspace included.
     control
-        Ids of ops that must run before this one although no buffer says so.
+        Ids of ops that must run before this one although no buffer says so. One of another
+        stream is a sync: this op waits for it.
     workspace
         The buffer among `writes` that nobody reads and that holds scratch bytes, if any.
     kind
         The framework's operator type, for people.
+    stream
+        The queue that runs it: ops of one stream run one after another, in the order that the plan
+        has them in, those of several streams side by side (:mod:`optsched.model.streams`).
     """
 
     name: str
@@ -67,6 +71,7 @@ class Op:
     control: tuple[int, ...] = ()
     workspace: int | None = None
     kind: str = ""
+    stream: str = ""
 
 
 @dataclass(frozen=True, slots=True)

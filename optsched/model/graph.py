@@ -23,6 +23,7 @@ from optsched.model.elements import (
     require_integer,
 )
 from optsched.model.inplace import admissible_pairs
+from optsched.model.streams import check_streams
 from optsched.model.wiring import find_kept, find_producers, find_roots
 
 
@@ -79,6 +80,9 @@ class Graph:
         if cycle:
             path = " -> ".join(repr(self.ops[v].name) for v in cycle)
             raise GraphError(f"ops form a cycle: {path}")
+        check_streams(self)
+        if self.inplace and self.on_streams:
+            raise GraphError(f"{self.name}: ops on several streams can not write in place")
 
     def __repr__(self) -> str:
         return f"Graph({self.name!r}, {len(self.ops)} ops, {len(self.buffers)} buffers)"
@@ -98,6 +102,16 @@ class Graph:
         """Flat int64 arrays for compiled code, built on first use."""
         return build_arrays(self, admissible_pairs(self, self.inplace))
 
+    @cached_property
+    def streams(self) -> tuple[str, ...]:
+        """Names of the streams that ops run on, by their first ops."""
+        return tuple(dict.fromkeys(op.stream for op in self.ops))
+
+    @property
+    def on_streams(self) -> bool:
+        """Whether ops run side by side, on several streams."""
+        return len(self.streams) > 1
+
     @property
     def in_place(self) -> bool:
         """Whether any op may write an output into an input."""
@@ -115,6 +129,10 @@ class Graph:
     def without_inplace(self) -> Graph:
         """Return the graph in which every output has bytes of its own."""
         return replace(self, inplace=())
+
+    def without_streams(self) -> Graph:
+        """Return the graph whose ops run one after another; syncs stay as what they depend on."""
+        return replace(self, ops=tuple(replace(op, stream="") for op in self.ops))
 
 
 def _check_names(what: str, names: Sequence[str]) -> None:

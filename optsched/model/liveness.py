@@ -123,9 +123,16 @@ def timeline(graph: Graph, order: Order) -> Timeline:
 def peak_memory(graph: Graph, order: Order) -> int:
     """Return the largest number of live bytes over all steps of an order.
 
+    On several streams it is the largest total size of buffers that pairwise may be live at once
+    (:mod:`optsched.model.antichain`).
+
     For a graph read from Inductor's file this is, to the byte, what its current
     `estimate_peak_memory` returns.
     """
+    if graph.on_streams:
+        from optsched.model.antichain import largest_antichain
+
+        return largest_antichain(graph, order).size
     running = timeline(graph, order).running
     return max(graph.arrays.initial, int(running.max(initial=0)))
 

@@ -14,6 +14,7 @@ from optsched.model.elements import MAX_TOTAL_BYTES, Buffer, InputPolicy
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.regions import ConstantsRegion, with_constants, with_workspace_apart
+from optsched.model.streams import in_levels, refuse_streams
 from optsched.runtime.bytes import parse_bytes
 
 
@@ -35,31 +36,41 @@ class MemoryModel:
         while its op runs (:func:`optsched.model.regions.with_workspace_apart`).
     constants
         Where constants lie (:class:`optsched.model.regions.ConstantsRegion`).
+    streams
+        Ops that run side by side: they go into levels of at most so many
+        (:func:`optsched.model.streams.in_levels`). A graph that has streams may have no more. None
+        leaves the graph as it is.
 
     Raises
     ------
     UsageError
-        If `align` is no power of two.
+        If `align` is no power of two, or `streams` is below 1.
     """
 
     inplace: bool = False
     align: int | None = None
     workspace_apart: bool = False
     constants: ConstantsRegion = ConstantsRegion.OUTSIDE
+    streams: int | None = None
 
     def __post_init__(self) -> None:
         if self.align is not None:
             parse_alignment(self.align)
+        if self.streams is not None and self.streams < 1:
+            raise UsageError(f"ops run on at least 1 stream, got {self.streams}")
 
     def apply(self, graph: Graph) -> Graph:
         """Return the graph under these rules, in which all that is counted is plain data."""
         if self.align is not None:
             graph = _aligned(graph, self.align)
+        if self.streams is not None:
+            graph = _on_streams(graph, self.streams)
         if self.workspace_apart:
+            refuse_streams(graph, "workspace apart, which ops share by turns,")
             graph = _said(with_workspace_apart(graph), "workspace apart")
         if self.constants is not ConstantsRegion.OUTSIDE:
             graph = _said(with_constants(graph, self.constants), f"constants {self.constants}")
-        return graph.with_inplace() if self.inplace else graph.without_inplace()
+        return _with_inplace(graph) if self.inplace else graph.without_inplace()
 
 
 def parse_alignment(value: str | SupportsIndex) -> int:
@@ -86,6 +97,16 @@ def _aligned(graph: Graph, align: int) -> Graph:
 def _said(graph: Graph, rule: str) -> Graph:
     """Return the graph whose memory model says the rule."""
     return replace(graph, memory_model=f"{graph.memory_model}; {rule}")
+
+
+def _on_streams(graph: Graph, most: int) -> Graph:
+    """Return the graph on at most so many streams, in levels if it is on one."""
+    if not graph.on_streams:
+        return _said(in_levels(graph, most=most), f"levels of at most {most} ops")
+    if len(graph.streams) > most:
+        count = len(graph.streams)
+        raise UsageError(f"{graph.name}: ops run on {count} streams, above the {most} asked for")
+    return graph
 
 
 def _is_placed(buffer: Buffer) -> bool:
@@ -129,7 +150,12 @@ def plannable(graph: Graph, inplace: bool, align: str | SupportsIndex | None = N
         raise UsageError(f"a Graph is wanted, got {kind}{hint}")
     if align is not None:
         graph = _aligned(graph, parse_alignment(align))
-    return graph.with_inplace() if inplace else graph
+    return _with_inplace(graph) if inplace else graph
+
+
+def _with_inplace(graph: Graph) -> Graph:
+    refuse_streams(graph, "the in-place memory model")
+    return graph.with_inplace()
 
 
 def refuse_inplace(graph: Graph, what: str) -> None:

@@ -14,8 +14,9 @@ from optsched.model.conflicts import Conflicts, Whole
 from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs, heads
-from optsched.model.liveness import Order, live_ranges
+from optsched.model.liveness import Order, live_ranges, steps_of
 from optsched.model.sharing import Rectangle, check_groups, make_groups, make_pairs, unite
+from optsched.model.stream_relation import stream_relation
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,7 +421,9 @@ def packing_problem(
 ) -> tuple[PackingProblem, IntArray]:
     """Return the packing problem of an order, and the graph's buffer id of each of its buffers.
 
-    Only roots that count, have bytes, and are live at some step are packed.
+    Only roots that count, have bytes, and are live at some step are packed. Where ops run on
+    several streams, steps are depths, and buffers that conflict without meeting in one are kept
+    apart (:mod:`optsched.model.stream_relation`).
 
     Parameters
     ----------
@@ -431,9 +434,11 @@ def packing_problem(
         :func:`optsched.model.inplace_choice.pair_choices`: the outputs are part of the buffer that
         they are written into.
     """
-    ranges = live_ranges(graph, order)
+    relation = stream_relation(graph, order) if graph.on_streams else None
+    ranges = live_ranges(graph, order) if relation is None else relation.ranges()
     size = graph.arrays.size
     packed = (size > 0) & (ranges[:, 1] > ranges[:, 0])
+    steps = steps_of(graph, order) if relation is None else relation.depth
     owner = heads(taken)
     written: dict[int, list[int]] = {}
     for output, head in owner.items():
@@ -454,16 +459,15 @@ def packing_problem(
         gaps=tuple(gaps.get(b, ()) for b in ids.tolist()) if any(gaps.values()) else (),
         name=graph.name,
         memory_model=graph.memory_model,
-        uses=_steps_of_use(graph, order, owner).select(ids),
+        uses=_steps_of_use(graph, steps, owner).select(ids),
+        keep_apart=_no_pairs() if relation is None else relation.hidden_conflicts(ids),
     )
     return problem, ids
 
 
-def _steps_of_use(graph: Graph, order: Order, owner: Mapping[int, int]) -> Rows:
+def _steps_of_use(graph: Graph, steps: IntArray, owner: Mapping[int, int]) -> Rows:
     """Return the steps at which each buffer is read or written, outputs in-place for their head."""
     arrays, count = graph.arrays, graph.arrays.buffer_count
-    steps = np.empty(len(graph.ops), np.int64)
-    steps[np.asarray(order, np.int64)] = np.arange(len(steps))
     made = np.flatnonzero(arrays.producer >= 0)
     buffers = np.concatenate([arrays.user.owners(), made])
     at = np.concatenate([steps[arrays.user.idx], steps[arrays.producer[made]]])

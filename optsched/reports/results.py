@@ -13,6 +13,7 @@ from optsched.model.packing_problem import PackingProblem
 from optsched.model.regions import CONSTANTS, WORKSPACE, region_sizes
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.reports.capacity import Refusal, packing_refusal, refusal, refusal_text
+from optsched.reports.streams import stream_lines, stream_record
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.facts import versions
 from optsched.runtime.limits import Event, Objective, Proof, StopReason, optimality_gap
@@ -41,6 +42,7 @@ def solve_record(graph: Graph, result: Result) -> dict[str, Any]:
         **refusal(graph, result),
         **({"slabs": slabs} if len(slabs) > 1 else {}),
         **_region_fields(graph, result),
+        **stream_record(graph, result),
         "order_search": dict(result.order_search),
         "memory_model": graph.model_name,
         "versions": versions(),
@@ -101,6 +103,7 @@ def result_lines(graph: Graph, result: Result) -> list[str]:
         f"  peak  {_value_line(result.peak, result.peak_bound, result.peak_proof)}",
         f"  slab  {_value_line(result.slab, result.slab_bound, result.slab_proof)}",
     ]
+    lines += stream_lines(stream_record(graph, result))
     if result.slab_proof is Proof.JOINT and (result.slab or 0) > result.peak_bound:
         lines[-1] += " of each pool by itself, added up"
     slabs = {} if result.plan is None else result.plan.slabs(graph)
@@ -187,7 +190,8 @@ def describe(graph: Graph) -> dict[str, Any]:
         "peak_bound_op": None if bound.op is None else graph.ops[bound.op].name,
         "pools": sorted({graph.buffers[b].pool for b in graph.roots}),
         "inplace_candidates": len(graph.inplace_candidates),
-        "inplace_pairs": len(graph.with_inplace().arrays.inplace_op),
+        "inplace_pairs": len(graph.without_streams().with_inplace().arrays.inplace_op),
+        "streams": list(graph.streams) if graph.on_streams else [],
     }
 
 
@@ -212,6 +216,7 @@ def info_text(found: dict[str, Any]) -> str:
     rows = {
         "memory model": readable(found["memory_model"]),
         "ops": f"{found['ops']:,}, {found['dependencies']:,} dependencies",
+        "streams": ", ".join(map(repr, found["streams"][:8])),
         "buffers": f"{found['buffers']:,}, {found['views']:,} of them views",
         "inputs": f"{found['graph_inputs']:,}, {format_bytes(found['input_bytes'])} counted",
         "true inputs": f"{difference:+,} bytes against the recorded sizes" if difference else "",

@@ -36,7 +36,9 @@ class DriverEffort:
     joint_share: float = 0.4
     """For CP-SAT's joint model of a small graph."""
     walk_share: float = 0.5
-    """For the walk that lowers the sum of the pools' peaks."""
+    """For the walk that lowers the sum of the pools' peaks, or what conflicts on streams."""
+    one_stream_share: float = 0.3
+    """For the least peak of ops on streams that run one after another: a bound."""
     again_share: float = 0.5
     """For searching an order once more, each round, while its peak is not proved."""
     others_share: float = 0.5

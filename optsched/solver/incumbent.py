@@ -109,6 +109,7 @@ class PlanIncumbent(Incumbent):
         self.claimed = {Objective.PEAK: 0, Objective.SLAB: 0}
         self.whole = self.clock.left()
         self.cut_short = False
+        self.is_only_order = False
         self.searches = 0
         self.continued = False
         self.states = 0

@@ -17,6 +17,7 @@ from optsched.model.graph import Graph
 from optsched.model.memory_model import plannable, refuse_inplace
 from optsched.model.order_rules import NO_RULES, OrderRules, make_baseline
 from optsched.model.plan import Plan
+from optsched.model.streams import refuse_streams
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import (
@@ -34,6 +35,7 @@ from optsched.solver.incumbent import PlanIncumbent
 from optsched.solver.moves import begin_near, fewest_moves_stages, orders_near
 from optsched.solver.result import Result
 from optsched.solver.search_progress import SearchProgress
+from optsched.solver.streams import STREAM_STAGES, stream_walk
 
 
 class Engine(StrEnum):
@@ -130,6 +132,8 @@ def solve(
     engine = choose_member(Engine, engine, "engine")
     best = PlanIncumbent(graph, asked, chosen, room, on_event, baseline=near)
     plan = _SCHEDULES[engine]
+    if graph.on_streams:
+        plan = _on_streams(best, engine)
     if any(stage.named and stage.lacks & best.features for stage in plan.first):
         refuse_inplace(graph, f"engine {engine}")
     if warm_start is not None:
@@ -159,6 +163,17 @@ def _run(best: PlanIncumbent, plan: Schedule) -> None:
     if best.fewest and not best.interrupted:
         best.counts_moves = True
         run_stages(best, fewest_moves_stages(best.effort.small_ops))
+
+
+def _on_streams(best: PlanIncumbent, engine: Engine) -> Schedule:
+    """Return the stages for ops on streams; refuse what takes ops for running one at a time."""
+    if best.baseline is not None:
+        refuse_streams(best.graph, "a count of moved ops")
+    if engine is Engine.AUTO:
+        return Schedule(STREAM_STAGES, (Stage(stream_walk), Stage(stages.last_packing)))
+    if engine is not Engine.HEURISTICS:
+        refuse_streams(best.graph, f"engine {engine}")
+    return _SCHEDULES[engine]
 
 
 @dataclass(frozen=True, slots=True)

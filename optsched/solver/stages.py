@@ -165,6 +165,7 @@ def _pack_choice(
     if best.plan is not None and hopeless and best.objective is Objective.SLAB:
         return True
     offsets, settled, interrupted = np.zeros(len(problem), np.int64), True, False
+    bound = 0
     for number, row in enumerate(rows):
         part = PackingIncumbent(
             problem if len(rows) < 2 else select(problem, row),
@@ -174,6 +175,7 @@ def _pack_choice(
             lambda event: best.report("packing search"),
         )
         run_stages(part, stages)
+        bound += part.slab_bound
         late = part.stop_reason().is_limit
         settled &= part.done() or (stages is WHOLE and not late)
         interrupted |= part.interrupted
@@ -182,6 +184,8 @@ def _pack_choice(
         offsets[row] = part.offsets
     else:
         best.offer(make_plan(best.graph, order, offsets, taken), "packing search")
+        if best.is_only_order:
+            best.refute_slab(bound - 1, "only order")
     if interrupted:
         raise KeyboardInterrupt
     if settled:

@@ -77,7 +77,7 @@ def canonical_form(graph: Graph) -> CanonicalGraph:
 class _Colours:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.ops = [0] * len(graph.ops)
+        self.ops = [_hash(op.stream) if graph.on_streams else 0 for op in graph.ops]
         self.buffers = _colours_of(graph.buffers)
         self.order = _topological(graph.predecessors)
 

@@ -18,9 +18,14 @@ def size_of(graph: Graph, b: int) -> int:
 
 def usage_records(graph: Graph, order: list[int]) -> list[list[int]]:
     """`[tensor, first op, last op, size]` of all that no parameter and no view is."""
-    last = len(order) - 1
+    return usage_records_of_levels(graph, [[v] for v in order])
+
+
+def usage_records_of_levels(graph: Graph, levels: list[list[int]]) -> list[list[int]]:
+    """The same where the ops of a level run side by side: steps are levels."""
+    last = len(levels) - 1
     records: dict[int, list[int]] = {}
-    for at, v in enumerate(order):
+    for at, v in ((at, v) for at, level in enumerate(levels) for v in level):
         op = graph.ops[v]
         for b in (*op.reads, *op.writes):
             buffer = graph.buffers[b]
@@ -35,6 +40,26 @@ def usage_records(graph: Graph, order: list[int]) -> list[list[int]]:
                 records[root][2] = max(records[root][2], records[b][2])
             del records[b]
     return [records[b] for b in sorted(records)]
+
+
+def parallel_levels(graph: Graph, most: int) -> list[list[int]]:
+    """Ops by the longest way that leads to them, each set cut into pieces of at most `most`."""
+    by_order: dict[int, list[int]] = {}
+    left, known = list(range(len(graph.ops))), dict[int, int]()
+    while left:
+        ready = [v for v in left if all(u in known for u in graph.predecessors[v])]
+        found = {v: 1 + max((known[u] for u in graph.predecessors[v]), default=-1) for v in ready}
+        known |= found
+        left = [v for v in left if v not in known]
+    for v in range(len(graph.ops)):
+        by_order.setdefault(known[v], []).append(v)
+    pieces = []
+    for level in sorted(by_order):
+        row = by_order[level]
+        while row:
+            pieces.append(row[:most])
+            row = row[most:]
+    return pieces
 
 
 def greedy_by_size(records: list[list[int]]) -> tuple[int, dict[int, int]]:

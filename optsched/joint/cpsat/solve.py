@@ -23,6 +23,7 @@ from optsched.joint.cpsat.variables import ModelPoint
 from optsched.model.graph import Graph
 from optsched.model.memory_model import refuse_inplace
 from optsched.model.plan import Plan
+from optsched.model.streams import refuse_streams
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Event, Limits, Objective, OnEvent, StopReason
 
@@ -107,6 +108,7 @@ def solve_joint(
         If the warm start is not valid.
     """
     refuse_inplace(graph, "the CP-SAT model")
+    refuse_streams(graph, "the CP-SAT model")
     search = _JointSearch(graph, objective, capacity, Clock.of(limits or Limits()), on_event)
     return search.run(warm_start, peak_bound, slab_bound, effort)
 

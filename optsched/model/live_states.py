@@ -1,0 +1,91 @@
+"""Bytes that are live at once when streams run side by side, in the worst execution.
+
+What has ended is a beginning of each stream. The most that can be live then is what those ops have
+allocated and the next ones of all streams that may start, less what nobody needs any more. All such
+states are gone through: their number is at most the product of the streams' lengths, and small
+where syncs are many.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
+from optsched.model.liveness import Order
+from optsched.model.stream_relation import StreamRelation, stream_relation
+
+MOST_STATES = 20_000
+"""Beyond so many states the answer is not looked for."""
+
+
+def most_live_at_once(graph: Graph, order: Order, *, most: int = MOST_STATES) -> int | None:
+    """Return the most bytes live at once in any execution of an order on its streams.
+
+    It is never above the peak on streams, the largest antichain, and seldom below it.
+
+    Parameters
+    ----------
+    graph, order
+        What runs.
+    most
+        States to go through; None is returned where there are more.
+    """
+    relation = stream_relation(graph, order)
+    states = _States(relation)
+    start = (0,) * relation.after.shape[1]
+    stack, seen, best = [start], {start}, 0
+    while stack:
+        ended = stack.pop()
+        ready = states.ready(ended)
+        best = max(best, states.live(ended, ready))
+        for s in ready:
+            after = (*ended[:s], ended[s] + 1, *ended[s + 1 :])
+            if after not in seen:
+                seen.add(after)
+                stack.append(after)
+        if len(seen) > most:
+            return None
+    return best
+
+
+class _States:
+    def __init__(self, relation: StreamRelation) -> None:
+        graph, arrays = relation.graph, relation.graph.arrays
+        self.relation, self.predecessors = relation, graph.predecessors
+        k = relation.after.shape[1]
+        self.rows: list[list[int]] = [[] for _ in range(k)]
+        for v in np.argsort(relation.place, kind="stable").tolist():
+            self.rows[relation.stream[v]].append(v)
+        # Ops of each stream that must have ended before bytes are free.
+        ranges = relation.ranges()
+        self.ids = np.flatnonzero((arrays.size > 0) & (ranges[:, 1] > ranges[:, 0]))
+        needed = np.zeros((arrays.buffer_count, k), np.int64)
+        for buffers, ops in (
+            (arrays.user.owners(), arrays.user.idx),
+            *((np.flatnonzero(row >= 0), row[row >= 0]) for row in (arrays.producer, arrays.birth)),
+        ):
+            np.maximum.at(needed, (buffers, relation.stream[ops]), relation.place[ops] + 1)
+        needed[arrays.keep] = len(relation.stream) + 1
+        self.needed, self.size = needed[self.ids], arrays.size[self.ids]
+        alloc = arrays.birth[self.ids]
+        self.stream = np.where(alloc < 0, 0, relation.stream[alloc])
+        self.place = np.where(alloc < 0, -1, relation.place[alloc])
+
+    def ready(self, ended: tuple[int, ...]) -> list[int]:
+        """The streams whose next op may start."""
+        stream, place = self.relation.stream, self.relation.place
+        return [
+            s
+            for s, row in enumerate(self.rows)
+            if ended[s] < len(row)
+            and all(place[u] < ended[stream[u]] for u in self.predecessors[row[ended[s]]])
+        ]
+
+    def live(self, ended: tuple[int, ...], ready: list[int]) -> int:
+        """Bytes live while the next ops of all streams that are ready run."""
+        before: IntArray = np.array(ended, np.int64)
+        started = before.copy()
+        started[ready] += 1
+        live = (self.place < started[self.stream]) & (self.needed > before).any(axis=1)
+        return int(self.size[live].sum())

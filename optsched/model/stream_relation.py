@@ -1,0 +1,132 @@
+"""What every execution of ops on several streams keeps, and so which buffers may share bytes.
+
+`u` precedes `v` if that is so in every execution: by the orders in the streams, the edges of the
+graph, and what follows from both. Let `a(b)` be the op that allocates buffer `b`, and `U(b)` the
+ops that use it, `a(b)` and its producer among them. `c` may lie where `b` has been, written
+`b < c`, if all of `U(b)` precede `a(c)`; two buffers share bytes only if `b < c` or `c < b`, else
+they *conflict*. That is a partial order: if `b < c < d`, then `U(b)` precede `a(c)`, which is in
+`U(c)` and so precedes `a(d)`. With one stream it is what live ranges say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
+from optsched.model.liveness import Order, steps_of
+
+
+@dataclass(frozen=True)
+class StreamRelation:
+    """Who precedes whom in every execution of an order on its streams.
+
+    Parameters
+    ----------
+    graph
+        The graph, with `n` ops and `m` buffers on `k` streams.
+    stream, place
+        Shape `(n,)`: the stream of each op, and its place in that stream's order.
+    after
+        Shape `(n, k)`: of each stream the first place whose op starts only when op `v` has ended;
+        the length of the stream if there is none.
+    depth
+        Shape `(n,)`: ops on the longest chain of those that precede `v`.
+    """
+
+    graph: Graph
+    stream: IntArray
+    place: IntArray
+    after: IntArray
+    depth: IntArray
+
+    @cached_property
+    def free(self) -> IntArray:
+        """Shape `(m, k)`: of each stream the first place at which bytes of buffer `b` are free."""
+        arrays, k = self.graph.arrays, self.after.shape[1]
+        free = np.zeros((arrays.buffer_count, k), np.int64)
+        np.maximum.at(free, arrays.user.owners(), self.after[arrays.user.idx])
+        for ops in (arrays.producer, arrays.birth):
+            made = np.flatnonzero(ops >= 0)
+            np.maximum.at(free, made, self.after[ops[made]])
+        free[arrays.keep] = np.bincount(self.stream, minlength=k)
+        return free
+
+    def ranges(self) -> IntArray:
+        """Return half-open live ranges by depth, shape `(m, 2)`: where two overlap, both conflict.
+
+        Ops that are in each other's way come to lie as close as can be, so that few conflicts are
+        left that no overlap shows.
+        """
+        arrays, n = self.graph.arrays, len(self.depth)
+        horizon = int(self.depth.max(initial=0)) + 1
+        start = np.append(self.depth, 0)[arrays.birth]
+        end = np.append(self.depth, -1)[arrays.producer] + 1
+        np.maximum.at(end, arrays.user.owners(), self.depth[arrays.user.idx] + 1)
+        end[arrays.keep] = horizon if n else 1
+        return np.stack([start, end], axis=1)
+
+    def conflicts(self, buffers: IntArray) -> Iterable[tuple[int, IntArray]]:
+        """Yield for each position in `buffers` the later positions that conflict with it."""
+        free, alloc = self.free[buffers], self.graph.arrays.birth[buffers]
+        input_ = alloc < 0
+        stream, place = self.stream[alloc], self.place[alloc]
+        for i in range(len(buffers) - 1):
+            rest = slice(i + 1, None)
+            ends_before = ~input_[rest] & (free[i, stream[rest]] <= place[rest])
+            starts_after = (
+                np.zeros_like(ends_before) if input_[i] else free[rest, stream[i]] <= place[i]
+            )
+            yield i, i + 1 + np.flatnonzero(~ends_before & ~starts_after)
+
+    def hidden_conflicts(self, buffers: IntArray) -> IntArray:
+        """Return conflicts that :meth:`ranges` does not show, shape `(pairs, 2)`.
+
+        They are positions in `buffers`, shape `(k,)`, the lesser one first.
+        """
+        start, end = self.ranges()[buffers].T
+        found = [np.zeros((0, 2), np.int64)]
+        for i, others in self.conflicts(buffers):
+            apart = others[(end[others] <= start[i]) | (end[i] <= start[others])]
+            if len(apart):
+                found.append(np.stack([np.full_like(apart, i), apart], axis=1))
+        return np.concatenate(found)
+
+
+def stream_relation(graph: Graph, order: Order) -> StreamRelation:
+    """Return who precedes whom when each stream runs its ops in the sequence of an order.
+
+    Takes time and memory by the number of edges times that of streams.
+
+    Raises
+    ------
+    PlanError
+        If `order` is no permutation of the ops or breaks a dependency.
+    """
+    steps_of(graph, order)
+    numbers = {name: s for s, name in enumerate(graph.streams)}
+    stream = np.array([numbers[op.stream] for op in graph.ops], np.int64)
+    place, last = np.zeros(len(stream), np.int64), [-1] * len(numbers)
+    before: list[tuple[int, ...]] = list(graph.predecessors)
+    lengths = np.zeros(len(numbers), np.int64)
+    depth = np.zeros(len(stream), np.int64)
+    sequence = np.asarray(order, np.int64).tolist()
+    for v in sequence:
+        s = stream[v]
+        place[v], lengths[s] = lengths[s], lengths[s] + 1
+        if last[s] >= 0:
+            before[v] = (*before[v], last[s])
+        last[s] = v
+        depth[v] = 1 + max((depth[u] for u in before[v]), default=-1)
+    after = np.tile(lengths, (len(stream), 1))
+    for v in reversed(sequence):
+        # What starts after `v` is `v`'s place for those before it.
+        reach = after[v].copy()
+        reach[stream[v]] = place[v]
+        for u in before[v]:
+            np.minimum(after[u], reach, out=after[u])
+    return StreamRelation(graph, stream, place, after, depth)

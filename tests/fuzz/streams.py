@@ -1,0 +1,248 @@
+"""Exactness of streams on random small graphs: `python -m tests.fuzz.streams`.
+
+Each question is answered by the project and by enumeration (`tests/support/brute_streams.py`):
+
+* relation: do the conflicts, the largest antichain and the bytes live at once agree?
+* slab: with one order left to each stream, is the slab the least, and is that proved?
+* order: over all orders of the streams, are slab and peak the least, and the bounds valid?
+* check: does the checker take a plan exactly if no two conflicting buffers overlap, and do
+  executions at random turns find what is wrong with the others?
+* levels: is the plan of ops in levels the least of the intervals of levels?
+
+Graphs have one to three streams and all that a graph on streams can have.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from optsched.check.executions import replay_executions
+from optsched.check.plan import check_plan
+from optsched.check.replay import replay_plan
+from optsched.errors import GraphError, PlanError
+from optsched.formats.native import graph_document
+from optsched.model.antichain import largest_antichain
+from optsched.model.graph import Graph
+from optsched.model.live_states import most_live_at_once
+from optsched.model.plan import Plan
+from optsched.model.stream_relation import stream_relation
+from optsched.model.streams import in_levels, in_streams
+from optsched.runtime.limits import Limits, Objective
+from optsched.solver.pipeline import solve
+from optsched.solver.result import Result, Status
+from tests.support import brute_streams as brute
+from tests.support.brute import orders
+from tests.support.generators import random_graph
+
+PLACES = frozenset({"alignment", "pins", "pools"})
+LIMITS = Limits(seconds=60.0)
+
+
+@dataclass
+class Row:
+    """What came of one question; `special` counts the graphs on which streams make a difference."""
+
+    name: str
+    graphs: int = 0
+    special: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+
+def relation(row: Row, rng: np.random.Generator) -> None:
+    """Compare what conflicts on streams with the definition."""
+    graph = draw(rng, ops=8, buffers=12)
+    order = next(orders(graph))
+    found, largest = stream_relation(graph, order), largest_antichain(graph, order)
+    ids = np.array([held.id for held in brute.held_by(graph)], np.int64)
+    pairs = {(int(ids[i]), int(ids[j])) for i, rest in found.conflicts(ids) for j in rest}
+    hidden = {(int(ids[i]), int(ids[j])) for i, j in found.hidden_conflicts(ids)}
+    start, end = found.ranges().T
+    meeting = {
+        (b, c)
+        for b in ids.tolist()
+        for c in ids.tolist()
+        if b < c and start[b] < end[c] and start[c] < end[b]
+    }
+    expected = brute.antichain_bytes(graph, order)
+    live = brute.live_at_once(graph, order)
+    row.special += live < expected
+    expect(row, graph, pairs == brute.conflict_pairs(graph, order), "conflicts")
+    expect(row, graph, meeting | hidden == pairs and not meeting & hidden, "ranges and pairs")
+    sizes = sum(graph.buffers[b].size for b in largest.buffers)
+    expect(row, graph, largest.size == expected == sizes, f"antichain {largest}, not {expected}")
+    expect(row, graph, most_live_at_once(graph, order) == live, "live at once")
+
+
+def slab(row: Row, rng: np.random.Generator) -> None:
+    """Pack the one order that is left to each stream."""
+    graph = draw(rng, ops=8, buffers=8, more=PLACES if rng.random() < 0.5 else frozenset())
+    order = next(orders(graph))
+    rows = {s: [v for v in order if graph.ops[v].stream == s] for s in graph.streams}
+    fixed = in_streams(graph.without_streams(), rows)
+    result = solved(row, fixed, brute.least_slab_on_streams(fixed, order), Objective.SLAB)
+    if result is not None and result.slab is not None:
+        row.special += result.slab > brute.antichain_bytes(fixed, order)
+
+
+def order(row: Row, rng: np.random.Generator) -> None:
+    """Choose the orders of the streams."""
+    graph = draw(rng, ops=6, buffers=7, more=frozenset({"alignment"}))
+    objective = list(Objective)[row.graphs % 2]
+    least = {
+        Objective.SLAB: brute.least_slab_of_orders(graph),
+        Objective.PEAK: brute.least_antichain(graph),
+    }
+    result = solved(row, graph, least[objective], objective)
+    if result is None or result.plan is None:
+        return
+    expect(row, graph, result.peak_bound <= (least[Objective.PEAK] or 0), "peak bound")
+    expect(row, graph, result.slab_bound <= (least[Objective.SLAB] or 0), "slab bound")
+    alone = solve(graph.without_streams(), objective=Objective.PEAK, limits=LIMITS)
+    row.special += (least[Objective.PEAK] or 0) > (alone.peak or 0)
+
+
+def check(row: Row, rng: np.random.Generator) -> None:
+    """Check and execute a plan that is right, or has one buffer moved."""
+    graph = draw(rng, ops=7, buffers=12)
+    order = next(orders(graph))
+    pairs = brute.conflict_pairs(graph, order)
+    offsets = place(graph, pairs)
+    if offsets and rng.random() < 0.5:
+        offsets[list(offsets)[int(rng.integers(len(offsets)))]] = int(rng.integers(20))
+    plan = Plan(tuple(order), tuple(offsets.get(root) for root in graph.roots))
+    size = [buffer.size for buffer in graph.buffers]
+    valid = all(
+        offsets[a] >= offsets[b] + size[b] or offsets[b] >= offsets[a] + size[a] for a, b in pairs
+    )
+    try:
+        checked = check_plan(graph, plan)
+        expect(row, graph, valid, "the checker takes a plan that is wrong")
+        expect(row, graph, checked.peak == brute.antichain_bytes(graph, order), "checked peak")
+    except PlanError as error:
+        expect(row, graph, not valid, f"the checker refuses a plan that is right: {error}")
+    try:
+        replay_executions(graph, plan, runs=10 if valid else 80)
+        expect(row, graph, valid, "no execution finds what is wrong")
+    except PlanError as error:
+        expect(row, graph, not valid, f"an execution fails: {error}")
+    row.special += not valid and runs_one_at_a_time(graph, plan)
+
+
+def levels(row: Row, rng: np.random.Generator) -> None:
+    """Pack ops in levels by intervals of levels."""
+    graph = random_graph(rng, int(rng.integers(1, 9)), max_size=8, features=brute.FEATURES)
+    graph = in_levels(graph, most=int(rng.integers(1, 4)))
+    held = brute.held_by(graph)
+    if len(held) > 8:
+        return
+    order = next(orders(graph))
+    ids = np.array([each.id for each in held], np.int64)
+    hidden = stream_relation(graph, order).hidden_conflicts(ids)
+    expect(row, graph, not len(hidden), "levels are no intervals")
+    solved(row, graph, brute.least_slab_on_streams(graph, order), Objective.SLAB)
+    row.special += graph.on_streams
+
+
+QUESTIONS: dict[str, Callable[[Row, np.random.Generator], None]] = {
+    "relation": relation,
+    "slab": slab,
+    "order": order,
+    "check": check,
+    "levels": levels,
+}
+
+
+def draw(
+    rng: np.random.Generator, ops: int, buffers: int, more: frozenset[str] = frozenset()
+) -> Graph:
+    """A graph on one to three streams that the oracle can take."""
+    while True:
+        streams = int(rng.integers(1, 4))
+        graph = brute.random_stream_graph(rng, int(rng.integers(1, ops + 1)), streams, more=more)
+        if len(brute.held_by(graph)) <= buffers:
+            return graph
+
+
+def place(graph: Graph, pairs: set[tuple[int, int]]) -> dict[int, int]:
+    """Offsets as low as they go, one buffer after another."""
+    offsets: dict[int, int] = {}
+    for held in brute.held_by(graph):
+        others = [b for b in offsets if (b, held.id) in pairs or (held.id, b) in pairs]
+        offsets[held.id] = next(
+            x
+            for x in range(1000)
+            if all(
+                x >= offsets[b] + graph.buffers[b].size or offsets[b] >= x + held.size
+                for b in others
+            )
+        )
+    return offsets
+
+
+def runs_one_at_a_time(graph: Graph, plan: Plan) -> bool:
+    """Whether a plan that is wrong on streams is right where ops run one after another."""
+    try:
+        replay_plan(graph.without_streams(), plan)
+    except PlanError:
+        return False
+    return True
+
+
+def solved(row: Row, graph: Graph, least: int | None, objective: Objective) -> Result | None:
+    """Solve a graph and expect the least; None where pins leave no packing."""
+    try:
+        result = solve(graph, objective=objective, limits=LIMITS)
+    except GraphError:
+        expect(row, graph, least is None, f"refused, but {least} bytes do")
+        return None
+    if result.plan is None:
+        expect(row, graph, least is None, f"no plan, but {least} bytes do")
+        return None
+    value = result.slab if objective is Objective.SLAB else result.peak
+    expect(row, graph, value == least, f"{objective} {value}, not {least}")
+    expect(row, graph, result.status is Status.OPTIMAL, "not proved")
+    replay_executions(graph, result.plan, runs=3)
+    return result
+
+
+def expect(row: Row, graph: Graph, right: bool, what: str) -> None:
+    """Note what is not as it should be."""
+    if not right:
+        row.wrong.append(f"graph {row.graphs}: {what}: {graph_document(graph)}"[:2000])
+        print(row.wrong[-1], file=sys.stderr)
+
+
+def run(name: str, graphs: int, seed: int) -> Row:
+    """Ask one question of so many graphs."""
+    rng = np.random.default_rng([seed, list(QUESTIONS).index(name)])
+    row = Row(name)
+    while row.graphs < graphs:
+        QUESTIONS[name](row, rng)
+        row.graphs += 1
+    return row
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.fuzz.streams", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("--graphs", type=int, default=2000, help="per question")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--question", choices=QUESTIONS, action="append")
+    args = parser.parse_args(argv)
+    rows = []
+    for name in args.question or QUESTIONS:
+        rows.append(run(name, args.graphs, args.seed))
+        row = rows[-1]
+        counts = f"{row.graphs} graphs, streams matter on {row.special}"
+        print(f"{name:10} {counts}, {len(row.wrong)} wrong", flush=True)
+    return 1 if any(row.wrong for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
