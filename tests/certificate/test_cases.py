@@ -154,7 +154,7 @@ def test_no_mutation_proves_what_is_not_so() -> None:
         for graph, peak, certificate in samples()
     ]
     refused = accepted = 0
-    for _ in range(12_000):
+    for _ in range(6_000):
         graph, peak, text = rng.choice(rows)
         document = json.loads(text)
         if rng.random() < 0.7:
@@ -171,8 +171,8 @@ def test_no_mutation_proves_what_is_not_so() -> None:
             continue
         accepted += 1
         assert found.bound <= peak
-    assert refused > 5_000
-    assert accepted > 500
+    assert refused > 2_500
+    assert accepted > 250
 
 
 def test_one_case_alone_is_refused() -> None:

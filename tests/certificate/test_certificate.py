@@ -49,7 +49,7 @@ def samples() -> list[tuple[Graph, int, Certificate]]:
     """Graphs, their least peaks and certificates of these, by every kind of step."""
     rng = np.random.default_rng(11)
     made = []
-    for number in range(900):
+    for number in range(500):
         graph = random_graph(rng, ops=int(rng.integers(0, 11)), name=f"random{number}")
         if number % 2:
             graph = replace(some_graph(rng, 10), name=f"random{number}")
@@ -262,7 +262,7 @@ def test_no_mutation_proves_what_is_not_so() -> None:
     rows = [row for row in samples() if OpStep not in kind_of(row[2]) or len(row[2].steps) > 1]
     rows += [row for row in samples() if kind_of(row[2]) == {OpStep}][:200]
     refused = accepted = 0
-    for _ in range(40_000):
+    for _ in range(20_000):
         graph, peak, certificate = rng.choice(rows)
         document = copy.deepcopy(certificate_document(graph, certificate))
         document = json.loads(json.dumps(document))
@@ -277,7 +277,7 @@ def test_no_mutation_proves_what_is_not_so() -> None:
             continue
         accepted += 1
         assert changed.bound <= peak
-    assert refused > 20_000
+    assert refused > 10_000
     assert accepted > 50
 
 
@@ -296,7 +296,7 @@ def test_the_proof_of_a_harder_graph_proves_nothing_of_this_one() -> None:
     rng = random.Random(6)
     graphs = [graph for graph, _, _ in samples() if len(graph.ops) > 2]
     met = 0
-    for number in range(1500):
+    for number in range(700):
         graph = rng.choice(graphs)
         try:
             other = harder(graph, rng)
@@ -310,7 +310,7 @@ def test_the_proof_of_a_harder_graph_proves_nothing_of_this_one() -> None:
             met += 1
             with pytest.raises(PlanError):
                 check_certificate(graph, found.certificate)
-    assert met > 100
+    assert met > 50
 
 
 @pytest.fixture

@@ -47,11 +47,11 @@ from tests.support.families.shapes import series_parallel
 
 def test_no_chain_that_is_accepted_costs_bytes() -> None:
     counts: Counter[str] = Counter()
-    for number in range(400):
+    for number in range(200):
         assert list(chains.examine(11, number, counts)) == []
-    assert counts["found"] > 500
-    assert counts["refused that cost bytes"] > 50
-    assert counts["proposed"] - counts["refused"] > 1_000
+    assert counts["found"] > 250
+    assert counts["refused that cost bytes"] > 25
+    assert counts["proposed"] - counts["refused"] > 500
 
 
 def released_outside() -> Graph:
@@ -192,7 +192,7 @@ def test_a_region_of_too_many_states_is_refused(monkeypatch: pytest.MonkeyPatch)
         check_certificate(graph, Certificate(graph.name, 1, steps))
 
 
-@pytest.mark.parametrize(("ops", "seed"), [(256, 1), (1_024, 1)])
+@pytest.mark.parametrize(("ops", "seed"), [(256, 1), (512, 1)])
 def test_series_parallel_graphs_have_a_certificate_of_the_optimum(ops: int, seed: int) -> None:
     graph = series_parallel(ops, seed)
     outcome = solve_order(graph)
@@ -210,7 +210,7 @@ def test_series_parallel_graphs_have_a_certificate_of_the_optimum(ops: int, seed
 def test_no_mutation_with_regions_proves_what_is_not_so() -> None:
     rng = random.Random(3)
     counts: Counter[str] = Counter()
-    for number in range(120):
+    for number in range(60):
         graph = chains.some_graph(7, number)
         peak = least_peak(graph)
         search = chained(graph, peak - 1)
@@ -237,9 +237,9 @@ def test_no_mutation_with_regions_proves_what_is_not_so() -> None:
         counts["graphs"] += 1
         counts["chains"] += len(search.regions)
         counts["states"] += sum(isinstance(step, StatesStep) for step in certificate.steps)
-    assert min(counts["graphs"], counts["states"]) > 60
-    assert counts["chains"] > 100
-    assert counts["refused"] > 3_000
+    assert min(counts["graphs"], counts["states"]) > 30
+    assert counts["chains"] > 50
+    assert counts["refused"] > 1_500
 
 
 def test_malformed_regions_are_no_certificates() -> None:

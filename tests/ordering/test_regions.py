@@ -27,10 +27,10 @@ from tests.support.ordering_oracle import Oracle
 def test_any_order_becomes_one_of_chains_without_a_higher_peak(ops: int) -> None:
     rng = np.random.default_rng(ops)
     counts: Counter[str] = Counter()
-    for _ in range(7_200 // ops):
+    for _ in range(4_000 // ops):
         effort = replace(EFFORT, region_ops=int(rng.choice([10, 200, 200])))
         assert list(lead_all(rng, counts, ops, effort)) == []
-    assert counts["regions with orders led along"] > 50
+    assert counts["regions with orders led along"] > 30
     assert counts["orders improved"] > 10
 
 

@@ -90,7 +90,7 @@ def test_two_workers_share_trees(monkeypatch: pytest.MonkeyPatch) -> None:
         shares.append(tree.budget)
         return share(tree, context)
 
-    graphs = [wired_graph(ops, seed=ops) for ops in range(40, 64)]
+    graphs = [wired_graph(ops, seed=ops) for ops in range(40, 54)]
     alone = [solve_order(graph, rules=replace(ALL_RULES, split=False)) for graph in graphs]
     monkeypatch.setattr(PrecedenceTree, "share", noted)
     effort = replace(EFFORT, first_states=16, part_patience=2)
