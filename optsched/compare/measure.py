@@ -119,13 +119,14 @@ class MethodRunner:
         return replace(self.limits, seconds=method.seconds, work=None)
 
     def _heuristic(self, method: Heuristic) -> Measured:
-        order, seconds = self._order(method)
-        checked, packed = self._pack(order, method.packing or DEFAULT_PACKING)
+        order, seconds = self.order_of(method)
+        checked, packed = self.pack(order, method.packing or DEFAULT_PACKING)
         runtime = {Kind.ORDER: seconds, Kind.PACKING: packed, Kind.PLAN: seconds + packed}
         order = tuple(map(int, order))
-        return _measured(method, checked, runtime[method.kind], order)
+        return measured(method, checked, runtime[method.kind], order)
 
-    def _order(self, method: Heuristic) -> tuple[Order, float]:
+    def order_of(self, method: Heuristic) -> tuple[Order, float]:
+        """Return the order that a method makes or is given, and the seconds that it took."""
         name = method.ordering
         if name is None:
             if self.best_order is None:
@@ -160,7 +161,7 @@ class MethodRunner:
         check_order(self.graph, self.recorded[name])
         return self.recorded[name]
 
-    def _pack(self, order: Order, packing: str) -> tuple[Checked, float]:
+    def pack(self, order: Order, packing: str) -> tuple[Checked, float]:
         """Pack an order, in-place with the best of a few choices of pairs; return seconds too."""
         graph, peak, runtime = self.graph, peak_memory(self.graph, order), 0.0
         make = PACKINGS[packing]
@@ -183,7 +184,7 @@ class MethodRunner:
     def _plan_file(self, method: PlanFile) -> Measured:
         plan = read_plan(_plan_path(method.path, self.graph), self.graph)
         checked = check_plan(self.graph, plan)
-        return _measured(method, checked, 0.0, plan.order)
+        return measured(method, checked, 0.0, plan.order)
 
     def _exact(self, method: Exact) -> Outcome:
         result = solve(
@@ -193,25 +194,31 @@ class MethodRunner:
             on_event=self.on_event,
         )
         if result.plan is None:
-            reason = f"{result.stop_reason} before any plan was found"
-            cut = result.stop_reason is StopReason.INTERRUPTED
-            trouble = Trouble.INTERRUPTED if cut else Trouble.FAILED
-            return Failed(method.name, method.kind, trouble, reason, result.runtime)
+            return planless(method, result)
         checked = check_plan(self.graph, result.plan, peak=result.peak, slab=result.slab)
         # Results travel between processes: the graph is known on both sides.
         own = replace(result, graph=None, progress=None)
-        return _measured(method, checked, result.runtime, result.plan.order, own)
+        return measured(method, checked, result.runtime, result.plan.order, own)
 
 
-def _measured(
+def measured(
     method: Method,
     checked: Checked,
     seconds: float,
     order: tuple[int, ...],
     result: Result | None = None,
 ) -> Measured:
+    """Return what the checker saw of a method."""
     name, kind = method.name, method.kind
     return Measured(name, kind, checked.peak, checked.slab, seconds, result, order)
+
+
+def planless(method: Exact, result: Result) -> Failed:
+    """Return why a solver has no figures."""
+    reason = f"{result.stop_reason} before any plan was found"
+    cut = result.stop_reason is StopReason.INTERRUPTED
+    trouble = Trouble.INTERRUPTED if cut else Trouble.FAILED
+    return Failed(method.name, method.kind, trouble, reason, result.runtime)
 
 
 def call_within(seconds: float, function: Callable[..., _Found], *args: Any) -> _Found:

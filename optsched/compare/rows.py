@@ -219,7 +219,8 @@ def judge(
     ours = outcomes.get(reference)
     own = ours.result if isinstance(ours, Measured) else None
     return Comparison(
-        graph=graph,
+        # What a module's entry was planned on has blocks of what it calls.
+        graph=graph if own is None or own.graph is None else own.graph,
         result=own or _nothing(peak_bound, slab_bound),
         best_peak=peak,
         best_slab=slab,

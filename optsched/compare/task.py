@@ -5,18 +5,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Unpack
+from typing import Any, Unpack
 
 from heuristics import load_plugins
 from optsched.check.plan import check_plan
 from optsched.compare.measure import MethodRunner
 from optsched.compare.methods import Exact, Method, OwnMethod, parse_methods, with_reference
+from optsched.compare.module import ModuleRunner
 from optsched.compare.rows import Comparison, Failed, Measured, Outcome, judge, was_interrupted
 from optsched.errors import OptschedError, PlanError, UsageError
 from optsched.formats import Content, sniff_file
 from optsched.formats.reading import AS_RECORDED, GraphReading
 from optsched.formats.source import read_bytes
 from optsched.model.graph import Graph
+from optsched.model.module import Module, listed_graph, module_of
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import (
     DEFAULT_LIMITS,
@@ -136,23 +138,32 @@ def work_on(task: GraphTask, tell: Callable[[Message], None]) -> None:
     load_plugins()
     settings = task.settings
     try:
-        graph = settings.reading.read(task.path)
+        module = settings.reading.read_module(task.path)
+        graph = listed_graph(module)
         digest = digest_of(task.path)
     except OptschedError as error:
         tell(Skipped(task.path, str(error), bad=_is_bad(task.path)))
         return
-    task, order = _settle(task, graph)
+    task, order = _settle_module(task) if module.calls else _settle(task, graph)
     tell(Opened(graph, digest))
-    runner = MethodRunner(
+    runner = make_runner(
+        module,
         graph,
         settings.limits,
         settings.engine,
-        task.path,
-        order,
-        _sparsely(tell),
+        path=task.path,
+        best_order=order,
+        on_event=_sparsely(tell),
         profile=settings.reading.profile,
     )
     measure_all(runner, task.methods, task.reference, tell)
+
+
+def make_runner(module: Module, graph: Graph, *settings: Any, **named: Any) -> MethodRunner:
+    """Return who measures methods on a module, of which a single graph is the simplest."""
+    if module.calls:
+        return ModuleRunner(graph, *settings, **named, module=module)
+    return MethodRunner(graph, *settings, **named)
 
 
 def digest_of(path: str) -> str:
@@ -182,7 +193,7 @@ def measure_all(
 
 
 def compare_methods(
-    graph: Graph,
+    graph: Graph | Module,
     *,
     methods: Sequence[str | OwnMethod] | None = None,
     engine: Engine = Engine.AUTO,
@@ -196,7 +207,8 @@ def compare_methods(
     Parameters
     ----------
     graph
-        The graph.
+        The graph, or a module: then methods order and pack every computation, callees first, and
+        the whole is measured.
     methods
         Names as of :func:`optsched.compare.parse_methods`, and functions of your own
         `(graph, seed) -> order` that return the op ids, first to run first; all orderings,
@@ -228,7 +240,9 @@ def compare_methods(
     chosen, reference = with_reference(parse_methods(methods))
     limits = choose_limits(limits, named)
     patience = None if limits.seconds is None else limits.seconds + grace
-    runner = MethodRunner(graph, limits, engine, on_event=on_event, patience=patience)
+    module = graph if isinstance(graph, Module) else module_of(graph)
+    graph = listed_graph(module)
+    runner = make_runner(module, graph, limits, engine, on_event=on_event, patience=patience)
     outcomes: dict[str, Outcome] = {}
 
     def keep(message: Started | Outcome) -> None:
@@ -271,6 +285,13 @@ def _settle(task: GraphTask, graph: Graph) -> tuple[GraphTask, tuple[int, ...] |
     except PlanError:
         return replace(task, known=None, methods=(task.reference, *task.methods)), None
     return task, task.known.plan.order
+
+
+def _settle_module(task: GraphTask) -> tuple[GraphTask, None]:
+    """Return the task with our own method: a journal keeps the entry's plan alone."""
+    if task.known is None:
+        return task, None
+    return replace(task, known=None, methods=(task.reference, *task.methods)), None
 
 
 def _is_bad(path: str) -> bool:

@@ -127,6 +127,8 @@ class Module:
             or one more buffer that it alone uses where it has workspace of its own.
         """
         graph = self.graphs[computation]
+        if not self.calls_of(computation):
+            return graph
         ops, buffers = list(graph.ops), list(graph.buffers)
         for call in self.calls_of(computation):
             v = graph.op_ids[call.op]
