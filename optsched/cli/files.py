@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any
 
 from optsched.cli import common
 from optsched.cli.options import GRAPH, LIMITS, MEMORY_MODEL, ORDER_RULES, READING, Command, option
@@ -15,8 +16,27 @@ def _info(args: argparse.Namespace) -> int:
 
     record = describe(common.read_graph(args, args.graph))
     record["input_bytes_by_name"] = _input_bytes(args)
-    common.print_result(args, record, info_text(record))
+    text = info_text(record)
+    if schedules := _schedules(args.graph):
+        from optsched.reports.module import schedule_text
+
+        record["xla"] = schedules
+        text += f"\n{schedule_text(schedules)}"
+    common.print_result(args, record, text)
     return common.OK
+
+
+def _schedules(path: str) -> dict[str, Any]:
+    """Return what XLA's schedulers make of a module of HLO text; nothing of any other file."""
+    from optsched.formats import sniff_file
+
+    if path == "-" or sniff_file(path).name != "hlo":
+        return {}
+    from optsched.formats.hlo.logical import read_logical_module
+    from optsched.formats.opening import open_source
+    from optsched.reports.module import schedule_record
+
+    return schedule_record(read_logical_module(open_source(path)))
 
 
 def _input_bytes(args: argparse.Namespace) -> dict[str, int]:

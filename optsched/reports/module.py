@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from heuristics.xla_module import heap_size, minimum_memory_for_module, schedule_module
+from optsched.formats.hlo.logical import LogicalModule
 from optsched.formats.native_plan import claims_of
 from optsched.reports.results import end_line, result_lines, solve_record
 from optsched.runtime.facts import versions
@@ -26,6 +28,32 @@ def module_record(found: ModuleResult) -> dict[str, Any]:
         "computations": rows,
         "versions": versions(),
     }
+
+
+def schedule_record(module: LogicalModule) -> dict[str, Any]:
+    """Return what XLA's memory schedulers make of a module, by XLA's own count.
+
+    Of each scheduler: the entry's bytes in `memory_by_computation`, what the whole module needs
+    where its calls are carried out, and what XLA's heap makes of that, with fragmentation.
+    """
+    rows, found = {}, None
+    for name in ("xla_list", "xla_dfs", "xla_post_order", "xla_default"):
+        found = schedule_module(module, name)
+        rows[name] = {
+            "memory": found.memory_by_computation[module.entry],
+            "minimum_memory_for_module": minimum_memory_for_module(module, found.orders),
+            "heap_size": heap_size(module, found.orders),
+        }
+    memory = {} if found is None else found.memory_by_computation
+    return {"schedulers": rows, "memory_by_computation": memory}
+
+
+def schedule_text(record: dict[str, Any]) -> str:
+    """Return the same in lines of words."""
+    lines = ["  by XLA's count, in bytes: the entry; the module; its heap, with fragmentation"]
+    for name, row in record["schedulers"].items():
+        lines.append(f"  {name:14} {'; '.join(f'{x:,}' for x in row.values())}")
+    return "\n".join(lines)
 
 
 def module_claims(found: ModuleResult) -> dict[str, dict[str, Any]]:

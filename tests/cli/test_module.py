@@ -51,3 +51,13 @@ def test_options_that_modules_do_not_have_are_refused(
 ) -> None:
     assert main(["solve", SCAN, *options]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_info_says_what_xlas_schedulers_make_of_a_module(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["info", SCAN, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["xla"]
+    assert found["memory_by_computation"]["main.7"] == found["schedulers"]["xla_default"]["memory"]
+    assert main(["info", SCAN]) == 0
+    assert "xla_dfs        379,464; 552,812; 553,028" in capsys.readouterr().out

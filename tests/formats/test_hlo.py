@@ -430,6 +430,37 @@ def test_computations_may_stand_behind_their_callers() -> None:
     assert sizes(one)["loop.workspace"] == 256 + 400
 
 
+def test_a_body_may_overwrite_the_state_that_it_is_given() -> None:
+    """The inner loop has no state of its own: that of the outer one is dead once it begins."""
+    test = BODY.strip().split("\n\n")[1]
+    state = "(f32[16]{0}, f32[16]{0})"
+    inner = f"""%inner (s: (f32[16], f32[16])) -> (f32[16], f32[16]) {{
+  %s.2 = {state} parameter(0)
+  %u = f32[16]{{0}} get-tuple-element(%s.2), index=0
+  %v.2 = f32[16]{{0}} get-tuple-element(%s.2), index=1
+  %n = f32[16]{{0}} custom-call(%u)
+  ROOT %r.2 = {state} tuple(%n, %v.2)
+}}
+
+%outer (s.3: (f32[16], f32[16])) -> (f32[16], f32[16]) {{
+  %s.3 = {state} parameter(0)
+  %loop.3 = {state} while(%s.3), condition=%test, body=%inner
+  %w = f32[16]{{0}} get-tuple-element(%loop.3), index=0
+  %x = f32[16]{{0}} get-tuple-element(%loop.3), index=1
+  %z = f32[16]{{0}} custom-call(%w)
+  ROOT %r.3 = {state} tuple(%z, %x)
+}}
+"""
+    lines = (P, f"%two = {state} tuple(%p, %p)")
+    run = f"%loop = {state} while(%two), condition=%test, body=%outer"
+    last = "ROOT %y = f32[16]{0} get-tuple-element(%loop), index=0"
+    assert "loop.workspace" not in sizes(module(*lines, run, last, before=f"{test}\n\n{inner}"))
+    # What a call is given is its caller's.
+    called = f"%loop = {state} call(%two), to_apply=%outer"
+    graph = module(*lines, called, last, before=f"{test}\n\n{inner}")
+    assert sizes(graph)["loop.workspace"] == 64
+
+
 def test_a_module_has_all_that_its_entry_calls() -> None:
     text = (DUMPS / "scan-module.txt").read_text()
     found = read_hlo_module(Source(text.encode(), "scan"))

@@ -90,6 +90,48 @@ def choice() -> Any:
     return jax.jit(run).lower(jax.ShapeDtypeStruct((), jnp.bool_), floats(64, 64))
 
 
+def nested_loops() -> Any:
+    """A loop in a loop, and a conditional in that: the state of each is overwritten."""
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+
+    def inner(state: Any, row: Any) -> Any:
+        branches = lambda s: jnp.tanh(s @ s) @ s, lambda s: s + s.T
+        state = lax.cond(row.sum() > 0, *branches, state)
+        return state, (state * row).sum()
+
+    def outer(state: Any, rows: Any) -> Any:
+        state, found = lax.scan(inner, state, rows)
+        return jnp.sort(state, axis=0) @ state, found
+
+    run: Callable[..., Any] = jax.jit(lambda state, rows: lax.scan(outer, state, rows))
+    return run.lower(floats(48, 48), floats(3, 4, 48, 48))
+
+
+def search() -> Any:
+    """A loop that ends when it has found something, then one of three branches."""
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+
+    def step(state: Any) -> Any:
+        x, n = state
+        wide = jnp.concatenate([x @ x.T, x], axis=1)
+        return jnp.tanh(wide[:, :64]) @ x / 8, n + 1
+
+    def run(x: Any) -> Any:
+        x, n = lax.while_loop(lambda s: (s[0].sum() < 100) & (s[1] < 9), step, (x, 0))
+        branches = [
+            lambda x: x @ x.T @ x,
+            jnp.sin,
+            lambda x: (x @ x.T).sum(1, keepdims=True) * x,
+        ]
+        return lax.switch(n, branches, x), n
+
+    return jax.jit(run).lower(floats(64, 64))
+
+
 def attention() -> Any:
     """Loss and gradient of a layer of attention, recomputed in the backward pass: barriers."""
     import jax
@@ -163,3 +205,5 @@ def random_graph(seed: int) -> Any:
 
 LOOP_FREE = (network, donated, branches, update, attention)
 MODELS = (*LOOP_FREE, scan, choice)
+CALLING = (scan, choice, nested_loops, search)
+"""Models whose modules have computations that others call."""

@@ -64,11 +64,15 @@ def read_hlo_module(source: Source) -> Module:
         As :func:`read_hlo`.
     """
     parsed = parse_module(source.text)
+    every = (x for c in parsed.computations.values() for x in c.instructions.values())
+    bodies = {made.body for made in every if made.opcode == "while"}
     unchanged: dict[str, frozenset[int]] = {}
     graphs: dict[str, Graph] = {}
     calls: list[Call] = []
     for name in _reached(parsed):
-        reader = _ComputationReader(parsed, parsed.computations[name], unchanged)
+        reader = _ComputationReader(
+            parsed, parsed.computations[name], unchanged, is_body=name in bodies
+        )
         graphs[name] = reader.build(is_entry=name == parsed.entry)
         unchanged[name] = reader.unchanged()
         calls += [Call(name, op, callees) for op, callees in reader.calls.items()]
@@ -103,11 +107,16 @@ class _Value:
 
 @dataclass
 class _ComputationReader:
-    """A computation on its way to a graph."""
+    """A computation on its way to a graph.
+
+    The state that the body of a while is given is overwritten by its result: what it does not hand
+    on it may overwrite itself.
+    """
 
     module: HloModule
     computation: Computation
     unchanged_leaves: Mapping[str, frozenset[int]]
+    is_body: bool = False
     calls: dict[str, tuple[str, ...]] = field(default_factory=dict)
     values: dict[str, _Value] = field(default_factory=dict)
     shapes: dict[str, TensorShape] = field(default_factory=dict)
@@ -284,7 +293,7 @@ class _ComputationReader:
         for name, source in pairs:
             if name is None or source is None or self.roots[source] in taken:
                 continue
-            owned = self.roots[source] in self.makers
+            owned = self.is_body or self.roots[source] in self.makers
             if owned and last.get(source) == made.name and self._alike(name, source):
                 found[name] = source
                 taken.add(self.roots[source])
