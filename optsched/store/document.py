@@ -90,6 +90,7 @@ OP_FIELDS: dict[str, _Field] = {
     "writes": _BUFFERS,
     "control": _OPS,
     "workspace": _BUFFER,
+    "stream": _TEXT,
 }
 BUFFER_FIELDS: dict[str, _Field] = {
     "size": _COUNT,

@@ -33,6 +33,7 @@ from optsched.store import rows
 from optsched.store.canonical import CanonicalGraph
 from optsched.store.database import PlanStore
 from optsched.store.document import MAX_VALUES, read_canonical_document
+from optsched.store.file import DAMAGE
 from optsched.store.question import Bound, SearchState, read_question
 from optsched.store.revoke import is_meant, read_rule
 from optsched.store.translate import (
@@ -282,7 +283,7 @@ def _dumped(connection: sqlite3.Connection, number: int) -> object:
         return dump_record(connection, number)
     except FormatError as error:
         return FormatError(f"record {number}: {error}")
-    except sqlite3.DatabaseError as error:
+    except DAMAGE as error:
         return FormatError(f"record {number}: {error}")
 
 

@@ -20,6 +20,7 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from optsched.errors import FormatError, OptschedError, UsageError
+from optsched.runtime.text import readable
 from optsched.store.locking import journal_of
 from optsched.store.schema import VERSION, make_tables, require_store
 from optsched.store.translate import MAX_PACKED
@@ -28,6 +29,9 @@ SECONDS_TO_WAIT = 5.0
 """For another process that writes."""
 MOST_STEPS = 2 * 10**9
 """Instructions of SQLite after which a connection is given up: nothing sound comes near."""
+
+DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError, OverflowError)
+"""What SQLite raises on a damaged file: its messages may show what lies there, text or not."""
 
 _TRIES = 5
 """Times that a file is read, should someone write it meanwhile."""
@@ -73,7 +77,7 @@ class StoreFile:
                 try:
                     with closing(_connect(self.path, "mode=ro&immutable=1")) as connection:
                         found = _ask(connection, query)
-                except (sqlite3.DatabaseError, FormatError):
+                except (FormatError, *DAMAGE):
                     if self._stamp() == before:
                         raise
                 else:
@@ -173,6 +177,7 @@ def _ask(connection: sqlite3.Connection, query: Callable[[sqlite3.Connection], _
     if require_store(connection) == VERSION:
         return query(connection)
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as memory:
+        memory.text_factory = _decode
         connection.backup(memory)
         make_tables(memory)
         return query(memory)
@@ -207,6 +212,7 @@ def _sync_folder(folder: Path) -> None:
 
 def _prepare(connection: sqlite3.Connection) -> None:
     """Trust nothing that the file says: it may come from anywhere."""
+    connection.text_factory = _decode
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 2 * MAX_PACKED)
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
@@ -215,15 +221,20 @@ def _prepare(connection: sqlite3.Connection) -> None:
     connection.set_progress_handler(lambda: next(steps, None) is None, _STEPS)
 
 
+def _decode(data: bytes) -> str:
+    """Return a text whatever its bytes: what is no text does not stop who looks for what is."""
+    return data.decode("utf-8", "replace")
+
+
 @contextmanager
 def errors_of_sqlite(path: Path) -> Iterator[None]:
     """Let what goes wrong with a file in this block be said in one line that names it."""
     try:
         yield
     except sqlite3.OperationalError as error:
-        raise OptschedError(f"store {path}: {error}") from error
-    except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
-        raise FormatError(f"store {path}: {error}") from error
+        raise OptschedError(f"store {path}: {readable(str(error))}") from error
+    except (sqlite3.Error, sqlite3.Warning, *DAMAGE) as error:
+        raise FormatError(f"store {path}: {readable(str(error))}") from error
     except OSError as error:
         raise OptschedError(f"store {path}: {error.strerror or error}") from error
     except FormatError as error:

@@ -7,9 +7,11 @@ import json
 import sqlite3
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from optsched.errors import FormatError
+from optsched.formats.fields import Record
 from optsched.formats.source import parse_json
 from optsched.runtime.limits import Objective, Proof
 from optsched.store.question import LEAST_PEAK, Bound
@@ -129,33 +131,49 @@ _FIRST = (
 
 
 def _migrate_first(connection: sqlite3.Connection) -> None:
-    """Take over the rows of version 1.
+    """Take over the rows of version 1, but for those that hold no plan.
 
     Of a graph nothing was kept but its key, so that another one could be meant: the plans are
     checked when they are asked for, and the bounds are claims until they are proved again.
     """
-    rows = connection.execute("SELECT key, orders, peak, slab, bound, proof FROM plans ORDER BY 1")
-    for key, text, peak, slab, bound, proof in rows.fetchall():
-        document = parse_json(text)
-        ops, buffers = len(document["order"]), len(document["offsets"])
-        graph = connection.execute(
-            "INSERT INTO graphs (key, name, memory_model, ops, buffers, bytes)"
-            " VALUES (?, '', '', ?, ?, 0)",
-            (key, ops, buffers),
-        ).lastrowid
-        origin = {"store": "version 1"}
-        record = connection.execute(
-            "INSERT INTO records (graph, question, plan, peak, slab, provenance, change)"
-            " VALUES (?, ?, ?, ?, ?, ?, 0)",
-            (graph, LEAST_PEAK.text, pack(document), peak, slab, json.dumps(origin)),
-        ).lastrowid
-        assert record is not None
-        if bound > 0:
-            said = {**origin, "proof": proof}
-            add_bound(connection, record, Bound(Objective.PEAK, bound, Proof.CLAIMED, False, said))
-        number = add_history(connection, record, "migrated", {"peak": peak, "slab": slab})
-        connection.execute("UPDATE records SET change = ? WHERE id = ?", (number, record))
+    query = "SELECT key, orders, peak, slab, bound, proof FROM plans ORDER BY change"
+    for row in connection.execute(query).fetchall():
+        with suppress(FormatError):
+            _take_over(connection, *row)
     connection.execute("DROP TABLE plans")
+
+
+def _take_over(
+    connection: sqlite3.Connection,
+    key: Any,
+    text: Any,
+    peak: Any,
+    slab: Any,
+    bound: Any,
+    proof: Any,
+) -> None:
+    said = {"key": key, "text": text, "peak": peak, "slab": slab, "bound": bound, "proof": proof}
+    row, origin = Record(said, "row"), {"store": "version 1"}
+    plan = Record(parse_json(row.text("text")), "plan")
+    sizes = row.text("key"), len(plan.items("order")), len(plan.items("offsets"))
+    values = row.count("peak"), row.count("slab")
+    then = {**origin, "proof": row.text("proof")}
+    claim = Bound(Objective.PEAK, row.count("bound"), Proof.CLAIMED, False, then)
+    graph = connection.execute(
+        "INSERT INTO graphs (key, name, memory_model, ops, buffers, bytes)"
+        " VALUES (?, '', '', ?, ?, 0)",
+        sizes,
+    ).lastrowid
+    record = connection.execute(
+        "INSERT INTO records (graph, question, plan, peak, slab, provenance, change)"
+        " VALUES (?, ?, ?, ?, ?, ?, 0)",
+        (graph, LEAST_PEAK.text, pack(dict(plan.value)), *values, json.dumps(origin)),
+    ).lastrowid
+    assert record is not None
+    if claim.value:
+        add_bound(connection, record, claim)
+    number = add_history(connection, record, "migrated", {"peak": values[0], "slab": values[1]})
+    connection.execute("UPDATE records SET change = ? WHERE id = ?", (number, record))
 
 
 def add_bound(

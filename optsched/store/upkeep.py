@@ -7,10 +7,12 @@ from collections.abc import Iterator
 
 from optsched.errors import FormatError, GraphError, PlanError
 from optsched.runtime.limits import Objective, Proof
+from optsched.runtime.text import readable
 from optsched.store import rows
 from optsched.store.canonical import canonical_form
 from optsched.store.database import PlanStore
 from optsched.store.exchange import Parcel, dump_record
+from optsched.store.file import DAMAGE
 from optsched.store.question import Bound, StoredRecord, best_bound
 from optsched.store.translate import unpack_json
 
@@ -35,19 +37,19 @@ def verify(store: PlanStore) -> list[str]:
 def _troubles(connection: sqlite3.Connection) -> Iterator[str]:
     for (text,) in connection.execute("PRAGMA integrity_check(20)").fetchall():
         if text != "ok":
-            yield f"file: {text}"
+            yield f"file: {readable(text)}"
     for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check").fetchmany(20):
         yield f"table {table}, row {row}: what it belongs to in {parent} is lost"
     try:
         numbers = [n for (n,) in connection.execute("SELECT id FROM records ORDER BY id")]
-    except sqlite3.DatabaseError as error:
-        yield f"records: {error}"
+    except DAMAGE as error:
+        yield f"records: {readable(str(error))}"
         return
     for number in numbers:
         try:
             _check_record(connection, number)
-        except (FormatError, GraphError, PlanError, sqlite3.DatabaseError) as error:
-            yield f"record {number}: {error}"
+        except (FormatError, GraphError, PlanError, *DAMAGE) as error:
+            yield f"record {number}: {readable(str(error), 500)}"
 
 
 def _check_record(connection: sqlite3.Connection, number: int) -> None:

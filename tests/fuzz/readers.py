@@ -21,8 +21,10 @@ import re
 import resource
 import signal
 import sys
+import tempfile
 import traceback
 import warnings
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -30,11 +32,13 @@ from typing import Any
 
 from optsched.errors import MissingDependencyError, OptschedError
 from optsched.formats import FORMATS
-from optsched.formats.format import Content, Format, Source
+from optsched.formats.format import Format, Source
 from optsched.formats.opening import extra_named, stem_of
 from optsched.formats.source import unpack
 from optsched.formats.table import find_format
 from optsched.model.graph import Graph
+from optsched.model.module import Module
+from tests.support.pt2_builder import archive_of
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "tests" / "data" / "corpus"
@@ -88,7 +92,7 @@ def mutate(seeds: Sequence[bytes], rng: random.Random) -> bytes:
     data = rng.choice(seeds)
     for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
         data = rng.choice(WAYS)(data, seeds, rng)
-    return data[: 4 * LARGEST_SEED]
+    return data[: 8 * LARGEST_SEED]
 
 
 def _flip(data: bytes, _: Sequence[bytes], rng: random.Random) -> bytes:
@@ -178,26 +182,28 @@ WAYS = (_flip, _flip, _cut, _double, _mix, _truncate, _renumber, _renumber, *[_r
 
 @cache
 def all_seeds() -> dict[str, list[bytes]]:
-    """Return the smallest files of each format that can be read, decompressed."""
+    """Return small files of each format that can be read, decompressed, of all sizes there are."""
     found: dict[str, list[bytes]] = {name: [] for name, row in FORMATS.items() if row.read}
-    paths = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.is_file()]
-    for path in sorted(paths, key=lambda path: (path.stat().st_size, str(path))):
-        if path.suffix in (".md", ".py", ".svg"):
-            continue
-        data = path.read_bytes()
-        try:
-            data = unpack(data)
-            name = find_format(Source(data)).name
-        except OptschedError:
-            continue
-        known = found.get(name)
-        if (
-            known is not None
-            and len(known) < MOST_SEEDS
-            and (len(data) < LARGEST_SEED or not known)
-        ):
-            known.append(data)
-    return found
+    stores = ROOT / "tests" / "data" / "stores"
+    found["pt2"] = [path.read_bytes() for path in CORPUS.glob("*.pt2.json")]
+    found["store"] = [path.read_bytes() for path in stores.glob("*.db")]
+    found["store-export"] = [path.read_bytes() for path in stores.glob("*.jsonl")]
+    for path in [path for folder in FOLDERS for path in (ROOT / folder).rglob("*")]:
+        if path.is_file() and path.suffix not in (".md", ".py", ".svg", ".db", ".jsonl"):
+            with contextlib.suppress(OptschedError):
+                data = unpack(path.read_bytes())
+                found.get(find_format(Source(data)).name, []).append(data)
+    return {
+        name: _spread(sorted(set(seeds), key=lambda x: (len(x), x)))
+        for name, seeds in found.items()
+    }
+
+
+def _spread(seeds: list[bytes]) -> list[bytes]:
+    """Return some of the seeds, from the smallest to the largest that is not too large."""
+    small = [data for data in seeds if len(data) <= LARGEST_SEED] or seeds[:1]
+    step = max(1, (len(small) - 1) // (MOST_SEEDS - 1))
+    return small[::step][:MOST_SEEDS]
 
 
 @cache
@@ -215,17 +221,31 @@ def _graph_of(data: bytes) -> Graph:
     return max(_graphs(), key=lambda row: sum(name in data for name in row[1]))[0]
 
 
+@cache
+def _module() -> Module:
+    """The module that plans and certificates of modules among the seeds are of."""
+    from optsched.formats import read_module
+
+    return read_module(CORPUS / "module.json")
+
+
 def reader_of(row: Format) -> Read:
     """Return what reads bytes with a row of the table, as a command would."""
     assert row.read is not None
     read = row.read
 
     def ask(data: bytes) -> object:
+        if row.name == "pt2" and data.startswith(b"{"):
+            # What lies in an archive is reached only if its checksum is right.
+            data = archive_of(data)
         source = Source(data, stem_of("fuzz.bin"))
         with extra_named(row):
-            if row.holds is Content.GRAPH and row.orders is not None:
-                with contextlib.suppress(OptschedError):
-                    row.orders(Source(data))
+            for more in (row.orders, row.modules):
+                if more is not None:
+                    with contextlib.suppress(OptschedError):
+                        more(Source(data))
+            if "module" in row.options:
+                return read(source, module=_module())
             if "graph" not in row.options:
                 return read(source)
             graph = _graph_of(data)
@@ -246,7 +266,42 @@ def check(graph: Graph, found: Any) -> object:
 
 def readers() -> dict[str, Read]:
     """Return all readers that can be run here, by name."""
-    return {name: reader_of(row) for name, row in FORMATS.items() if row.read is not None}
+    known = {name: reader_of(row) for name, row in FORMATS.items() if row.read is not None}
+    return {**known, "store": read_store, "store-export": read_exported}
+
+
+def read_store(data: bytes) -> object:
+    """Do one of the things with a store that read it, as with a file from elsewhere."""
+    from optsched.store import PlanStore, salvage, verify
+    from optsched.store.exchange import Parcel, dump_all
+
+    with tempfile.TemporaryDirectory(dir=_MEMORY) as folder:
+        store = PlanStore(Path(folder, "plans.db"))
+        store.path.write_bytes(data)
+        match zlib.crc32(data) % 8:
+            case 0 | 1:
+                return verify(store)
+            case 2 | 3:
+                return store.records(), store.get(_graphs()[0][0])
+            case 4:
+                return salvage(store, PlanStore(Path(folder, "saved.db")))
+            case _:
+                return [Parcel(document) for document in dump_all(store)]
+
+
+_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
+"""Where files cost least."""
+
+
+def read_exported(data: bytes) -> object:
+    """Take apart what another store has exported."""
+    from optsched.store.exchange import Parcel, read_export
+
+    found = []
+    for document in read_export(data):
+        with contextlib.suppress(OptschedError):
+            found.append(Parcel(document))
+    return found
 
 
 class TooLong(Exception):  # noqa: N818
