@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 
 from optsched.check.inplace import bytes_spared, shared_spans
 from optsched.check.overlap import Rectangle, check_overlap
-from optsched.check.sharing import check_pairs, check_same_offset, group_rectangles
+from optsched.check.sharing import (
+    check_pairs,
+    check_same_offset,
+    filled_rectangles,
+    whole_extents,
+)
 from optsched.check.streams import Precedence, check_sharing, most_in_conflict
 from optsched.errors import PlanError
 from optsched.model.graph import Graph
@@ -242,34 +247,12 @@ def check_packing(
         )
         if problem.end[i] > problem.start[i]:
             found = max(found, place[i] + int(problem.size[i]))
-    _check_shared(problem, place)
+    for group in problem.must_share:
+        check_same_offset(group, place, problem.names)
+    check_overlap([row for row, _ in filled_rectangles(problem, place)])
+    check_pairs(((int(a), int(b)) for a, b in problem.keep_apart), whole_extents(problem, place))
     if slab is not None and slab != found:
         raise PlanError(f"packing claims a slab of {slab} bytes, its offsets give {found}")
     if capacity is not None and found > capacity:
         raise PlanError(f"slab of {found} bytes exceeds the capacity of {capacity}")
     return found
-
-
-def _check_shared(problem: PackingProblem, place: Sequence[int]) -> None:
-    """Check that nothing overlaps; a group is one buffer as large as its largest live member."""
-    names, size = problem.names, [int(x) for x in problem.size]
-    live = {i for i in range(len(names)) if problem.end[i] > problem.start[i]}
-    parts = problem.parts
-    rows: dict[int, list[tuple[Rectangle, bool]]] = {i: [] for i in range(len(names))}
-    for j, i in enumerate(parts.owner.tolist()):
-        start, end, low, high = (int(x[j]) for x in (parts.start, parts.end, parts.low, parts.high))
-        if start < end and low < high:
-            row = (start, end, place[i] + low, place[i] + high, names[i])
-            rows[i].append((row, high - low == size[i]))
-    extent = {i: (place[i], place[i] + size[i], names[i]) for i in live if size[i]}
-    for group in problem.must_share:
-        check_same_offset(group, place, names)
-        largest = max((size[i] for i in group if i in live), default=0)
-        together = [row for i in group for row in rows[i]]
-        for i in group:
-            rows[i] = []
-            if largest:
-                extent[i] = (place[i], place[i] + largest, names[i])
-        rows[group[0]] = [(row, True) for row in group_rectangles(together, largest)]
-    check_overlap([row for mine in rows.values() for row, _ in mine])
-    check_pairs(((int(a), int(b)) for a, b in problem.keep_apart), extent)

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from optsched.check.inplace import dying_pairs
 from optsched.check.lifecycle import check_lifecycle
+from optsched.check.sharing import filled_rectangles
 from optsched.errors import PlanError
 from optsched.model.graph import Graph
 
@@ -284,21 +285,19 @@ def replay_packing(
 ) -> Replayed:
     """Fill each buffer when its live range starts and look for that when it ends.
 
-    A buffer with gaps is filled anew, with what it occupies, whenever that changes. `pools` says
-    in which slab each buffer lies, where there are several.
+    A buffer with gaps is filled anew, with what it occupies, whenever that changes; a group that
+    shares an offset is one buffer. `pools` says in which slab each buffer lies, where there are
+    several.
 
     Raises
     ------
     PlanError
         If a buffer finds something else than its pattern, naming step, buffer and byte.
     """
-    parts = problem.parts
-    rows = []
-    for j, i in enumerate(parts.owner.tolist()):
-        place = (int(offsets[i]) + int(parts.low[j]), int(offsets[i]) + int(parts.high[j]))
-        if place[0] < place[1] and parts.start[j] < parts.end[j]:
-            pool = pools[i] if pools else ""
-            rows.append((int(parts.start[j]), int(parts.end[j]), place, problem.names[i], pool))
+    rows = [
+        (start, end, (low, high), name, pools[i] if pools else "")
+        for (start, end, low, high, name), i in filled_rectangles(problem, list(map(int, offsets)))
+    ]
     slabs = {
         pool: make_slab(row[2] for row in rows if row[4] == pool)
         for pool in dict.fromkeys(row[4] for row in rows)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from optsched.check.overlap import Rectangle
 from optsched.errors import PlanError
+
+if TYPE_CHECKING:
+    from optsched.model.packing_problem import PackingProblem
 
 Extent = tuple[int, int, str]
 """Half-open bytes, and the name of the buffer."""
@@ -47,15 +51,47 @@ def check_same_offset(group: Sequence[int], place: Sequence[int], names: Sequenc
             )
 
 
-def group_rectangles(rows: Sequence[tuple[Rectangle, bool]], size: int) -> list[Rectangle]:
+def whole_extents(problem: PackingProblem, place: Sequence[int]) -> dict[int, Extent]:
+    """Return the bytes that each buffer asks for which takes room; of a group, as one buffer."""
+    found = {}
+    group_of = {i: group for group in problem.must_share for i in group}
+    for i, name in enumerate(problem.names):
+        size = _largest(problem, group_of.get(i, (i,)))
+        if size:
+            found[i] = (place[i], place[i] + size, name)
+    return found
+
+
+def filled_rectangles(problem: PackingProblem, place: Sequence[int]) -> list[tuple[Rectangle, int]]:
+    """Return what buffers fill, and when, each with its buffer.
+
+    A group is one buffer, as large as its largest live member and there whenever a member is.
+    """
+    parts = problem.parts
+    rows: dict[int, list[tuple[Rectangle, bool]]] = {}
+    for j, i in enumerate(parts.owner.tolist()):
+        start, end, low, high = (int(x[j]) for x in (parts.start, parts.end, parts.low, parts.high))
+        if start < end and low < high:
+            row = (start, end, place[i] + low, place[i] + high, problem.names[i])
+            rows.setdefault(i, []).append((row, high - low == problem.size[i]))
+    found = {i: [row for row, _ in mine] for i, mine in rows.items()}
+    for group in problem.must_share:
+        together = [row for i in group for row in rows.get(i, ())]
+        found.update({i: [] for i in group})
+        found[group[0]] = _united(together, _largest(problem, group))
+    return [(row, i) for i, mine in found.items() for row in mine]
+
+
+def _largest(problem: PackingProblem, group: Sequence[int]) -> int:
+    """Return the bytes of the largest of some buffers that is ever live."""
+    live = [i for i in group if problem.end[i] > problem.start[i]]
+    return max((int(problem.size[i]) for i in live), default=0)
+
+
+def _united(rows: Sequence[tuple[Rectangle, bool]], size: int) -> list[Rectangle]:
     """Return what a group fills: all of it while a member is there as a whole.
 
-    Parameters
-    ----------
-    rows
-        What its members fill, and whether that is all of the member.
-    size
-        Bytes of its largest member.
+    Each of `rows` is what a member fills, and whether that is all of the member.
     """
     found = []
     steps = sorted({step for row, _ in rows for step in row[:2]})
@@ -63,10 +99,9 @@ def group_rectangles(rows: Sequence[tuple[Rectangle, bool]], size: int) -> list[
         here = [(row, whole) for row, whole in rows if row[0] <= start < row[1]]
         if not here:
             continue
-        name = here[0][0][4]
         low, high = min(row[2] for row, _ in here), max(row[3] for row, _ in here)
         base = [row[2] for row, whole in here if whole]
         if base:
             low, high = base[0], base[0] + size
-        found.append((start, end, low, high, name))
+        found.append((start, end, low, high, here[0][0][4]))
     return found

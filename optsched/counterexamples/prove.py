@@ -86,9 +86,12 @@ def minimum_packing(problem: PackingProblem, seconds: float) -> Optimum[IntArray
     slab = check_packing(problem, offsets.tolist())
     if result.slab_proof is None or result.slab_proof is Proof.CLAIMED:
         return Optimum(slab, offsets, False, f"open: no slab below {result.slab_bound:,} bytes")
-    if slab == problem.max_load:
+    if slab == problem.peak:
         return Optimum(slab, offsets, True, "a step's live bytes fill the slab")
+    if slab == problem.max_load:
+        return Optimum(slab, offsets, True, "buffers that are all kept apart fill the slab")
     plain = not problem.gaps and (problem.alignment == 1).all() and (problem.pin < 0).all()
+    plain = plain and not len(problem.keep_apart) and not problem.must_share
     if not plain or len(problem) > EFFORT.searched_buffers:
         return Optimum(slab, offsets, True, f"{result.slab_proof}, exact search")
     room = np.zeros(len(problem), np.int64)

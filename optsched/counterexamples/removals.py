@@ -160,10 +160,14 @@ def without_buffers(problem: PackingProblem, names: Collection[str]) -> PackingP
 
 
 def simpler_packings(problem: PackingProblem) -> Iterator[PackingProblem]:
-    """Yield the packing with a step left out, a live range shorter, or simpler sizes.
+    """Yield the packing with a pair, a group or a step left out, or simpler ranges or sizes.
 
-    Where buffers have gaps only whole buffers go.
+    Where buffers have gaps those stay as they are.
     """
+    for k in range(len(problem.keep_apart)):
+        yield replace(problem, keep_apart=np.delete(problem.keep_apart, k, axis=0))
+    for group in problem.must_share:
+        yield replace(problem, must_share=tuple(x for x in problem.must_share if x != group))
     if problem.gaps:
         return
     live = problem.start < problem.end

@@ -303,9 +303,14 @@ def write_plan(
 def write_packing(
     packing: PackingTable | PackingProblem, path: str | Path, offsets: IntArray | None = None
 ) -> None:
-    """Write a packing with these offsets, if given; one that was read keeps its columns."""
+    """Write a packing with these offsets, if given: as JSON if the name says so, else as CSV.
+
+    A CSV that was read keeps its columns.
+    """
     _check_call("write_packing(packing, path)", path, packing, (PackingTable, PackingProblem))
-    _write(path, "minimalloc", Content.PACKING, packing, offsets)
+    is_json = str(path).removesuffix(".gz").endswith(".json")
+    name = "optsched-packing" if is_json else "minimalloc"
+    _write(path, name, Content.PACKING, packing, offsets)
 
 
 def write_certificate(certificate: Certificate, path: str | Path, graph: Graph) -> None:

@@ -7,7 +7,9 @@ the buffer stay occupied; gaps are separated by spaces. There is no quoting: a n
 comma or an escape byte, or that a spreadsheet would run, is written as
 :func:`optsched.runtime.text.shield` makes it, and read back as it was.
 
-A column `pool`, the name of the slab that a buffer lies in, is an extension of ours.
+Three columns are extensions of ours. `pool` names the slab that a buffer lies in. `apart` lists the
+buffers, separated by spaces, that share no byte with it whatever their live ranges; one of two that
+are kept apart need say so. Rows with the same text in `share` start at one offset.
 
 References
 ----------
@@ -46,9 +48,13 @@ _COLUMNS = {
     "gaps": "gaps",
     "offset": "offset",
     "pool": "pool",
+    "apart": "apart",
+    "share": "share",
 }
 _REQUIRED = ("id", "lower", "upper", "size")
 _INTEGER = re.compile(r"([+-]?)([0-9]+)")
+_LISTED = '," '
+"""What a name in a list must not hold unescaped, so that spaces and commas end it."""
 _GAP = re.compile(r"([0-9]{1,19})-([0-9]{1,19})(?:@([0-9]{1,19}):([0-9]{1,19}))?")
 
 
@@ -124,6 +130,8 @@ def read_minimalloc(text: str, *, name: str = "packing", pins: bool = False) -> 
         pin=np.full(len(rows), -1, np.int64) if offsets is None or not pins else offsets,
         gaps=_drop_empty([row.gaps() for row in rows]),
         name=name,
+        keep_apart=_pairs(rows) if "apart" in place else np.zeros((0, 2), np.int64),
+        must_share=_groups(rows) if "share" in place else (),
     )
     placed = offsets is not None and bool((offsets != UNPLACED).any())
     return PackingTable(
@@ -142,6 +150,14 @@ def packing_of(problem: PackingProblem, offsets: IntArray | None = None) -> Pack
         columns.append("alignment")
     if problem.gaps:
         columns.append("gaps")
+    if len(problem.keep_apart):
+        columns.append("apart")
+    if problem.must_share:
+        columns.append("share")
+    apart: list[list[str]] = [[] for _ in problem.names]
+    for a, b in problem.keep_apart.tolist():
+        apart[a].append(shield(problem.names[b], _LISTED))
+    share = {i: str(number) for number, group in enumerate(problem.must_share) for i in group}
     given = problem.pin if offsets is None and (problem.pin >= 0).any() else offsets
     rows = []
     for i, name in enumerate(problem.names):
@@ -154,6 +170,8 @@ def packing_of(problem: PackingProblem, offsets: IntArray | None = None) -> Pack
             "size": str(problem.size[i]),
             "alignment": str(problem.alignment[i]),
             "gaps": " ".join(map(_gap_text, problem.gaps[i] if problem.gaps else ())),
+            "apart": " ".join(apart[i]),
+            "share": share.get(i, ""),
         }
         rows.append(tuple(fields[column] for column in columns))
     packing = PackingTable(problem, None, tuple(columns), tuple(rows))
@@ -232,6 +250,33 @@ def _check_ids(rows: Sequence[_TableRow]) -> None:
         if row.id in seen:
             raise FormatError(f"line {row.number}: id {row.id!r} was used in line {seen[row.id]}")
         seen[row.id] = row.number
+
+
+def _pairs(rows: Sequence[_TableRow]) -> IntArray:
+    """Return the pairs kept apart, by row."""
+    place = {row.id: number for number, row in enumerate(rows)}
+    found = []
+    for number, row in enumerate(rows):
+        for token in row.fields["apart"].split():
+            name = unshield(token, _LISTED)
+            if name not in place:
+                raise FormatError(f"{row.where}: apart names {name[:60]!r}, which is no id")
+            if place[name] == number:
+                raise FormatError(f"{row.where}: apart names the buffer itself")
+            found.append((number, place[name]))
+    return np.array(found, np.int64).reshape(-1, 2)
+
+
+def _groups(rows: Sequence[_TableRow]) -> tuple[tuple[int, ...], ...]:
+    """Return the rows that share an offset."""
+    groups: dict[str, list[int]] = {}
+    for number, row in enumerate(rows):
+        if label := row.fields["share"].strip():
+            groups.setdefault(label, []).append(number)
+    for label, group in groups.items():
+        if len(group) < 2:
+            raise FormatError(f"{rows[group[0]].where}: share {label[:60]!r} is named once only")
+    return tuple(map(tuple, groups.values()))
 
 
 def _column(values: Sequence[int]) -> IntArray:

@@ -32,7 +32,7 @@ _Policy = TypeVar("_Policy", bound=StrEnum)
 
 
 def schema(name: str) -> dict[str, Any]:
-    """Return the JSON Schema of a format, `"graph-1"` or `"plan-1"`."""
+    """Return the JSON Schema of a format, `"graph-1"`, `"plan-1"` or `"packing-1"`."""
     text = files("optsched.formats").joinpath("schemas", f"{name}.schema.json").read_text("utf-8")
     found: dict[str, Any] = json.loads(text)
     return found

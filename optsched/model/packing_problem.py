@@ -163,8 +163,8 @@ class PackingProblem:
         for owner, gaps in enumerate(self.gaps):
             self._check_gaps(owner, gaps)
         object.__setattr__(self, "keep_apart", make_pairs(self.keep_apart, self.names))
+        object.__setattr__(self, "must_share", make_groups(self.must_share, self.names))
         if self.must_share:
-            object.__setattr__(self, "must_share", make_groups(self.must_share, self.names))
             check_groups(self.must_share, self.keep_apart, self.names, self.pin, self.alignment)
 
     def _convert(self) -> None:

@@ -100,7 +100,7 @@ def make_pairs(
 def make_groups(
     groups: Iterable[Iterable[int | str]], names: Sequence[str], what: str = "must share"
 ) -> tuple[tuple[int, ...], ...]:
-    """Return groups as ascending positions.
+    """Return groups as positions, ascending in each, and by their first.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def make_groups(
             if i in seen:
                 raise GraphError(f"{what}: buffer {names[i]!r} is named twice")
             seen.add(i)
-    return tuple(tuple(sorted(row)) for row in rows)
+    return tuple(sorted(tuple(sorted(row)) for row in rows))
 
 
 def check_groups(

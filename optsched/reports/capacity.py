@@ -12,9 +12,9 @@ import numpy as np
 
 from optsched.model.graph import Graph
 from optsched.model.liveness import timeline
-from optsched.model.packing_problem import PackingProblem, packing_problem, select
+from optsched.model.packing_problem import PackingProblem, Parts, packing_problem, select
 from optsched.ordering.bound.single_ops import peak_lower_bound
-from optsched.reports.view import packing_load
+from optsched.reports.view import load_of
 from optsched.runtime.limits import Limits
 from optsched.runtime.text import listed, readable
 from optsched.solver.result import PackingResult, Result, Status
@@ -46,7 +46,7 @@ def refusal(graph: Graph, result: Result) -> Refusal:
 def packing_refusal(problem: PackingProblem, result: PackingResult) -> Refusal:
     """Return why a packing does not fit; empty unless that is proved.
 
-    The culprits are live at the fullest step; or it is a buffer pinned too high.
+    The culprits are live at the fullest step, or all kept apart; or one is pinned too high.
     """
     if result.capacity is None or result.status is not Status.INFEASIBLE:
         return {}
@@ -94,13 +94,21 @@ def _refusal(required: int, available: int, culprits: Sizes, where: str) -> Refu
 
 
 def _packing_culprits(problem: PackingProblem, most: int) -> tuple[Sizes, str]:
-    """Return a buffer pinned so that it ends above `most`, or what is live at the fullest step."""
+    """Return a buffer pinned so that it ends above `most`, or the heaviest set that is apart."""
     for i in np.flatnonzero((problem.pin >= 0) & (problem.end > problem.start)).tolist():
         if problem.pin[i] + problem.size[i] > most:
             where = f"and pinned to offset {problem.pin[i]:,}"
             return [(problem.names[i], int(problem.size[i]))], where
-    step = _fullest(problem)
-    return _live_at(problem, step), f"at step {step}"
+    return fullest_set(problem)
+
+
+def fullest_set(problem: PackingProblem) -> tuple[Sizes, str]:
+    """Return the heaviest set of buffers known that are all apart, and when they are live."""
+    parts = problem.joined.problem.solid
+    step = _fullest(parts)
+    is_step = step < problem.end.max(initial=1)
+    where = f"at step {step}" if is_step else "at one step or another, and all kept apart"
+    return _live_at(problem.joined.problem, parts, step), where
 
 
 def _graph_culprits(graph: Graph, result: Result, capacity: int) -> tuple[Sizes, str]:
@@ -119,12 +127,13 @@ def _graph_culprits(graph: Graph, result: Result, capacity: int) -> tuple[Sizes,
     if result.plan is None:
         return [], "nowhere known"
     problem, _ = packing_problem(graph, result.plan.order)
+    parts = problem.parts
     if not graph.ops:
-        return _live_at(problem, _fullest(problem)), "throughout"
+        return _live_at(problem, parts, _fullest(parts)), "throughout"
     running = timeline(graph, result.plan.order).running
-    step = int(np.argmax(running)) if graph.in_place else _fullest(problem)
+    step = int(np.argmax(running)) if graph.in_place else _fullest(parts)
     op = graph.ops[result.plan.order[step]].name
-    return _live_at(problem, step), f"at op {op!r}, where the best plan is fullest"
+    return _live_at(problem, parts, step), f"at op {op!r}, where the best plan is fullest"
 
 
 def _set_culprits(graph: Graph, capacity: int) -> tuple[Sizes, str] | None:
@@ -150,13 +159,12 @@ def _named(graph: Graph, buffers: Iterable[int]) -> Sizes:
     return [(graph.buffers[b].name, graph.buffers[b].size) for b in buffers]
 
 
-def _fullest(problem: PackingProblem) -> int:
-    load = packing_load(problem)
+def _fullest(parts: Parts) -> int:
+    load = load_of(parts)
     return int(load.start[np.argmax(load.live)])
 
 
-def _live_at(problem: PackingProblem, step: int) -> Sizes:
-    parts = problem.parts
+def _live_at(problem: PackingProblem, parts: Parts, step: int) -> Sizes:
     here = (parts.start <= step) & (step < parts.end) & (parts.high > parts.low)
     owners, sizes = parts.owner[here].tolist(), (parts.high - parts.low)[here].tolist()
     return [(problem.names[i], size) for i, size in zip(owners, sizes, strict=True)]

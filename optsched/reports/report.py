@@ -87,9 +87,9 @@ def make_packing_report(
     slabs = [result.slab for result in results if result.slab is not None]
     result = Result(
         plan=None,
-        peak=problem.max_load,
+        peak=problem.peak,
         slab=sum(slabs) if len(slabs) == len(results) else None,
-        peak_bound=problem.max_load,
+        peak_bound=problem.peak,
         slab_bound=sum(result.slab_bound for result in results),
         peak_proof=None,
         slab_proof=proofs.pop() if len(proofs) == 1 else None,

@@ -12,12 +12,19 @@ from optsched.model.liveness import ESTIMATORS, peak_memory
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.regions import CONSTANTS, WORKSPACE, region_sizes
 from optsched.ordering.bound.single_ops import peak_lower_bound
-from optsched.reports.capacity import Refusal, packing_refusal, refusal, refusal_text
+from optsched.reports.capacity import (
+    SHOWN,
+    Refusal,
+    fullest_set,
+    packing_refusal,
+    refusal,
+    refusal_text,
+)
 from optsched.reports.streams import stream_lines, stream_record
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.facts import versions
 from optsched.runtime.limits import Event, Objective, Proof, StopReason, optimality_gap
-from optsched.runtime.text import readable
+from optsched.runtime.text import listed, readable
 from optsched.solver.result import PackingResult, Result
 
 _PROOF_WORDS = {
@@ -65,6 +72,7 @@ def pack_record(problem: PackingProblem, result: PackingResult) -> dict[str, Any
         "compile_seconds": round(result.compile_seconds, 6),
         **packing_refusal(problem, result),
         **({"left_out": dict(result.left_out)} if result.left_out else {}),
+        **_sharing_fields(problem),
         "offsets": None
         if result.offsets is None
         else dict(zip(problem.names, result.offsets.tolist(), strict=True)),
@@ -80,14 +88,46 @@ def solve_text(graph: Graph, result: Result) -> str:
 
 def pack_text(problem: PackingProblem, result: PackingResult) -> str:
     """Return a packing's result in a few lines of words."""
+    by_set = problem.max_load > problem.peak and result.slab_proof is Proof.PACKING
+    why = "buffers that are all kept apart" if by_set else ""
     lines = [
         f"{readable(problem.name)}: {len(problem)} buffers",
-        f"  slab  {_value_line(result.slab, result.slab_bound, result.slab_proof)}",
+        f"  slab  {_value_line(result.slab, result.slab_bound, result.slab_proof, why)}",
+        *_sharing_lines(problem),
         *_capacity_lines(result, packing_refusal(problem, result)),
         *(f"  not tried: {name}, {why}" for name, why in result.left_out.items()),
         end_line(result),
     ]
     return "\n".join(lines)
+
+
+def _sharing_fields(problem: PackingProblem) -> dict[str, Any]:
+    """Return what pairs and groups ask for: how many there are, and a set that is all apart."""
+    if not len(problem.keep_apart) and not problem.must_share:
+        return {}
+    culprits, where = fullest_set(problem)
+    return {
+        "peak": problem.peak,
+        "keep_apart": len(problem.keep_apart),
+        "must_share": len(problem.must_share),
+        "heaviest_set": {
+            "bytes": problem.max_load,
+            "live": where,
+            "buffers": [name for name, _ in culprits],
+        },
+    }
+
+
+def _sharing_lines(problem: PackingProblem) -> list[str]:
+    found = _sharing_fields(problem)
+    if not found:
+        return []
+    heaviest = found["heaviest_set"]
+    names = listed([readable(name) for name in heaviest["buffers"]], SHOWN)
+    return [
+        f"  {found['keep_apart']:,} pairs kept apart, {found['must_share']:,} groups at one offset",
+        f"  at least {heaviest['bytes']:,} bytes: {names}, live {heaviest['live']}",
+    ]
 
 
 def end_line(result: Any, status: str = "") -> str:
@@ -143,12 +183,12 @@ def _region_fields(graph: Graph, result: Result) -> dict[str, Any]:
     return {"regions": asdict(region_sizes(graph, result.plan))}
 
 
-def _value_line(value: int | None, bound: int, proof: Proof | None) -> str:
+def _value_line(value: int | None, bound: int, proof: Proof | None, why: str = "") -> str:
     if value is None:
         return f"none found; at least {bound:,} bytes"
     text = f"{value:,} bytes ({format_bytes(value)})"
     if proof is not None:
-        return f"{text}  {proof}: {_PROOF_WORDS[proof]}"
+        return f"{text}  {proof}: {why or _PROOF_WORDS[proof]}"
     percent = 100 * optimality_gap(value, bound)
     # A gap that is there is not called none.
     shown = f"{percent:.1g}" if 0 < percent < 0.005 else f"{percent:.2f}"

@@ -16,7 +16,7 @@ from optsched.check.plan import check_packing, check_plan
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import live_ranges, steps_of, timeline
-from optsched.model.packing_problem import PackingProblem, select
+from optsched.model.packing_problem import PackingProblem, Parts, select
 from optsched.model.plan import Plan
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.text import readable
@@ -236,8 +236,12 @@ def packing_view(
 
 
 def packing_load(problem: PackingProblem) -> Load:
-    """Return the live bytes of given live ranges, from step 0 on."""
-    parts = problem.parts
+    """Return the live bytes of given live ranges, from step 0 on; a group is one buffer."""
+    return load_of(problem.joined.problem.parts)
+
+
+def load_of(parts: Parts) -> Load:
+    """Return the bytes that parts have together, from step 0 on."""
     steps = np.unique(np.concatenate([[0, 1], parts.start, parts.end]))
     change = np.zeros(len(steps), np.int64)
     np.add.at(change, np.searchsorted(steps, parts.start), parts.high - parts.low)

@@ -104,6 +104,13 @@ def test_packings_with_gaps_and_pools() -> None:
     replay_packing(problem, [0, 0, 8], ["near", "far", "near"])
 
 
+def test_a_group_is_executed_as_one_buffer() -> None:
+    problem = PackingProblem(size=[8, 4, 3], start=[0, 1, 2], end=[2, 4, 3], must_share=[(0, 1)])
+    assert replay_packing(problem, [0, 0, 8]).reads == 4
+    with pytest.raises(PlanError, match="ends and finds"):
+        replay_packing(problem, [0, 0, 4])
+
+
 def test_random_packings_agree_with_the_checker() -> None:
     refused = 0
     for seed in range(2_000):

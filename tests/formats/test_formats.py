@@ -108,6 +108,8 @@ def files(graph: Graph, plan: Plan, tmp_path: Path) -> dict[str, Path]:
     write_module_certificate(shown, files["optsched-module-certificate"], module)
     files["inductor"].write_text(json.dumps(SIMULATOR))
     files["minimalloc"].write_text(PACKING)
+    document = {"format": "optsched-packing/1", "buffers": []}
+    files["optsched-packing"].write_text(json.dumps(document))
     event = {"name": "[memory]", "ts": 1, "args": {"Addr": 1, "Bytes": 4}}
     event["args"] |= {"Device Type": 0, "Device Id": -1}
     files["torch-snapshot"].write_bytes(pickle.dumps({"segments": [], "device_traces": []}))

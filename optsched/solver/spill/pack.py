@@ -155,11 +155,59 @@ def pack_pools(
     Raises
     ------
     UsageError
-        If a buffer names no given pool, or a pool is given twice.
+        If a buffer names no given pool, a pool is given twice, or buffers that share an offset
+        name different ones.
     """
     home = find_numbers(homes, problem.names, pools)
     clock = Clock.of(choose_limits(limits, named))
-    return _PoolFiller(problem, home, pools, clock, on_event).result()
+    refuse_groups_apart(problem, [pools[number].name for number in home.tolist()])
+    joined = problem.joined
+    own = joined.offsets(home)
+    found = _PoolFiller(joined.problem, own, pools, clock, on_event).result()
+    return _with_members(found, joined.place) if problem.must_share else found
+
+
+def refuse_groups_apart(problem: PackingProblem, pools: Sequence[str]) -> None:
+    """Stop where buffers that share an offset lie in different pools.
+
+    Raises
+    ------
+    UsageError
+        If two do.
+    """
+    for group in problem.must_share:
+        for i in group:
+            if pools[i] != pools[group[0]]:
+                a, b = (f"{problem.names[x]!r} (pool {pools[x]!r})" for x in (group[0], i))
+                raise UsageError(f"buffers {a} and {b} must share an offset")
+
+
+def _with_members(found: PoolsResult, place: IntArray) -> PoolsResult:
+    """Return a result of one buffer for each group as one of all buffers.
+
+    Spilled bytes are those of the one buffer. `place` has the position of each buffer in it.
+    """
+
+    def members(ids: IntArray | Sequence[int]) -> IntArray:
+        return np.flatnonzero(np.isin(place, ids))
+
+    def packed(part: PackedPool) -> PackedPool:
+        ids, offsets = members(part.ids), part.result.offsets
+        if offsets is not None:
+            offsets = offsets[np.searchsorted(part.ids, place[ids])]
+        return PackedPool(part.pool, ids, replace(part.result, offsets=offsets))
+
+    def shortage(short: Shortage) -> Shortage:
+        return replace(short, ids=members(short.ids))
+
+    return replace(
+        found,
+        packed=tuple(packed(part) for part in found.packed),
+        spilled=tuple(members(found.spilled).tolist()),
+        unplaced=tuple(members(found.unplaced).tolist()),
+        shortage=None if found.shortage is None else shortage(found.shortage),
+        short={name: shortage(short) for name, short in found.short.items()},
+    )
 
 
 def find_numbers(homes: Sequence[str], names: Sequence[str], pools: Sequence[Pool]) -> IntArray:
@@ -209,7 +257,10 @@ def check_pools(problem: PackingProblem, pools: Sequence[str], offsets: Sequence
     ------
     PlanError
         As of :func:`optsched.check.plan.check_packing`.
+    UsageError
+        If buffers that share an offset lie in different pools.
     """
+    refuse_groups_apart(problem, pools)
     total = 0
     for name in sorted(set(pools)):
         ids = np.array([i for i, pool in enumerate(pools) if pool == name], np.int64)

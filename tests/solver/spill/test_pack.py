@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from optsched.runtime.limits import Limits, StopReason
 from optsched.solver.result import Status
 from optsched.solver.spill.pack import Pool, PoolsResult, check_pools, pack_pools
 from tests.support.brute import least_slab
+from tests.support.packing_instances import with_groups, with_pairs
 
 LIMITS = Limits(seconds=20)
 
@@ -62,10 +64,13 @@ def test_without_capacities_each_slab_is_least(seed: int) -> None:
     assert result.spilled == ()
 
 
-def test_fewest_bytes_are_spilled_and_refuted_only_if_nothing_does() -> None:
+@pytest.mark.parametrize("paired", [False, True])
+def test_fewest_bytes_are_spilled_and_refuted_only_if_nothing_does(paired: bool) -> None:
     best = refuted = spilled = missed = proved = 0
     for seed in range(150):
         problem = random_problem(seed, buffers=5)
+        if paired:
+            problem = with_pairs(np.random.default_rng(seed), problem)
         capacities = (5 + seed % 9, 4 + seed % 7)
         pools = [Pool("fast", capacities[0]), Pool("slow", capacities[1])]
         homes = ["slow" if i == 0 else "" for i in range(len(problem))]
@@ -86,8 +91,35 @@ def test_fewest_bytes_are_spilled_and_refuted_only_if_nothing_does() -> None:
         assert found == 0 or (result.status is Status.OPTIMAL) == (found == result.spilled_bound)
         best += found == least
         spilled += found > 0
-    assert (missed, refuted > 20, spilled > 40, best > 90) == (0, True, True, True)
+    assert (missed, refuted > 20, spilled > 40, best > 85) == (0, True, True, True)
     assert proved == spilled
+
+
+def test_a_group_lies_in_one_pool_and_leaves_it_as_one() -> None:
+    spilled = 0
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        problem = with_pairs(random, with_groups(random, random_problem(seed, buffers=7)))
+        pools = [Pool("fast", 5 + seed % 9), Pool("slow")]
+        result = pack_pools(problem, [""] * 7, pools, limits=LIMITS)
+        check(problem, pools, result)
+        names, _ = result.places(7)
+        for group in problem.must_share:
+            assert len({names[i] for i in group}) == 1
+        one_each = problem.joined.problem
+        alone = pack_pools(one_each, [""] * len(one_each), pools, limits=LIMITS)
+        assert (alone.slab, alone.spilled_bytes) == (result.slab, result.spilled_bytes)
+        spilled += bool(problem.must_share) and result.spilled_bytes > 0
+    assert spilled > 20
+
+
+def test_a_group_that_names_two_pools_is_refused() -> None:
+    problem = replace(random_problem(1), must_share=[("a", "c")])
+    said = r"buffers 'a' \(pool 'x'\) and 'c' \(pool 'y'\) must share an offset"
+    with pytest.raises(UsageError, match=said):
+        pack_pools(problem, list("xxyyyy"), [Pool("x"), Pool("y")])
+    with pytest.raises(UsageError, match=said):
+        check_pools(problem, list("xxyyyy"), [0] * 6)
 
 
 def least_spilled(problem: PackingProblem, capacities: tuple[int, int]) -> int | None:

@@ -1,0 +1,167 @@
+"""The format of our own for packings, `optsched-packing/1`: JSON.
+
+What the CSV's columns say, by name, and the capacity, which a CSV has no place for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from optsched.errors import FormatError
+from optsched.formats.fields import Record, check_format, json_bytes, show
+from optsched.formats.format import Content, Format, Source
+from optsched.formats.minimalloc import (
+    UNPLACED,
+    PackingTable,
+    packing_of,
+    with_offsets,
+    with_pools,
+)
+from optsched.model.arrays import IntArray
+from optsched.model.elements import MAX_TOTAL_BYTES
+from optsched.model.packing_problem import Gap, PackingProblem
+
+PACKING_FORMAT = "optsched-packing/1"
+
+_KEYS = {"format", "name", "capacity", "buffers", "keep_apart", "must_share"}
+_BUFFER_KEYS = {"name", "start", "end", "size", "alignment", "pin", "gaps", "pool", "offset"}
+
+
+def packing_document(packing: PackingTable | PackingProblem) -> dict[str, Any]:
+    """Return a packing as a JSON object; :func:`read_packing_document` gives the same back."""
+    table = packing_of(packing) if isinstance(packing, PackingProblem) else packing
+    problem, names = table.problem, table.problem.names
+    document: dict[str, Any] = {"format": PACKING_FORMAT, "name": problem.name}
+    if problem.capacity is not None:
+        document["capacity"] = problem.capacity
+    document["buffers"] = [_buffer_document(table, i) for i in range(len(problem))]
+    if len(problem.keep_apart):
+        document["keep_apart"] = [[names[a], names[b]] for a, b in problem.keep_apart.tolist()]
+    if problem.must_share:
+        document["must_share"] = [[names[i] for i in group] for group in problem.must_share]
+    return document
+
+
+def _buffer_document(table: PackingTable, i: int) -> dict[str, Any]:
+    problem = table.problem
+    row: dict[str, Any] = {"name": problem.names[i]}
+    row |= {key: int(getattr(problem, key)[i]) for key in ("start", "end", "size")}
+    optional = {
+        "alignment": (int(problem.alignment[i]), 1),
+        "pin": (int(problem.pin[i]), -1),
+        "pool": (table.pools[i] if table.pools else "", ""),
+        "offset": (UNPLACED if table.offsets is None else int(table.offsets[i]), UNPLACED),
+    }
+    row |= {key: value for key, (value, default) in optional.items() if value != default}
+    if problem.gaps and problem.gaps[i]:
+        row["gaps"] = [[gap.start, gap.end, *(gap.window or ())] for gap in problem.gaps[i]]
+    return row
+
+
+def read_packing_document(document: object, *, pins: bool = False) -> PackingTable:
+    """Make a packing of a parsed `optsched-packing/1` document.
+
+    Parameters
+    ----------
+    document
+        The JSON object.
+    pins
+        Take given offsets as required ones.
+
+    Raises
+    ------
+    FormatError
+        On a missing, unknown or malformed field, an unknown name or version.
+    GraphError
+        If the buffers make no valid problem.
+    """
+    top = Record(document, "packing")
+    check_format(top, PACKING_FORMAT)
+    top.refuse_unknown(_KEYS)
+    rows = [_record(value, number) for number, value in enumerate(top.items("buffers"))]
+    offsets = _column(rows, "offset", UNPLACED)
+    pin = _column(rows, "pin", -1)
+    gaps = tuple(_gaps(row) for row in rows)
+    problem = PackingProblem(
+        names=tuple(row.text("name") for row in rows),
+        start=_column(rows, "start"),
+        end=_column(rows, "end"),
+        size=_column(rows, "size"),
+        alignment=_column(rows, "alignment", 1),
+        pin=np.where(offsets == UNPLACED, pin, offsets) if pins else pin,
+        gaps=gaps if any(gaps) else (),
+        capacity=_bytes(top, "capacity") if "capacity" in top.value else None,
+        name=top.text("name", "packing"),
+        keep_apart=_lists(top, "keep_apart"),
+        must_share=_lists(top, "must_share"),
+    )
+    # What is pinned has no given offset by that.
+    table = replace(packing_of(problem), offsets=None)
+    pools = [row.text("pool", "") for row in rows]
+    if any(pools):
+        table = with_pools(table, pools)
+    return with_offsets(table, offsets) if (offsets != UNPLACED).any() else table
+
+
+def _record(value: object, number: int) -> Record:
+    name = Record(value, f"buffer number {number}").text("name")
+    if not name:
+        raise FormatError(f"buffer number {number}: name is empty")
+    record = Record(value, f"buffer {name!r}")
+    record.refuse_unknown(_BUFFER_KEYS)
+    return record
+
+
+def _bytes(record: Record, key: str) -> int:
+    value = record.count(key)
+    if value > MAX_TOTAL_BYTES:
+        raise FormatError(f"{record.where}: {key} {show(value)} exceeds 2**62")
+    return value
+
+
+def _column(rows: list[Record], key: str, default: int | None = None) -> IntArray:
+    found = [_bytes(row, key) if default is None or key in row.value else default for row in rows]
+    return np.array(found, np.int64)
+
+
+def _gaps(row: Record) -> tuple[Gap, ...]:
+    gaps = []
+    for item in row.items("gaps", []):
+        is_list = isinstance(item, list) and len(item) in (2, 4)
+        if not is_list or not all(type(x) is int and 0 <= x <= MAX_TOTAL_BYTES for x in item):
+            raise FormatError(
+                f"{row.where}: a gap is [start, end] or [start, end, low, high], got {show(item)}"
+            )
+        gaps.append(Gap(item[0], item[1], (item[2], item[3]) if item[2:] else None))
+    return tuple(gaps)
+
+
+def _lists(top: Record, key: str) -> Any:
+    """Return lists of names; who they are is for the problem to find out."""
+    rows = top.items(key, [])
+    for row in rows:
+        if not isinstance(row, list) or not all(isinstance(name, str) for name in row):
+            raise FormatError(f"packing: {key} holds {show(row)}, expected lists of names")
+    return rows
+
+
+def _read(source: Source, pins: bool = False) -> PackingTable:
+    return read_packing_document({"name": source.name, **source.document}, pins=pins)
+
+
+def _write(packing: PackingTable | PackingProblem, offsets: IntArray | None = None) -> bytes:
+    table = packing_of(packing) if isinstance(packing, PackingProblem) else packing
+    return json_bytes(packing_document(table if offsets is None else with_offsets(table, offsets)))
+
+
+FORMAT = Format(
+    "optsched-packing",
+    Content.PACKING,
+    sniff=lambda source: source.is_tagged("optsched-packing"),
+    read=_read,
+    options=("pins",),
+    write=_write,
+)
