@@ -200,6 +200,7 @@ def _check_offsets(
             pools.setdefault(buffer.pool, []).append(row)
             if buffer.size:
                 shared.setdefault(buffer.pool, {})[b] = offset
+    _check_sharing(graph, offsets, pools, {b: own[b] for b in own if own[b][0] < own[b][1]})
     for rows in pools.values():
         check_overlap(rows)
     if graph.on_streams:
@@ -207,6 +208,29 @@ def _check_offsets(
         for placed in shared.values():
             check_sharing(graph, known, placed)
     return slabs
+
+
+def _check_sharing(
+    graph: Graph,
+    offsets: Sequence[int | None],
+    pools: dict[str, list[Rectangle]],
+    spans: Mapping[int, tuple[int, int]],
+) -> None:
+    """Check groups and pairs; of what lies in pools, let groups fill what their largest needs."""
+    buffers, names = graph.buffers, [buffer.name for buffer in graph.buffers]
+    placed = {b: offset for b in spans if (offset := offsets[b]) is not None and buffers[b].size}
+    extent = {b: (at, at + buffers[b].size, names[b]) for b, at in placed.items()}
+    for group in graph.must_share:
+        members = [b for b in group if b in placed]
+        check_same_offset(members, placed, names)
+        largest = max((buffers[b].size for b in members), default=0)
+        for b in members:
+            at, rows = placed[b], pools[buffers[b].pool]
+            rows.remove((*spans[b], at, at + buffers[b].size, names[b]))
+            rows.append((*spans[b], at, at + largest, names[b]))
+            extent[b] = (at, at + largest, names[b])
+    apart = ((a, b) for a, b in graph.keep_apart if buffers[a].pool == buffers[b].pool)
+    check_pairs(apart, extent)
 
 
 def _check_place(name: str, offset: int, alignment: int, pin: int | None) -> None:

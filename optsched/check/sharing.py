@@ -35,7 +35,9 @@ def check_pairs(pairs: Iterable[tuple[int, int]], extent: Mapping[int, Extent]) 
             )
 
 
-def check_same_offset(group: Sequence[int], place: Sequence[int], names: Sequence[str]) -> None:
+def check_same_offset(
+    group: Sequence[int], place: Sequence[int] | Mapping[int, int], names: Sequence[str]
+) -> None:
     """Check that the members of a group start at one byte.
 
     Raises

@@ -125,8 +125,20 @@ def _remove(
         for buffer in (graph.buffers[b] for b in buffer_at)
     )
     pairs = (moved_pairs(graph.inplace_candidates), moved_pairs(graph.inplace))
+    apart = tuple(
+        (buffer_at[a], buffer_at[b]) for a, b in graph.keep_apart if {a, b} <= set(buffer_at)
+    )
+    groups = [tuple(buffer_at[b] for b in x if b in buffer_at) for x in graph.must_share]
     try:
-        return replace(graph, ops=left, buffers=kept, inplace_candidates=pairs[0], inplace=pairs[1])
+        return replace(
+            graph,
+            ops=left,
+            buffers=kept,
+            inplace_candidates=pairs[0],
+            inplace=pairs[1],
+            keep_apart=apart,
+            must_share=tuple(group for group in groups if len(group) > 1),
+        )
     except GraphError:
         return None
 

@@ -3,7 +3,8 @@
 The keys are those of `export_graph_for_simulator`, whose simulator reads the file; our own reader
 also takes the predecessors, raw dependencies, in-place candidates and names of the same bytes from
 `extra`, and so gets back the same live ranges and orders. Buffers that are counted by nobody are
-written without bytes. Alignments, pins and pools have no place in it.
+written without bytes. Alignments, pins, pools, pairs that are kept apart and groups that share an
+offset have no place in it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def write_inductor(graph: Graph) -> bytes:
     Raises
     ------
     FormatError
-        If a buffer has an alignment, a pin or a pool, naming it.
+        If a buffer has an alignment, a pin or a pool, is kept apart or shares, naming it.
     UsageError
         If ops run on several streams.
     """
@@ -33,6 +34,10 @@ def write_inductor(graph: Graph) -> bytes:
 
 
 def _refuse_places(graph: Graph) -> None:
+    for what, rows in (("is kept apart", graph.keep_apart), ("must share", graph.must_share)):
+        for row in rows:
+            name = graph.buffers[row[0]].name
+            raise FormatError(f"buffer {name!r} {what}, which a simulator file can not say")
     for buffer in graph.buffers:
         for what, value, usual in (
             ("alignment", buffer.alignment, 1),

@@ -24,6 +24,7 @@ from optsched.model.streams import in_levels, in_streams
 GRAPH_FORMAT = "optsched-graph/1"
 
 _GRAPH_KEYS = {"format", "name", "memory_model", "ops", "buffers", "inplace", "streams", "levels"}
+_GRAPH_KEYS |= {"keep_apart", "must_share"}
 _OP_KEYS = {field.name for field in fields(Op)}
 _BUFFER_KEYS = {field.name for field in fields(Buffer)}
 _INPLACE_KEYS = {"op", "output", "input"}
@@ -55,6 +56,9 @@ def graph_document(graph: Graph) -> dict[str, Any]:
             }
             for v, output, source in graph.inplace_candidates
         ]
+    for key, rows in (("keep_apart", graph.keep_apart), ("must_share", graph.must_share)):
+        if rows:
+            document[key] = [[graph.buffers[b].name for b in row] for row in rows]
     return document
 
 
@@ -113,6 +117,8 @@ def read_graph_document(document: object) -> Graph:
             for i, x in enumerate(top.items("inplace", []))
         ),
         top.text("memory_model", "default"),
+        keep_apart=_read_rows(top, "keep_apart", names),
+        must_share=_read_rows(top, "must_share", names),
     )
     if "streams" in top.value:
         rows = Record(top.mapping("streams"), "streams")
@@ -226,6 +232,15 @@ def _read_inplace(record: Record, names: _Names) -> tuple[int, int, int]:
         names.buffer(record, "output"),
         names.buffer(record, "input"),
     )
+
+
+def _read_rows(top: Record, key: str, names: _Names) -> tuple[tuple[Any, ...], ...]:
+    """Return lists of buffers; what they mean is for the graph to check."""
+    rows = []
+    for number, value in enumerate(top.items(key, [])):
+        row = Record({"buffers": value}, f"{key} number {number}")
+        rows.append(names.buffer_list(row, "buffers"))
+    return tuple(rows)
 
 
 def _read(source: Source) -> Graph:

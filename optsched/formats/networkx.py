@@ -8,7 +8,8 @@ Bipartite graphs
     Edges run from a buffer to the op that uses it and from an op to the buffer it writes; the edge
     attributes `reads`, `uses` and `writes` hold positions among the operands. An edge
     without them is one more read or write. What joins ops with ops or buffers with buffers is an
-    attribute: `control` of an op, `alias_of` and `birth` of a buffer, `inplace` of the graph.
+    attribute: `control` of an op, `alias_of` and `birth` of a buffer; `inplace`, `keep_apart` and
+    `must_share` of the graph.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _OP_KEYS = ("name", "kind", "control", "workspace", "stream")
 _BUFFER_KEYS = tuple(field.name for field in fields(Buffer))
 _OPERANDS = ("reads", "uses", "writes")
+_SHARING = ("keep_apart", "must_share")
 
 
 def to_networkx(graph: Graph) -> nx.DiGraph:
@@ -55,6 +57,7 @@ def to_networkx(graph: Graph) -> nx.DiGraph:
     document = graph_document(graph)
     made = networkx.DiGraph(name=graph.name, memory_model=graph.memory_model)
     made.graph["inplace"] = [tuple(pair.values()) for pair in document.get("inplace", ())]
+    made.graph |= {key: document.get(key, []) for key in _SHARING}
     for op in document["ops"]:
         attributes = {key: op[key] for key in _OP_KEYS if key in op}
         made.add_node(("op", op["name"]), bipartite=0, **attributes)
@@ -186,7 +189,8 @@ def _bipartite_document(source: nx.DiGraph) -> dict[str, Any]:
         dict(zip(("op", "output", "input"), map(str, pair), strict=True))
         for pair in source.graph.get("inplace", ())
     ]
-    return {"ops": ops, "buffers": buffers, "inplace": pairs}
+    rows = {key: [list(row) for row in source.graph.get(key, ())] for key in _SHARING}
+    return {"ops": ops, "buffers": buffers, "inplace": pairs, **rows}
 
 
 def _operands(

@@ -129,7 +129,8 @@ class PackingOracle:
 def problem_key(problem: PackingProblem) -> bytes:
     """Return what two problems share exactly when they are the same but for names."""
     columns = (problem.start, problem.end, problem.size, problem.alignment, problem.pin)
-    return b"".join(values.tobytes() for values in columns) + repr(problem.gaps).encode()
+    demands = repr((problem.gaps, problem.keep_apart.tolist(), problem.must_share))
+    return b"".join(values.tobytes() for values in columns) + demands.encode()
 
 
 def clip(problem: PackingProblem, low: int, high: int) -> PackingProblem:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from optsched.errors import GraphError
 from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
@@ -44,6 +44,8 @@ class GraphBuilder:
     _ops: list[dict[str, Any]] = field(default_factory=list, repr=False)
     _buffers: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False)
     _inplace: list[tuple[str, str, str]] = field(default_factory=list, repr=False)
+    _apart: list[tuple[str, str]] = field(default_factory=list, repr=False)
+    _shared: list[tuple[str, ...]] = field(default_factory=list, repr=False)
 
     def input(self, name: str, size: int, policy: InputPolicy | str = InputPolicy.FREED) -> None:
         """Add a graph input of `size` bytes."""
@@ -135,6 +137,14 @@ class GraphBuilder:
         """Allow `op` to write its `output` into its input `source`."""
         self._inplace.append((op, output, source))
 
+    def keep_apart(self, one: str, other: str) -> None:
+        """Let two buffers share no byte, whenever they are live."""
+        self._apart.append((one, other))
+
+    def must_share(self, *names: str) -> None:
+        """Let buffers that are live in turn, in every order, start at one offset."""
+        self._shared.append(names)
+
     def build(self) -> Graph:
         """Resolve names and return the checked graph.
 
@@ -180,7 +190,19 @@ class GraphBuilder:
             )
             for op, output, source in self._inplace
         )
-        return Graph(self.name, tuple(ops), tuple(buffers), inplace, self.memory_model)
+        apart, shared = (
+            tuple(tuple(find("buffer", b, f"{what} names") for b in row) for row in rows)
+            for what, rows in (("keep apart", self._apart), ("must share", self._shared))
+        )
+        return Graph(
+            self.name,
+            tuple(ops),
+            tuple(buffers),
+            inplace,
+            self.memory_model,
+            keep_apart=cast(tuple[tuple[int, int], ...], apart),
+            must_share=shared,
+        )
 
     def _add(self, name: str, size: int, **fields: Any) -> str:
         """Note the fields of a new buffer, with names where a buffer has ids."""

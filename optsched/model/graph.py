@@ -23,6 +23,7 @@ from optsched.model.elements import (
     require_integer,
 )
 from optsched.model.inplace import admissible_pairs
+from optsched.model.sharing import graph_sharing
 from optsched.model.streams import check_streams
 from optsched.model.wiring import find_kept, find_producers, find_roots
 
@@ -45,6 +46,11 @@ class Graph:
     inplace
         The candidates that ops may make use of: none, or those that :meth:`with_inplace` permits.
         See :mod:`optsched.model.inplace`.
+    keep_apart
+        Pairs of buffers that share no byte, whenever they are live.
+    must_share
+        Groups of buffers that start at one offset, where as many bytes as the largest has are
+        theirs while one of them is live. In no order are two of them live together.
     roots, kept, producers, predecessors
         Worked out, see :mod:`optsched.model.wiring` and :mod:`optsched.model.dependencies`.
 
@@ -60,6 +66,8 @@ class Graph:
     inplace_candidates: tuple[tuple[int, int, int], ...] = ()
     memory_model: str = "default"
     inplace: tuple[tuple[int, int, int], ...] = ()
+    keep_apart: tuple[tuple[int, int], ...] = ()
+    must_share: tuple[tuple[int, ...], ...] = ()
     roots: tuple[int, ...] = field(init=False, repr=False, compare=False)
     kept: tuple[bool, ...] = field(init=False, repr=False, compare=False)
     producers: tuple[int | None, ...] = field(init=False, repr=False, compare=False)
@@ -83,6 +91,11 @@ class Graph:
         check_streams(self)
         if self.inplace and self.on_streams:
             raise GraphError(f"{self.name}: ops on several streams can not write in place")
+        if self.keep_apart or self.must_share:
+            apart, shared = graph_sharing(self, self.keep_apart, self.must_share)
+            put(self, "keep_apart", apart)
+            put(self, "must_share", shared)
+            _check_inplace(self)
 
     def __repr__(self) -> str:
         return f"Graph({self.name!r}, {len(self.ops)} ops, {len(self.buffers)} buffers)"
@@ -123,8 +136,18 @@ class Graph:
         return f"{self.memory_model}; in-place" if self.in_place else self.memory_model
 
     def with_inplace(self) -> Graph:
-        """Return the graph in which ops may write into inputs that die, wherever a kernel can."""
-        return replace(self, inplace=self.inplace_candidates)
+        """Return the graph in which ops may write into inputs that die, wherever a kernel can.
+
+        An output that is kept apart from another buffer has bytes of its own, as has a group.
+        """
+        return replace(self, inplace=tuple(x for x in self.inplace_candidates if self._may_be(x)))
+
+    def _may_be(self, candidate: tuple[int, int, int]) -> bool:
+        """Whether pairs and groups allow an output in place of an input."""
+        _, output, source = candidate
+        grouped = {b for group in self.must_share for b in group}
+        grouped |= {b for pair in self.keep_apart for b in pair if b == output}
+        return output not in grouped and self.roots[source] not in grouped
 
     def without_inplace(self) -> Graph:
         """Return the graph in which every output has bytes of its own."""
@@ -133,6 +156,16 @@ class Graph:
     def without_streams(self) -> Graph:
         """Return the graph whose ops run one after another; syncs stay as what they depend on."""
         return replace(self, ops=tuple(replace(op, stream="") for op in self.ops))
+
+
+def _check_inplace(graph: Graph) -> None:
+    for candidate in graph.inplace:
+        if not graph._may_be(candidate):
+            v, output, _ = candidate
+            raise GraphError(
+                f"op {graph.ops[v].name!r} writes {graph.buffers[output].name!r} in place, "
+                "which keep-apart pairs or must-share groups forbid"
+            )
 
 
 def _check_names(what: str, names: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs, heads
 from optsched.model.liveness import Order, live_ranges, steps_of
 from optsched.model.sharing import Rectangle, check_groups, make_groups, make_pairs, unite
-from optsched.model.stream_relation import stream_relation
+from optsched.model.stream_relation import StreamRelation, stream_relation
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +260,10 @@ class PackingProblem:
 
     def clashing_pins(self) -> tuple[int, int] | None:
         """Return two pinned buffers that overlap while both are live, if there are any."""
+        if self.must_share:
+            clash = self.joined.problem.clashing_pins()
+            place = self.joined.place.tolist()
+            return None if clash is None else (place.index(clash[0]), place.index(clash[1]))
         live = self.solid
         pinned = np.flatnonzero(self.pin[live.owner] >= 0)
         pinned = pinned[np.argsort(live.start[pinned], kind="stable")]
@@ -460,9 +465,25 @@ def packing_problem(
         name=graph.name,
         memory_model=graph.memory_model,
         uses=_steps_of_use(graph, steps, owner).select(ids),
-        keep_apart=_no_pairs() if relation is None else relation.hidden_conflicts(ids),
+        must_share=_groups_of(graph, ids),
+        keep_apart=_pairs_of(graph, ids, relation),
     )
     return problem, ids
+
+
+def _groups_of(graph: Graph, ids: IntArray) -> tuple[tuple[int, ...], ...]:
+    """Return the groups of a graph among the buffers that are packed."""
+    slot = {b: i for i, b in enumerate(ids.tolist())} if graph.must_share else {}
+    groups = [tuple(slot[b] for b in group if b in slot) for group in graph.must_share]
+    return tuple(group for group in groups if len(group) > 1)
+
+
+def _pairs_of(graph: Graph, ids: IntArray, relation: StreamRelation | None) -> IntArray:
+    """Return the pairs of a graph among the buffers that are packed, and those of its streams."""
+    slot = {b: i for i, b in enumerate(ids.tolist())} if graph.keep_apart else {}
+    pairs = [(slot[a], slot[b]) for a, b in graph.keep_apart if a in slot and b in slot]
+    found = np.array(pairs, np.int64).reshape(-1, 2)
+    return found if relation is None else np.concatenate([found, relation.hidden_conflicts(ids)])
 
 
 def _steps_of_use(graph: Graph, steps: IntArray, owner: Mapping[int, int]) -> Rows:

@@ -49,9 +49,8 @@ def pins_clash(graph: Graph, problem: PackingProblem, ids: IntArray) -> bool:
 
     `ids`, shape `(k,)`, are the graph's ids of the problem's buffers.
     """
-    pinned = np.flatnonzero(problem.pin >= 0)
-    rows = pool_rows(graph, ids[pinned])
-    return any(select(problem, pinned[row]).clashing_pins() is not None for row in rows)
+    rows = pool_rows(graph, ids) if (problem.pin >= 0).any() else []
+    return any(select(problem, row).clashing_pins() is not None for row in rows)
 
 
 def sum_of_slabs(problem: PackingProblem, rows: Sequence[IntArray], offsets: IntArray) -> int:

@@ -9,15 +9,16 @@ intervals. Both are given by names or positions, and kept as positions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from math import lcm
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from optsched.errors import GraphError
 from optsched.model.arrays import IntArray
 from optsched.model.elements import MAX_TOTAL_BYTES
+from optsched.model.wiring import Wired
 
 Rectangle = tuple[int, int, int, int]
 """Half-open steps, half-open bytes."""
@@ -193,6 +194,92 @@ def unite(
         else:
             united.append((start, end, low, high))
     return SharedBuffer(size, lcm(*alignments), max(pins), united)
+
+
+def graph_sharing(
+    graph: Wired, pairs: Iterable[Iterable[int]], groups: Iterable[Iterable[int]]
+) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, ...], ...]]:
+    """Return a graph's pairs and groups as a packing problem has them.
+
+    Raises
+    ------
+    GraphError
+        If one of them is a view or lies outside the slab, members want different places, or two
+        of a group may be live at once: peak memory would count bytes twice that they share.
+    """
+    names = [buffer.name for buffer in graph.buffers]
+    apart = make_pairs([tuple(pair) for pair in pairs], names)
+    shared = make_groups(groups, names)
+    for b in sorted({*apart.flatten().tolist(), *(b for group in shared for b in group)}):
+        _check_root(graph, b)
+    for group in shared:
+        for b in group[1:]:
+            _check_same_place(graph, group[0], b)
+        _check_in_turn(graph, group)
+    pin = np.array([-1 if b.pin is None else b.pin for b in graph.buffers], np.int64)
+    alignment = np.array([buffer.alignment for buffer in graph.buffers], np.int64)
+    check_groups(shared, apart, names, pin, alignment)
+    return cast(tuple[tuple[int, int], ...], tuple(map(tuple, apart.tolist()))), shared
+
+
+def _check_root(graph: Wired, b: int) -> None:
+    name, root = graph.buffers[b].name, graph.buffers[graph.roots[b]].name
+    if graph.roots[b] != b:
+        raise GraphError(f"buffer {name!r} is a view of {root!r}: keep apart or share that one")
+    if graph.buffers[b].external:
+        raise GraphError(f"buffer {name!r} lies outside the slab: it has no place there to ask for")
+
+
+def _check_same_place(graph: Wired, a: int, b: int) -> None:
+    one, other = graph.buffers[a], graph.buffers[b]
+    for what, x, y in (
+        ("pool", one.pool, other.pool),
+        ("alignment", one.alignment, other.alignment),
+        ("pin", one.pin, other.pin),
+    ):
+        if x != y:
+            raise GraphError(
+                f"buffers {one.name!r} ({what} {x!r}) and {other.name!r} ({what} {y!r}) must share "
+                f"an offset: give them the same {what}"
+            )
+
+
+def _check_in_turn(graph: Wired, group: Sequence[int]) -> None:
+    """Stop if some order has two of a group live at once."""
+    births = {b: _birth(graph, b) for b in group}
+    users: dict[int, set[int]] = {b: set() for b in group}
+    for v, op in enumerate(graph.ops):
+        for b in (*op.reads, *op.uses, *op.writes):
+            if graph.roots[b] in users:
+                users[graph.roots[b]].add(v)
+    before = {b: _ancestors(graph, births[b]) for b in group}
+
+    def ends_before(a: int, b: int) -> bool:
+        needed = users[a] | ({births[a]} - {None})
+        return births[b] is not None and not graph.kept[a] and needed <= before[b]
+
+    for a, b in combinations(group, 2):
+        if not ends_before(a, b) and not ends_before(b, a):
+            raise GraphError(
+                f"buffers {graph.buffers[a].name!r} and {graph.buffers[b].name!r} must share an "
+                "offset, but some order has both live at once: make one a view of the other"
+            )
+
+
+def _birth(graph: Wired, b: int) -> int | None:
+    birth = graph.buffers[b].birth
+    return graph.producers[b] if birth is None else birth
+
+
+def _ancestors(graph: Wired, v: int | None) -> set[int]:
+    found: set[int] = set()
+    left = [] if v is None else list(graph.predecessors[v])
+    while left:
+        u = left.pop()
+        if u not in found:
+            found.add(u)
+            left += graph.predecessors[u]
+    return found
 
 
 def _text(names: Sequence[str], row: Sequence[int]) -> str:

@@ -52,6 +52,13 @@ def _read_triples(record: Record, key: str) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(_id(value, record.where, key) for value in row) for row in rows)
 
 
+def _read_rows(record: Record, key: str) -> tuple[tuple[int, ...], ...]:
+    rows = record.items(key)
+    if not all(isinstance(row, list) for row in rows):
+        raise FormatError(f"{record.where}: {key} are no rows of ids")
+    return tuple(tuple(_id(value, record.where, key) for value in row) for row in rows)
+
+
 def _id(value: object, where: str, key: str) -> int:
     if type(value) is not int or not 0 <= value < _LIMIT:
         raise FormatError(f"{where}: {key} holds what is no id")
@@ -84,6 +91,10 @@ _TRIPLES = _Field(
     _read_triples,
 )
 
+_ROWS = _Field(
+    lambda n, rows: sorted(sorted(n.buffers[b] for b in row) for row in rows), _read_rows
+)
+
 OP_FIELDS: dict[str, _Field] = {
     "reads": _BUFFERS,
     "uses": _BUFFERS,
@@ -103,7 +114,12 @@ BUFFER_FIELDS: dict[str, _Field] = {
     "pool": _TEXT,
     "pin": _COUNT,
 }
-GRAPH_FIELDS: dict[str, _Field] = {"inplace_candidates": _TRIPLES, "inplace": _TRIPLES}
+GRAPH_FIELDS: dict[str, _Field] = {
+    "inplace_candidates": _TRIPLES,
+    "inplace": _TRIPLES,
+    "keep_apart": _ROWS,
+    "must_share": _ROWS,
+}
 LEFT_OUT = {
     Op: {"name", "kind"},
     Buffer: {"name"},

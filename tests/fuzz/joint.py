@@ -2,7 +2,8 @@
 
 Question: are slab and peak of `solve` what exhaustion over all orders and offsets says, and is
 nothing called optimal that is not? Graphs of up to six ops have all that a graph can have; each
-kind adds places: alignments, pins, pools, and ops that write in place. The oracle
+kind adds places: alignments, pins, pools, ops that write in place, pairs of buffers that are kept
+apart and groups that share an offset ("sharing"). The oracle
 (`tests/support/brute.py`) shares no code with the solver. Pins that clash in every order must be
 refused.
 """
@@ -24,7 +25,7 @@ from optsched.runtime.limits import Limits, Objective
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result, Status
 from tests.support import brute
-from tests.support.generators import PLANNABLE, random_graph
+from tests.support.generators import PLANNABLE, random_graph, with_sharing
 
 PLAIN = PLANNABLE - {"alignment"}
 KINDS = {
@@ -36,6 +37,9 @@ KINDS = {
     "pools and pins": PLANNABLE | {"pools", "pins"},
     "in-place": PLANNABLE,
     "in-place and pools": PLANNABLE | {"pools"},
+    "sharing": PLAIN,
+    "sharing, pins and pools": PLAIN | {"pins", "pools"},
+    "in-place and sharing": PLAIN,
 }
 """Kinds of graphs by name, and the features they are made of."""
 BUFFERS = 7
@@ -50,6 +54,7 @@ class Row:
     objective: Objective
     graphs: int = 0
     refused: int = 0
+    sharing: int = 0
     above: int = 0
     proved: int = 0
     reached: int = 0
@@ -87,6 +92,9 @@ def run_kind(kind: str, objective: Objective, graphs: int, seed: int, seconds: f
         )
         if np.count_nonzero(graph.arrays.size) > BUFFERS:
             continue
+        if "sharing" in kind:
+            graph = with_sharing(rng, graph)
+            row.sharing += bool(graph.keep_apart or graph.must_share)
         compare(row, graph.with_inplace() if inplace else graph, seconds)
         row.graphs += 1
     row.seconds = time.perf_counter() - started

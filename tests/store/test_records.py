@@ -20,7 +20,7 @@ from optsched.solver.pipeline import solve
 from optsched.store import PlanStore, Question, SearchState, canonical_form, document, rows, schema
 from tests.store.test_canonical import shuffled
 from tests.store.test_database import best, diamond, wasteful
-from tests.support.generators import FEATURES, random_graph
+from tests.support.generators import FEATURES, random_graph, with_sharing
 
 DATA = Path(__file__).parents[1] / "data" / "stores"
 SMALL = Path(__file__).parents[2] / "instances" / "small"
@@ -40,6 +40,8 @@ def test_a_canonical_graph_is_the_graph() -> None:
     for seed in range(300):
         rng = np.random.default_rng(seed)
         graph = random_graph(rng, int(rng.integers(10)), features=FEATURES)
+        if seed % 3 == 0:
+            graph = with_sharing(rng, graph)
         asked = rows.ask(graph.with_inplace() if seed % 2 else graph)
         made = document.read_canonical(asked.document)
         assert canonical_form(made).key == asked.form.key

@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 
 from optsched.model.graph import Graph
-from optsched.model.packing_problem import PackingProblem, packing_problem
+from optsched.model.packing_problem import PackingProblem, packing_problem, select
 from tests.support.things import Thing, apart_of, things_of
 
 
@@ -268,16 +268,8 @@ def packings_of(graph: Graph, order: Sequence[int]) -> list[PackingProblem]:
     whole, ids = packing_problem(graph, order)
     pools = [graph.buffers[b].pool for b in ids]
     return [
-        replace(
-            whole,
-            names=tuple(name for name, keep in zip(whole.names, chosen, strict=True) if keep),
-            **{
-                what: getattr(whole, what)[chosen]
-                for what in ("start", "end", "size", "alignment", "pin")
-            },
-        )
+        select(whole, np.array([i for i, p in enumerate(pools) if p == pool], np.int64))
         for pool in dict.fromkeys(pools)
-        for chosen in [np.array([p == pool for p in pools], np.bool_)]
     ]
 
 
@@ -307,6 +299,7 @@ def least_joint(
         for problem in problems:
             key = problem.start.tobytes() + problem.end.tobytes() + problem.size.tobytes()
             key += problem.alignment.tobytes() + problem.pin.tobytes()
+            key += repr((problem.keep_apart.tolist(), problem.must_share)).encode()
             if key not in seen:
                 seen[key] = least_slab(problem)
             slabs.append(seen[key])
@@ -339,21 +332,15 @@ def least_joint_inplace(graph: Graph, among: Iterable[tuple[int, ...]] | None = 
                     there[owner[b]][at] = (0, graph.buffers[b].size)
             total = 0
             for pool in sorted({graph.buffers[b].pool for b in spans}):
-                things = [
-                    Thing(
-                        (b,),
-                        there[b],
-                        buffer.size,
-                        buffer.alignment,
-                        -1 if buffer.pin is None else buffer.pin,
-                        is_live=True,
-                    )
-                    for b in spans
-                    if owner[b] == b and (buffer := graph.buffers[b]).pool == pool
-                ]
-                key = repr(things)
+                own = [b for b in spans if owner[b] == b and graph.buffers[b].pool == pool]
+                things = _things_in_pool(graph, own, there)
+                place = {b: t for t, thing in enumerate(things) for b in thing.members}
+                apart = {
+                    (place[a], place[b]) for a, b in graph.keep_apart if a in place and b in place
+                }
+                key = repr((things, sorted(apart)))
                 if key not in known:
-                    known[key] = _least_by_offsets(things, ())
+                    known[key] = _least_by_offsets(things, apart)
                 slab = known[key]
                 if slab is None:
                     break
@@ -361,6 +348,21 @@ def least_joint_inplace(graph: Graph, among: Iterable[tuple[int, ...]] | None = 
             else:
                 best = total if best is None else min(best, total)
     return best
+
+
+def _things_in_pool(
+    graph: Graph, ids: Sequence[int], there: dict[int, dict[int, tuple[int, int]]]
+) -> list[Thing]:
+    """What has one offset: a group's buffers, of which none is live with another, or one."""
+    grouped = [tuple(b for b in group if b in ids) for group in graph.must_share]
+    alone = [(b,) for b in ids if not any(b in group for group in grouped)]
+    things = []
+    for members in (*alone, *(group for group in grouped if group)):
+        first, size = graph.buffers[members[0]], max(graph.buffers[b].size for b in members)
+        rows = {at: (0, size) for b in members for at in there[b]}
+        pin = -1 if first.pin is None else first.pin
+        things.append(Thing(members, rows, size, first.alignment, pin, is_live=True))
+    return things
 
 
 def spans_of(graph: Graph, order: Sequence[int]) -> dict[int, tuple[int, int]]:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 
 import numpy as np
 from hypothesis import strategies as st
 
+from optsched.errors import GraphError
 from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
 from optsched.model.graph import Graph
 
@@ -94,6 +96,31 @@ def random_order(rng: np.random.Generator, graph: Graph) -> tuple[int, ...]:
     return tuple(order)
 
 
+def with_sharing(rng: np.random.Generator, graph: Graph) -> Graph:
+    """Keep a few pairs of buffers apart, and let a few that are live in turn share an offset.
+
+    Pins may be in the way of either.
+    """
+    able = [b for b, x in enumerate(graph.buffers) if graph.roots[b] == b and not x.external]
+    pairs = [(a, b) for a, b in combinations(able, 2) if rng.random() < 0.15]
+    if rng.random() < 0.7:
+        graph = replace(graph, keep_apart=tuple(pairs))
+    wanted = int(rng.integers(3))
+    rows = list(combinations(able, 2))
+    for i in rng.permutation(len(rows)).tolist():
+        if len(graph.must_share) == wanted:
+            break
+        buffers = list(graph.buffers)
+        for b in rows[i]:
+            buffers[b] = replace(buffers[b], alignment=graph.buffers[rows[i][0]].alignment)
+        try:
+            groups = (*graph.must_share, rows[i])
+            graph = replace(graph, buffers=tuple(buffers), must_share=groups)
+        except GraphError:
+            continue
+    return graph
+
+
 def relabel(graph: Graph, op_at: Sequence[int], buffer_at: Sequence[int]) -> Graph:
     """Return the same graph with other ids: new id `i` is what had id `op_at[i]` before."""
     op_id = {old: new for new, old in enumerate(op_at)}
@@ -125,6 +152,8 @@ def relabel(graph: Graph, op_at: Sequence[int], buffer_at: Sequence[int]) -> Gra
             for v, out, source in graph.inplace_candidates
         ),
         graph.memory_model,
+        keep_apart=tuple((buffer_id[a], buffer_id[b]) for a, b in graph.keep_apart),
+        must_share=tuple(tuple(buffer_id[b] for b in group) for group in graph.must_share),
     )
 
 

@@ -92,7 +92,7 @@ def add_load_below_slab(variables: ModelVariables) -> None:
 def add_tops(variables: ModelVariables) -> None:
     """Every item ends below the top of its pool's slab."""
     for item, offset in zip(variables.instance.items, variables.offset, strict=True):
-        variables.model.add(offset + item.size <= variables.slabs[item.pool])
+        variables.model.add(offset + item.room <= variables.slabs[item.pool])
 
 
 def add_sum_of_slabs(variables: ModelVariables) -> None:
@@ -106,7 +106,7 @@ def add_no_overlap(variables: ModelVariables) -> None:
     model = variables.model
     for pool in variables.instance.pools:
         items = [i for i, item in enumerate(variables.instance.items) if item.pool == pool]
-        sizes = [variables.instance.items[i].size for i in items]
+        sizes = [variables.instance.items[i].room for i in items]
         times = [_time_interval(variables, i) for i in items]
         spaces = [
             model.new_fixed_size_interval_var(variables.offset[i], size, f"space[{i}]")
@@ -115,6 +115,24 @@ def add_no_overlap(variables: ModelVariables) -> None:
         model.add_no_overlap_2d(times, spaces)
         if len(times) > 1:
             model.add_cumulative(times, sizes, variables.slabs[pool])
+
+
+def add_apart(variables: ModelVariables) -> None:
+    """Pairs that are kept apart share no unit, whenever they are live."""
+    model, items = variables.model, variables.instance.items
+    for pair in variables.instance.apart:
+        if len({items[i].pool for i in pair}) == 1:
+            rooms = [(variables.offset[i], items[i].room) for i in pair]
+            model.add_no_overlap(
+                [model.new_fixed_size_interval_var(at, room, "apart") for at, room in rooms]
+            )
+
+
+def add_shared(variables: ModelVariables) -> None:
+    """Items of a group start at one unit; their live ranges never overlap."""
+    for first, *others in (group for group in variables.instance.shared if group):
+        for i in others:
+            variables.model.add(variables.offset[i] == variables.offset[first])
 
 
 def _time_interval(variables: ModelVariables, i: int) -> Any:
@@ -153,5 +171,7 @@ PACKING_FAMILIES = (
     add_tops,
     add_sum_of_slabs,
     add_no_overlap,
+    add_apart,
+    add_shared,
 )
 """What offsets have to keep, and how they are tied to the order."""

@@ -39,6 +39,9 @@ class ModelItem:
         Buffer id in the graph.
     size, alignment, pin
         In units; `pin` is None for a free offset.
+    room
+        Units from its offset on that are its own while it is live: its size, or that of the largest
+        of the group with which it shares its offset.
     pool
         Only items of one pool must be kept apart.
     birth
@@ -57,6 +60,7 @@ class ModelItem:
     birth: int
     users: tuple[int, ...]
     kept: bool
+    room: int
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,10 @@ class ModelInstance:
         Op to ops that must run before, after it.
     items
         What is to be placed.
+    apart
+        Pairs of items, by position, that share no unit whenever they are live.
+    shared
+        Groups of items, by position, that start at one unit.
 
     Raises
     ------
@@ -85,6 +93,8 @@ class ModelInstance:
     preds: tuple[tuple[int, ...], ...]
     succs: tuple[tuple[int, ...], ...]
     items: tuple[ModelItem, ...]
+    apart: tuple[tuple[int, int], ...] = ()
+    shared: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
         if self.slab_limit > MAX_UNITS or self.slab_limit * (self.horizon + 1) > MAX_AREA:
@@ -105,9 +115,9 @@ class ModelInstance:
         pinned, free = dict.fromkeys(self.pools, 0), dict.fromkeys(self.pools, 0)
         for item in self.items:
             if item.pin is None:
-                free[item.pool] += item.size + item.alignment - 1
+                free[item.pool] += item.room + item.alignment - 1
             else:
-                pinned[item.pool] = max(pinned[item.pool], item.pin + item.size)
+                pinned[item.pool] = max(pinned[item.pool], item.pin + item.room)
         return {pool: pinned[pool] + free[pool] for pool in self.pools}
 
     @property
@@ -164,20 +174,29 @@ def graph_instance(graph: Graph) -> ModelInstance:
                 birth=birth,
                 users=() if kept else tuple(sorted(users)),
                 kept=kept,
+                room=size,
             )
         )
+    place = {item.id: i for i, item in enumerate(items)}
+    apart = tuple((place[a], place[b]) for a, b in graph.keep_apart if a in place and b in place)
+    shared = tuple(tuple(place[b] for b in x if b in place) for x in graph.must_share)
+    for group in shared:
+        for i in group:
+            items[i] = replace(items[i], room=max(items[j].size for j in group))
     unit = common_unit(items)
     scaled = tuple(
         replace(
             item,
             size=item.size // unit,
+            room=item.room // unit,
             alignment=max(1, item.alignment // unit),
             pin=None if item.pin is None else item.pin // unit,
         )
         for item in items
     )
     succs = tuple(tuple(arrays.succ.row(u).tolist()) for u in range(len(graph.ops)))
-    return ModelInstance(unit, max(1, len(graph.ops)), graph.predecessors, succs, scaled)
+    horizon = max(1, len(graph.ops))
+    return ModelInstance(unit, horizon, graph.predecessors, succs, scaled, apart, shared)
 
 
 def common_unit(items: Sequence[ModelItem]) -> int:

@@ -90,7 +90,7 @@ class ModelPoint:
     def slab_of(self, pool: str) -> int:
         """Units from 0 to the highest top in a pool."""
         tops = zip(self.offsets, self.instance.items, strict=True)
-        return max((offset + item.size for offset, item in tops if item.pool == pool), default=0)
+        return max((offset + item.room for offset, item in tops if item.pool == pool), default=0)
 
 
 Meaning = Callable[[ModelPoint], int]
@@ -216,7 +216,7 @@ class ModelVariables:
             if item.pin is not None:
                 self.offset.append(item.pin)
                 continue
-            highest = (self.instance.slab_limits[item.pool] - item.size) // item.alignment
+            highest = (self.instance.slab_limits[item.pool] - item.room) // item.alignment
             slot = self.integer(0, highest, f"slot[{i}]", partial(_slot, i))
             self.offset.append(slot * item.alignment)
 

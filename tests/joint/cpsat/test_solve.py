@@ -14,7 +14,7 @@ from optsched.model.plan import Plan
 from optsched.runtime.limits import Event, Limits, Objective, StopReason
 from tests.joint.cpsat.common import QUICK, diamond, random_plan
 from tests.support.brute import least_joint, least_peak
-from tests.support.generators import FEATURES, PLANNABLE, random_graph
+from tests.support.generators import FEATURES, PLANNABLE, random_graph, with_sharing
 
 TINY = CpSatEffort(parameters={**SAFE, "max_deterministic_time": 1e-6})
 
@@ -33,6 +33,19 @@ def test_joint_agrees_with_brute_force(seed: int) -> None:
     assert outcome.value == outcome.bound == expected[0]
     assert outcome.plan is not None
     check_plan(graph, outcome.plan, slab=outcome.value)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_pairs_and_groups_agree_with_brute_force(seed: int) -> None:
+    rng = np.random.default_rng([seed, 1])
+    features = PLANNABLE | ({"pools", "pins"} if seed % 2 else set())
+    graph = random_graph(rng, int(rng.integers(3, 6)), max_size=6, features=features)
+    graph = with_sharing(rng, graph)
+    outcome = solve_joint(graph, limits=QUICK)
+    expected = least_joint(graph)
+    assert outcome.value == (None if expected is None else expected[0])
+    if outcome.plan is not None:
+        check_plan(graph, outcome.plan, slab=outcome.value)
 
 
 @pytest.mark.parametrize("seed", range(15))

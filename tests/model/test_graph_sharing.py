@@ -1,0 +1,244 @@
+"""Pairs kept apart and groups that share an offset, as a graph has them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from optsched.check.plan import check_plan
+from optsched.cli import main
+from optsched.errors import FormatError, GraphError, PlanError
+from optsched.formats import read_graph, write_graph
+from optsched.formats.native import graph_document, read_graph_document
+from optsched.formats.networkx import from_networkx, to_networkx
+from optsched.model.builder import GraphBuilder
+from optsched.model.elements import InputPolicy, OutputPolicy
+from optsched.model.liveness import peak_memory
+from optsched.model.packing_problem import packing_problem
+from optsched.model.plan import Plan
+from optsched.solver.pipeline import solve
+from tests.support import brute
+from tests.support.generators import random_graph, relabel, with_sharing
+
+
+def chain() -> GraphBuilder:
+    """Four buffers of 8, 2, 6 and 4 bytes, each made of the one before."""
+    build = GraphBuilder("chain")
+    build.input("a", 8)
+    for number, (source, target, size) in enumerate([("a", "b", 2), ("b", "c", 6), ("c", "d", 4)]):
+        build.op(f"op{number}", reads=[source], writes={target: size})
+    build.op("last", reads=["d"])
+    return build
+
+
+def test_solve_honours_pairs_and_groups() -> None:
+    free = solve(chain().build())
+    assert (free.peak, free.slab) == (10, 10)
+    build = chain()
+    build.keep_apart("a", "c")
+    apart = solve(build.build())
+    assert (apart.peak, apart.slab, apart.status) == (10, 16, "optimal")
+    assert (
+        apart.offsets["a"] + 8 <= apart.offsets["c"]
+        or apart.offsets["c"] + 6 <= (apart.offsets["a"])
+    )
+    build = chain()
+    build.must_share("b", "d")
+    shared = solve(build.build())
+    assert (shared.peak, shared.slab, shared.status) == (10, 12, "optimal")
+    assert shared.offsets["b"] == shared.offsets["d"]
+
+
+def test_a_group_takes_room_for_its_largest_member_while_one_is_live() -> None:
+    build = chain()
+    build.must_share("b", "d")
+    graph = build.build()
+    order, slab = (0, 1, 2, 3), 12
+    check_plan(graph, Plan(order, (4, 0, 4, 0)), slab=slab)
+    with pytest.raises(PlanError, match="'b' at 0 and 'd' at 6 must share an offset"):
+        check_plan(graph, Plan(order, (2, 0, 2, 6)))
+    with pytest.raises(PlanError, match="overlap while both are live"):
+        check_plan(graph, Plan(order, (2, 0, 4, 0)))
+
+
+def test_the_checker_sees_pairs() -> None:
+    build = chain()
+    build.keep_apart("d", "a")
+    graph = build.build()
+    check_plan(graph, Plan((0, 1, 2, 3), (4, 0, 4, 0)))
+    with pytest.raises(PlanError, match=r"'a' at .* and 'd' at .* and are to be kept apart"):
+        check_plan(graph, Plan((0, 1, 2, 3), (3, 0, 4, 0)))
+
+
+BAD: list[tuple[Callable[[GraphBuilder], object], str]] = [
+    (lambda g: g.keep_apart("a", "x"), "keep apart names unknown buffer 'x'"),
+    (lambda g: g.must_share("a", "x"), "must share names unknown buffer 'x'"),
+    (lambda g: g.keep_apart("a", "a"), "keep apart: buffer 'a' is paired with itself"),
+    (lambda g: g.must_share("a"), "must share: a group of 'a' is no group"),
+    (
+        lambda g: (g.must_share("b", "d"), g.must_share("d", "a")),
+        "must share: buffer 'd' is named twice",
+    ),
+    (
+        lambda g: (g.must_share("b", "d"), g.keep_apart("d", "b")),
+        "buffers 'b' and 'd' must share an offset and are to be kept apart",
+    ),
+    (
+        lambda g: g.must_share("a", "b"),
+        "buffers 'a' and 'b' must share an offset, but some order has both live at once: "
+        "make one a view of the other",
+    ),
+    (
+        lambda g: (g.place("b", pin=0), g.must_share("b", "d")),
+        "buffers 'b' (pin 0) and 'd' (pin None) must share an offset: give them the same pin",
+    ),
+    (
+        lambda g: (g.place("d", pool="fast"), g.must_share("b", "d")),
+        "buffers 'b' (pool '') and 'd' (pool 'fast') must share an offset: give them the same pool",
+    ),
+    (
+        lambda g: (g.place("b", alignment=8), g.must_share("b", "d")),
+        "buffers 'b' (alignment 8) and 'd' (alignment 1) must share an offset: give them the same "
+        "alignment",
+    ),
+    (
+        lambda g: (g.input("w", 4, InputPolicy.EXCLUDED), g.keep_apart("a", "w")),
+        "buffer 'w' lies outside the slab: it has no place there to ask for",
+    ),
+    (
+        lambda g: (g.op("view", reads=["b"], views={"v": "b"}), g.keep_apart("a", "v")),
+        "buffer 'v' is a view of 'b': keep apart or share that one",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), BAD)
+def test_what_makes_no_sense_is_named(change: Callable[[GraphBuilder], object], said: str) -> None:
+    build = chain()
+    change(build)
+    with pytest.raises(GraphError) as caught:
+        build.build()
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("policy", [OutputPolicy.LIVE])
+def test_who_is_kept_to_the_end_can_only_be_the_last_of_a_group(policy: OutputPolicy) -> None:
+    build = chain()
+    build.output("d", policy=policy)
+    build.must_share("b", "d")
+    assert build.build().must_share == ((1, 3),)
+    build = chain()
+    build.output("b", policy=policy)
+    build.must_share("b", "d")
+    with pytest.raises(GraphError, match="some order has both live at once"):
+        build.build()
+
+
+def test_members_are_never_live_together_in_any_order() -> None:
+    """Against all orders: what is accepted is live in turn in each, what is refused in one not."""
+    accepted = refused = 0
+    for seed in range(120):
+        rng = np.random.default_rng([1, seed])
+        graph = random_graph(rng, 5, features={"inputs", "uses", "views", "births", "multi"})
+        able = [b for b, x in enumerate(graph.buffers) if graph.roots[b] == b and not x.external]
+        if len(able) < 2:
+            continue
+        a, b = sorted(rng.choice(able, 2, replace=False).tolist())
+        together = False
+        for order in brute.orders(graph):
+            at = brute.spans_of(graph, order)
+            if a in at and b in at and max(at[a][0], at[b][0]) < min(at[a][1], at[b][1]):
+                together = True
+        try:
+            replace(graph, must_share=((a, b),))
+        except GraphError:
+            refused += 1
+            sized = graph.buffers[a].size and graph.buffers[b].size
+            assert together or not sized
+        else:
+            accepted += 1
+            assert not together
+    assert accepted > 10 < refused
+
+
+def test_nothing_is_lost_in_files(tmp_path: Path) -> None:
+    pairs = groups = 0
+    for seed in range(60):
+        rng = np.random.default_rng([2, seed])
+        graph = with_sharing(rng, random_graph(rng, 6))
+        pairs, groups = pairs + len(graph.keep_apart), groups + len(graph.must_share)
+        write_graph(graph, tmp_path / "graph.json")
+        assert read_graph(tmp_path / "graph.json") == graph
+        assert from_networkx(to_networkx(graph)) == graph
+        ids = rng.permutation(len(graph.buffers)).tolist()
+        moved = relabel(graph, range(len(graph.ops)), ids)
+        assert len(moved.keep_apart) == len(graph.keep_apart)
+        assert relabel(moved, range(len(graph.ops)), np.argsort(ids).tolist()) == graph
+    assert pairs > 20 < groups
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"keep_apart": [["a", "x"]]}, "keep_apart number 0: buffers names unknown buffer 'x'"),
+        ({"must_share": ["ab"]}, "must_share number 0: buffers must be an array, got 'ab'"),
+        ({"keep_apart": [["a"]]}, "keep apart: 'a' is no pair"),
+    ],
+)
+def test_bad_documents_are_named(change: dict[str, object], said: str) -> None:
+    document = {**graph_document(chain().build()), **change}
+    with pytest.raises((FormatError, GraphError)) as caught:
+        read_graph_document(document)
+    assert str(caught.value) == said
+
+
+def test_in_place_keeps_away_from_pairs_and_groups() -> None:
+    build = chain()
+    build.inplace("op1", "c", "b")
+    build.inplace("op2", "d", "c")
+    build.keep_apart("c", "a")
+    graph = build.build().with_inplace()
+    assert graph.inplace == ((2, 3, 2),)
+    candidates = graph.inplace_candidates
+    with pytest.raises(GraphError, match="'c' in place, which keep-apart pairs or must-share"):
+        replace(graph, inplace=candidates)
+    assert replace(graph, keep_apart=(), inplace=candidates).inplace == candidates
+
+
+def test_the_peak_knows_nothing_of_either() -> None:
+    for seed in range(30):
+        rng = np.random.default_rng([3, seed])
+        graph = random_graph(rng, 6)
+        given = with_sharing(rng, graph)
+        order = range(len(graph.ops))
+        if given.predecessors == graph.predecessors and graph.inplace == given.inplace:
+            assert peak_memory(given, order) == peak_memory(graph, order)
+            problem, _ = packing_problem(given, order)
+            assert problem.joined.problem.max_load >= problem.peak >= 0
+
+
+def test_a_simulator_file_can_not_say_it(tmp_path: Path) -> None:
+    build = chain()
+    build.keep_apart("a", "d")
+    with pytest.raises(FormatError, match="buffer 'a' is kept apart, which a simulator file"):
+        write_graph(build.build(), tmp_path / "x.json", format="inductor")
+
+
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    build = chain()
+    build.keep_apart("a", "c")
+    build.must_share("b", "d")
+    path, plan = str(tmp_path / "graph.json"), str(tmp_path / "plan.json")
+    write_graph(build.build(), path)
+    assert main(["solve", path, "-o", plan, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["slab"] == 18
+    assert main(["check", path, plan, "--replay"]) == 0
+    document = json.loads(Path(plan).read_text())
+    document["offsets"]["c"] = document["offsets"]["a"]
+    Path(plan).write_text(json.dumps(document))
+    assert main(["check", path, plan]) == 1
