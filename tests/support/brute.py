@@ -7,7 +7,7 @@ ops and buffers themselves, so that an error in the flat arrays shows up as a mi
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
