@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -16,39 +15,11 @@ from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs, heads
 from optsched.model.liveness import Order, live_ranges, steps_of
+from optsched.model.parts import Gap, Parts, fullest, gaps_between, rectangles
 from optsched.model.sharing import Rectangle, check_groups, make_groups, make_pairs, unite
 from optsched.model.stream_relation import StreamRelation, stream_relation
 
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """A stretch `[start, end)` of a live range in which less than the whole buffer is there.
-
-    Parameters
-    ----------
-    start, end
-        Half-open steps inside the live range.
-    window
-        The bytes `[low, high)` of the buffer that stay occupied, or None for none of them.
-    """
-
-    start: int
-    end: int
-    window: tuple[int, int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """Rectangles that move together: part `i` fills `offset[owner[i]] + [low[i], high[i])`.
-
-    A buffer without gaps is one part; each gap splits it. All arrays have shape `(parts,)`.
-    """
-
-    owner: IntArray
-    start: IntArray
-    end: IntArray
-    low: IntArray
-    high: IntArray
+__all__ = ["Gap", "Joined", "PackingProblem", "Parts", "packing_problem", "select"]
 
 
 def _no_values() -> IntArray:
@@ -218,13 +189,18 @@ class PackingProblem:
     def __len__(self) -> int:
         return len(self.names)
 
+    def rectangles(self, i: int) -> list[Rectangle]:
+        """Return when a buffer is there, and which of its bytes."""
+        gaps = self.gaps[i] if self.gaps else ()
+        return rectangles(int(self.start[i]), int(self.end[i]), int(self.size[i]), gaps)
+
     @cached_property
     def parts(self) -> Parts:
         """The rectangles to keep apart."""
         if not self.gaps:
             whole = np.arange(len(self), dtype=np.int64)
             return Parts(whole, self.start, self.end, np.zeros_like(self.size), self.size)
-        rows = [(i, *row) for i in range(len(self)) for row in _rectangles(self, i)]
+        rows = [(i, *row) for i in range(len(self)) for row in self.rectangles(i)]
         table = np.array(rows, np.int64).reshape(-1, 5)
         return Parts(*(np.ascontiguousarray(column) for column in table.T))
 
@@ -256,7 +232,7 @@ class PackingProblem:
             return []
         whole = live.high - live.low == self.size[live.owner]
         stretches = Whole(live.owner[whole], live.start[whole], live.end[whole])
-        return Conflicts(stretches, self.size, pairs).cliques(_fullest(live))
+        return Conflicts(stretches, self.size, pairs).cliques(fullest(live))
 
     def clashing_pins(self) -> tuple[int, int] | None:
         """Return two pinned buffers that overlap while both are live, if there are any."""
@@ -287,12 +263,12 @@ class PackingProblem:
     @cached_property
     def peak(self) -> int:
         """Bytes live at the fullest step; of a group, those of its one buffer."""
-        return _fullest(self.joined.problem.parts)
+        return fullest(self.joined.problem.parts)
 
     @cached_property
     def max_load(self) -> int:
         """Bytes of the fullest step, or of a heavier set kept apart: no packing is smaller."""
-        return _fullest(self.joined.problem.solid)
+        return fullest(self.joined.problem.solid)
 
     @cached_property
     def joined(self) -> Joined:
@@ -320,14 +296,6 @@ class PackingProblem:
         return int((offsets[live] + self.size[live]).max(initial=0))
 
 
-def _fullest(parts: Parts) -> int:
-    """Return the bytes of the fullest step."""
-    steps = np.concatenate([parts.end, parts.start])
-    change = np.concatenate([parts.low - parts.high, parts.high - parts.low])
-    # At equal steps ends come first: they stand first and the sort is stable.
-    return max(0, int(np.cumsum(change[np.argsort(steps, kind="stable")]).max(initial=0)))
-
-
 def _join(problem: PackingProblem) -> Joined:
     """Make one buffer of each group."""
     head = np.arange(len(problem))
@@ -345,13 +313,13 @@ def _join(problem: PackingProblem) -> Joined:
             problem.size[members].tolist(),
             problem.alignment[list(group)].tolist(),
             problem.pin[list(group)].tolist(),
-            [_rectangles(problem, i) for i in members],
+            [problem.rectangles(i) for i in members],
         )
         start, end = int(problem.start[members].min()), int(problem.end[members].max())
         values = (start, end if live else start, one.size, one.alignment, one.pin)
         for column, value in zip(columns.values(), values, strict=True):
             column[first] = value
-        gaps[first] = _between(start, end, one.size, one.rows) if live else ()
+        gaps[first] = gaps_between(start, end, one.size, one.rows) if live else ()
     uses = problem.uses
     if uses is not None:
         pairs = np.unique(np.column_stack([place[uses.owners()], uses.idx]), axis=0)
@@ -366,34 +334,6 @@ def _join(problem: PackingProblem) -> Joined:
         must_share=(),
     )
     return Joined(one_each, place)
-
-
-def _rectangles(problem: PackingProblem, i: int) -> list[Rectangle]:
-    """Return when a buffer is there, and which of its bytes."""
-    at, size = int(problem.start[i]), int(problem.size[i])
-    rows: list[Rectangle] = []
-    for gap in problem.gaps[i] if problem.gaps else ():
-        rows.append((at, gap.start, 0, size))
-        if gap.window is not None:
-            rows.append((gap.start, gap.end, *gap.window))
-        at = gap.end
-    rows.append((at, int(problem.end[i]), 0, size))
-    return [row for row in rows if row[0] < row[1]]
-
-
-def _between(start: int, end: int, size: int, rows: list[Rectangle]) -> tuple[Gap, ...]:
-    """Return the gaps that leave these rectangles of a live range."""
-    gaps: list[Gap] = []
-    at = start
-    for begin, until, low, high in rows:
-        if at < begin:
-            gaps.append(Gap(at, begin))
-        if (low, high) != (0, size):
-            gaps.append(Gap(begin, until, (low, high)))
-        at = until
-    if at < end:
-        gaps.append(Gap(at, end))
-    return tuple(gaps)
 
 
 def select(problem: PackingProblem, ids: IntArray) -> PackingProblem:
