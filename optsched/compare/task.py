@@ -138,7 +138,7 @@ def work_on(task: GraphTask, tell: Callable[[Message], None]) -> None:
     load_plugins()
     settings = task.settings
     try:
-        module = settings.reading.read_module(task.path)
+        module = settings.reading.read_ordered_module(task.path)
         graph = listed_graph(module)
         digest = digest_of(task.path)
     except OptschedError as error:

@@ -93,6 +93,19 @@ class GraphReading:
             raise UsageError(f"{path}: computations that are called go into no levels")
         return module.with_graphs(model.apply)
 
+    def read_ordered_module(self, path: str | Path) -> Module:
+        """Read all computations of a file in this memory model, under the order rules.
+
+        Raises
+        ------
+        UsageError
+            As :meth:`read_module`; and if there are order rules, and calls.
+        """
+        module = self.read_module(path)
+        if module.calls and (self.first or self.last or self.keep_order):
+            raise UsageError(f"{path}: has several computations, and takes no order rules")
+        return module.with_graphs(lambda graph: self.order_rules(graph).apply(graph))
+
     def _memory_model(self, path: str | Path) -> MemoryModel:
         align = alignment_of(path, self.align) if self.align else None
         constants = ConstantsRegion(self.constants)

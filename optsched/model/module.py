@@ -62,8 +62,9 @@ class Module:
     Raises
     ------
     GraphError
-        On a name that is not there, a circle of calls, an op that calls twice, or a called
-        computation whose buffers name pools or are pinned: a block has one place a call.
+        On a name that is not there, a circle of calls, an op that calls twice, a called computation
+        whose buffers name pools or are pinned (a block has one place a call), or ops on several
+        streams in one that calls or is called.
     """
 
     name: str
@@ -81,6 +82,8 @@ class Module:
         object.__setattr__(self, "computations", _callees_first(callees))
         for name in {c for call in self.calls for c in call.callees}:
             _check_block(name, self.graphs[name])
+        for call in self.calls:
+            _refuse_streams(call.computation, self.graphs[call.computation])
 
     def __repr__(self) -> str:
         return f"Module({self.name!r}, {len(self.graphs)} computations, {len(self.calls)} calls)"
@@ -205,7 +208,16 @@ def _callees_first(callees: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     return tuple(names[i] for i in topological_order(rows))
 
 
+def _refuse_streams(name: str, graph: Graph) -> None:
+    """Refuse ops that run side by side: two of them would want what they call at the same time."""
+    if graph.on_streams:
+        raise GraphError(
+            f"ops of computation {name!r} run on several streams: no call can be there"
+        )
+
+
 def _check_block(name: str, graph: Graph) -> None:
+    _refuse_streams(name, graph)
     for buffer in graph.buffers:
         for what, value in (("pool", buffer.pool), ("pin", buffer.pin)):
             if value not in ("", None):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optsched import Graph, compare_methods, solve_module, write_module
+from optsched import Graph, compare_methods, solve_module, write_graph, write_module
 from optsched.cli import main
 from optsched.formats import write_module_plan
 from tests.model.test_module import three
@@ -75,3 +75,15 @@ def test_xlas_own_order_is_that_of_the_text(capsys: pytest.CaptureFixture[str]) 
     assert main(["compare", str(SCAN), "--methods", "xla,program", "--json"]) == 0
     peaks = {x["method"]: x["peak"] for x in json.loads(capsys.readouterr().out)["rows"]}
     assert peaks["xla"] == peaks["program"] >= peaks["optsched"]
+
+
+def test_order_rules_are_for_single_graphs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_graph(nested().graphs["wide"], tmp_path / "wide.json")
+    options = ["--methods", "program", "--json", "--first", "other"]
+    assert main(["compare", str(tmp_path / "wide.json"), *options]) == 0
+    rows = {x["method"]: x["peak"] for x in json.loads(capsys.readouterr().out)["rows"]}
+    assert rows["optsched"] == 11
+    assert main(["compare", str(SCAN), *options]) == 2
+    assert "has several computations, and takes no order rules" in capsys.readouterr().err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from optsched import Call, Graph, GraphBuilder, Module
@@ -97,4 +99,14 @@ def test_what_is_called_has_no_place_of_its_own(key: str, value: object) -> None
     graphs = {"main": chain("main", 4), "body": build.build()}
     Module("m", graphs, "main")
     with pytest.raises(GraphError, match=f"buffer 'x' of computation 'body' has the {key} "):
+        Module("m", graphs, "main", (Call("main", "op0", ("body",)),))
+
+
+@pytest.mark.parametrize("name", ["main", "body"])
+def test_ops_on_streams_neither_call_nor_are_called(name: str) -> None:
+    graphs = {"main": chain("main", 4, 2), "body": chain("body", 4, 1)}
+    ops = tuple(replace(op, stream=f"s{v}") for v, op in enumerate(graphs[name].ops))
+    graphs[name] = replace(graphs[name], ops=(ops[0], replace(ops[1], control=(0,))))
+    Module("m", graphs, "main")
+    with pytest.raises(GraphError, match=f"computation '{name}' run on several streams"):
         Module("m", graphs, "main", (Call("main", "op0", ("body",)),))
