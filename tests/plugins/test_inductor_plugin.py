@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import logging
 import pickle
+import sqlite3
 import threading
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,8 @@ import pytest
 
 from optsched import plugins
 from optsched.errors import MissingDependencyError, UsageError
+from optsched.store import canonical_form
+from optsched.store import file as store_file
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'optsched[torch]'")
 
@@ -163,6 +169,95 @@ def test_a_broken_store_is_one_line(
     assert len(lines) == 1
     assert str(store) in lines[0].getMessage()
     assert store.read_bytes() == content
+
+
+def wave(x: Any) -> Any:
+    return x.sin().sum(0)
+
+
+def compile_wave(store: Path, length: int) -> None:
+    torch._dynamo.reset()
+    with no_kernels(), config.patch(NO_CACHE), enabled(time_limit=1, store=store):
+        torch.compile(wave)(torch.ones(2, length))
+
+
+def of_a_newer_version(store: Path) -> None:
+    with closing(sqlite3.connect(store)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+
+
+def of_another_graph(store: Path) -> None:
+    """What is stored for this graph is a plan of no use."""
+    with closing(sqlite3.connect(store)) as connection, connection:
+        connection.execute("UPDATE records SET plan = x'1f8b'")
+
+
+@pytest.mark.parametrize("damage", [of_a_newer_version, of_another_graph])
+def test_a_store_of_no_use_is_one_line(
+    damage: Callable[[Path], None], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = tmp_path / "plans.db"
+    compile_wave(store, 4)
+    assert plugins.records()[-1].after is not None
+    assert not [r for r in caplog.records if r.name.startswith("optsched")]
+    damage(store)
+    compile_wave(store, 4)
+    (line,) = [r for r in caplog.records if r.name.startswith("optsched")]
+    assert str(store) in line.getMessage()
+    assert plugins.records()[-1].after is None
+
+
+def test_a_locked_store_is_one_line_and_one_that_is_only_read_is_none(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Known graphs are served meanwhile; of a new one the plan can not be kept."""
+    store = tmp_path / "plans.db"
+    compile_wave(store, 4)
+    monkeypatch.setattr(store_file, "SECONDS_TO_WAIT", 0.05)
+    with closing(sqlite3.connect(store, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        compile_wave(store, 4)
+        assert plugins.records()[-1].after is not None
+        compile_wave(store, 5)
+    (line,) = [r for r in caplog.records if r.name.startswith("optsched")]
+    assert "locked" in line.getMessage()
+    monkeypatch.setattr(store_file.StoreFile, "is_writable", lambda _: False)
+    compile_wave(store, 6)
+    assert plugins.records()[-1].after is not None
+    assert len([r for r in caplog.records if r.name.startswith("optsched")]) == 1
+
+
+def test_a_plan_of_another_graph_with_the_same_key_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have the same key here: the graphs themselves are compared."""
+    monkeypatch.setattr(
+        "optsched.store.rows.canonical_form", lambda g: replace(canonical_form(g), key="0" * 64)
+    )
+    for length in (4, 5):
+        compile_wave(tmp_path / "plans.db", length)
+        assert plugins.records()[-1].solver_seconds > 0
+        assert plugins.records()[-1].after is not None
+
+
+def test_two_threads_compile_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Each graph gets its order, and computes what it did."""
+    sizes: dict[int, tuple[int, ...]] = {}
+
+    def compile_one(length: int) -> None:
+        with config.patch(NO_CACHE), enabled(time_limit=1):
+            sizes[length] = tuple(torch.compile(wave)(torch.ones(2, length)).shape)
+
+    threads = [threading.Thread(target=compile_one, args=(length,)) for length in (4, 5)]
+    with no_kernels():
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sizes == {4: (4,), 5: (5,)}
+    assert all(record.after is not None for record in plugins.records())
+    assert len(plugins.records()) == 2
+    assert not [r for r in caplog.records if r.name.startswith("optsched")]
 
 
 def test_dynamic_shapes_count_by_their_hints() -> None:

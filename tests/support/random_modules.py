@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch._higher_order_ops.scan import scan
 from torch.nn import functional
 
 _Values = list[Any]
@@ -22,12 +23,14 @@ class RandomModule(nn.Module):
         The same seed, the same module.
     ops
         How many ops the program has.
+    control
+        Whether there may be loops and choices among them.
     """
 
     rows = 12
     widths = (8, 16, 24)
 
-    def __init__(self, seed: int, ops: int = 12) -> None:
+    def __init__(self, seed: int, ops: int = 12, *, control: bool = False) -> None:
         super().__init__()
         self.choose = random.Random(seed)
         self.layers = nn.ModuleList()
@@ -46,6 +49,7 @@ class RandomModule(nn.Module):
             self._dropout,
             self._best,
             self._normalise,
+            *([self._branch, self._scan] * 3 if control else []),
         ]
         self.shapes = [self.choose.choice(self.widths) for _ in range(2)]
         self.inputs = tuple(torch.randn(self.rows, width) for width in self.shapes)
@@ -150,3 +154,18 @@ class RandomModule(nn.Module):
         i = self._operand()
         self.shapes.append(self.shapes[i])
         return lambda values: functional.layer_norm(values[i], values[i].shape[1:])
+
+    def _branch(self) -> Callable[[_Values], Any]:
+        i = self._operand()
+        self.shapes.append(self.shapes[i])
+        return lambda values: torch.cond(values[i].sum() > 0, torch.tanh, torch.sin, (values[i],))
+
+    def _scan(self) -> Callable[[_Values], Any]:
+        i = self._operand()
+        self.shapes.append(self.shapes[i])
+
+        def advance(carried: Any, row: Any) -> tuple[Any, Any]:
+            total = carried * 0.5 + row.tanh()
+            return total, total.sin()
+
+        return lambda values: scan(advance, torch.zeros_like(values[i][0]), values[i])[1]

@@ -20,6 +20,7 @@ from experiments.runtimes.inductor.fidelity import (
     fidelity_table,
     measure_orders,
 )
+from experiments.runtimes.inductor.modules import ModuleRow, measure_modules, modules_table
 from experiments.runtimes.inductor.networks import STEPS
 from experiments.runtimes.inductor.trips import measure_trip
 from experiments.tables import read_rows, replace_table
@@ -31,8 +32,9 @@ HERE = Path(__file__).parent
 def main() -> None:
     """Measure, and write rows to standard output; or make the tables again."""
     parser = argparse.ArgumentParser(prog="experiments.runtimes.inductor")
-    parser.add_argument("study", choices=["fidelity", "trips", "tables"])
+    parser.add_argument("study", choices=["fidelity", "trips", "modules", "tables"])
     parser.add_argument("names", nargs="*", default=list(STEPS), metavar="NAME")
+    parser.add_argument("--seeds", default="0-49", help="of the modules, such as 5-8")
     parser.add_argument("--seconds", type=float, default=10.0, help="for the solver, a graph")
     parser.add_argument("--kernels", action="store_true", help="compile kernels, check gradients")
     parser.add_argument("--orders", default=",".join(ORDERS), help="of the fidelity study")
@@ -40,16 +42,29 @@ def main() -> None:
     if unknown := set(options.names) - set(STEPS):
         parser.error(f"no step {min(unknown)!r}; there are {', '.join(STEPS)}")
     if options.study == "tables":
-        rows = read_rows(HERE / "fidelity.csv", FidelityRow)
-        replace_table(HERE / "README.md", "fidelity", fidelity_table(rows))
+        _write_tables()
         return
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
-    with contextlib.nullcontext() if options.kernels else no_kernels():
+    has_kernels = options.kernels or options.study == "modules"
+    with contextlib.nullcontext() if has_kernels else no_kernels():
         _print(_rows(options))
 
 
+def _write_tables() -> None:
+    readme = HERE / "README.md"
+    rows = read_rows(HERE / "fidelity.csv", FidelityRow)
+    replace_table(readme, "fidelity", fidelity_table(rows))
+    modules = read_rows(HERE / "modules.csv", ModuleRow)
+    replace_table(readme, "modules", modules_table(modules))
+
+
 def _rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    if options.study == "modules":
+        first, _, last = options.seeds.partition("-")
+        seeds = range(int(first), int(last or first) + 1)
+        yield from map(asdict, measure_modules(seeds, options.seconds))
+        return
     for name in options.names:
         if options.study == "fidelity":
             orders = options.orders.split(",")
