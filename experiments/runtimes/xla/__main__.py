@@ -33,10 +33,10 @@ PARTS = {
 HEAD = ("module", "ops", "xla peak", "xla slab", "our peak", "our slab", "bound", "ops before")
 _COMPILE = """
 import pathlib, sys
-from experiments.runtimes.xla import models
+from experiments.runtimes.xla import models, recorded
 place = pathlib.Path(sys.argv[1])
 for call in sys.argv[2:]:
-    eval("models." + call).compile()
+    eval(call, {**vars(models), **vars(recorded)}).compile()
     files = [path for path in place.iterdir() if path.suffix == ".txt"]
     (place / call).mkdir()
     for path in files:
@@ -53,12 +53,12 @@ _REST = {
 }
 
 
-def dump(calls: list[str], folder: Path) -> list[Path]:
+def dump(calls: list[str], folder: Path, options: str = "") -> list[Path]:
     """Compile models, `network()` say, in a process of its own; write what XLA says of them."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     with tempfile.TemporaryDirectory() as place:
-        flags = f"--xla_dump_to={place} --xla_dump_hlo_as_text"
+        flags = f"--xla_dump_to={place} --xla_dump_hlo_as_text {options}"
         environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
         subprocess.run([sys.executable, "-c", _COMPILE, place, *calls], env=environment, check=True)
         for call in calls:
