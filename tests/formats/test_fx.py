@@ -199,6 +199,25 @@ def test_a_branch_is_workspace_of_the_op_that_runs_it(tmp_path: Path) -> None:
         graph_of(build.archive("c"), tmp_path)
 
 
+INSTANCES = Path(__file__).parents[2] / "instances/fx"
+
+
+@pytest.mark.parametrize(
+    ("name", "peaks"),
+    [
+        ("branches", (1_835_008, 1_581_056)),
+        ("choice", (18_433, 18_433)),
+        ("counter", (65_536, 65_536)),
+        ("decomposed", (1_835_008, 1_581_056)),
+        ("open_batch", (327_680, 327_680)),
+    ],
+)
+def test_programs_that_come_with_the_project(name: str, peaks: tuple[int, int]) -> None:
+    dims = {"x.0": 16} if name == "open_batch" else {}
+    graph = read_graph(INSTANCES / f"{name}.pt2", dims=dims)
+    assert (naive_peak(graph), naive_peak(graph.with_inplace())) == peaks
+
+
 def opened() -> ProgramBuilder:
     build = ProgramBuilder()
     build.input("x", (symbol("s0"), 8), strides=(8, 1))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from optsched.formats.fx.operators import (
     CONVERSIONS,
     DROPOUTS,
+    EACH_VIEWED,
     RELABELLINGS,
     RESHAPES,
     VIEWS,
@@ -30,11 +31,10 @@ def shared_with(node: FxNode, output: str, values: Mapping[str, TensorValue]) ->
     first = node.view_of or node.first
     if first is None or not node.operator.startswith("aten."):
         return node.view_of
+    if node.base in EACH_VIEWED:
+        return dict(zip(node.outputs, node.reads, strict=False)).get(output, first)
     if node.view_of is not None or node.base in VIEWS or node.base in RELABELLINGS:
-        # `meshgrid` and its like take a list: each output is a view of its own entry.
-        position = node.outputs.index(output)
-        several = node.base in ("meshgrid", "broadcast_tensors") or node.base.startswith("atleast_")
-        return node.reads[position] if several and position < len(node.reads) else first
+        return first
     if "out" in node.arguments and set(node.arguments["out"]) <= set(node.overwrites):
         return node.arguments["out"][0]
     if node.base.endswith("_") and node.overwrites:

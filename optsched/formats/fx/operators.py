@@ -17,14 +17,19 @@ def _names(text: str) -> frozenset[str]:
 
 
 VIEWS: Final = _names(
-    "_conj _neg_view _reshape_alias _unsafe_view adjoint alias as_strided atleast_1d atleast_2d "
-    "atleast_3d broadcast_tensors broadcast_to chunk detach diagonal dsplit expand expand_as "
-    "hsplit imag lift_fresh linalg_diagonal mH mT matrix_H meshgrid moveaxis movedim narrow "
+    "_conj _neg_view _reshape_alias _unsafe_view adjoint alias as_strided "
+    "broadcast_to chunk detach diagonal dsplit expand expand_as "
+    "hsplit imag lift_fresh linalg_diagonal mH mT matrix_H moveaxis movedim narrow "
     "numpy_T permute real select slice slice_inverse split split_with_sizes squeeze swapaxes "
     "swapdims t tensor_split transpose unbind unflatten unfold unsafe_chunk unsafe_split "
     "unsafe_split_with_sizes unsqueeze view view_as view_as_complex view_as_real vsplit"
 )
 """Their outputs are views of the first tensor; `unsafe_` means that the schema does not say so."""
+
+EACH_VIEWED: Final = frozenset(
+    ("atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "meshgrid")
+)
+"""Take a list; each output is a view of its own entry."""
 
 RESHAPES: Final = frozenset(("flatten", "ravel", "reshape", "reshape_as"))
 """Views where the strides allow it, copies elsewhere."""
@@ -65,6 +70,7 @@ WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
     "miopen_batch_norm": _STATISTICS,
     "native_batch_norm": _STATISTICS,
     "rrelu_with_noise": ("noise",),
+    "rrelu_with_noise_": ("noise",),
 }
 """Arguments that are written to although the name does not end in `_`."""
 

@@ -20,6 +20,11 @@ from executorch.exir import memory
 from executorch.exir.memory_planning import get_node_tensor_specs
 
 from optsched.errors import OptschedError
+from optsched.formats.fx.schema import (
+    draws_random_numbers,
+    named_arguments,
+    written_arguments,
+)
 from optsched.model.builder import GraphBuilder
 from optsched.model.elements import InputPolicy
 from optsched.model.graph import Graph
@@ -80,7 +85,7 @@ class ProgramGraph:
         """The present name of each storage: that of its last change."""
         self._build = GraphBuilder("executorch", "executorch: constants are not counted", alignment)
         self._add_inputs()
-        seeded = [node.name for node in self.nodes if _takes_random_numbers(node)]
+        seeded = [node.name for node in self.nodes if draws_random_numbers(node)]
         before = {second: first for first, second in pairwise(seeded)}
         for node in self.nodes:
             self._add_op(node, before.get(node.name))
@@ -170,31 +175,11 @@ def _is_subgraph(module: Any, node: Any) -> bool:
     return isinstance(getattr(module, node.target, None), torch.fx.GraphModule)
 
 
-def _operator(node: Any) -> Any:
-    """Return the operator of PyTorch that a node calls, under the dialect's wrapper if it has one.
-
-    An operator has a schema; a function has none.
-    """
-    wrapped = getattr(node.target, "_op", None)
-    return wrapped if isinstance(wrapped, torch._ops.OpOverload) else node.target
-
-
 def _overwritten(node: Any) -> list[Any]:
     """Return the nodes whose bytes an op changes, other than those made for its results."""
-    schema = getattr(_operator(node), "_schema", None)
-    if schema is None:
-        return []
-    found = []
-    for position, argument in enumerate(schema.arguments):
-        is_written = argument.alias_info is not None and argument.alias_info.is_write
-        if is_written and not argument.is_out:
-            given = node.args[position : position + 1]
-            found.append(given[0] if given else node.kwargs.get(argument.name))
+    given = dict(named_arguments(node))
+    found = [given.get(name) for name in written_arguments(node, results=False)]
     return [value for value in found if isinstance(value, torch.fx.Node)]
-
-
-def _takes_random_numbers(node: Any) -> bool:
-    return torch.Tag.nondeterministic_seeded in getattr(_operator(node), "tags", ())
 
 
 def _ops_before(node: Any) -> Iterator[Any]:

@@ -1,0 +1,1 @@
+"""Small exported programs of PyTorch."""
