@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import lcm
 from typing import TYPE_CHECKING, Any
 
 from optsched.check.certificate import check_certificate
@@ -56,9 +57,10 @@ def check_schedule(
     """
     _check_names(module, orders, "order")
     peaks: dict[str, int] = {}
+    alignments = _alignments(module)
     for name in module.computations:
         try:
-            peaks[name] = check_order(_with_blocks(module, name, peaks), orders[name])
+            peaks[name] = check_order(_with_blocks(module, name, peaks, alignments), orders[name])
             _check_claim("peak", (claims or {}).get(name), peaks[name])
         except PlanError as error:
             raise PlanError(f"computation {name!r}: {error}") from None
@@ -90,9 +92,12 @@ def check_module(
         raise PlanError(f"module {module.name!r} has no offsets: results lie inside what is called")
     peaks = check_schedule(module, {name: plan.order for name, plan in plans.items()})
     slabs: dict[str, int] = {}
+    alignments = _alignments(module)
     for name in module.computations:
         try:
-            slabs[name] = check_plan(_with_blocks(module, name, slabs), plans[name]).slab
+            slabs[name] = check_plan(
+                _with_blocks(module, name, slabs, alignments), plans[name]
+            ).slab
             for what, found in (("peak", peaks[name]), ("slab", slabs[name])):
                 _check_claim(what, (claims or {}).get(name, {}).get(what), found)
         except PlanError as error:
@@ -142,9 +147,10 @@ def check_module_certificate(
     """
     _check_names(module, certificates, "certificate")
     bounds: dict[str, int] = {}
+    alignments = _alignments(module)
     for name in module.computations:
         try:
-            check_certificate(_with_blocks(module, name, bounds), certificates[name])
+            check_certificate(_with_blocks(module, name, bounds, alignments), certificates[name])
         except PlanError as error:
             raise PlanError(f"computation {name!r}: {error}") from None
         bounds[name] = certificates[name].bound
@@ -157,9 +163,10 @@ def replay_module(module: Module, plans: Mapping[str, Plan]) -> Replayed:
     What lies in a block is executed with the computation that it belongs to.
     """
     slabs: dict[str, int] = {}
+    alignments = _alignments(module)
     runs = []
     for name in module.computations:
-        graph = _with_blocks(module, name, slabs)
+        graph = _with_blocks(module, name, slabs, alignments)
         runs.append(replay_plan(graph, plans[name]))
         slabs[name] = check_plan(graph, plans[name]).slab
     totals = (sum(getattr(run, key) for run in runs) for key in ("steps", "reads", "cells"))
@@ -180,7 +187,9 @@ def _check_names(module: Module, given: Mapping[str, object], what: str) -> None
             raise PlanError(f"{what} of computation {name!r}, which module {module.name!r} has not")
 
 
-def _with_blocks(module: Module, name: str, sizes: Mapping[str, int]) -> Graph:
+def _with_blocks(
+    module: Module, name: str, sizes: Mapping[str, int], alignments: Mapping[str, int]
+) -> Graph:
     """Return a computation's graph with its blocks, which are measured anew."""
     own, graph = module.graphs[name], module.with_blocks(name, sizes)
     ops = tuple(
@@ -197,7 +206,7 @@ def _with_blocks(module: Module, name: str, sizes: Mapping[str, int]) -> Graph:
         if [graph.buffers[b].size for b in held if b in blocks] != [needed] * (needed > 0):
             raise PlanError(f"op {op.name!r} calls for {needed} bytes, its block has others")
         for b in held:
-            _check_block(module, calls[v], graph.buffers[b])
+            _check_block(calls[v], graph.buffers[b], alignments)
     return graph
 
 
@@ -213,16 +222,20 @@ def _needed(module: Module, call: Call, graph: Graph, sizes: Mapping[str, int]) 
     return max(0, needed)
 
 
-def _check_block(module: Module, call: Call, block: Buffer) -> None:
+def _check_block(call: Call, block: Buffer, alignments: Mapping[str, int]) -> None:
     """Check that a block is nothing but bytes, and aligns what lies in it."""
     if replace(block, name="", size=0, alignment=1) != Buffer("", 0):
         raise PlanError(f"the block of op {call.op!r} is no plain buffer")
-    waiting, seen = list(call.callees), set[str]()
-    while waiting:
-        name = waiting.pop()
-        seen.add(name)
-        for buffer in module.graphs[name].buffers:
-            if block.alignment % buffer.alignment:
-                raise PlanError(f"op {call.op!r}: buffer {buffer.name!r} may lie unaligned")
-        inner = (c for x in module.calls if x.computation == name for c in x.callees)
-        waiting += set(inner) - seen
+    for callee in call.callees:
+        if block.alignment % alignments[callee]:
+            raise PlanError(f"op {call.op!r}: what lies in {callee!r} may lie unaligned")
+
+
+def _alignments(module: Module) -> dict[str, int]:
+    """Return what aligns all buffers of each computation, and those in the blocks in it."""
+    found: dict[str, int] = {}
+    for name in module.computations:
+        own = [buffer.alignment for buffer in module.graphs[name].buffers]
+        inner = [found[c] for call in module.calls_of(name) for c in call.callees if c in found]
+        found[name] = lcm(*own, *inner)
+    return found

@@ -64,13 +64,21 @@ def _explain(args: argparse.Namespace) -> int:
 
 
 def _convert(args: argparse.Namespace) -> int:
-    from optsched.formats import read_graph, write_graph
+    from optsched.formats import read_graph, read_module, write_graph, write_module
 
     common.protect([args.output], args.graph)
-    graph = read_graph(args.graph, **common.reading(args).options)
-    write_graph(graph, args.output, format=args.to)
-    record = {"instance": graph.name, "ops": len(graph.ops), "buffers": len(graph.buffers)}
-    text = f"{args.output}: {len(graph.ops)} ops, {len(graph.buffers)} buffers"
+    options = common.reading(args).options
+    record: dict[str, Any]
+    if args.to == "optsched-module":
+        module = read_module(args.graph, **options)
+        write_module(module, args.output)
+        record = {"instance": module.name, "computations": len(module.graphs)}
+        text = f"{args.output}: {len(module.graphs)} computations"
+    else:
+        graph = read_graph(args.graph, **options)
+        write_graph(graph, args.output, format=args.to)
+        record = {"instance": graph.name, "ops": len(graph.ops), "buffers": len(graph.buffers)}
+        text = f"{args.output}: {len(graph.ops)} ops, {len(graph.buffers)} buffers"
     common.print_result(args, record, text)
     return common.OK
 
@@ -139,9 +147,9 @@ CONVERT = Command(
         option("-o", "--output", required=True, help="file to write (.gz to compress)"),
         option(
             "--to",
-            choices=("optsched-graph", "inductor"),
+            choices=("optsched-graph", "optsched-module", "inductor"),
             default="optsched-graph",
-            help="the format; our own by default",
+            help="the format; our own by default; a module has all computations of the file",
         ),
         *READING,
     ),

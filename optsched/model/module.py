@@ -99,10 +99,10 @@ class Module:
 
     @cached_property
     def _by_caller(self) -> dict[str, tuple[Call, ...]]:
-        found: dict[str, tuple[Call, ...]] = {}
+        found: dict[str, list[Call]] = {}
         for call in self.calls:
-            found[call.computation] = (*found.get(call.computation, ()), call)
-        return found
+            found.setdefault(call.computation, []).append(call)
+        return {name: tuple(calls) for name, calls in found.items()}
 
     @cached_property
     def alignments(self) -> dict[str, int]:

@@ -129,7 +129,7 @@ def test_the_checker_measures_blocks_by_itself() -> None:
     calls = (Call("main", "op0", ("body",)),)
     loose = Unaligned("m", graphs, "main", calls)
     plans = {"body": Plan((0,), (0,)), "main": Plan((0,), (0, 3))}
-    with pytest.raises(PlanError, match="op 'op0': buffer 't0' may lie unaligned"):
+    with pytest.raises(PlanError, match="op 'op0': what lies in 'body' may lie unaligned"):
         check_module(loose, plans)
     with pytest.raises(PlanError, match=r"'op0.workspace' at 3 is not aligned to 4"):
         check_module(Module("m", graphs, "main", calls), plans)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from optsched import read_module
 from optsched.cli import main
 
 SCAN = str(Path(__file__).parents[2] / "instances" / "hlo" / "scan-module.txt")
@@ -61,3 +62,11 @@ def test_info_says_what_xlas_schedulers_make_of_a_module(
     assert found["memory_by_computation"]["main.7"] == found["schedulers"]["xla_default"]["memory"]
     assert main(["info", SCAN]) == 0
     assert "xla_dfs        379,464; 552,812; 553,028" in capsys.readouterr().out
+
+
+def test_a_module_is_converted_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "scan.json")
+    assert main(["convert", SCAN, "-o", path, "--to", "optsched-module", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["computations"] == 3
+    assert read_module(path) == read_module(SCAN)
+    assert main(["solve", path, "--inplace"]) == 0

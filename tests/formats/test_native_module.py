@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jsonschema import Draft202012Validator
+from referencing import Registry
 
 from optsched import read_graph, read_module, solve_module, write_module
 from optsched.errors import FormatError, GraphError, OptschedError, PlanError, UsageError
 from optsched.formats import export_plan, read_module_plan, write_module_plan
+from optsched.formats.native import schema
 from optsched.formats.native_module import module_document, read_module_document
 from optsched.model.module import listed_graph
 from optsched.reports.module import module_claims
@@ -49,6 +52,20 @@ def test_a_plan_is_written_and_read_without_loss(tmp_path: Path) -> None:
         assert plans == found.plans
         assert claims[module.entry]["peak"] == found.entry.peak
         assert claims[module.entry]["slab_bound"] == found.entry.slab_bound
+
+
+def test_files_are_as_their_schemas_have_them(tmp_path: Path) -> None:
+    known = {name: schema(name) for name in ("plan-1", "module-1", "module-plan-1")}
+    store = Registry().with_contents((x["$id"], x) for x in known.values())
+    module = nested()
+    found = solve_module(module)
+    write_module_plan(found.plans or {}, tmp_path / "p.json", module, module_claims(found))
+    plan = json.loads((tmp_path / "p.json").read_text())
+    for name, value in (("module-1", document()), ("module-plan-1", plan)):
+        Draft202012Validator.check_schema(known[name])
+        validator = Draft202012Validator(known[name], registry=store)
+        assert not list(validator.iter_errors(value))
+        assert list(validator.iter_errors({**value, "extra": 1}))
 
 
 def document(**changes: Any) -> dict[str, Any]:
