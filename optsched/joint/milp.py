@@ -5,7 +5,9 @@ descendants::
 
     at[v][s]           op v runs at step s; its sum over steps up to s says whether it is done
     released[b][s]     every user of buffer b is done by s (no binary needed: it is pushed up)
-    live bytes at s  = sum of size * (done[birth][s] - released[b][s - 1]) <= peak
+    spared[p]        pair p is written in place: all other users of its input are done before
+    skipped[b][s]    b is written in place at step s (no binary needed: it is pushed up)
+    live bytes at s  = sum of size * (done[birth][s] - released[b][s - 1] - skipped[b][s]) <= peak
 
 Shares no code with the CP-SAT model. HiGHS solves it in this process (highspy up to 1.13.1 can
 live beside OR-Tools; later ones can not). It calculates in floating point, so what it says is
@@ -23,7 +25,6 @@ from optsched.check.plan import check_order
 from optsched.errors import PlanError, UsageError
 from optsched.model.dependencies import reachable
 from optsched.model.graph import Graph
-from optsched.model.memory_model import refuse_inplace
 from optsched.model.streams import refuse_streams
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
@@ -88,7 +89,6 @@ def solve_order_milp(
     UsageError
         If sizes are outside the range in which floating point can be trusted.
     """
-    refuse_inplace(graph, "the MILP")
     refuse_streams(graph, "the MILP")
     import pulp
 
@@ -197,9 +197,40 @@ class _Model:
                     loads[step] += [(x, units) for x, _ in self._done(birth, step)]
                 if released is not None and step:
                     loads[step] += [(x, -units * n) for x, n in released[step - 1]]
+        for b, pairs in self._pairs().items():
+            for step, skipped in self._skipped(b, pairs):
+                loads[step].append((skipped, -(sizes[b] // self.unit)))
         for step, constant in enumerate(fixed):
             load = self._sum(loads[step] if self.count else ())
             self.problem += load + constant <= self.peak
+
+    def _pairs(self) -> dict[int, list[Any]]:
+        """Return the flags of in-place pairs by output; of each input, and output, one is taken."""
+        arrays = self.graph.arrays
+        by_output: dict[int, list[Any]] = {}
+        by_source: dict[int, list[Any]] = {}
+        rows = (arrays.inplace_op, arrays.inplace_output, arrays.inplace_source)
+        for p, (v, output, source) in enumerate(zip(*(x.tolist() for x in rows), strict=True)):
+            flag = self.pulp.LpVariable(f"spared_{p}", cat="Binary")
+            by_output.setdefault(output, []).append(flag)
+            by_source.setdefault(source, []).append(flag)
+            for u in {*arrays.user.row(source).tolist()} - {v}:
+                for step in self.at[v]:
+                    ended = self._sum([*self._done(u, step - 1), (self.at[v][step], -1)])
+                    self.problem += ended >= self._sum([(flag, 1)]) - 1
+        for flags in (*by_output.values(), *by_source.values()):
+            self.problem += self._sum((flag, 1) for flag in flags) <= 1
+        return by_output
+
+    def _skipped(self, b: int, flags: Sequence[Any]) -> list[tuple[int, Any]]:
+        """Return by step what says whether an output is written in place at it."""
+        rows = []
+        for step, runs in self.at[int(self.graph.arrays.birth[b])].items():
+            skipped = self.pulp.LpVariable(f"skipped_{b}_{step}", 0, 1)
+            self.problem += self._sum([(skipped, 1)]) <= self._sum([(runs, 1)])
+            self.problem += self._sum([(skipped, 1)]) <= self._sum((flag, 1) for flag in flags)
+            rows.append((step, skipped))
+        return rows
 
     def _released(self, b: int, users: Sequence[int]) -> list[list[tuple[Any, int]]]:
         """Terms that say, by step, whether all users are done."""

@@ -14,7 +14,7 @@ from typing import SupportsIndex, Unpack
 from heuristics.orderings.program import program
 from optsched.errors import UsageError
 from optsched.model.graph import Graph
-from optsched.model.memory_model import plannable, refuse_inplace
+from optsched.model.memory_model import plannable
 from optsched.model.order_rules import NO_RULES, OrderRules, make_baseline
 from optsched.model.plan import Plan
 from optsched.model.streams import refuse_streams
@@ -117,7 +117,7 @@ def solve(
     Raises
     ------
     UsageError
-        If an option makes no sense, alone or beside another: `cpsat` and `milp` know no in-place.
+        If an option makes no sense, alone or beside another.
     GraphError
         If no order keeps the rules, or moves so few ops.
     PlanError
@@ -134,8 +134,6 @@ def solve(
     plan = _SCHEDULES[engine]
     if graph.on_streams:
         plan = _on_streams(best, engine)
-    if any(stage.named and stage.lacks & best.features for stage in plan.first):
-        refuse_inplace(graph, f"engine {engine}")
     if warm_start is not None:
         if warm_start.placed(graph) != graph:
             raise UsageError("the warm start has buffers in other pools than their own")
@@ -232,12 +230,12 @@ def _schedules() -> dict[Engine, Schedule]:
         Stage(
             stages.joint_model_if_exact,
             share=effort.joint_share,
-            lacks=Feature.INPLACE | Feature.MOVES,
+            lacks=Feature.MOVES,
             most=small,
         ),
     )
-    cpsat = Stage(stages.joint_model, lacks=Feature.INPLACE, named=True)
-    milp = Stage(stages.milp_order, lacks=Feature.INPLACE, named=True)
+    cpsat = Stage(stages.joint_model, named=True)
+    milp = Stage(stages.milp_order, named=True)
     return {
         Engine.AUTO: Schedule(searches, repeated),
         Engine.CPSAT: Schedule((*heuristics, cpsat)),

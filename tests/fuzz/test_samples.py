@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fuzz import models, plan_files
+from tests.fuzz import models, plan_files, views
 
 
 @pytest.mark.parametrize("kind", models.KINDS)
 def test_models_agree_with_brute_force(kind: str) -> None:
     assert models.compare(kind, models.KINDS[kind], count=8, seed=20) == 0
+
+
+def test_engines_agree_where_names_are_views_and_ops_write_in_place() -> None:
+    assert views.fuzz(16, seed=22, models=2) == (16, [])
 
 
 def test_plan_files_that_solve_writes_pass_check() -> None:

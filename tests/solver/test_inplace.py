@@ -11,7 +11,6 @@ import pytest
 from optsched.check.plan import check_plan
 from optsched.cli import main
 from optsched.compare import compare_methods
-from optsched.errors import UsageError
 from optsched.formats import write_graph
 from optsched.joint.cpsat import solve_joint
 from optsched.joint.milp import solve_order_milp
@@ -79,15 +78,13 @@ def test_methods_are_packed_with_pairs() -> None:
     assert all(row.peak == row.slab == 8 for row in comparison.rows if row.method != "naive")
 
 
-def test_what_knows_nothing_of_it_refuses() -> None:
+def test_the_models_are_a_second_opinion() -> None:
     built: Graph = chain().build().with_inplace()
     for engine in (Engine.CPSAT, Engine.MILP):
-        with pytest.raises(UsageError, match="in-place"):
-            solve(built, engine=engine)
-    with pytest.raises(UsageError, match="in-place"):
-        solve_joint(built)
-    with pytest.raises(UsageError, match="in-place"):
-        solve_order_milp(built)
+        result = solve(built, engine=engine)
+        assert (result.peak, result.slab) == (8, 8)
+    joint, milp = solve_joint(built), solve_order_milp(built)
+    assert (joint.value, joint.bound, milp.value, milp.bound) == (8, 8, 8, 8)
 
 
 def test_certificate_and_explanation_from_the_command_line(

@@ -137,6 +137,8 @@ def add_shared(variables: ModelVariables) -> None:
 
 def _time_interval(variables: ModelVariables, i: int) -> Any:
     first, last, name = variables.start[i], variables.end[i], f"time[{i}]"
+    if i in variables.inplace.written:
+        return variables.inplace.time_interval(variables, i, name)
     if isinstance(first, int) and isinstance(last, int):
         return variables.model.new_fixed_size_interval_var(first, last - first, name)
     horizon = variables.instance.horizon
@@ -144,10 +146,10 @@ def _time_interval(variables: ModelVariables, i: int) -> Any:
     return variables.model.new_interval_var(first, length, last, name)
 
 
-def add_clause(variables: ModelVariables, first: Literal, then: Literal) -> None:
-    """`first` implies `then`, either of which may be the constant 0 or 1."""
+def add_clause(variables: ModelVariables, first: Literal, then: Literal, *more: Literal) -> None:
+    """`first` implies `then`, or one of `more`; each of them may be the constant 0 or 1."""
     literals = []
-    for literal in (1 - first if isinstance(first, int) else ~first, then):
+    for literal in (negated(first), then, *more):
         if not isinstance(literal, int):
             literals.append(literal)
         elif literal:
@@ -155,16 +157,60 @@ def add_clause(variables: ModelVariables, first: Literal, then: Literal) -> None
     variables.model.add_bool_or(literals)
 
 
+def negated(literal: Literal) -> Literal:
+    """Return the opposite of a literal or constant."""
+    return 1 - literal if isinstance(literal, int) else ~literal
+
+
+def add_inplace(variables: ModelVariables) -> None:
+    """What is written in place is written into an input that dies, each into one, into each one.
+
+    An output that is spared is not counted at the step of its op; one that shares bytes has the
+    input's offset.
+    """
+    model, made = variables.model, variables.inplace
+    for flags in (made.spared, made.shared):
+        for pair, flag in zip(variables.instance.pairs, flags, strict=True):
+            early, late = variables.step_windows[pair.op]
+            for u in variables.instance.items[pair.source].users:
+                for step in range(early, late + 1) if u != pair.op else ():
+                    runs, before = variables.done_by(pair.op, step), variables.done_by(u, step - 1)
+                    add_clause(variables, flag, negated(runs), before)
+        for group in made.groups():
+            model.add_at_most_one(flags[k] for k in group)
+    for (i, step), skipped in made.skipped.items():
+        op = variables.instance.items[i].birth
+        add_clause(variables, skipped, variables.done_by(op, step))
+        add_clause(variables, skipped, negated(variables.done_by(op, step - 1)))
+        model.add_bool_or([~skipped, *(made.spared[k] for k in made.pairs_of(i))])
+    for pair, flag in zip(variables.instance.pairs, made.shared, strict=True):
+        output, source = variables.offset[pair.output], variables.offset[pair.source]
+        if isinstance(output, int) and isinstance(source, int):
+            # Pinned, and to the same place: else the pair is not admissible.
+            continue
+        model.add(output == source).only_enforce_if(flag)
+    for i, written in made.written.items():
+        model.add(written == sum(made.shared[k] for k in made.pairs_of(i)))
+
+
 def _load(variables: ModelVariables, step: int, pool: str | None) -> Any:
     return sum(
-        item.size * variables.live(i, step)
+        item.size * (variables.live(i, step) - variables.inplace.skipped_at(i, step))
         for i, item in enumerate(variables.instance.items)
         if pool is None or item.pool == pool
     )
 
 
-ORDER_FAMILIES = (add_monotony, add_one_op_per_step, add_precedences, add_releases, add_peak)
-"""Ops stay done, one op runs at each step, predecessors are done a step before, and bytes count."""
+ORDER_FAMILIES = (
+    add_monotony,
+    add_one_op_per_step,
+    add_precedences,
+    add_releases,
+    add_inplace,
+    add_peak,
+)
+"""Ops stay done, one op runs at each step, predecessors are done a step before, what is written in
+place is written into inputs that die, and bytes count."""
 PACKING_FAMILIES = (
     add_times,
     add_load_below_slab,

@@ -63,6 +63,15 @@ class ModelItem:
     room: int
 
 
+@dataclass(frozen=True, slots=True)
+class ModelPair:
+    """An op, and the numbers of an output and of the input that it may be written into."""
+
+    op: int
+    output: int
+    source: int
+
+
 @dataclass(frozen=True)
 class ModelInstance:
     """A graph in units.
@@ -81,6 +90,8 @@ class ModelInstance:
         Pairs of items, by position, that share no unit whenever they are live.
     shared
         Groups of items, by position, that start at one unit.
+    pairs
+        What may be written in place, if the graph is in-place.
 
     Raises
     ------
@@ -95,6 +106,7 @@ class ModelInstance:
     items: tuple[ModelItem, ...]
     apart: tuple[tuple[int, int], ...] = ()
     shared: tuple[tuple[int, ...], ...] = ()
+    pairs: tuple[ModelPair, ...] = ()
 
     def __post_init__(self) -> None:
         if self.slab_limit > MAX_UNITS or self.slab_limit * (self.horizon + 1) > MAX_AREA:
@@ -195,8 +207,14 @@ def graph_instance(graph: Graph) -> ModelInstance:
         for item in items
     )
     succs = tuple(tuple(arrays.succ.row(u).tolist()) for u in range(len(graph.ops)))
+    number = {item.id: i for i, item in enumerate(items)}
+    rows = (arrays.inplace_op, arrays.inplace_output, arrays.inplace_source)
+    pairs = tuple(
+        ModelPair(v, number[output], number[source])
+        for v, output, source in zip(*(row.tolist() for row in rows), strict=True)
+    )
     horizon = max(1, len(graph.ops))
-    return ModelInstance(unit, horizon, graph.predecessors, succs, scaled, apart, shared)
+    return ModelInstance(unit, horizon, graph.predecessors, succs, scaled, apart, shared, pairs)
 
 
 def common_unit(items: Sequence[ModelItem]) -> int:

@@ -21,7 +21,6 @@ from optsched.joint.cpsat.instance import graph_instance
 from optsched.joint.cpsat.solver import CpSatRun, SolverThread
 from optsched.joint.cpsat.variables import ModelPoint
 from optsched.model.graph import Graph
-from optsched.model.memory_model import refuse_inplace
 from optsched.model.plan import Plan
 from optsched.model.streams import refuse_streams
 from optsched.runtime.clock import Clock
@@ -103,11 +102,10 @@ def solve_joint(
     Raises
     ------
     UsageError
-        If sizes are outside the range in which CP-SAT is exact, or the graph is in-place.
+        If sizes are outside the range in which CP-SAT is exact.
     PlanError
         If the warm start is not valid.
     """
-    refuse_inplace(graph, "the CP-SAT model")
     refuse_streams(graph, "the CP-SAT model")
     search = _JointSearch(graph, objective, capacity, Clock.of(limits or Limits()), on_event)
     return search.run(warm_start, peak_bound, slab_bound, effort)

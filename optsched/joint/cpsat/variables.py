@@ -20,6 +20,7 @@ from typing import Any
 
 from ortools.sat.python import cp_model
 
+from optsched.joint.cpsat.inplace import InplaceVariables, shared_pairs, spared_pairs
 from optsched.joint.cpsat.instance import INPUT, ModelInstance, ModelItem, live_spans
 from optsched.model.plan import Plan
 
@@ -39,6 +40,11 @@ class ModelPoint:
         Op ids by step.
     offsets
         First unit of each item.
+    step, spans
+        Step of each op, live range of each item.
+    spared, shared
+        By in-place pair: whether the bytes of its output are spared at the peak, and whether it
+        lies where the input does.
     """
 
     instance: ModelInstance
@@ -46,6 +52,8 @@ class ModelPoint:
     offsets: tuple[int, ...]
     step: tuple[int, ...] = field(init=False)
     spans: tuple[tuple[int, int], ...] = field(init=False)
+    spared: tuple[bool, ...] = field(init=False)
+    shared: tuple[bool, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         step = [0] * len(self.order)
@@ -53,6 +61,9 @@ class ModelPoint:
             step[v] = at
         object.__setattr__(self, "step", tuple(step))
         object.__setattr__(self, "spans", tuple(live_spans(self.instance, self.order)))
+        object.__setattr__(self, "spared", spared_pairs(self.instance, self.step, self.spans))
+        shared = shared_pairs(self.instance, self.step, self.spans, self.offsets)
+        object.__setattr__(self, "shared", shared)
 
     @classmethod
     def of_plan(cls, instance: ModelInstance, plan: Plan) -> ModelPoint:
@@ -76,6 +87,11 @@ class ModelPoint:
         for item, (start, end) in zip(self.instance.items, self.spans, strict=True):
             change[start] += item.size
             change[end] -= item.size
+        for pair, spared in zip(self.instance.pairs, self.spared, strict=True):
+            if spared:
+                size, at = self.instance.items[pair.output].size, self.step[pair.op]
+                change[at] -= size
+                change[at + 1] += size
         total, loads = 0, []
         for delta in change[:-1]:
             total += delta
@@ -129,6 +145,7 @@ class ModelVariables:
         self._add_times()
         self._add_offsets()
         self._add_slabs(instance.up(slab_bound))
+        self.inplace = InplaceVariables(self)
 
     def add_hint(self, point: ModelPoint) -> None:
         """Hint every variable at the value it has in a point."""

@@ -105,7 +105,10 @@ class PoolsResult:
 
     @property
     def status(self) -> Status:
-        """Optimal if the fewest bytes are spilled, proved; or none, and every slab is minimum."""
+        """Optimal if the fewest bytes are spilled, proved.
+
+        Where that is none, a slab within its capacity is good; one without is to be minimum.
+        """
         if self.shortage is not None:
             return Status.INFEASIBLE
         found = {part.result.status for part in self.packed}
@@ -114,7 +117,11 @@ class PoolsResult:
         if self.spilled:
             fewest = self.spilled_bytes <= self.spilled_bound
             return Status.OPTIMAL if fewest else Status.FEASIBLE
-        return Status.OPTIMAL if found <= {Status.OPTIMAL} else Status.FEASIBLE
+        good = all(
+            part.result.status is Status.OPTIMAL or part.pool.capacity is not None
+            for part in self.packed
+        )
+        return Status.OPTIMAL if good else Status.FEASIBLE
 
     def places(self, count: int) -> tuple[list[str], IntArray]:
         """Return pool and offset of each of `count` buffers; "" and -1 for those without."""
@@ -410,7 +417,8 @@ class _PoolFiller:
             return StopReason.INTERRUPTED
         if found.shortage is not None:
             return StopReason.DECIDED
-        if found.status is Status.OPTIMAL:
+        minimum = all(part.result.status is Status.OPTIMAL for part in found.packed)
+        if found.status is Status.OPTIMAL and (found.spilled or minimum):
             return StopReason.PROVED
         reasons = {part.result.stop_reason for part in found.packed}
         at_home = not found.spilled and not found.unplaced

@@ -79,15 +79,27 @@ class PooledResult:
 
     @property
     def status(self) -> Status:
-        """Optimal if the fewest bytes of all orders are spilled; or none, and that is optimal."""
+        """Optimal if the fewest bytes of all orders are spilled.
+
+        Where that is none, all slabs within their capacities are good; without one they are to be
+        minimum.
+        """
         if self.refuted is not None:
             return Status.INFEASIBLE
         if self.result.plan is None:
             return Status.UNKNOWN
-        if self.spilled_bytes:
+        if self.spilled_bytes or self.is_limited:
             fewest = self.spilled_bytes <= self.spilled_bound
             return Status.OPTIMAL if fewest else Status.FEASIBLE
         return self.result.status
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether every pool that holds a buffer has a capacity: then the question is what fits."""
+        held = (
+            [] if self.packing is None else [part for part in self.packing.packed if len(part.ids)]
+        )
+        return bool(held) and all(part.pool.capacity is not None for part in held)
 
 
 def solve_in_pools(
@@ -315,7 +327,9 @@ class _PoolPlanner:
         if reason in (StopReason.DECIDED, StopReason.INTERRUPTED):
             return found
         if found.status is Status.OPTIMAL:
-            reason = StopReason.PROVED
+            # That everything fits decides the question; that it could take less does not.
+            minimum = bool(found.spilled_bytes) or result.status is Status.OPTIMAL
+            reason = StopReason.PROVED if minimum else StopReason.DECIDED
         elif reason is StopReason.PROVED:
             # Of this order, not of all.
             late = self.clock.expired()

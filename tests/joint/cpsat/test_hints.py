@@ -19,6 +19,7 @@ def test_hint_is_complete_and_feasible(seed: int) -> None:
     rng = np.random.default_rng(seed)
     features = PLANNABLE | {"shuffled", "pools"} if seed % 2 else FEATURES - {"pins"}
     graph = random_graph(rng, int(rng.integers(0, 9)), features=features)
+    graph = graph.with_inplace() if seed % 3 else graph
     plan = random_plan(rng, graph)
     assert plan is not None
     instance = graph_instance(graph)

@@ -293,3 +293,18 @@ def test_a_spill_that_is_proved_fewest_is_a_success() -> None:
     found = solve_in_pools(towers(), pools, limits=LIMITS)
     assert found.spilled_bytes == found.spilled_bound == 6
     assert (found.status, found.result.stop_reason) == (Status.OPTIMAL, StopReason.PROVED)
+
+
+def test_what_fits_its_capacities_is_a_success_without_a_proof_of_the_least_slab() -> None:
+    """Two pools, each with room to spare; the search for less is cut short at once."""
+    build = GraphBuilder("roomy")
+    for i in range(12):
+        build.op(f"a{i}", reads=[f"x{i - 1}"] if i % 3 else [], writes={f"x{i}": 5 + i % 4})
+        build.place(f"x{i}", pool="ab"[i % 2])
+    build.output("x11")
+    roomy = [Pool("a", 100), Pool("b", 100)]
+    found = solve_in_pools(build.build(), roomy, limits=Limits(work=1))
+    assert (found.spilled_bytes, found.status) == (0, Status.OPTIMAL)
+    assert found.result.stop_reason in (StopReason.DECIDED, StopReason.PROVED)
+    least = solve_in_pools(build.build(), [Pool("a"), Pool("b")], limits=Limits(work=1))
+    assert (least.status is Status.OPTIMAL) == (least.result.status is Status.OPTIMAL)
