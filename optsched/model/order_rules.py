@@ -27,6 +27,7 @@ from itertools import pairwise
 
 from optsched.errors import GraphError, UsageError
 from optsched.model.graph import Graph
+from optsched.model.streams import refuse_streams
 
 MAX_EDGES = 1_000_000
 """Pinned ops that ask for more edges are refused."""
@@ -98,12 +99,14 @@ class OrderRules:
         Raises
         ------
         UsageError
-            If an op is named that the graph does not have.
+            If an op is named that the graph does not have, or ops are on several streams.
         GraphError
             If no order keeps the rules, or they need too many edges.
         """
         if not self:
             return graph
+        # There a control edge is more than a rule: one stream waits for the other.
+        refuse_streams(graph, "order rules")
         edges = {*_barrier(graph, self._ids(graph, self.first), "first")}
         edges |= {*_barrier(graph, self._ids(graph, self.last), "last")}
         for group in self.groups:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -110,6 +111,16 @@ def test_rules_that_nothing_keeps_are_one_line(
 ) -> None:
     with pytest.raises((GraphError, UsageError), match=message):
         OrderRules(**rules).apply(_diamond())
+
+
+def test_ops_on_streams_have_no_order_rules() -> None:
+    graph = _diamond()
+    ops = tuple(
+        replace(op, stream=op.name[0], control=(0,) * (v == 2)) for v, op in enumerate(graph.ops)
+    )
+    streams = replace(graph, ops=(ops[0], replace(ops[1], stream="j"), ops[2]))
+    with pytest.raises(UsageError, match="order rules"):
+        OrderRules(first=("left",)).apply(streams)
 
 
 def test_contradictions_are_one_line() -> None:
