@@ -39,6 +39,8 @@ def main() -> int:
     rows = []
     print(line(HEAD), flush=True)
     for graph in read_all(args.folders):
+        if not len(graph.with_inplace().arrays.inplace_op):
+            continue
         rows.append(solve_row(graph, Limits(seconds=args.seconds)))
         print(line(rows[-1]), flush=True)
     if not rows:
@@ -58,16 +60,13 @@ def main() -> int:
 
 
 def read_all(folders: Sequence[Path]) -> Iterator[Graph]:
-    """The graphs with an admissible pair, by file name."""
+    """The graphs of all files that hold one, by file name; what is none is named."""
     for folder in folders:
-        for path in sorted(p for p in folder.iterdir() if ".json" in p.suffixes):
+        for path in sorted(p for p in folder.iterdir() if p.suffix not in (".md", ".csv")):
             try:
-                graph = read_graph(path)
+                yield read_graph(path)
             except OptschedError as error:
                 print(f"{path.name}: {error}", file=sys.stderr)
-                continue
-            if len(graph.with_inplace().arrays.inplace_op):
-                yield graph
 
 
 def solve_row(graph: Graph, limits: Limits) -> tuple[object, ...]:
