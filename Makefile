@@ -5,7 +5,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 EXTRAS ?= test,lint
-FRAMEWORKS ?= torch,onnx,tflite,executorch,jax,runtimes
+FRAMEWORKS ?= torch,onnx,tflite,executorch,jax,runtimes,dask,ray
 OUT    ?= out
 GRAPHS ?= instances/inductor
 METHODS ?= program,lpmf,bfs,dfs,inductor,xla_default,greedy_by_size

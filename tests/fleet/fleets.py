@@ -66,11 +66,9 @@ class Driver:
             assert time.monotonic() < end, self.events()
             time.sleep(0.02)
 
-    def workers(self) -> list[int]:
-        """Processes that have told of a unit, and those that have not: all Python children."""
-        pid = self.process.pid
-        found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        return [int(child) for child in found if "spawn_main" in _command(int(child))]
+    def workers(self, words: str = "spawn_main") -> list[int]:
+        """Processes that it started, or that those did, whose command has these words."""
+        return [pid for pid in descendants(self.process.pid) if words in command_of(pid)]
 
     def kill(self) -> None:
         """Kill the driver, and nothing else."""
@@ -89,7 +87,21 @@ class Driver:
         return found
 
 
-def _command(pid: int) -> str:
+def descendants(pid: int) -> list[int]:
+    """Processes that a process started, and those that they did."""
+    found = []
+    for folder in Path(f"/proc/{pid}/task").glob("*"):
+        try:
+            children = (folder / "children").read_text().split()
+        except OSError:
+            continue
+        for child in map(int, children):
+            found += [child, *descendants(child)]
+    return found
+
+
+def command_of(pid: int) -> str:
+    """The command line of a process, empty if it is gone."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_text()
     except OSError:

@@ -7,7 +7,9 @@ with `ray start --address HOST:6379`.
 from __future__ import annotations
 
 import os
+import sys
 from concurrent.futures import Future
+from contextlib import redirect_stdout
 from typing import Any, TypeVar
 
 from optsched.errors import MissingDependencyError, UsageError
@@ -17,6 +19,9 @@ from optsched.runtime.limits import Limits
 from optsched.runtime.worker_pool import Work
 
 _Task = TypeVar("_Task")
+ONE_MACHINE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""Set to 0 Ray is for one machine on every system, and listens on 127.0.0.1; on Linux it takes the
+address that others reach in place of that one, even where it is asked for by name."""
 LOOK_SECONDS = 1.0
 """Between two looks at how many cores there are."""
 
@@ -36,6 +41,8 @@ class RayEngine(FutureEngine):
 
     def __init__(self, jobs: int, address: str | None) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        if address is None:
+            os.environ[ONE_MACHINE] = "0"
         try:
             import ray
         except ImportError:
@@ -63,6 +70,12 @@ class RayEngine(FutureEngine):
             self.pause = Clock.of(Limits(LOOK_SECONDS))
         return super().slots()
 
+    def run(self, *given: Any, **more: Any) -> bool:
+        """Do as all do; what Ray prints of its workers is kept from standard output."""
+        with redirect_stdout(sys.stderr):
+            return super().run(*given, **more)
+
     def close(self) -> None:
         """Leave the cluster; one that was started here ends."""
-        self.ray.shutdown()
+        with redirect_stdout(sys.stderr):
+            self.ray.shutdown()

@@ -1,0 +1,166 @@
+"""Fleets on Dask and Ray themselves: the same table, and a killed worker costs its unit."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from optsched.fleet import Fleet
+from tests.fleet.fleets import ROOT, Driver, make_fleet, searched, undisturbed
+
+needs = {
+    "dask": pytest.mark.skipif(
+        find_spec("distributed") is None, reason="pip install 'optsched[dask]'"
+    ),
+    "ray": pytest.mark.skipif(find_spec("ray") is None, reason="pip install 'optsched[ray]'"),
+}
+engines = pytest.mark.parametrize(
+    ("engine", "words"),
+    [
+        pytest.param("dask", "spawn_main", marks=needs["dask"]),
+        pytest.param("ray", "ray::collect", marks=needs["ray"]),
+    ],
+)
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return make_fleet(tmp_path_factory.mktemp("fleet"))
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory, paths: list[str]) -> Fleet:
+    return undisturbed(paths, tmp_path_factory.mktemp("store") / "plans.store")
+
+
+@engines
+def test_the_table_is_the_same_and_nobody_else_can_connect(
+    engine: str, words: str, paths: list[str], expected: Fleet, tmp_path: Path
+) -> None:
+    driver = Driver(paths, tmp_path / "s.store", "--engine", engine)
+    driver.wait_for(searched(1))
+    heard = listening([driver.process.pid, *driver.workers("")])
+    found = driver.finish()
+    assert found["rows"] == expected.rows()
+    assert found["lost"] == 0
+    assert heard
+    assert {address for address in heard if not address.startswith("127.")} == set()
+
+
+@engines
+def test_a_worker_killed_in_mid_task_costs_its_unit(
+    engine: str, words: str, paths: list[str], expected: Fleet, tmp_path: Path
+) -> None:
+    driver = Driver(paths, tmp_path / "s.store", "--engine", engine)
+    driver.wait_for(searched(4))
+    end = time.monotonic() + 30
+    while not (workers := driver.workers(words)):
+        assert time.monotonic() < end
+    os.kill(workers[0], signal.SIGKILL)
+    found = driver.finish()
+    assert found["rows"] == expected.rows()
+    assert found["lost"] <= 2
+
+
+@engines
+def test_a_killed_driver_is_gone_on_with(
+    engine: str, words: str, paths: list[str], expected: Fleet, tmp_path: Path
+) -> None:
+    driver = Driver(paths, tmp_path / "s.store", "--engine", engine)
+    driver.wait_for(searched(3))
+    driver.kill()
+    found = Driver(paths, tmp_path / "s.store").finish()
+    assert found["rows"] == expected.rows()
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path) -> Iterator[str]:
+    """A Dask scheduler as a user starts it."""
+    port = 18_700 + os.getpid() % 1_000
+    process = dask(ROOT, "scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
+    yield f"tcp://127.0.0.1:{port}"
+    process.terminate()
+    process.wait()
+
+
+@needs["dask"]
+def test_a_worker_with_another_version_is_refused_by_name(
+    paths: list[str], expected: Fleet, tmp_path: Path, scheduler: str
+) -> None:
+    other = tmp_path / "other"
+    for package in ("optsched", "heuristics", "tests"):
+        ignore = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / package, other / package, ignore=ignore)
+    with open(other / "optsched" / "errors.py", "a") as file:
+        file.write("\n# Another version.\n")
+    options = ("--nthreads", "1", "--no-dashboard", "--host", "127.0.0.1")
+    bad = dask(other, "worker", scheduler, *options)
+    try:
+        store = tmp_path / "s.store"
+        alone = Driver(paths, store, "--engine", "dask", "--address", scheduler)
+        out, err = alone.process.communicate(timeout=100)
+        assert not out
+        assert "install the same version everywhere" in err
+        assert "UsageError: worker " in err
+        good = dask(ROOT, "worker", scheduler, *options)
+        try:
+            from distributed import Client
+
+            with Client(scheduler, set_as_default=False) as client:
+                client.wait_for_workers(2, timeout=60)
+            found = Driver(paths, store, "--engine", "dask", "--address", scheduler).finish()
+        finally:
+            good.terminate()
+            good.wait()
+    finally:
+        bad.terminate()
+        bad.wait()
+    assert found["rows"] == expected.rows()
+    assert len(found["refused"]) <= 1
+
+
+def dask(folder: Path, *command: str) -> subprocess.Popen[bytes]:
+    """Start a Dask command in which our package is that of a folder."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "distributed.cli.dask_" + command[0], *command[1:]],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def listening(pids: list[int]) -> set[str]:
+    """Addresses on which processes wait for connections."""
+    inodes = set()
+    for pid in pids:
+        for link in Path(f"/proc/{pid}/fd").glob("*"):
+            try:
+                inodes.add(os.readlink(link))
+            except OSError:
+                continue
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in inodes:
+                found.add(_address(fields[1].partition(":")[0]))
+    return found
+
+
+def _address(text: str) -> str:
+    """Return an address as people write it; of version 6 only what is mapped or local."""
+    if len(text) == 8:
+        return ".".join(str(byte) for byte in reversed(bytes.fromhex(text)))
+    if text.startswith("0000000000000000FFFF0000"):
+        return _address(text[-8:])
+    return "127.0.0.1 (version 6)" if text == "0" * 24 + "01000000" else f"version 6: {text}"
