@@ -15,12 +15,14 @@ set add up to a bound on the slab. The heaviest set that a short search finds is
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from optsched.model.arrays import IntArray
+from optsched.model.grow_sets import grow_set
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -92,18 +94,45 @@ class Conflicts:
         known
             Bytes live at the fullest step: of the sets that weigh more one is searched for.
         """
-        left = {a: set(self._unseen(a)) for a in self.apart}
+        grow = self._grow_by_table if len(self.size) <= TABLE_BUFFERS else self._grow_by_rows
+        found = grow({a: set(self._unseen(a)) for a in self.apart})
+        weights = [int(self.size[clique].sum()) for clique in found]
+        heaviest = self.heaviest(max([known, *weights]))
+        return found if heaviest is None else [*found, heaviest]
+
+    def _turn(self, left: Iterable[int]) -> list[int]:
+        """Return buffers whose pairs come first: sets that grow around large ones weigh most."""
+        return sorted(left, key=lambda i: (-int(self.size[i]), i))
+
+    def _grow_by_rows(self, left: dict[int, set[int]]) -> list[IntArray]:
+        """Return sets that cover all pairs left, where there are too many buffers for tables."""
         found: list[IntArray] = []
-        # Pairs of large buffers first: sets that grow around them weigh most.
-        for a in sorted(left, key=lambda i: (-int(self.size[i]), i)):
+        for a in self._turn(left):
             while left[a]:
                 found.append(self._grown(a, left))
                 members = set(found[-1].tolist())
                 for i in members & left.keys():
                     left[i] -= members
-        weights = [int(self.size[clique].sum()) for clique in found]
-        heaviest = self.heaviest(max([known, *weights]))
-        return found if heaviest is None else [*found, heaviest]
+        return found
+
+    def _grow_by_table(self, left: dict[int, set[int]]) -> list[IntArray]:
+        """Return the same sets, grown by a kernel."""
+        if not any(left.values()):
+            return []
+        k, found = len(self.size), list[IntArray]()
+        rows = np.array([self.of(i) for i in range(k)])
+        table = np.zeros((k, k), np.bool_)
+        for a, others in left.items():
+            table[a, list(others)] = True
+        members = np.zeros(k, np.int64)
+        for a in self._turn(left):
+            while table[a].any():
+                most = 2 if self.work > GROWTH_WORK else k
+                grow = grow_set.for_work(k)
+                count = grow(a, most, rows, table, self.size, members)
+                self.work += k * count
+                found.append(np.sort(members[:count]))
+        return found
 
     def _unseen(self, a: int) -> list[int]:
         """Return the partners of a buffer that are never there, as a whole, when it is."""
