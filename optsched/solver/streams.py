@@ -31,17 +31,20 @@ def one_at_a_time(best: PlanIncumbent, clock: Clock) -> bool:
     An order of the streams, and a plan for it, allow the ops to run one at a time, in an order of
     all ops that keeps those of the streams and the syncs, and so all dependencies. Whatever is live
     at once then conflicts. So neither the slab nor the peak on streams is below the least peak of
-    one stream. It may be well above, since ops that run side by side conflict more. The order found
-    is where the streams' orders may begin.
+    one stream. It may be well above, since ops that run side by side conflict more: what conflicts
+    in every order is a bound besides. The order found is where the streams' orders may begin.
     """
     if best.order_done() or not best.candidates:
         return False
     from optsched.ordering import closure_bound, solve_order
+    from optsched.ordering.bound.forced_conflicts import forced_conflict_bound
 
     graph, order = best.graph.without_streams(), best.best_orders(1)[0][1]
     part = clock.share(best.effort.closure_share)
     bound = closure_bound(graph, [order], clock=part).value
     best.raise_bound(bound, Proof.BOUND, "closure bound")
+    forced = forced_conflict_bound(best.graph)
+    best.raise_bound(forced.value, Proof.BOUND, "conflicts in every order")
     if best.order_done():
         return False
     outcome = solve_order(graph, limits=clock, warm_start=order.tolist(), bound=bound)

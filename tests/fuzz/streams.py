@@ -29,9 +29,11 @@ from optsched.formats.native import graph_document
 from optsched.model.antichain import largest_antichain
 from optsched.model.graph import Graph
 from optsched.model.live_states import most_live_at_once
+from optsched.model.liveness import timeline
 from optsched.model.plan import Plan
 from optsched.model.stream_relation import stream_relation
 from optsched.model.streams import in_levels, in_streams
+from optsched.ordering.bound.forced_conflicts import forced_conflict_bound
 from optsched.runtime.limits import Limits, Objective
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result, Status
@@ -70,7 +72,8 @@ def relation(row: Row, rng: np.random.Generator) -> None:
     }
     expected = brute.antichain_bytes(graph, order)
     live = brute.live_at_once(graph, order)
-    row.special += live < expected
+    alone = timeline(graph, order).running.max(initial=graph.arrays.initial)
+    row.special += expected > alone
     expect(row, graph, pairs == brute.conflict_pairs(graph, order), "conflicts")
     expect(row, graph, meeting | hidden == pairs and not meeting & hidden, "ranges and pairs")
     sizes = sum(graph.buffers[b].size for b in largest.buffers)
@@ -102,6 +105,9 @@ def order(row: Row, rng: np.random.Generator) -> None:
         return
     expect(row, graph, result.peak_bound <= (least[Objective.PEAK] or 0), "peak bound")
     expect(row, graph, result.slab_bound <= (least[Objective.SLAB] or 0), "slab bound")
+    forced = forced_conflict_bound(graph)
+    sizes = sum(graph.buffers[b].size for b in forced.buffers)
+    expect(row, graph, forced.value == sizes <= (least[Objective.PEAK] or 0), "forced conflicts")
     alone = solve(graph.without_streams(), objective=Objective.PEAK, limits=LIMITS)
     row.special += (least[Objective.PEAK] or 0) > (alone.peak or 0)
 

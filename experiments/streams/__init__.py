@@ -1,0 +1,1 @@
+"""What ops on several streams cost in memory, and what of it is proved."""

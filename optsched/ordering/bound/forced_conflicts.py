@@ -1,0 +1,91 @@
+"""Buffers that conflict in every order of the streams: a bound on all of them.
+
+In some order of the streams `u` precedes `w` only if a chain of steps leads from `u` to `w`, each
+one a dependency of the graph or two ops of one stream that no dependencies order the other way; and
+if none order `w` before `u`. Buffer `b` may come before `c` only if that is so of every op that
+uses `b` and the one that allocates `c`. Where neither may come before the other, no order of the
+streams lets the two share a byte. So the sizes of buffers of which all pairs are like that add up
+to a bound on the peak, and on the slab, of every order.
+
+Ops that run one at a time are never kept apart by their streams, so this is no bound for them: it
+is what running side by side costs at least.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from optsched.model.arrays import IntArray
+from optsched.model.conflicts import Conflicts, Whole
+from optsched.model.dependencies import reachable
+from optsched.model.graph import Graph
+from optsched.ordering.bound.single_ops import PeakBound
+
+MOST_OPS = 2_000
+"""With more ops nothing is looked for: the chains take time by the cube of them, in bits."""
+MOST_BUFFERS = 1_000
+"""So many of the largest buffers are looked at."""
+
+
+def forced_conflict_bound(graph: Graph) -> PeakBound:
+    """Return the heaviest set found of buffers that conflict in every order of the streams.
+
+    Parameters
+    ----------
+    graph
+        A graph on several streams; of more than :data:`MOST_OPS` ops nothing is found.
+    """
+    ids = _largest(graph)
+    if not len(ids) or len(graph.ops) > MOST_OPS:
+        return PeakBound(0, None, ())
+    before = _may_come_before(graph, ids)
+    pairs = np.argwhere(np.triu(~(before | before.T), 1))
+    size = graph.arrays.size[ids]
+    never = np.zeros(len(ids), np.int64)
+    conflicts = Conflicts(Whole(np.arange(len(ids)), never, never), size, pairs)
+    found = conflicts.heaviest(0)
+    if found is None:
+        found = np.array([int(np.argmax(size))])
+    return PeakBound(int(size[found].sum()), None, tuple(np.sort(ids[found]).tolist()))
+
+
+def _largest(graph: Graph) -> IntArray:
+    """Return the largest of the buffers that have bytes and are ever live."""
+    arrays = graph.arrays
+    used = arrays.keep | (np.diff(arrays.user.ptr) > 0) | (arrays.producer >= 0)
+    ids = np.flatnonzero((arrays.size > 0) & used)
+    return ids[np.argsort(-arrays.size[ids], kind="stable")][:MOST_BUFFERS]
+
+
+def _may_precede(graph: Graph) -> list[int]:
+    """Return as masks the ops that may start only when an op has ended, by op."""
+    n, ancestors = len(graph.ops), reachable(graph.predecessors)
+    in_stream: dict[str, int] = {}
+    for v, op in enumerate(graph.ops):
+        in_stream[op.stream] = in_stream.get(op.stream, 0) | 1 << v
+    may = [in_stream[op.stream] & ~ancestors[u] & ~(1 << u) for u, op in enumerate(graph.ops)]
+    for w, row in enumerate(graph.predecessors):
+        for u in row:
+            may[u] |= 1 << w
+    for k in range(n):
+        for u in range(n):
+            if may[u] >> k & 1:
+                may[u] |= may[k]
+    return [row & ~ancestors[u] & ~(1 << u) for u, row in enumerate(may)]
+
+
+def _may_come_before(graph: Graph, ids: IntArray) -> npt.NDArray[np.bool_]:
+    """Return whether each buffer may come before each other one, shape `(k, k)`."""
+    arrays, may = graph.arrays, _may_precede(graph)
+    before = np.zeros((len(ids), len(ids)), np.bool_)
+    makers = arrays.birth[ids].tolist()
+    for i, b in enumerate(ids.tolist()):
+        if arrays.keep[b]:
+            continue
+        behind = -1
+        for v in (*arrays.user.row(b).tolist(), arrays.birth[b], arrays.producer[b]):
+            if v >= 0:
+                behind &= may[v]
+        before[i] = [w >= 0 and bool(behind >> w & 1) for w in makers]
+    return before
