@@ -32,4 +32,4 @@ def test_a_sync_lets_them_share() -> None:
 
 def test_ops_of_one_stream_are_never_kept_apart_by_it() -> None:
     graph = apart(sync=False).without_streams()
-    assert forced_conflict_bound(graph).value == least_antichain(graph) == 10
+    assert forced_conflict_bound(graph).value == least_antichain(graph) == 9
