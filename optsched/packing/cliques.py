@@ -9,13 +9,15 @@ in the same order, `a b c d` live together is the one section, whatever came bef
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from optsched.model.arrays import IntArray
 
 WORD_BITS = 60
+MAX_TABLE = 1 << 24
+"""Buffers times sections up to which sections are brought into order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +80,53 @@ def cut_sections(
     covered = np.zeros(buffers, np.int64)
     np.add.at(covered, owner, high - low)
     count = int(kept[-1])
-    words = 0 if np.array_equal(covered, last - first) else count // WORD_BITS + 1
+    words = 0 if np.array_equal(covered, last - first) else words_of(count)
     masks = np.zeros((buffers, words), np.int64)
     if words:
         for i, a, b in zip(owner.tolist(), low.tolist(), high.tolist(), strict=True):
             for t in range(a, b):
                 masks[i, t // WORD_BITS] |= 1 << (t % WORD_BITS)
     return Sections(count, first, last, masks, low, high)
+
+
+def words_of(sections: int) -> int:
+    """Return the words of bits that so many sections take."""
+    return sections // WORD_BITS + 1
+
+
+def in_time_order(sections: Sections, middle: IntArray) -> Sections:
+    """Return the sections without those that are part of others, in order of time.
+
+    Sets of buffers that are kept apart though not live together stand behind all steps. Between
+    these, where most of their members are, they make the buffers' ranges of sections short.
+
+    Parameters
+    ----------
+    sections
+        As they were cut, each buffer being there as a whole.
+    middle
+        Shape `(n,)`: a time in the live range of each buffer.
+    """
+    if not sections.masks.shape[1] or sections.count * len(middle) > MAX_TABLE:
+        return sections
+    place = np.arange(sections.count)
+    covers = (sections.masks[:, place // WORD_BITS] >> (place % WORD_BITS)) & 1
+    count = covers.sum(axis=0)
+    # Whole numbers up to 2**24 are exact in 32 bits.
+    table = covers.astype(np.float32)
+    inside = (table.T @ table == count[:, None]) & (count[:, None] <= count)
+    # Of equal ones the first stays.
+    inside &= (count[:, None] < count) | (place[:, None] > place)
+    kept = np.flatnonzero(~inside.any(axis=1))
+    moment = (covers[:, kept] * (middle - middle.min())[:, None].astype(np.float64)).sum(axis=0)
+    covers = covers[:, kept[np.argsort(moment / count[kept], kind="stable")]]
+    first = covers.argmax(axis=1)
+    last = covers.shape[1] - covers[:, ::-1].argmax(axis=1)
+    place = np.arange(len(kept))
+    masks = np.zeros((len(middle), words_of(len(kept))), np.int64)
+    for word in range(masks.shape[1]):
+        here = place[place // WORD_BITS == word]
+        masks[:, word] = (covers[:, here] << (here % WORD_BITS)).sum(axis=1)
+    if np.array_equal(covers.sum(axis=1), last - first):
+        masks = masks[:, :0]
+    return replace(sections, count=len(kept), first=first, last=last, masks=masks)

@@ -17,7 +17,7 @@ import numpy as np
 
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem, Parts
-from optsched.packing.cliques import Sections, cut_sections
+from optsched.packing.cliques import Sections, cut_sections, in_time_order
 from optsched.packing.occupancy import Occupancy, make_occupancy
 from optsched.packing.rules import Rules
 
@@ -210,22 +210,49 @@ def make_components(problem: PackingProblem, rules: Rules) -> Iterator[Component
     if not len(ids):
         return
     unit = unit_of(problem, live) if rules.units else 1
+    in_time = start < problem.end.max()
     begin = np.full(len(problem), np.iinfo(np.int64).max, np.int64)
     until = np.full(len(problem), np.iinfo(np.int64).min, np.int64)
-    np.minimum.at(begin, owner, start)
-    np.maximum.at(until, owner, end)
+    np.minimum.at(begin, owner[in_time], start[in_time])
+    np.maximum.at(until, owner[in_time], end[in_time])
     ids = ids[np.lexsort((until[ids], begin[ids]))]
     reach = np.maximum.accumulate(until[ids])
     breaks = np.flatnonzero((begin[ids][1:] >= reach[:-1]) & rules.components) + 1
     group = np.zeros(len(problem), np.int64)
-    for number, members in enumerate(np.split(ids, breaks)):
-        group[members] = number
+    group[ids[breaks]] = 1
+    group[ids] = np.cumsum(group[ids])
+    group = _joined_groups(group, owner[~in_time], start[~in_time])
+    ids = ids[np.argsort(group[ids], kind="stable")]
     row_group = group[owner]
     order = np.argsort(row_group, kind="stable")
-    borders = np.searchsorted(row_group[order], np.arange(1, len(breaks) + 1))
-    for members, rows in zip(np.split(ids, breaks), np.split(order, borders), strict=True):
+    numbers = np.arange(1, int(group[ids].max()) + 1)
+    each = np.split(ids, np.searchsorted(group[ids], numbers))
+    borders = np.searchsorted(row_group[order], numbers)
+    for members, rows in zip(each, np.split(order, borders), strict=True):
         mine = Parts(owner[rows], start[rows], end[rows], live.low[rows], live.high[rows])
         yield _make_component(problem, members, mine, unit, rules)
+
+
+def _joined_groups(group: IntArray, owner: IntArray, step: IntArray) -> IntArray:
+    """Number the groups of buffers anew where sets kept apart join some of them.
+
+    The buffers `owner` are of a set each, the same for equal steps, which ascend.
+    """
+    if not len(owner):
+        return group
+    root = list(range(int(group.max()) + 1))
+
+    def find(number: int) -> int:
+        while root[number] != number:
+            root[number] = number = root[root[number]]
+        return number
+
+    for members in np.split(group[owner], np.flatnonzero(np.diff(step)) + 1):
+        first = find(int(members[0]))
+        for number in np.unique(members).tolist():
+            root[find(number)] = first
+    kept, joined = np.unique([find(number) for number in root], return_inverse=True)
+    return joined.astype(np.int64)[group] if len(kept) < len(root) else group
 
 
 def _make_component(
@@ -235,10 +262,13 @@ def _make_component(
     slot[ids] = np.arange(len(ids))
     owner = slot[parts.owner]
     sections = cut_sections(owner, parts.start, parts.end, len(ids), maximal=rules.cliques)
+    is_partial = (parts.high - parts.low < problem.size[parts.owner]).any()
+    if len(problem.keep_apart) and rules.cliques and not is_partial:
+        sections = in_time_order(sections, problem.start[ids] + problem.end[ids])
     occupancy = None
     keys = [problem.pin[ids], problem.alignment[ids], problem.size[ids]]
     keys += list(sections.masks.T)
-    if (parts.high - parts.low < problem.size[parts.owner]).any():
+    if is_partial:
         occupancy = make_occupancy(owner, sections, parts)
         keys.append(occupancy.kinds(len(ids)))
     order = np.lexsort((*keys, sections.last, sections.first))
