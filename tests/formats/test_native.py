@@ -19,6 +19,7 @@ import optsched.formats
 from optsched.check.plan import check_plan
 from optsched.errors import FormatError, GraphError, PlanError
 from optsched.formats.native import graph_document, read_graph_document, schema
+from optsched.formats.native_packing import packing_document, read_packing_document
 from optsched.formats.native_plan import plan_document, read_plan_document
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
@@ -87,19 +88,24 @@ def test_workspace_in_bytes_is_what_the_builder_makes() -> None:
 
 
 def test_examples_of_the_readme() -> None:
-    graph_text, plan_text = re.findall(r"```json\n(.*?)```", README, re.DOTALL)
+    graph_text, packing_text, plan_text = re.findall(r"```json\n(.*?)```", README, re.DOTALL)
     GRAPH_SCHEMA.validate(json.loads(graph_text))
     PLAN_SCHEMA.validate(json.loads(plan_text))
     graph = read_graph_document(json.loads(graph_text))
     plan, claims = read_plan_document(graph, json.loads(plan_text))
     check_plan(graph, plan, peak=claims["peak"], slab=claims["slab"])
     assert len(graph.ops) == 4
+    packing = json.loads(packing_text)
+    Draft202012Validator(schema("packing-1")).validate(packing)
+    assert packing_document(read_packing_document(packing)) == {
+        key: value for key, value in packing.items() if key != "must_share"
+    }
     for buffer_key in ("alias_of", "mutates", "birth", "alignment", "pool", "pin"):
         assert f"`{buffer_key}`" in README
 
 
 def test_schemas_are_valid_and_closed() -> None:
-    for name in ("graph-1", "plan-1"):
+    for name in ("graph-1", "plan-1", "packing-1"):
         Draft202012Validator.check_schema(schema(name))
         assert schema(name)["additionalProperties"] is False
 
