@@ -132,6 +132,43 @@ def search() -> Any:
     return jax.jit(run).lower(floats(64, 64))
 
 
+def recurrent() -> Any:
+    """Loss and gradient of a gated recurrent net: a loop forward and one back."""
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+
+    def cell(weights: Any, state: Any, row: Any) -> Any:
+        gate = jax.nn.sigmoid(state @ weights[0] + row @ weights[1])
+        wide = jnp.tanh(jnp.concatenate([state, row], 1) @ weights[2].reshape(128, 64))
+        state = gate * state + (1 - gate) * wide
+        return state, state
+
+    def loss(weights: Any, rows: Any) -> Any:
+        state, found = lax.scan(lambda s, row: cell(weights, s, row), rows[0] * 0, rows)
+        return (found**2).mean() + state.sum()
+
+    shapes = [floats(64, 64), floats(64, 64), floats(2, 64, 64)]
+    return jax.jit(jax.value_and_grad(loss)).lower(shapes, floats(12, 32, 64))
+
+
+def layers() -> Any:
+    """Loss and gradient of six layers of attention in a loop, recomputed on the way back."""
+    import jax
+    from jax import lax
+
+    def layer(x: Any, weights: Any) -> Any:
+        query, key, value = (x @ weights[i] for i in range(3))
+        scores = jax.nn.softmax(query @ key.T / 8.0, -1)
+        return x + jax.nn.gelu(scores @ value @ weights[3]) @ weights[4], None
+
+    def loss(weights: Any, x: Any) -> Any:
+        x, _ = lax.scan(jax.checkpoint(layer), x, weights)
+        return (x**2).mean()
+
+    return jax.jit(jax.grad(loss)).lower(floats(6, 5, 64, 64), floats(96, 64))
+
+
 def attention() -> Any:
     """Loss and gradient of a layer of attention, recomputed in the backward pass: barriers."""
     import jax
@@ -207,3 +244,5 @@ LOOP_FREE = (network, donated, branches, update, attention)
 MODELS = (*LOOP_FREE, scan, choice)
 CALLING = (scan, choice, nested_loops, search)
 """Models whose modules have computations that others call."""
+TRAINING = (recurrent, layers)
+"""Gradients through loops."""
