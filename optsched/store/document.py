@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from optsched.errors import FormatError, GraphError, UsageError
@@ -79,7 +80,7 @@ def _policy(kind: type[StrEnum]) -> _Field:
 
 
 # Operands are a set to every planner: they are sorted. So are candidates.
-_BUFFERS = _Field(lambda n, ids: sorted([n.buffers[b] for b in ids]), _read_list)
+_BUFFERS = _Field(lambda n, ids: sorted(map(n.buffers.__getitem__, ids)), _read_list)
 _OPS = _Field(lambda n, ids: sorted([n.ops[v] for v in ids]), _read_list)
 _BUFFER = _Field(lambda n, b: n.buffers[b], _read_id)
 _OP = _Field(lambda n, v: n.ops[v], _read_id)
@@ -164,27 +165,32 @@ def canonical_document(graph: Graph, form: CanonicalGraph) -> bytes:
     for i, b in enumerate(form.buffers):
         buffers[b] = i
     numbers = _Numbers(ops, buffers)
-    document = _write(graph, graph.name, GRAPH_FIELDS, numbers)
-    document["ops"] = [
-        _write(graph.ops[v], graph.ops[v].name, OP_FIELDS, numbers) for v in form.ops
-    ]
-    document["buffers"] = [
-        _write(graph.buffers[b], graph.buffers[b].name, BUFFER_FIELDS, numbers)
-        for b in form.buffers
-    ]
+    document = _Writer(Graph, GRAPH_FIELDS, numbers).write(graph)
+    write_op, write_buffer = (
+        _Writer(kind, known, numbers).write
+        for kind, known in ((Op, OP_FIELDS), (Buffer, BUFFER_FIELDS))
+    )
+    document["ops"] = [write_op(graph.ops[v]) for v in form.ops]
+    document["buffers"] = [write_buffer(graph.buffers[b]) for b in form.buffers]
     return json.dumps(document, separators=(",", ":")).encode()
 
 
-def _write(thing: Any, name: str, known: Mapping[str, _Field], numbers: _Numbers) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, default in _DEFAULTS[type(thing)].items():
-        value = getattr(thing, key)
-        if value != default:
-            if key not in known:
-                what = type(thing).__name__.lower()
-                raise UsageError(f"{what} {name!r}: a store can not keep its {key}")
-            found[key] = known[key].write(numbers, value)
-    return found
+class _Writer:
+    """Writes the fields of things of one kind that are not as they mostly are."""
+
+    def __init__(self, kind: type[Any], known: Mapping[str, _Field], numbers: _Numbers) -> None:
+        self.kind, self.numbers = kind.__name__.lower(), numbers
+        self.take = attrgetter(*_DEFAULTS[kind])
+        self.fields = [(key, x, known.get(key)) for key, x in _DEFAULTS[kind].items()]
+
+    def write(self, thing: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for value, (key, default, field) in zip(self.take(thing), self.fields, strict=True):
+            if value is not default and value != default:
+                if field is None:
+                    raise UsageError(f"{self.kind} {thing.name!r}: a store can not keep its {key}")
+                found[key] = field.write(self.numbers, value)
+        return found
 
 
 def read_canonical(data: bytes, name: str = "graph") -> Graph:

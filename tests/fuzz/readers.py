@@ -44,7 +44,7 @@ ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "tests" / "data" / "corpus"
 FOLDERS = ("instances", "tests/data")
 """Where seeds are looked for."""
-LARGEST_SEED = 8 * 1024
+LARGEST_SEED = 16 * 1024
 """Bytes of a seed, decompressed; larger ones are taken only where a format has no other."""
 MOST_SEEDS = 12
 SECONDS = 5
@@ -92,7 +92,7 @@ def mutate(seeds: Sequence[bytes], rng: random.Random) -> bytes:
     data = rng.choice(seeds)
     for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
         data = rng.choice(WAYS)(data, seeds, rng)
-    return data[: 8 * LARGEST_SEED]
+    return data[: 4 * LARGEST_SEED]
 
 
 def _flip(data: bytes, _: Sequence[bytes], rng: random.Random) -> bytes:
@@ -193,15 +193,13 @@ def all_seeds() -> dict[str, list[bytes]]:
             with contextlib.suppress(OptschedError):
                 data = unpack(path.read_bytes())
                 found.get(find_format(Source(data)).name, []).append(data)
-    return {
-        name: _spread(sorted(set(seeds), key=lambda x: (len(x), x)))
-        for name, seeds in found.items()
-    }
+    return {name: _spread(seeds) for name, seeds in found.items()}
 
 
 def _spread(seeds: list[bytes]) -> list[bytes]:
     """Return some of the seeds, from the smallest to the largest that is not too large."""
-    small = [data for data in seeds if len(data) <= LARGEST_SEED] or seeds[:1]
+    by_size = sorted(set(seeds), key=lambda data: (len(data), data))
+    small = [data for data in by_size if len(data) <= LARGEST_SEED] or by_size[:1]
     step = max(1, (len(small) - 1) // (MOST_SEEDS - 1))
     return small[::step][:MOST_SEEDS]
 
