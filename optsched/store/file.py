@@ -33,6 +33,10 @@ MOST_STEPS = 2 * 10**9
 DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError, OverflowError)
 """What SQLite raises on a damaged file: its messages may show what lies there, text or not."""
 
+_APPLICATION = int.from_bytes(b"opts")
+"""What the file says it is for."""
+_COUNTER_END = 28
+"""Bytes of the file's head up to SQLite's counter of changes, this included."""
 _TRIES = 5
 """Times that a file is read, should someone write it meanwhile."""
 _STEPS = 10**6
@@ -98,6 +102,8 @@ class StoreFile:
         """
         with self._open() as connection:
             connection.execute("BEGIN IMMEDIATE")
+            # Writes the first page, and by that lets its counter of changes go up.
+            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
             make_tables(connection)
             yield connection
             connection.execute("COMMIT")
@@ -125,19 +131,24 @@ class StoreFile:
                 connection.execute("PRAGMA synchronous = FULL")
                 yield connection
 
-    def _stamp(self) -> tuple[tuple[int, int, int], list[Path]]:
-        """What differs if someone wrote meanwhile."""
+    def _stamp(self) -> tuple[tuple[int, int, int], bytes, list[Path]]:
+        """What differs if someone wrote meanwhile, however coarse the clock of the file system."""
         state = self.path.stat()
-        return (state.st_ino, state.st_size, state.st_mtime_ns), self._left_beside()
+        with open(self.path, "rb") as file:
+            counter = file.read(_COUNTER_END)
+        return (state.st_ino, state.st_size, state.st_mtime_ns), counter, self._left_beside()
 
     def _left_beside(self) -> list[Path]:
         """Logs that are not empty: of a writer at work, or of one that was killed."""
-        paths = [self.path.with_name(self.path.name + end) for end in ("-wal", "-journal")]
-        return [path for path in paths if _size(path)]
+        return [path for end in ("-wal", "-journal") if _size(path := self._beside(end))]
+
+    def _beside(self, end: str) -> Path:
+        """Where SQLite keeps what belongs to the file: a link is followed."""
+        return Path(f"{self.path.resolve()}{end}")
 
     def _read_beside_log(self, query: Callable[[sqlite3.Connection], _Found]) -> _Found:
         """Read what is in the file and in its log, with the index that a writer at work keeps."""
-        if self.path.with_name(self.path.name + "-shm").exists():
+        if self._beside("-shm").exists():
             try:
                 with closing(_connect(self.path, "mode=ro")) as connection:
                     return _ask(connection, query)
@@ -151,11 +162,11 @@ class StoreFile:
         with tempfile.TemporaryDirectory() as folder:
             for _ in range(_TRIES):
                 before = self._stamp()
-                for path in (self.path, *self._left_beside()):
+                for path in (self.path.resolve(), *self._left_beside()):
                     shutil.copyfile(path, Path(folder, path.name))
                 if self._stamp() == before:
                     break
-            with closing(_connect(Path(folder, self.path.name), "mode=rw")) as connection:
+            with closing(_connect(Path(folder, self.path.resolve().name), "mode=rw")) as connection:
                 return _ask(connection, query)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -44,10 +46,23 @@ class Asked(NamedTuple):
     document: bytes
 
 
+class _Last(threading.local):
+    """The graph that this thread asked about last: it is often asked about several times."""
+
+    known: tuple[weakref.ref[Graph], CanonicalGraph, bytes] | None = None
+
+
+_last = _Last()
+
+
 def ask(graph: Graph) -> Asked:
     """Return a graph with its key, its numbers and the text that is compared."""
-    form = canonical_form(graph)
-    return Asked(graph, form, canonical_document(graph, form))
+    known = _last.known
+    if known is None or known[0]() is not graph:
+        form = canonical_form(graph)
+        known = weakref.ref(graph), form, canonical_document(graph, form)
+        _last.known = known
+    return Asked(graph, *known[1:])
 
 
 def find_graph(connection: sqlite3.Connection, asked: Asked) -> int | None:

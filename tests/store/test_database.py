@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 from dataclasses import replace
@@ -127,19 +126,6 @@ def test_a_locked_store_is_one_line(store: PlanStore, monkeypatch: pytest.Monkey
         assert store.get(graph) is not None
     finally:
         other.close()
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_store_that_can_not_be_written_is_served(store: PlanStore) -> None:
-    graph = diamond()
-    store.put(graph, best(graph))
-    store.path.chmod(0o444)
-    store.path.parent.chmod(0o555)
-    try:
-        assert store.get(graph) is not None
-        assert not store.put(graph, best(graph))
-    finally:
-        store.path.parent.chmod(0o755)
 
 
 def test_many_writers(store: PlanStore) -> None:

@@ -271,3 +271,27 @@ def test_look_ups_create_nothing(tmp_path: Path) -> None:
         assert batch.get(diamond(2)) is not None
         raise OptschedError
     assert store.get(diamond(2)) is None
+
+
+def test_every_change_is_seen_in_the_head_of_the_file(tmp_path: Path) -> None:
+    """By which a reader knows that it has to read again, should two changes have one time stamp."""
+    store = PlanStore(tmp_path / "plans.db")
+    heads = set()
+    for value in range(1, 6):
+        store.put_bound(diamond(), value)
+        heads.add(store.path.read_bytes()[:28])
+    assert len(heads) == 5
+
+
+def test_a_link_to_a_store_is_followed(tmp_path: Path) -> None:
+    """Also to what lies beside the store itself, and not beside the link."""
+    (tmp_path / "real").mkdir()
+    path, link = tmp_path / "real" / "plans.db", tmp_path / "link.db"
+    PlanStore(path).put(diamond(1), best(diamond(1)))
+    link.symlink_to(path)
+    with closing(sqlite3.connect(path)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM records").fetchone()
+        PlanStore(link).put(diamond(2), best(diamond(2)))
+        assert PlanStore(link).get(diamond(2)) is not None
+    assert sorted(os.listdir(tmp_path)) == ["link.db", "real"]
