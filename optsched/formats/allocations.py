@@ -9,6 +9,7 @@ import numpy as np
 from optsched.errors import FormatError
 from optsched.formats.fields import show
 from optsched.formats.minimalloc import PackingTable, packing_of, with_pools
+from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.packing_problem import PackingProblem
 
 MOST_LABEL = 80
@@ -109,6 +110,8 @@ class AllocationLog:
         return table.recorded_with(reserved)
 
     def _add(self, pool: str, address: int, size: int, label: str, start: int) -> AllocatedBlock:
+        if size > MAX_TOTAL_BYTES:
+            raise FormatError(f"event {self.steps}: {size} bytes are above the limit of 2**62")
         text = " ".join(label.split())[:MOST_LABEL]
         block = AllocatedBlock(f"{len(self.blocks)} {text}".strip(), pool, size, start)
         self.blocks.append(block)

@@ -253,6 +253,7 @@ def test_a_profile_of_two_devices_and_its_reserve(tmp_path: Path) -> None:
         ({"name": "[memory]", "ts": "soon", "args": {}}, "ts must be a number, got 'soon'"),
         ({"name": "[memory]", "ts": 1}, "expected an object, got None"),
         ({"name": "[memory]", "ts": 1, "args": {"Bytes": 1.5}}, "must be an integer"),
+        (memory(1, 1, 2**63), "above the limit"),
     ],
 )
 def test_a_malformed_profile_is_one_line(event: dict[str, Any], words: str, tmp_path: Path) -> None:

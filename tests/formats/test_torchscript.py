@@ -157,6 +157,10 @@ def test_ops_without_results_keep_their_order() -> None:
     assert graph.predecessors[2] == (1,)
 
 
+def test_a_size_among_what_is_no_space_to_everyone_is_a_size() -> None:
+    assert tensor_bytes("x", "Float(2, 3\x1d)") == 24
+
+
 @pytest.mark.parametrize(
     ("lines", "words"),
     [

@@ -335,7 +335,11 @@ def input_of(name: str, seed: int, number: int) -> bytes:
     return mutate(all_seeds()[name], random.Random(f"{name} {seed} {number}"))
 
 
-def _work(name: str, seed: int, numbers: range, at: Any, found: Any) -> None:
+MOST_FINDS = 20
+"""After which a reader is left alone."""
+
+
+def _work(name: str, seed: int, numbers: range, at: Any, finds: Path) -> None:
     """Read inputs one after the other; say which, for who finds this process dead."""
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGVTALRM, _give_up)
@@ -343,11 +347,15 @@ def _work(name: str, seed: int, numbers: range, at: Any, found: Any) -> None:
     read_quietly(read, all_seeds()[name][0])
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + BYTES, used + BYTES))
+    found = 0
     for number in numbers:
         at.value = number
         trouble = run_one(name, read, seed, number)
         if trouble:
-            found.put((number, trouble))
+            (finds / f"{number}").write_text(trouble)
+            found += 1
+        if found == MOST_FINDS:
+            break
     at.value = numbers.stop
 
 
@@ -360,22 +368,18 @@ def read_quietly(read: Read, data: bytes) -> None:
 def fuzz(name: str, inputs: int, seed: int = 0) -> dict[int, str]:
     """Read this many inputs in a process of its own; return what went wrong, by number."""
     context = multiprocessing.get_context("fork")
-    found: dict[int, str] = {}
-    queue = context.SimpleQueue()
     at = context.Value("q", 0)
-    while at.value < inputs and len(found) < 20:
-        worker = context.Process(
-            target=_work, args=(name, seed, range(at.value, inputs), at, queue)
-        )
-        worker.start()
-        worker.join()
-        while not queue.empty():
-            number, trouble = queue.get()
-            found[number] = trouble
-        if at.value < inputs:
-            found[at.value] = f"the process ended with {worker.exitcode}"
-            at.value += 1
-    return found
+    with tempfile.TemporaryDirectory() as place:
+        finds = Path(place)
+        while at.value < inputs and len(os.listdir(finds)) < MOST_FINDS:
+            numbers = range(at.value, inputs)
+            worker = context.Process(target=_work, args=(name, seed, numbers, at, finds))
+            worker.start()
+            worker.join()
+            if at.value < inputs:
+                (finds / f"{at.value}").write_text(f"the process ended with {worker.exitcode}")
+                at.value += 1
+        return {int(path.name): path.read_text() for path in sorted(finds.iterdir())}
 
 
 def main() -> int:
