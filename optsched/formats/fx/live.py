@@ -124,13 +124,31 @@ def _carries_shapes(module: Any) -> bool:
 
 def _traced(module: Any, example_inputs: Sequence[Any]) -> Any:
     """Return the module's operators, found by a run on fake tensors."""
+    from torch._guards import tracing
+    from torch._subclasses import FakeTensorMode
     from torch.fx.experimental.proxy_tensor import make_fx
 
+    # A mode of our own: that of a torch.compile around us would take sizes for open ones.
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
     try:
-        return make_fx(module, tracing_mode="fake", _allow_non_fake_inputs=True)(*example_inputs)
+        with tracing(None):
+            given = [_twin(x, mode) if _is_tensor(x) else x for x in example_inputs]
+            return make_fx(module, tracing_mode="real", _allow_non_fake_inputs=True)(*given)
     except Exception as error:
         first = str(error).strip().partition("\n")[0]
         raise FormatError(f"the program can not be traced with these inputs: {first}") from None
+
+
+def _twin(tensor: Any, mode: Any) -> Any:
+    """Return a fake tensor of the shape of another one; of a size that is open, of its hint."""
+    import torch
+
+    sizes, strides = (
+        [x if (hint := _hint(x)) is None else hint for x in given]
+        for given in (tensor.shape, tensor.stride())
+    )
+    with mode:
+        return torch.empty_strided(sizes, strides, dtype=tensor.dtype, device=tensor.device)
 
 
 @dataclass
