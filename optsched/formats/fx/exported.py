@@ -112,6 +112,16 @@ def _range(record: Record) -> tuple[int | None, int | None]:
 
 
 @dataclass
+class _Arguments:
+    """What a node is given: tensors and settings by name, values without bytes, graphs."""
+
+    tensors: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    settings: dict[str, object] = field(default_factory=dict)
+    scalars: list[str] = field(default_factory=list)
+    bodies: list[FxProgram] = field(default_factory=list)
+
+
+@dataclass
 class _GraphReader:
     """A graph of the file on its way to a program."""
 
@@ -136,35 +146,36 @@ class _GraphReader:
         name = record.text("name") if record.has("name") else next(iter(made), f"{position}")
         record.where = f"op {show(name)}"
         _require_known(operator, record.where)
-        arguments: dict[str, tuple[str, ...]] = {}
-        settings: dict[str, object] = {}
-        takes: list[str] = []
-        bodies: list[FxProgram] = []
-        for i, given in enumerate(record.items("inputs")):
-            entry = Record(given, f"{record.where}, argument {i}")
-            key, kind_and_value = entry.text("name", "") or str(i), entry.mapping("arg")
-            kind, content = _only(kind_and_value, entry.where)
-            if kind in _SCALARS:
-                settings[key] = content
-            elif kind == "as_graph":
-                bodies.append(self._body(content, record.where))
-            elif names := tuple(_tensors(kind_and_value)):
-                arguments[key] = names
-            takes += _scalars(kind_and_value)
-        for tensor in (*made, *(x for names in arguments.values() for x in names)):
+        given = self._arguments(record)
+        for tensor in (*made, *(x for names in given.tensors.values() for x in names)):
             self._value(tensor)
-        written = writes_to(operator, list(arguments), settings)
+        written = writes_to(operator, list(given.tensors), given.settings)
         return FxNode(
             name,
             operator,
-            arguments,
-            settings,
+            given.tensors,
+            given.settings,
             made,
-            takes=tuple(takes),
-            gives=tuple(x for given in outputs for x in _scalars(given)),
-            overwrites=tuple(x for key in written for x in arguments[key]),
-            bodies=tuple(bodies),
+            takes=tuple(given.scalars),
+            gives=tuple(x for output in outputs for x in _scalars(output)),
+            overwrites=tuple(x for key in written for x in given.tensors[key]),
+            bodies=tuple(given.bodies),
         )
+
+    def _arguments(self, record: Record) -> _Arguments:
+        found = _Arguments()
+        for i, given in enumerate(record.items("inputs")):
+            entry = Record(given, f"{record.where}, argument {i}")
+            key, argument = entry.text("name", "") or str(i), entry.mapping("arg")
+            kind, content = _only(argument, entry.where)
+            if kind in _SCALARS:
+                found.settings[key] = content
+            elif kind == "as_graph":
+                found.bodies.append(self._body(content, record.where))
+            elif names := tuple(_tensors(argument)):
+                found.tensors[key] = names
+            found.scalars += _scalars(argument)
+        return found
 
     def _body(self, value: object, where: str) -> FxProgram:
         record = Record(value, f"{where}: a graph that it runs")

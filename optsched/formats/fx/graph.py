@@ -123,14 +123,48 @@ class _Maker:
 
     def _add(self, build: GraphBuilder, node: FxNode) -> None:
         reads = [self._present(x) for x in node.reads]
-        control = [self.maker[x] for x in node.reads if x in self.maker]
-        control += [self.scalars[x] for x in node.takes if x in self.scalars]
-        mutates: dict[str, str] = {}
+        control = self._waits(node)
+        mutates = self._overwrite(node)
+        writes, views = self._name_results(node, mutates)
+        build.op(
+            node.name,
+            reads=reads,
+            writes=writes,
+            views=views,
+            mutates=mutates,
+            control=control,
+            workspace=_body_bytes(node),
+            kind=node.operator,
+        )
+        if target := self._overwritable(node):
+            build.inplace(node.name, node.outputs[0], target)
+
+    def _waits(self, node: FxNode) -> list[str]:
+        """Return the ops that a node waits for other than by the bytes it reads.
+
+        These are the makers of views under whose names it reads, of sizes and flags, and who drew
+        random numbers before it does.
+        """
+        given = [RANDOM_STATE] if draws_numbers(node.base, node.settings) else []
+        found = [self.maker[x] for x in node.reads if x in self.maker]
+        found += [self.scalars[x] for x in (*node.takes, *given) if x in self.scalars]
+        self.scalars.update(dict.fromkeys((*node.gives, *given), node.name))
+        return [x for x in dict.fromkeys(found) if x != node.name]
+
+    def _overwrite(self, node: FxNode) -> dict[str, str]:
+        """Give each storage that a node writes to a new name; return the old ones by the new."""
+        found: dict[str, str] = {}
         for root in dict.fromkeys(self.root[x] for x in node.overwrites):
             self.times[root] = self.times.get(root, 0) + 1
             named = [x for x in node.outputs if self.root[x] == root]
             new = named[0] if named else f"{root} after {node.name}"
-            mutates[new], self.current[root] = self.current[root], new
+            found[new], self.current[root] = self.current[root], new
+        return found
+
+    def _name_results(
+        self, node: FxNode, mutates: Mapping[str, str]
+    ) -> tuple[dict[str, int], dict[str, str]]:
+        """Return the bytes of new storages, and the names of old ones by their views."""
         writes: dict[str, int] = {}
         views: dict[str, str] = {}
         for name in node.outputs:
@@ -141,23 +175,7 @@ class _Maker:
             elif name not in mutates:
                 views[name] = self.current[root]
             self.version[name] = self.times.get(root, 0)
-        given = list(node.gives)
-        if draws_numbers(node.base, node.settings):
-            control += [self.scalars[RANDOM_STATE]] if RANDOM_STATE in self.scalars else []
-            given.append(RANDOM_STATE)
-        self.scalars.update(dict.fromkeys(given, node.name))
-        build.op(
-            node.name,
-            reads=reads,
-            writes=writes,
-            views=views,
-            mutates=mutates,
-            control=dict.fromkeys(x for x in control if x != node.name),
-            workspace=_body_bytes(node),
-            kind=node.operator,
-        )
-        if target := self._overwritable(node):
-            build.inplace(node.name, node.outputs[0], target)
+        return writes, views
 
     def _present(self, name: str) -> str:
         """Return the name by which a tensor's bytes are known as they are now."""
