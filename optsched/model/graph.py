@@ -91,6 +91,10 @@ class Graph:
         check_streams(self)
         if self.inplace and self.on_streams:
             raise GraphError(f"{self.name}: ops on several streams can not write in place")
+        if self.must_share and self.on_streams:
+            raise GraphError(
+                f"{self.name}: on several streams no buffers lie at one offset by rule"
+            )
         if self.keep_apart or self.must_share:
             apart, shared = graph_sharing(self, self.keep_apart, self.must_share)
             put(self, "keep_apart", apart)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -87,6 +87,10 @@ def slab(row: Row, rng: np.random.Generator) -> None:
     order = next(orders(graph))
     rows = {s: [v for v in order if graph.ops[v].stream == s] for s in graph.streams}
     fixed = in_streams(graph.without_streams(), rows)
+    held = [each.id for each in brute.held_by(fixed)]
+    if len(held) > 2 and rng.random() < 0.3:
+        a, b = sorted(rng.choice(held, 2, replace=False).tolist())
+        fixed = replace(fixed, keep_apart=((a, b),))
     result = solved(row, fixed, brute.least_slab_on_streams(fixed, order), Objective.SLAB)
     if result is not None and result.slab is not None:
         row.special += result.slab > brute.antichain_bytes(fixed, order)

@@ -199,6 +199,8 @@ def test_the_model_of_a_graph_on_streams() -> None:
         MemoryModel(workspace_apart=True).apply(graph)
     with pytest.raises(GraphError, match="ops on several streams can not write in place"):
         Graph("both", graph.ops, graph.buffers, inplace=((2, 3, 0),))
+    with pytest.raises(GraphError, match="on several streams no buffers lie at one offset by rule"):
+        Graph("both", graph.ops, graph.buffers, must_share=((0, 1),))
 
 
 def test_large_sizes_do_not_overflow() -> None:

@@ -101,7 +101,7 @@ def _heaviest(rows: Sequence[Held], pairs: set[tuple[int, int]]) -> int:
 
 def least_slab_on_streams(graph: Graph, order: Sequence[int]) -> int | None:
     """Least slab of an order, of all pools together; None where pins contradict each other."""
-    total, pairs = 0, conflict_pairs(graph, order)
+    total, pairs = 0, conflict_pairs(graph, order) | set(graph.keep_apart)
     for pool in {row.pool for row in held_by(graph)}:
         slab = _least_slab([row for row in held_by(graph) if row.pool == pool], pairs)
         if slab is None:
