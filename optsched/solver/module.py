@@ -271,7 +271,10 @@ class _ModuleRun:
         slab_bound = max(peak_bound, low_slab.slab_bound)
         self.peaks[name], self.slabs[name] = peak or 0, slab or 0
         self.peak_bounds[name], self.slab_bounds[name] = peak_bound, slab_bound
-        joint = Proof.JOINT if slab == peak_bound else Proof.JOINT_SEARCH
+        slab_proof = low_slab.slab_proof if slab == slab_bound else None
+        if slab_proof is not None and not any(b.pool for b in self.module.graphs[name].buffers):
+            # What is L5 of the callees' blocks may not be so of their live bytes.
+            slab_proof = Proof.JOINT if slab == peak_bound else Proof.JOINT_SEARCH
         result = replace(
             made,
             peak=peak,
@@ -279,7 +282,7 @@ class _ModuleRun:
             peak_bound=peak_bound,
             slab_bound=slab_bound,
             peak_proof=low_peak.peak_proof if peak == peak_bound else None,
-            slab_proof=joint if slab == slab_bound and low_slab.slab_proof else None,
+            slab_proof=slab_proof,
             claimed_bound=None,
         )
         self.results[name] = replace(result, stop_reason=self._reason(name, result))

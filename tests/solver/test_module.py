@@ -90,6 +90,20 @@ def test_a_capacity_is_of_the_whole() -> None:
     assert solve_module(nested(), capacity=27).status == "infeasible"
 
 
+def test_the_entry_may_have_pools() -> None:
+    build = GraphBuilder("main")
+    build.op("a", writes={"x": 5})
+    build.op("b", reads=["x"], writes={"y": 6})
+    build.op("c", reads=["y"], writes={"z": 7})
+    for name, pool in (("x", "fast"), ("y", "fast"), ("z", "slow")):
+        build.place(name, pool=pool)
+    graphs = {"main": build.build(), "wide": wide("wide")}
+    found = solve_module(Module("m", graphs, "main", (Call("main", "c", ("wide",)),)))
+    # fast 5 + 6, slow 7, and the block of 9 in the pool without a name.
+    assert (found.entry.slab, found.entry.slab_bound, found.status) == (27, 27, "optimal")
+    assert found.entry.slab_proof == "L5"
+
+
 def weakened(field: str, names: set[str]) -> Callable[..., Result]:
     """A solver that proves less than the minimum of some computations."""
 
