@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from optsched.model.arrays import IntArray
+from optsched.model.conflicts import Conflicts, Whole
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem, select
 
@@ -69,6 +70,32 @@ def pinned_bytes(graph: Graph) -> int:
         if buffer.pin is not None and (graph.kept[b] or not unused):
             reach[buffer.pool] = max(reach.get(buffer.pool, 0), buffer.pin + buffer.size)
     return sum(reach.values())
+
+
+def apart_bytes(graph: Graph) -> int:
+    """Return the bytes of buffers that are all kept apart in every order, of all pools together.
+
+    Two are if they are a pair, or if one op needs both and can not write the one into the other.
+    """
+    if not graph.keep_apart:
+        return 0
+    arrays = graph.arrays
+    made = np.flatnonzero(arrays.producer >= 0)
+    born = np.flatnonzero(arrays.birth >= 0)
+    owner = np.concatenate([arrays.user.owners(), made, born])
+    step = np.concatenate([arrays.user.idx, arrays.producer[made], arrays.birth[born]])
+    used = np.zeros(arrays.buffer_count, np.bool_)
+    used[owner] = used[np.flatnonzero(arrays.keep)] = True
+    pools = np.array([buffer.pool for buffer in graph.buffers])
+    pairs, total = np.array(graph.keep_apart, np.int64), 0
+    for pool in pools_of(graph):
+        takes_room = used & (arrays.size > 0) & (pools == pool)
+        here = takes_room[owner] if not graph.in_place else np.zeros(len(owner), np.bool_)
+        together = Whole(owner[here], step[here], step[here] + 1)
+        rows = pairs[takes_room[pairs].all(axis=1)]
+        sets = Conflicts(together, arrays.size, rows).cliques()
+        total += max((int(arrays.size[ids].sum()) for ids in sets), default=0)
+    return total
 
 
 def roof(graph: Graph) -> int:

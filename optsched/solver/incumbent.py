@@ -21,6 +21,7 @@ from optsched.model.order_rules import Baseline
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, make_plan
 from optsched.model.pools import (
+    apart_bytes,
     pinned_bytes,
     pins_clash,
     pool_graph,
@@ -104,8 +105,8 @@ class PlanIncumbent(Incumbent):
         self.candidates: list[Candidate] = []
         self.peak_bound, self.peak_proof = 0, Proof.BOUND
         self.pool_peaks = 0
-        # Whatever the order, a pinned buffer ends where it ends.
-        self.refuted_slab = pinned_bytes(graph) - 1
+        # Whatever the order, a pinned buffer ends where it ends, and pairs stay apart.
+        self.refuted_slab = max(pinned_bytes(graph), apart_bytes(graph)) - 1
         self.claimed = {Objective.PEAK: 0, Objective.SLAB: 0}
         self.whole = self.clock.left()
         self.cut_short = False
