@@ -70,13 +70,13 @@ def _check_plan(args: argparse.Namespace) -> int:
     text = f"valid: peak {checked.peak:,} bytes, slab {checked.slab:,} bytes"
     if graph.in_place:
         text += " (in-place)"
-    if graph.on_streams:
-        text += (
-            f"\n{len(graph.streams)} streams: no slab of these orders is below the peak, verified"
-        )
     if len(checked.slabs) > 1 or plan.pools:
         record["slabs"] = checked.slabs
         text += " in " + ", ".join(f"{pool!r} {slab:,}" for pool, slab in checked.slabs.items())
+    if graph.on_streams:
+        record["streams"] = list(graph.streams)
+        count = len(graph.streams)
+        text += f"\n{count} streams: no slab of these orders is below the peak, verified"
     if replayed is not None:
         record["replayed"] = asdict(replayed)
         text += f"\n{replayed}"

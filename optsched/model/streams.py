@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MOST_OPS = 20_000
 """A graph on several streams may have as many ops: who precedes whom takes memory by its square."""
-MOST_EDGES = 4_000_000
+MOST_EDGES = 1_000_000
 """Levels may be joined by as many syncs."""
 
 

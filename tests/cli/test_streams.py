@@ -36,6 +36,8 @@ def test_solve_and_check(path: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     }
     checked = run(capsys, "check", path, plan, "--replay")
     assert (checked["peak"], checked["slab"], checked["replayed"]["steps"]) == (48, 48, 80)
+    assert main(["check", path, plan]) == 0
+    assert "2 streams: no slab of these orders is below the peak" in capsys.readouterr().out
     assert main(["solve", path]) == 0
     assert "2 streams: the peak is of buffers that pairwise may be" in capsys.readouterr().out
 
