@@ -18,13 +18,14 @@ _NAMED = 6
 def stream_record(graph: Graph, result: Result) -> dict[str, Any]:
     """Return the field `streams` of a plan on several streams, else nothing.
 
-    It has their names, the buffers that pairwise may be in use at once and add up to the peak, and
+    It has their names, the buffers, largest first, that pairwise may be in use at once and make the peak, and
     the most bytes that are live at once in any execution, None where these are too many to count.
     """
     if result.plan is None or not graph.on_streams:
         return {}
     order = result.plan.order
-    buffers = [graph.buffers[b].name for b in largest_antichain(graph, order).buffers]
+    found = [graph.buffers[b] for b in largest_antichain(graph, order).buffers]
+    buffers = [buffer.name for buffer in sorted(found, key=lambda buffer: -buffer.size)]
     live = most_live_at_once(graph, order)
     return {
         "streams": {

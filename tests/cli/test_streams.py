@@ -31,7 +31,7 @@ def test_solve_and_check(path: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert (found["status"], found["slab"], found["peak"]) == ("optimal", 48, 48)
     assert found["streams"] == {
         "names": ["copy", "main"],
-        "antichain": ["x", "w", "w2", "y"],
+        "antichain": ["w", "w2", "x", "y"],
         "live_at_once": 48,
     }
     checked = run(capsys, "check", path, plan, "--replay")
