@@ -18,8 +18,9 @@ _NAMED = 6
 def stream_record(graph: Graph, result: Result) -> dict[str, Any]:
     """Return the field `streams` of a plan on several streams, else nothing.
 
-    It has their names, the buffers, largest first, that pairwise may be in use at once and make the peak, and
-    the most bytes that are live at once in any execution, None where these are too many to count.
+    It has their names, the buffers that pairwise may be in use at once and make the peak, largest
+    first, and the most bytes that are live at once in any execution, None where there are too many
+    states to look at.
     """
     if result.plan is None or not graph.on_streams:
         return {}
