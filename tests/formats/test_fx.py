@@ -94,6 +94,14 @@ def test_conversions_to_what_a_tensor_is_return_it(tmp_path: Path) -> None:
     assert [b.size for b in graph.buffers[-3:]] == [0, 128, 256]
 
 
+def test_a_product_of_one_tensor_only_permutes_it(tmp_path: Path) -> None:
+    build = chain()
+    build.node("aten.einsum.default", {"e": (8, 4)}, tensors="relu", strides=(1, 8))
+    build.node("aten.einsum.default", {"f": (4,)}, tensors="relu")
+    graph = graph_of(build.archive("e", "f"), tmp_path)
+    assert [b.size for b in graph.buffers[-2:]] == [0, 16]
+
+
 def test_dropout_that_drops_nothing_returns_its_argument(tmp_path: Path) -> None:
     build = chain()
     for name, trains in (("off", False), ("on", True)):
@@ -163,6 +171,13 @@ def test_out_variants_write_into_what_they_are_given(tmp_path: Path) -> None:
     build.node("aten.exp.out", {"e": (4, 8)}, self="relu", out="space")
     graph = graph_of(build.archive("e"), tmp_path)
     assert graph.buffers[graph.buffer_ids["e"]].mutates
+
+
+def test_out_variants_of_several_results_are_refused(tmp_path: Path) -> None:
+    build = chain()
+    build.node("aten.topk.out", {"v": (4, 2), "i": (4, 2)}, self="relu", out0="linear", out1="x")
+    with pytest.raises(OptschedError, match="arguments that are not called out"):
+        graph_of(build.archive("v"), tmp_path)
 
 
 def test_scalars_have_no_bytes_but_keep_order(tmp_path: Path) -> None:
@@ -384,6 +399,7 @@ NODE = "graph_module/graph/nodes/1"
         (f"{NODE}/inputs/0/arg", {"as_tensor": {"name": "relu"}}, "before anything makes it"),
         (f"{NODE}/target", "torch.ops.mine.foo.default", "op 'relu': whether operators of 'mine'"),
         (f"{NODE}/target", "torch.ops.aten.set_.source_Tensor", "another storage"),
+        (f"{NODE}/target", "torch.ops.aten.max.dim_max", "arguments that are not called out"),
         (f"{NODE}/target", 5, "target must be a string"),
         (f"{NODE}/name", "linear", "op 'linear' is defined twice"),
         ("schema_version/major", 9, "schema version 9"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from optsched.formats.fx.operators import (
     CONVERSIONS,
@@ -12,6 +13,7 @@ from optsched.formats.fx.operators import (
     RESHAPES,
     VIEWS,
     drops_nothing,
+    is_out_variant,
 )
 from optsched.formats.fx.program import FxNode, TensorValue
 
@@ -35,7 +37,7 @@ def shared_with(node: FxNode, output: str, values: Mapping[str, TensorValue]) ->
         return dict(zip(node.outputs, node.reads, strict=False)).get(output, first)
     if node.view_of is not None or node.base in VIEWS or node.base in RELABELLINGS:
         return first
-    if "out" in node.arguments and set(node.arguments["out"]) <= set(node.overwrites):
+    if is_out_variant(node.operator.rpartition(".")[2]) and "out" in node.arguments:
         return node.arguments["out"][0]
     if node.base.endswith("_") and node.overwrites:
         return node.overwrites[0]
@@ -50,8 +52,8 @@ def _returns_argument(node: FxNode, given: TensorValue, made: TensorValue) -> bo
         return view_strides(given.sizes, given.strides, made.sizes) is not None
     if node.base in DROPOUTS:
         return drops_nothing(node.settings)
-    if node.base == "einsum" and len(node.reads) > 1:
-        return False
+    if node.base == "einsum":
+        return len(node.reads) == 1 and prod(given.sizes) == prod(made.sizes)
     if node.base in CONVERSIONS:
         return node.settings.get("copy") is not True and given.is_like(made)
     return False

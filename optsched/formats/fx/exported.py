@@ -10,13 +10,19 @@ torch/_export/serde/schema.py, version 8.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from optsched.errors import FormatError
 from optsched.formats.fields import Record, show
-from optsched.formats.fx.operators import WITHOUT_VIEWS, require_known_effects, writes_to
+from optsched.formats.fx.operators import (
+    OUT_OVERLOADS,
+    WITHOUT_VIEWS,
+    is_out_variant,
+    require_known_effects,
+    writes_to,
+)
 from optsched.formats.fx.program import FxNode, FxProgram, TensorValue
 from optsched.formats.fx.sizes import OpenSizes
 from optsched.model.elements import InputPolicy
@@ -145,8 +151,8 @@ class _GraphReader:
         made = tuple(name for x in outputs for name in _tensors(x))
         name = record.text("name") if record.has("name") else next(iter(made), f"{position}")
         record.where = f"op {show(name)}"
-        _require_known(operator, record.where)
         given = self._arguments(record)
+        _require_known(operator, len(made), given.tensors, record.where)
         for tensor in (*made, *(x for names in given.tensors.values() for x in names)):
             self._value(tensor)
         written = writes_to(operator, list(given.tensors), given.settings)
@@ -223,9 +229,12 @@ class _GraphReader:
         return self.sizes.number(size, what, hint)
 
 
-def _require_known(operator: str, where: str) -> None:
+def _require_known(operator: str, results: int, arguments: Collection[str], where: str) -> None:
     require_known_effects(operator, where)
-    package = operator.partition(".")[0]
+    package, _, overload = (*operator.split("."), "", "")[:3]
+    unnamed = is_out_variant(overload) and (results > 1 or "out" not in arguments)
+    if package == "aten" and (overload in OUT_OVERLOADS or unnamed):
+        raise FormatError(f"{where} ({operator}) writes into arguments that are not called out")
     if package not in WITHOUT_VIEWS:
         raise FormatError(
             f"{where}: whether operators of {show(package)} overwrite their arguments is not in "

@@ -56,11 +56,18 @@ RESIZINGS: Final = _names(
 )
 """Give a tensor another storage."""
 
+OUT_OVERLOADS: Final = _names(
+    "L Q U X dim_max dim_min dim_values eigenvalues eigvals grad_input inverse output result sign "
+    "values values_stable"
+)
+"""Overloads that write into arguments of other names than `out`."""
+
 _STATISTICS = ("running_mean", "running_var")
 WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
     "_batch_norm_with_update": _STATISTICS,
     "_cummax_helper": ("values", "indices"),
     "_cummin_helper": ("values", "indices"),
+    "_flash_attention_forward_no_dropout_inplace": ("out",),
     "_fused_moving_avg_obs_fq_helper": ("running_min", "running_max", "scale", "zero_point"),
     "_native_batch_norm_legit": _STATISTICS,
     "batch_norm": _STATISTICS,
@@ -147,9 +154,14 @@ def writes_to(operator: str, arguments: Sequence[str], settings: Mapping[str, ob
     is_inplace = base.endswith("_") and not base.endswith("__")
     if is_inplace or (base.startswith("__i") and base.endswith("__")):
         found += arguments[:1]
-    if overload == "out" or overload.endswith("_out"):
+    if is_out_variant(overload):
         found += [x for x in arguments if x == "out"]
     return found
+
+
+def is_out_variant(overload: str) -> bool:
+    """Whether an overload is called as those are that write their results into arguments."""
+    return overload.lower().startswith("out") or overload.endswith("_out")
 
 
 def draws_numbers(base: str, settings: Mapping[str, object]) -> bool:

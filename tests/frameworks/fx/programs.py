@@ -64,6 +64,7 @@ STEPS: list[Step] = [
         _two, (operator.add, operator.mul, lambda x, y: torch.cat([x.reshape(-1), y.reshape(-1)]))
     ),
     *map(_two, (lambda x, y: x.add_(y.clone()), lambda x, y: _copied_over(x.clone(), y))),
+    *map(_one, (lambda x: torch.einsum("ij->ji", x) if x.dim() == 2 else x, lambda x: x.tile(2))),
     *map(_two, (lambda x, y: torch.stack([x, y]), lambda x, y: torch.where(x > y, x, y))),
 ]
 
