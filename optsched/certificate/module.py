@@ -26,7 +26,8 @@ def certify_module(
     module
         What was planned.
     orders, bounds
-        Of each computation an order and the bound on its peak, all that it calls included.
+        Of each computation an order, if one is known, and the bound on its peak, all that it
+        calls included.
     limits
         For all of them together.
     """
@@ -36,6 +37,7 @@ def certify_module(
     for number, name in enumerate(module.computations):
         graph = module.with_blocks(name, shown)
         part = clock.share(1 / (len(module.computations) - number))
-        made[name] = certify_peak(graph, orders[name], bounds[name], limits=part)
+        order = orders.get(name, range(len(graph.ops)))
+        made[name] = certify_peak(graph, order, bounds[name], limits=part)
         shown[name] = made[name].certificate.bound
     return made

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
-from optsched.cli.module import check_module
+from optsched.cli.module import check_module, minimal, note_unverified
 from optsched.cli.options import (
     BASELINE,
     MAX_MOVED,
@@ -45,7 +45,7 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _check_plan(args: argparse.Namespace) -> int:
-    from optsched.check.claims import check_claims, unverified
+    from optsched.check.claims import check_claims
     from optsched.formats import read_plan_claims
 
     graph = common.read_graph(args, args.graph, ordered=False)
@@ -83,14 +83,8 @@ def _check_plan(args: argparse.Namespace) -> int:
     if proved is not None:
         bound, rung = proved
         record |= {"bound": bound, "bound_proof": rung}
-        minimal = [f"the {what} is minimal" for what in ("peak", "slab") if record[what] == bound]
-        rest = minimal or ["which leaves the peak of this plan open"]
-        text += f"\nproved ({rung}): no order below {bound:,} bytes, {', '.join(rest)}"
-    open_ = unverified(claims, 0 if proved is None else proved[0])
-    if open_:
-        record["unverified"] = {x.what: {"bound": x.bound, "proof": x.proof} for x in open_}
-        needed = "that takes a certificate" if proved is None else "the certificate shows less"
-        text += f"\nclaimed, not verified: {', '.join(map(str, open_))}; {needed}"
+        text += f"\nproved ({rung}): no order below {bound:,} bytes, {minimal(record, bound)}"
+    text += note_unverified(record, claims, None if proved is None else proved[0])
     common.print_result(args, record, text)
     return common.OK
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -50,11 +51,11 @@ def solve_module(args: argparse.Namespace, module: Module) -> int:
 
 def check_module(args: argparse.Namespace) -> int:
     """Replay the plan of a module; whoever calls this catches what it raises."""
-    from optsched.check.claims import unverified
     from optsched.check.module import check_module_certificate, check_module_claims, replay_module
     from optsched.formats import read_module_certificate, read_module_plan
 
     module = common.read_module(args, args.graph)
+    _refuse(args, module, ("first", "last", "keep_order", "baseline", "max_moved"))
     plans, claims = read_module_plan(args.plan, module)
     if any(claim["inplace"] for claim in claims.values()) and not args.inplace:
         raise UsageError(f"{args.plan}: an in-place plan: check it with --inplace")
@@ -69,22 +70,34 @@ def check_module(args: argparse.Namespace) -> int:
     if args.replay:
         record["replayed"] = asdict(replay_module(module, plans))
         text += f"\nreplayed: {record['replayed']['reads']:,} reads found what was written"
-    bound = 0
+    bound = None
     if args.certificate is not None:
         bounds = check_module_certificate(module, read_module_certificate(args.certificate, module))
         bound = record["bound"] = bounds[module.entry]
         if bound > peak:
             raise PlanError(f"{args.certificate}: bound {bound} is above the peak {peak} of orders")
-        minimal = [f"the {what} is minimal" for what in ("peak", "slab") if record[what] == bound]
-        rest = ", ".join(minimal) or "which leaves the peak of this plan open"
-        text += f"\nproved: no orders below {bound:,} bytes, {rest}"
-    open_ = unverified(claims[module.entry], bound)
-    if open_:
-        record["unverified"] = {x.what: {"bound": x.bound, "proof": x.proof} for x in open_}
-        needed = "the certificate shows less" if bound else "that takes a certificate"
-        text += f"\nclaimed, not verified: {', '.join(map(str, open_))}; {needed}"
+        text += f"\nproved: no orders below {bound:,} bytes, {minimal(record, bound)}"
+    text += note_unverified(record, claims[module.entry], bound)
     common.print_result(args, record, text)
     return common.OK
+
+
+def minimal(record: Mapping[str, Any], bound: int) -> str:
+    """Say which numbers of a plan a proved bound on every peak meets."""
+    met = [f"the {what} is minimal" for what in ("peak", "slab") if record[what] == bound]
+    return ", ".join(met) or "which leaves the peak of this plan open"
+
+
+def note_unverified(record: dict[str, Any], claims: Mapping[str, Any], bound: int | None) -> str:
+    """Note what a plan's file claims beyond a proved bound, if there is one; return it in words."""
+    from optsched.check.claims import unverified
+
+    open_ = unverified(claims, bound or 0)
+    if not open_:
+        return ""
+    record["unverified"] = {x.what: {"bound": x.bound, "proof": x.proof} for x in open_}
+    needed = "that takes a certificate" if bound is None else "the certificate shows less"
+    return f"\nclaimed, not verified: {', '.join(map(str, open_))}; {needed}"
 
 
 def _certify(args: argparse.Namespace, found: ModuleResult) -> dict[str, Any]:
@@ -105,6 +118,6 @@ def _certify(args: argparse.Namespace, found: ModuleResult) -> dict[str, Any]:
 
 def _refuse(args: argparse.Namespace, module: Module, options: tuple[str, ...]) -> None:
     for name in options:
-        if getattr(args, name):
+        if getattr(args, name, None) not in (None, False, []):
             option = f"--{name.replace('_', '-')}"
             raise UsageError(f"{module.name} is a module of computations: no {option} for it")

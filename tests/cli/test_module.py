@@ -70,3 +70,22 @@ def test_a_module_is_converted_whole(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert json.loads(capsys.readouterr().out)["computations"] == 3
     assert read_module(path) == read_module(SCAN)
     assert main(["solve", path, "--inplace"]) == 0
+
+
+def test_a_module_that_does_not_fit_has_its_certificate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proof = str(tmp_path / "proof.json")
+    assert main(["solve", SCAN, "--capacity", "20KiB", "--certificate", proof, "--json"]) == 4
+    assert json.loads(capsys.readouterr().out)["certificate"]["bound"] > 20 * 1024
+    assert main(["check", SCAN, proof]) == 2
+    assert "this is a certificate of a module" in capsys.readouterr().err
+
+
+def test_order_rules_are_not_checked_of_modules(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = str(tmp_path / "plan.json")
+    assert main(["solve", SCAN, "-o", plan]) == 0
+    assert main(["check", SCAN, plan, "--first", "copy.10"]) == 2
+    assert "no --first for it" in capsys.readouterr().err
