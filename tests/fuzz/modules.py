@@ -4,7 +4,8 @@
 
 Each random module (up to three computations of up to four ops; every feature of graphs but pools
 and pins) is solved for its least peak, half of them in-place, and a third with results inside of
-what is called; every fifth one for its least slab as well. The last line counts what differs.
+what is called; every fifth one for its least slab as well, and every tenth gets certificates. The
+last line counts what differs.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ import argparse
 
 import numpy as np
 
+from optsched.certificate.module import certify_module
+from optsched.check.module import check_module_certificate
+from optsched.runtime.limits import Limits
 from optsched.solver.module import solve_module
 from tests.support.generators import PLANNABLE
 from tests.support.module_oracle import FEATURES, least_of, peak_of, random_module, slab_of
@@ -33,7 +37,7 @@ def main() -> int:
 def compare(modules: int, seed: int) -> tuple[dict[str, int], int]:
     """Return how many of which kind were solved, and how many differ."""
     rng = np.random.default_rng(seed)
-    counts = {"peaks": 0, "in-place": 0, "inside": 0, "slabs": 0, "calls": 0}
+    counts = {"peaks": 0, "in-place": 0, "inside": 0, "slabs": 0, "certificates": 0, "calls": 0}
     wrong = 0
     for number in range(modules):
         inside, in_place = number % 3 == 2, number % 2 == 1
@@ -49,6 +53,13 @@ def compare(modules: int, seed: int) -> tuple[dict[str, int], int]:
         counts["in-place"] += in_place
         counts["inside"] += inside
         counts["calls"] += len(module.calls)
+        if number % 10 == 0:
+            bounds, limits = found.peak_bounds, Limits(seconds=60)
+            written = certify_module(module, found.orders, bounds, limits=limits)
+            shown = {name: row.certificate for name, row in written.items()}
+            right = check_module_certificate(module, shown)[module.entry] == optimum
+            wrong += differs(number, "certificate", right, str(written[module.entry].missing))
+            counts["certificates"] += 1
         if number % 5 == 0:
             module = random_module(rng, ops=3, max_size=6, features=SMALL)
             found = solve_module(module, time_limit=60)
