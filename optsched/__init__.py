@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from optsched.solver.result import PackingResult, Result, Status
     from optsched.solver.spill.pack import Pool, pack_pools
     from optsched.solver.spill.solve import solve_in_pools
+    from optsched.store import PlanStore
 
 # Loaded on first use: `import optsched` pays for no solver, and the command is soon where it can
 # bear an interrupt; so `typing` is not imported either.
@@ -88,6 +89,7 @@ _HOME = {
     "optsched.solver.result": "PackingResult Result Status",
     "optsched.solver.spill.pack": "Pool pack_pools",
     "optsched.solver.spill.solve": "solve_in_pools",
+    "optsched.store": "PlanStore",
 }
 """Public names by the module that has them."""
 _MODULE = {name: module for module, names in _HOME.items() for name in names.split()}
@@ -111,6 +113,7 @@ __all__ = [
     "PackingProblem",
     "PackingResult",
     "Plan",
+    "PlanStore",
     "Pool",
     "Proof",
     "Result",

@@ -37,6 +37,7 @@ PUBLIC = {
     "OutputPolicy",
     "PackingProblem",
     "Plan",
+    "PlanStore",
     "PackingResult",
     "Pool",
     "Proof",

@@ -111,11 +111,13 @@ def _write_plan(args: argparse.Namespace, store: PlanStore) -> None:
         raise UsageError("--plan goes with one graph file: a plan names its ops and buffers")
     common.protect([args.plan], *files)
     graph = common.read_graph(args, files[0])
-    record = next(r for r in _chosen(args, store) if r.value is not None or r.number)
-    found = store.get(graph, record.question)
+    planned = [record for record in _chosen(args, store) if record.value is not None]
+    found = store.get(graph, planned[0].question) if planned else None
     if found is None:
         raise UsageError(f"{args.store} has no plan of {files[0]}")
-    write_plan(found.plan, args.plan, graph, {"objective": record.question.objective.value})
+    objective = planned[0].question.objective.value
+    claims = {"objective": objective, f"{objective}_bound": found.bound}
+    write_plan(found.plan, args.plan, graph, claims)
 
 
 def _export(args: argparse.Namespace) -> int:

@@ -21,7 +21,7 @@ from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
 from optsched.model.graph import Graph
 from optsched.store.canonical import CanonicalGraph
 
-MAX_VALUES = 2**23
+MAX_VALUES = 2**22
 """Values that the JSON of a graph may have: each takes some 70 bytes of memory."""
 
 _LIMIT = 2**31

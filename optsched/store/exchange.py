@@ -12,6 +12,7 @@ import json
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ from optsched.store.translate import (
 
 EXPORT_FORMAT = "optsched-store/1"
 """A line that says so, then one line a record."""
+MOST_EXPORTED = 2**27
+"""Bytes of an export that is taken, and decompressed."""
 AT_ONCE = 100
 """Records that go to the disk together; other writers wait meanwhile."""
 
@@ -262,8 +265,8 @@ def _take_one(store: PlanStore, taken: Taken, number: int, document: object, tru
     taken.troubles += [f"record {number}: {text}" for text in troubles]
 
 
-def dump_all(store: PlanStore, numbers: Collection[int] | None = None) -> list[object]:
-    """Return the records of these numbers, or all, as JSON; an error in the place of a damaged one.
+def dump_all(store: PlanStore, numbers: Collection[int] | None = None) -> Iterator[object]:
+    """Yield the records of these numbers, or all, as JSON; an error in the place of a damaged one.
 
     Raises
     ------
@@ -271,11 +274,16 @@ def dump_all(store: PlanStore, numbers: Collection[int] | None = None) -> list[o
         If the file is no store, or damaged so that SQLite does not read it.
     """
 
-    def query(connection: sqlite3.Connection) -> list[object]:
-        found = [n for (n,) in connection.execute("SELECT id FROM records ORDER BY id")]
-        return [_dumped(connection, n) for n in found if numbers is None or n in numbers]
+    def all_numbers(connection: sqlite3.Connection) -> list[int]:
+        return [n for (n,) in connection.execute("SELECT id FROM records ORDER BY id")]
 
-    return store.read(query) or []
+    chosen = (n for n in store.read(all_numbers) or [] if numbers is None or n in numbers)
+    while chunk := list(itertools.islice(chosen, AT_ONCE)):
+        yield from store.read(partial(_dump_some, chunk)) or []
+
+
+def _dump_some(numbers: Iterable[int], connection: sqlite3.Connection) -> list[object]:
+    return [_dumped(connection, number) for number in numbers]
 
 
 def _dumped(connection: sqlite3.Connection, number: int) -> object:
@@ -299,7 +307,7 @@ def export_store(
     store: PlanStore, path: str | Path, numbers: Collection[int] | None = None
 ) -> tuple[int, list[str]]:
     """Write records as text; return how many, and why others could not be."""
-    dumped = dump_all(store, numbers)
+    dumped = list(dump_all(store, numbers))
     lines = [json.dumps({"format": EXPORT_FORMAT})]
     lines += [json.dumps(x, separators=(",", ":")) for x in dumped if isinstance(x, dict)]
     write_bytes(path, ("\n".join(lines) + "\n").encode())
@@ -307,8 +315,14 @@ def export_store(
 
 
 def import_store(store: PlanStore, path: str | Path, *, trust: bool = False) -> Taken:
-    """Put records that were written as text into a store."""
-    data = read_bytes(path)
+    """Put records that were written as text into a store.
+
+    Raises
+    ------
+    FormatError
+        If the file is no export, or larger than 128 MiB: larger stores are merged as they are.
+    """
+    data = read_bytes(path, limit=MOST_EXPORTED)
     with errors_named(label_of(path)):
         return take_all(store, read_export(data), trust=trust)
 

@@ -51,17 +51,17 @@ def salvage(store: PlanStore, target: PlanStore) -> Taken:
     Taken
         What became of the records; those are refused of which nothing could be had.
     """
-    documents: list[object] = []
+    taken, opened = Taken(), False
     with suppress(OptschedError):
-        documents = dump_all(store)
-    taken = take_all(target, [x for x in documents if not isinstance(x, OptschedError)], trust=True)
-    lost = [x for x in documents if isinstance(x, OptschedError)]
-    if documents and not lost and not taken.refused:
+        taken = take_all(target, dump_all(store), trust=True)
+        opened = True
+    if opened and not taken.refused:
         return taken
     more = take_all(target, _assembled(_scan(store)))
     taken.new += more.new
-    taken.refused = max(0, len(lost) + taken.refused - more.new)
-    taken.troubles = [f"{error}" for error in lost] if taken.refused else []
+    taken.refused = max(0, taken.refused - more.new)
+    if not taken.refused:
+        taken.troubles = []
     return taken
 
 

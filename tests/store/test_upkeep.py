@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import shutil
@@ -27,6 +28,7 @@ from optsched.store import (
     read_rule,
     revoke,
     salvage,
+    translate,
     upkeep,
     verify,
 )
@@ -266,3 +268,16 @@ def test_an_old_store_is_verified_and_merged(tmp_path: Path) -> None:
     taken = merge(new, old)
     assert taken.refused == 6
     assert "only its key" in taken.troubles[0]
+
+
+def test_what_is_packed_too_tightly_is_refused_before_it_is_unpacked(
+    store: PlanStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few bytes that unpack to many, and JSON of many values."""
+    monkeypatch.setattr(translate, "MAX_UNPACKED", 10**6)
+    monkeypatch.setattr(translate, "MAX_VALUES", 1000)
+    for data, words in ((b" " * 10**7, "limit of 1000000"), (b"[" + b"0," * 1000, "values")):
+        change(store, "UPDATE records SET plan = ? WHERE id = 1", gzip.compress(data))
+        assert words in " ".join(verify(store))
+        with pytest.raises(FormatError, match=words):
+            store.get(diamond(1))
