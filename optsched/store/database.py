@@ -91,7 +91,7 @@ class PlanStore:
                 return None
             bound = best_bound(rows.bounds_of(connection, number), question.objective)
             try:
-                plan = rows.read_plan(asked, *row)
+                plan = rows.read_plan(asked, *row, question)
             except PlanError as error:
                 raise PlanError(f"store {self.path}: graph {graph.name!r}: {error}") from None
             return StoredPlan(plan, row[1], row[2], bound.value, bound.proof)

@@ -36,9 +36,9 @@ class _Numbers(NamedTuple):
 
 
 class _Field(NamedTuple):
-    """How the value of a field is written, and read again: a reference, a list of them, itself."""
+    """How the value of a field is written as JSON, and read again."""
 
-    write: Callable[[_Numbers, Any], Any]
+    write: Callable[[_Numbers, Any], str]
     read: Callable[[Record, str], Any]
 
 
@@ -76,25 +76,33 @@ def _policy(kind: type[StrEnum]) -> _Field:
             raise FormatError(f"{record.where}: {key} is none of {', '.join(kind)}")
         return kind(record.text(key))
 
-    return _Field(lambda _, policy: policy.value, read)
+    return _Field(lambda _, policy: f'"{policy.value}"', read)
 
 
-# Operands are a set to every planner: they are sorted. So are candidates.
-_BUFFERS = _Field(lambda n, ids: sorted(map(n.buffers.__getitem__, ids)), _read_list)
-_OPS = _Field(lambda n, ids: sorted([n.ops[v] for v in ids]), _read_list)
-_BUFFER = _Field(lambda n, b: n.buffers[b], _read_id)
-_OP = _Field(lambda n, v: n.ops[v], _read_id)
-_COUNT = _Field(lambda _, value: value, lambda record, key: record.count(key))
-_FLAG = _Field(lambda _, value: value, lambda record, key: record.flag(key))
-_TEXT = _Field(lambda _, value: value, lambda record, key: record.text(key))
-_TRIPLES = _Field(
-    lambda n, rows: sorted([n.ops[v], n.buffers[out], n.buffers[x]] for v, out, x in rows),
-    _read_triples,
-)
+def _sorted_list(numbers: Sequence[int], ids: Sequence[int]) -> str:
+    """Write operands; they are a set to every planner."""
+    return f"[{','.join(map(str, sorted(map(numbers.__getitem__, ids))))}]"
 
-_ROWS = _Field(
-    lambda n, rows: sorted(sorted(n.buffers[b] for b in row) for row in rows), _read_rows
-)
+
+def _sorted_triples(numbers: _Numbers, rows: Sequence[tuple[int, int, int]]) -> str:
+    found = sorted([numbers.ops[v], numbers.buffers[a], numbers.buffers[b]] for v, a, b in rows)
+    return json.dumps(found, separators=(",", ":"))
+
+
+def _sorted_rows(numbers: _Numbers, rows: Sequence[Sequence[int]]) -> str:
+    found = sorted(sorted(numbers.buffers[b] for b in row) for row in rows)
+    return json.dumps(found, separators=(",", ":"))
+
+
+_BUFFERS = _Field(lambda n, ids: _sorted_list(n.buffers, ids), _read_list)
+_OPS = _Field(lambda n, ids: _sorted_list(n.ops, ids), _read_list)
+_BUFFER = _Field(lambda n, b: str(n.buffers[b]), _read_id)
+_OP = _Field(lambda n, v: str(n.ops[v]), _read_id)
+_COUNT = _Field(lambda _, value: str(value), lambda record, key: record.count(key))
+_FLAG = _Field(lambda _, value: json.dumps(value), lambda record, key: record.flag(key))
+_TEXT = _Field(lambda _, value: json.dumps(value), lambda record, key: record.text(key))
+_TRIPLES = _Field(_sorted_triples, _read_triples)
+_ROWS = _Field(_sorted_rows, _read_rows)
 
 OP_FIELDS: dict[str, _Field] = {
     "reads": _BUFFERS,
@@ -165,32 +173,36 @@ def canonical_document(graph: Graph, form: CanonicalGraph) -> bytes:
     for i, b in enumerate(form.buffers):
         buffers[b] = i
     numbers = _Numbers(ops, buffers)
-    document = _Writer(Graph, GRAPH_FIELDS, numbers).write(graph)
-    write_op, write_buffer = (
-        _Writer(kind, known, numbers).write
-        for kind, known in ((Op, OP_FIELDS), (Buffer, BUFFER_FIELDS))
-    )
-    document["ops"] = [write_op(graph.ops[v]) for v in form.ops]
-    document["buffers"] = [write_buffer(graph.buffers[b]) for b in form.buffers]
-    return json.dumps(document, separators=(",", ":")).encode()
+    write_op = _Writer(Op, OP_FIELDS, numbers).write
+    write_buffer = _Writer(Buffer, BUFFER_FIELDS, numbers).write
+    parts = _Writer(Graph, GRAPH_FIELDS, numbers).parts(graph)
+    parts.append(f'"ops":[{",".join([write_op(graph.ops[v]) for v in form.ops])}]')
+    parts.append(f'"buffers":[{",".join([write_buffer(graph.buffers[b]) for b in form.buffers])}]')
+    return f"{{{','.join(parts)}}}".encode()
 
 
 class _Writer:
-    """Writes the fields of things of one kind that are not as they mostly are."""
+    """Writes the fields of things of one kind that are not as they mostly are.
+
+    As text at once: a large graph would make more objects than the interpreter likes to look after.
+    """
 
     def __init__(self, kind: type[Any], known: Mapping[str, _Field], numbers: _Numbers) -> None:
         self.kind, self.numbers = kind.__name__.lower(), numbers
         self.take = attrgetter(*_DEFAULTS[kind])
         self.fields = [(key, x, known.get(key)) for key, x in _DEFAULTS[kind].items()]
 
-    def write(self, thing: Any) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+    def parts(self, thing: Any) -> list[str]:
+        found = []
         for value, (key, default, field) in zip(self.take(thing), self.fields, strict=True):
             if value is not default and value != default:
                 if field is None:
                     raise UsageError(f"{self.kind} {thing.name!r}: a store can not keep its {key}")
-                found[key] = field.write(self.numbers, value)
+                found.append(f'"{key}":{field.write(self.numbers, value)}')
         return found
+
+    def write(self, thing: Any) -> str:
+        return f"{{{','.join(self.parts(thing))}}}"
 
 
 def read_canonical(data: bytes, name: str = "graph") -> Graph:

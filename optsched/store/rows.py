@@ -9,7 +9,6 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from optsched.check.plan import check_plan
 from optsched.errors import FormatError, OptschedError, UsageError
 from optsched.formats.fields import Record
 from optsched.formats.source import parse_json
@@ -18,7 +17,14 @@ from optsched.model.plan import Plan
 from optsched.runtime.limits import Objective, Proof
 from optsched.store.canonical import CanonicalGraph, canonical_form
 from optsched.store.document import canonical_document
-from optsched.store.question import Bound, Change, Question, StoredRecord, read_question
+from optsched.store.question import (
+    LEAST_PEAK,
+    Bound,
+    Change,
+    Question,
+    StoredRecord,
+    read_question,
+)
 from optsched.store.schema import seal
 from optsched.store.translate import localise_plan, pack, unpack_bytes, unpack_json
 
@@ -89,10 +95,12 @@ def _fits(connection: sqlite3.Connection, graph: int, asked: Asked) -> bool:
         return False
 
 
-def read_plan(asked: Asked, packed: object, peak: int, slab: int) -> Plan:
+def read_plan(
+    asked: Asked, packed: object, peak: int, slab: int, question: Question = LEAST_PEAK
+) -> Plan:
     """Return a stored plan for the graph at hand, after the checker passed it."""
     plan = localise_plan(asked.form, unpack_json(packed))
-    check_plan(asked.graph, plan, peak=peak, slab=slab)
+    question.check(asked.graph, plan, peak=peak, slab=slab)
     return plan
 
 
