@@ -14,7 +14,7 @@ INPUTS = 150
 @pytest.mark.parametrize("name", readers.readers())
 def test_whatever_a_file_holds_is_a_value_or_one_line(name: str) -> None:
     seeds = readers.all_seeds()[name]
-    assert seeds, f"the fuzzer knows no file of the format {name}"
+    assert seeds, f"put a small file of the format {name} into tests/data/corpus"
     try:
         readers.readers()[name](seeds[0])
     except MissingDependencyError as error:
