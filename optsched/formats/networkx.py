@@ -86,7 +86,8 @@ def from_networkx(
 
         In an op graph each node is an op that writes one buffer, both called by `str(node)`; an
         edge `(u, v)` says that `v` reads the output of `u`, or with `control=True` only that
-        `u` must run first. Node attributes:
+        `u` must run first; with `sync=True` it reads and waits, as ops of different streams have
+        to. Node attributes:
 
         - `size`: bytes of the output, required;
         - `output`: whether it is a result, live to the end. A node whose output nobody reads is
@@ -137,16 +138,16 @@ def _op_graph_document(source: nx.DiGraph) -> dict[str, Any]:
         name = str(node)
         if attributes.get("size") is None:
             raise GraphError(f"node {name!r} has no size; every node needs the bytes of its output")
-        into = [(str(u), _is_control(edge)) for u, _, edge in source.in_edges(node, data=True)]
+        edges = [(str(u), edge) for u, _, edge in source.in_edges(node, data=True)]
         workspace = _integer(attributes.get("workspace", 0), f"node {name!r}: workspace")
         ops.append(
             {
                 "name": name,
                 "kind": str(attributes.get("kind", "")),
                 "stream": str(attributes.get("stream", "")),
-                "reads": [u for u, control in into if not control],
+                "reads": [u for u, edge in edges if not _is_control(edge)],
                 "writes": [name],
-                "control": [u for u, control in into if control],
+                "control": [u for u, edge in edges if _is_control(edge) or edge.get("sync")],
                 "workspace": workspace,
             }
         )

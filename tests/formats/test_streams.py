@@ -27,6 +27,18 @@ def test_nothing_is_lost() -> None:
     assert from_networkx(to_networkx(graph)) == graph
 
 
+def test_edges_of_an_op_graph_may_be_syncs() -> None:
+    networkx = pytest.importorskip("networkx")
+    source = networkx.DiGraph()
+    source.add_node("load", size=4, stream="copy")
+    source.add_node("use", size=4, stream="main")
+    source.add_edge("load", "use")
+    with pytest.raises(GraphError, match=r"op 'use' .stream 'main'. needs op 'load'"):
+        from_networkx(source)
+    source.edges["load", "use"]["sync"] = True
+    assert from_networkx(source).streams == ("copy", "main")
+
+
 def test_orders_of_streams() -> None:
     rows = {"copy": ["load", "load2"], "main": ["mul", "mul2"]}
     found = read_graph_document(document(streams=rows))

@@ -21,6 +21,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from optsched.api import certify
+from optsched.check.certificate import check_certificate
 from optsched.check.executions import replay_executions
 from optsched.check.plan import check_plan
 from optsched.check.replay import replay_plan
@@ -109,6 +111,10 @@ def order(row: Row, rng: np.random.Generator) -> None:
         return
     expect(row, graph, result.peak_bound <= (least[Objective.PEAK] or 0), "peak bound")
     expect(row, graph, result.slab_bound <= (least[Objective.SLAB] or 0), "slab bound")
+    if row.graphs % 10 == 0:
+        written = certify(graph, limits=LIMITS).certificate
+        check_certificate(graph, written)
+        expect(row, graph, written.bound <= (least[Objective.PEAK] or 0), "certificate")
     forced = forced_conflict_bound(graph)
     sizes = sum(graph.buffers[b].size for b in forced.buffers)
     expect(row, graph, forced.value == sizes <= (least[Objective.PEAK] or 0), "forced conflicts")
