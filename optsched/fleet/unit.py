@@ -265,11 +265,17 @@ def _solve(graph: Graph, unit: Unit, earlier: Earlier | None, settings: FleetSet
         result.slab_bound,
         proof,
         slices,
-        settled=result.stop_reason is StopReason.EXHAUSTED,
+        settled=result.stop_reason is StopReason.EXHAUSTED and _is_longest(unit, settings),
         graph=graph,
         result=replace(result, graph=None, trace=()),
         earlier=left,
     )
+
+
+def _is_longest(unit: Unit, settings: FleetSettings) -> bool:
+    """Whether later units have no more time: more of it may try what a shorter one gave up."""
+    seconds = unit.limits.seconds
+    return seconds is not None and seconds >= settings.effort.most_seconds
 
 
 def _known(graph: Graph, earlier: Earlier) -> Found:

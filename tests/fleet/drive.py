@@ -21,10 +21,12 @@ def main() -> None:
     parser.add_argument("--engine", default="local")
     parser.add_argument("--address")
     parser.add_argument("--memory", type=int)
+    parser.add_argument("--losses", type=int, default=SETTINGS.effort.losses)
     parser.add_argument("--work", type=int, default=SETTINGS.work)
     parser.add_argument("paths", nargs="+")
     args = parser.parse_args()
-    settings = replace(SETTINGS, memory=args.memory, work=args.work)
+    effort = replace(SETTINGS.effort, losses=args.losses)
+    settings = replace(SETTINGS, memory=args.memory, work=args.work, effort=effort)
     with held_interrupts():
         fleet = tune(
             args.paths,

@@ -1,0 +1,1 @@
+"""What tuning a fleet costs, what faults cost, and how it grows."""

@@ -1,0 +1,155 @@
+"""What a fleet costs: `python -m experiments.fleet overhead|continue|kill|scaling [options]`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from experiments.fleet.kills import with_loky, with_pool
+from optsched.fleet import FleetSettings, tune
+from optsched.formats import read_graph, write_graph
+from optsched.model.graph import Graph
+from optsched.runtime.engines import open_engine
+from optsched.solver.pipeline import solve
+from optsched.solver.result import Result
+from tests.support.families.wiring import random_wiring
+
+WORK = 3_000
+
+
+def overhead(args: argparse.Namespace) -> None:
+    """Processor time of easy graphs, solved one after the other and tuned into a store."""
+    with tempfile.TemporaryDirectory() as name:
+        paths = [str(Path(name, f"{number}.json")) for number in range(args.graphs)]
+        for number, path in enumerate(paths):
+            write_graph(random_wiring(args.ops, number), path)
+        solve(read_graph(paths[0]), work=WORK)
+        started = time.process_time()
+        proved = sum(solve(read_graph(path), work=WORK).status == "optimal" for path in paths)
+        bare = time.process_time() - started
+        started = time.process_time()
+        fleet = tune(paths, f"{name}/s.store", settings=FleetSettings(work=WORK), jobs=2)
+        driver = time.process_time() - started
+    units = sum(graph.processor_seconds for graph in fleet.graphs)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    children = used.ru_utime + used.ru_stime
+    print("| | ms a graph |\n| --- | ---: |")
+    for what, seconds in (
+        (f"read and solved in one process ({proved} of {len(paths)} proved)", bare),
+        ("units, in two workers", units),
+        ("driver and store", driver),
+        ("starting workers, and messages", children - units),
+    ):
+        print(f"| {what} | {1000 * seconds / len(paths):.2f} |")
+    started = f"with starts {bare / (driver + children):.1%}"
+    print(f"bare over tuned: {bare / (driver + units):.1%}; {started}")
+
+
+def go_on(args: argparse.Namespace) -> None:
+    """Four units that go on from each other, four that begin anew, and one of the same work."""
+    print("| graph | | peak | slab | peak bound | seconds |")
+    print("| --- | --- | ---: | ---: | ---: | ---: |")
+    units = [args.work * 4**number // 85 for number in range(4)]
+    for seed in range(3, 3 + args.graphs):
+        graph = random_wiring(args.ops, seed, unit=False)
+        for what, run in (("one unit", at_once), ("gone on with", on), ("begun anew", anew)):
+            started = time.process_time()
+            found, bound = run(graph, units)
+            seconds = f"{time.process_time() - started:.1f}"
+            numbers = f"{found.peak:,} | {found.slab:,} | {bound:,} | {seconds}"
+            print(f"| {graph.name} | {what} | {numbers} |")
+
+
+def at_once(graph: Graph, units: list[int]) -> tuple[Result, int]:
+    """Search once with all the work."""
+    found = solve(graph, work=sum(units))
+    return found, found.peak_bound
+
+
+def on(graph: Graph, units: list[int]) -> tuple[Result, int]:
+    """Search in units that go on from each other."""
+    found = solve(graph, work=units[0])
+    for seed, work in enumerate(units[1:], 1):
+        known = {"warm_start": found.plan, "progress": found.progress}
+        found = solve(graph, work=work, seed=seed, **known)  # type: ignore[arg-type]
+    return found, found.peak_bound
+
+
+def anew(graph: Graph, units: list[int]) -> tuple[Result, int]:
+    """Search in units of which none knows of the others."""
+    found = [solve(graph, work=work, seed=seed) for seed, work in enumerate(units)]
+    return min(found, key=lambda x: x.slab or 0), max(x.peak_bound for x in found)
+
+
+def kill(args: argparse.Namespace) -> None:
+    """Kill one of two workers half way through, with our pool and with loky."""
+    print("| | tasks | done | lost | who was blamed |\n| --- | ---: | ---: | ---: | --- |")
+    for name, run in (("worker pool", with_pool), ("joblib, loky", with_loky)):
+        done, lost, blamed = run(args.tasks, args.seconds)
+        print(f"| {name} | {args.tasks} | {done} | {lost} | {blamed} |")
+
+
+def scaling(args: argparse.Namespace) -> None:
+    """Units that sleep: seconds of sleep over workers times wall time."""
+    count = args.jobs * args.rounds
+    queue = deque([args.seconds] * args.jobs * 2)
+    done: list[float] = []
+
+    def take() -> float | None:
+        return queue.popleft() if queue else None
+
+    def lose(task: float, loss: object) -> float:
+        return task
+
+    with open_engine(args.engine, args.jobs, args.address) as engine:
+        engine.run(take, nap, lambda task, message: None, lose)
+        queue.extend([args.seconds] * count)
+        started = time.monotonic()
+        used = time.process_time()
+        engine.run(take, nap, lambda task, message: done.append(message), lose)
+        wall, used = time.monotonic() - started, time.process_time() - used
+    share = count * args.seconds / (args.jobs * wall)
+    numbers = f"{len(done)} | {wall:.2f} | {share:.0%} | {1000 * used / count:.2f}"
+    print(f"| {args.engine} | {args.jobs} | {numbers} |")
+
+
+def nap(seconds: float, tell: Callable[[Any], None]) -> None:
+    """A unit that sleeps."""
+    time.sleep(seconds)
+    tell(os.getpid())
+
+
+def main() -> None:
+    """Run one of the studies."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    sub = parser.add_subparsers(required=True)
+    for name, run in (
+        ("overhead", overhead),
+        ("continue", go_on),
+        ("kill", kill),
+        ("scaling", scaling),
+    ):
+        one = sub.add_parser(name, help=run.__doc__)
+        one.set_defaults(run=run)
+        one.add_argument("--graphs", type=int, default=3)
+        one.add_argument("--ops", type=int, default=30)
+        one.add_argument("--work", type=int, default=60_000)
+        one.add_argument("--tasks", type=int, default=8)
+        one.add_argument("--seconds", type=float, default=1.0)
+        one.add_argument("--jobs", type=int, default=2)
+        one.add_argument("--rounds", type=int, default=10)
+        one.add_argument("--engine", default="local")
+        one.add_argument("--address")
+    args = parser.parse_args()
+    args.run(args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""A fleet under random kills: `python -m tests.fuzz.soak --graphs 2000 --minutes 20`.
+
+Generated graphs are tuned with a limit on work, so that the table depends on nothing else. Now and
+then a worker or the driver is killed with SIGKILL, or the driver is interrupted; a driver that is
+gone is started again. In the end the table has to be that of a run that nobody disturbed, the store
+has to have every plan of it, and the driver's memory must not have grown with the time it ran.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from optsched.formats import read_graph, write_graph
+from optsched.runtime.limits import Objective
+from optsched.store import PlanStore, Question
+from tests.fleet.fleets import Driver, undisturbed
+from tests.support.families.wiring import random_wiring
+from tests.support.generators import random_graph
+
+
+@dataclass
+class Soak:
+    """What was done to a fleet, and what it took."""
+
+    kills: Counter[str] = field(default_factory=Counter)
+    starts: int = 0
+    memory: list[int] = field(default_factory=list)
+    recoveries: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def record(self) -> dict[str, Any]:
+        """Return it for a table."""
+        early = self.memory[: max(1, len(self.memory) // 4)]
+        return {
+            **self.kills,
+            "starts": self.starts,
+            "memory early": max(early, default=0),
+            "memory in the end": self.memory[-1] if self.memory else 0,
+            "slowest recovery": round(max(self.recoveries, default=0.0), 2),
+            "seconds": round(self.seconds),
+        }
+
+
+def make_graphs(folder: Path, count: int, seed: int) -> list[str]:
+    """Write random graphs of every kind; one in fifty is hard."""
+    rng = np.random.default_rng(seed)
+    paths = []
+    for number in range(count):
+        hard = number % 50 == 49
+        graph = (
+            random_wiring(70, number, unit=False)
+            if hard
+            else random_graph(rng, int(rng.integers(4, 14)), name=f"random{number}")
+        )
+        paths.append(str(folder / f"{number}.json"))
+        write_graph(graph, paths[-1])
+    return paths
+
+
+def soak(paths: list[str], store: Path, minutes: float, jobs: int, seed: int) -> tuple[Any, Soak]:
+    """Tune with random kills for so long, then undisturbed to the end; return the record."""
+    rng, done = random.Random(seed), Soak()
+    started = time.monotonic()
+    end = started + 60 * minutes
+    while True:
+        driver = _start(paths, store, jobs, done)
+        while driver.process.poll() is None and time.monotonic() < end:
+            time.sleep(rng.uniform(0.2, 4.0))
+            done.memory += _resident(driver.process.pid)
+            if not _disturb(driver, rng, done):
+                break
+        if time.monotonic() >= end or driver.process.returncode == 0:
+            break
+        driver.process.communicate()
+    if driver.process.poll() is None:
+        found = driver.finish(seconds=3_600)
+    else:
+        found = _start(paths, store, jobs, done).finish(seconds=3_600)
+    done.seconds = time.monotonic() - started
+    return found, done
+
+
+def _start(paths: list[str], store: Path, jobs: int, done: Soak) -> Driver:
+    """Start a driver, and measure how long it takes to its first find."""
+    began, done.starts = time.monotonic(), done.starts + 1
+    with suppress(FileNotFoundError):
+        store.with_suffix(".log").unlink()
+    # Who is killed every other second is not to blame for it.
+    driver = Driver(paths, store, "--jobs", str(jobs), "--losses", "1000000")
+    while driver.process.poll() is None and len(driver.events()) < 2:
+        time.sleep(0.02)
+    done.recoveries.append(time.monotonic() - began)
+    return driver
+
+
+def _disturb(driver: Driver, rng: random.Random, done: Soak) -> bool:
+    """Do something bad; return whether the driver should still be there."""
+    what = rng.choices(("worker", "driver", "interrupt"), (8, 2, 1))[0]
+    done.kills[what] += 1
+    with suppress(ProcessLookupError):
+        if what == "worker":
+            workers = driver.workers()
+            if workers:
+                os.kill(rng.choice(workers), signal.SIGKILL)
+        elif what == "driver":
+            driver.process.kill()
+        else:
+            driver.interrupt()
+    if what == "interrupt":
+        driver.process.communicate()
+    return what == "worker"
+
+
+def _resident(pid: int) -> list[int]:
+    """Bytes of memory of a process, if it is there."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except OSError:
+        return []
+    return [pages * os.sysconf("SC_PAGE_SIZE")]
+
+
+def differences(found: Any, expected: Any, paths: list[str], store: Path) -> list[str]:
+    """Return what is not as in the undisturbed run, in the table or in the store."""
+    wrong = [
+        f"{one['path']}: {one} instead of {other}"
+        for one, other in zip(found["rows"], expected.rows(), strict=True)
+        if one != other
+    ]
+    for path, row in zip(paths, expected.rows(), strict=True):
+        known = PlanStore(store).get(read_graph(path), Question(Objective.SLAB))
+        if known is None or (known.slab, known.bound) != (row["slab"], row["slab_bound"]):
+            wrong.append(f"{path}: the store has {known}")
+    return wrong
+
+
+def main() -> None:
+    """Soak, and end with 1 if anything was lost."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--graphs", type=int, default=2_000)
+    parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        paths = make_graphs(folder, args.graphs, args.seed)
+        expected = undisturbed(paths, folder / "undisturbed.store")
+        print(f"undisturbed: {expected.totals()}", flush=True)
+        store = folder / "plans.store"
+        found, done = soak(paths, store, args.minutes, args.jobs, args.seed)
+        print(f"disturbed:   {found['totals']}\n{done.record()}", flush=True)
+        wrong = differences(found, expected, paths, store)
+        print("\n".join(wrong) or "the table is the same, and every plan of it is in the store")
+        sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()
