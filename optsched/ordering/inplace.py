@@ -37,6 +37,14 @@ MOST_SAVINGS = 1_000
 """An op with more of them is refused."""
 
 
+class TooManySavingsError(UsageError):
+    """An op can be written in place in more ways than are looked at; `op` is its id."""
+
+    def __init__(self, op: int) -> None:
+        super().__init__(f"in-place: op number {op} has over {MOST_SAVINGS} ways to save bytes")
+        self.op = op
+
+
 class Savings(NamedTuple):
     """What ops can do without while they run: op `v` has the savings `ptr[v]` to `ptr[v + 1]`.
 
@@ -61,7 +69,7 @@ Saving = tuple[int, frozenset[int]]
 
 
 def find_savings(
-    pairs: Sequence[Pair], size: IntArray, certain: Collection[int]
+    pairs: Sequence[Pair], size: IntArray, certain: Collection[int], op: int = 0
 ) -> tuple[int, list[Saving]]:
     """Return the bytes saved in any case, and the savings beyond that.
 
@@ -70,8 +78,8 @@ def find_savings(
 
     Raises
     ------
-    UsageError
-        If there are too many.
+    TooManySavingsError
+        Naming the op, if there are too many.
     """
 
     def worth(inputs: frozenset[int]) -> int:
@@ -94,7 +102,7 @@ def find_savings(
                     larger[more] = value
         found += [(value - always, inputs) for inputs, value in larger.items()]
         if len(found) > MOST_SAVINGS:
-            raise UsageError("in-place: an op has too many savings to write into its inputs")
+            raise TooManySavingsError(op)
         level = larger
     return always, found
 
@@ -125,7 +133,7 @@ def graph_savings(
     found: dict[int, list[Saving]] = {}
     for v, pairs in rows.items():
         certain = {source for _, source in pairs if users[source] == 1}
-        saved[v], savings = find_savings(pairs, arrays.size, certain)
+        saved[v], savings = find_savings(pairs, arrays.size, certain, v)
         if savings:
             found[v] = [
                 (value, frozenset(shared[list(needs)].tolist())) for value, needs in savings

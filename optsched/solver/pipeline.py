@@ -18,6 +18,7 @@ from optsched.model.memory_model import plannable
 from optsched.model.order_rules import NO_RULES, OrderRules, make_baseline
 from optsched.model.plan import Plan
 from optsched.model.streams import refuse_streams
+from optsched.ordering.inplace import TooManySavingsError
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import (
@@ -143,7 +144,11 @@ def solve(
         best.offer_order(warm_start.order, "warm start")
     if progress is not None:
         best.go_on_from(progress)
-    _run(best, plan)
+    try:
+        _run(best, plan)
+    except TooManySavingsError as error:
+        name = graph.ops[error.op].name
+        raise UsageError(f"{graph.name}: op {name!r}: {error}; solve without in-place") from None
     if best.plan is None and best.interrupted:
         best.offer_order(program(graph), "program order")
     return replace(best.result(), order_rules=order_rules)

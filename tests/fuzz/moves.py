@@ -2,9 +2,10 @@
 
     python -m tests.fuzz.moves --graphs 2000 --seed 0
 
-First the searches of orders by themselves: on random graphs of up to six ops, fewest moves within
+First order rules: the orders of a graph with their edges are those that keep them. Then the
+searches of orders by themselves: on random graphs of up to six ops, fewest moves within
 a peak, and least peak within so many moves, are compared with all orders; a fifth of the baselines
-are no orders of their graphs. Then plans: random graphs of up to four ops with views, mutation,
+are no orders of their graphs. At last plans: random graphs of up to four ops with views, mutation,
 in-place, workspace and control edges, half of them in-place. `solve` is asked for the least slab
 with few moves and for fewest moves among plans of least slab, half of the time under order rules;
 plan, moves and both bounds are compared with enumeration.
@@ -18,7 +19,7 @@ import numpy as np
 
 from optsched.check.order_rules import check_order_rules, count_moved
 from optsched.check.plan import check_order, check_plan
-from optsched.errors import GraphError
+from optsched.errors import GraphError, PlanError
 from optsched.model.graph import Graph
 from optsched.model.order_rules import NO_RULES, OrderRules, moved_ops
 from optsched.ordering.moves import fewest_moves, least_peak_within
@@ -31,6 +32,7 @@ from tests.support.generators import PLANNABLE, random_graph, random_order
 from tests.support.order_rules import random_rules
 
 FEATURES = frozenset({"inputs", "inplace", "multi", "views", "mutation", "workspace", "control"})
+FEATURES_OF_ORDERS = PLANNABLE | {"pins", "pools", "shuffled"}
 MAX_BUFFERS = 8
 
 
@@ -40,7 +42,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     total = 0
-    for kind in (fuzz_orders, fuzz):
+    for kind in (fuzz_rules, fuzz_orders, fuzz):
         compared, wrong = kind(args.graphs, args.seed)
         for line in wrong:
             print(line)
@@ -55,6 +57,32 @@ def some_graph(rng: np.random.Generator, most: int) -> Graph:
     size = int(rng.choice([2, 4, 16, 2**40]))
     graph = random_graph(rng, int(rng.integers(1, most + 1)), max_size=size, features=features)
     return graph.with_inplace() if rng.random() < 0.5 else graph
+
+
+def fuzz_rules(graphs: int, seed: int) -> tuple[int, list[str]]:
+    """Return how many graphs were compared, and where edges and rules have other orders."""
+    wrong = []
+    for number in range(graphs):
+        rng = np.random.default_rng([seed, number])
+        graph = random_graph(rng, int(rng.integers(1, 6)), features=FEATURES_OF_ORDERS)
+        rules = random_rules(rng, graph)
+        wanted = {order for order in orders(graph) if _keeps(graph, order, rules)}
+        try:
+            found = set(orders(rules.apply(graph)))
+        except GraphError:
+            found = set()
+        if found != wanted:
+            wrong.append(f"graph {number} of seed {seed}: {rules} has orders {found ^ wanted}")
+    return graphs, wrong
+
+
+def _keeps(graph: Graph, order: tuple[int, ...], rules: OrderRules) -> bool:
+    names = [graph.ops[v].name for v in order]
+    try:
+        check_order_rules(names, first=rules.first, last=rules.last, groups=rules.groups)
+    except PlanError:
+        return False
+    return True
 
 
 def fuzz_orders(graphs: int, seed: int) -> tuple[int, list[str]]:

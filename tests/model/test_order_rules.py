@@ -8,41 +8,18 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from optsched.check.order_rules import check_order_rules, count_moved
-from optsched.errors import GraphError, PlanError, UsageError
+from optsched.check.order_rules import count_moved
+from optsched.errors import GraphError, UsageError
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.order_rules import OrderRules, kept_ops, moved_ops
+from tests.fuzz import moves
 from tests.support.brute import orders
-from tests.support.generators import FEATURES, random_graph, random_order
-from tests.support.order_rules import random_rules
+from tests.support.generators import random_graph, random_order
 
 
-def _keeps(graph: Graph, order: tuple[int, ...], rules: OrderRules) -> bool:
-    names = [graph.ops[v].name for v in order]
-    try:
-        check_order_rules(names, first=rules.first, last=rules.last, groups=rules.groups)
-    except PlanError:
-        return False
-    return True
-
-
-def test_edges_and_rules_have_the_same_orders_on_2000_graphs() -> None:
-    kept = refused = 0
-    for seed in range(2_000):
-        rng = np.random.default_rng([17, seed])
-        graph = random_graph(rng, int(rng.integers(1, 6)), features=FEATURES)
-        rules = random_rules(rng, graph)
-        wanted = {order for order in orders(graph) if _keeps(graph, order, rules)}
-        try:
-            found = set(orders(rules.apply(graph)))
-        except GraphError:
-            found = set()
-            refused += 1
-        assert found == wanted
-        kept += len(wanted)
-    assert kept > 2_000
-    assert refused > 100
+def test_edges_and_rules_have_the_same_orders() -> None:
+    assert moves.fuzz_rules(250, seed=17) == (250, [])
 
 
 def _longest_common(order: tuple[int, ...], baseline: tuple[int, ...]) -> int:
@@ -55,9 +32,9 @@ def _longest_common(order: tuple[int, ...], baseline: tuple[int, ...]) -> int:
     )
 
 
-def test_moved_ops_are_counted_as_by_enumeration_on_2000_orders() -> None:
+def test_moved_ops_are_counted_as_by_enumeration() -> None:
     rng = np.random.default_rng(18)
-    for _ in range(2_000):
+    for _ in range(500):
         graph = random_graph(rng, int(rng.integers(0, 7)))
         order, baseline = random_order(rng, graph), random_order(rng, graph)
         moved = len(order) - _longest_common(order, baseline)

@@ -11,9 +11,11 @@ import pytest
 from optsched.check.plan import check_plan
 from optsched.cli import main
 from optsched.compare import compare_methods
+from optsched.errors import UsageError
 from optsched.formats import write_graph
 from optsched.joint.cpsat import solve_joint
 from optsched.joint.milp import solve_order_milp
+from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.runtime.limits import Limits, Proof
 from optsched.solver.pipeline import Engine, solve
@@ -99,3 +101,18 @@ def test_certificate_and_explanation_from_the_command_line(
     assert "no order has a peak below 8 bytes" in capsys.readouterr().out
     assert main(["explain", graph]) == 0
     assert "no order has a peak below 16 bytes" in capsys.readouterr().out
+
+
+def test_an_op_that_writes_in_place_in_too_many_ways_is_named() -> None:
+    build = GraphBuilder("fused")
+    count = 11
+    for i in range(count):
+        build.op(f"make{i}", writes={f"x{i}": 2**i})
+        build.op(f"keep{i}", reads=[f"x{i}"])
+    made = {f"y{i}": 2**i for i in range(count)}
+    build.op("all", reads=[f"x{i}" for i in range(count)], writes=made)
+    for i in range(count):
+        build.inplace("all", f"y{i}", f"x{i}")
+        build.output(f"y{i}")
+    with pytest.raises(UsageError, match="fused: op 'all': in-place: op number 22 has over 1000"):
+        solve(build.build(), inplace=True)
