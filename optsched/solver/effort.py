@@ -48,7 +48,7 @@ class DriverEffort:
     objective_share: float = 0.6
     """For all that comes before moving ops back, where fewest moves are wanted as well."""
     back_share: float = 0.3
-    """For moving ops back one by one, before the search for fewest moves."""
+    """For moving ops one by one, before the search for fewest moves or the least peak of few."""
     last_packing: float = 0.35
     """Part of the whole time that packing the best plan's own order may count on at the end."""
     packed_orders: int = 3

@@ -35,8 +35,13 @@ def orders_near(best: PlanIncumbent, clock: Clock) -> bool:
     near = best.baseline
     if near is None or near.max_moved is None or best.order_done():
         return False
+    from optsched.ordering.improve.few_moves import lower_peak
     from optsched.ordering.moves import least_peak_within
 
+    part = clock.share(best.effort.back_share)
+    for _, order in best.best_orders(1):
+        found_near = lower_peak(best.graph, near.order, order.tolist(), near.max_moved, part)
+        best.offer_order(found_near, "orders near the baseline")
     known = [order.tolist() for _, order in best.best_orders(1)]
     found = least_peak_within(
         best.graph,

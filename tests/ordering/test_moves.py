@@ -7,6 +7,7 @@ import numpy as np
 from optsched.check.plan import check_order
 from optsched.model.liveness import peak_memory
 from optsched.model.order_rules import moved_ops
+from optsched.ordering.improve.few_moves import lower_peak
 from optsched.ordering.improve.moves_back import move_back
 from optsched.ordering.moves import fewest_moves, least_peak_within
 from optsched.runtime.clock import Clock
@@ -41,6 +42,23 @@ def test_a_bound_holds_whenever_the_search_ends() -> None:
         exact = least_peak_within(graph, baseline, within, clock=Clock.of(Limits()))
         assert bounded.bound <= exact.peak <= bounded.peak
     assert cut > 5
+
+
+def test_single_moves_lower_the_peak_within_the_limit() -> None:
+    rng = np.random.default_rng(5)
+    best = lower = 0
+    for _ in range(80):
+        graph = moves.some_graph(rng, 7)
+        baseline = random_order(rng, graph)
+        most = int(rng.integers(0, 4))
+        order = lower_peak(graph, baseline, baseline, most, Clock.of(Limits()))
+        assert moved_ops(order, baseline) <= most
+        exact = least_peak_within(graph, baseline, most, clock=Clock.of(Limits()))
+        assert exact.peak <= check_order(graph, order) <= check_order(graph, baseline)
+        best += check_order(graph, order) == exact.peak
+        lower += check_order(graph, order) < check_order(graph, baseline)
+    assert best > 60
+    assert lower > 10
 
 
 def test_moving_back_keeps_the_peak_and_moves_ever_fewer() -> None:
