@@ -33,6 +33,9 @@ MOST_STEPS = 2 * 10**9
 DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError, OverflowError)
 """What SQLite raises on a damaged file: its messages may show what lies there, text or not."""
 
+MOST_IN_MEMORY = 2**28
+"""Bytes of a file of an older version, which who only reads brings up to date in memory."""
+
 _APPLICATION = int.from_bytes(b"opts")
 """What the file says it is for."""
 _COUNTER_END = 28
@@ -187,6 +190,14 @@ def _ask(connection: sqlite3.Connection, query: Callable[[sqlite3.Connection], _
     connection.execute("BEGIN")
     if require_store(connection) == VERSION:
         return query(connection)
+    pages, size = (
+        connection.execute(f"PRAGMA {what}").fetchone()[0] for what in ("page_count", "page_size")
+    )
+    if pages * size > MOST_IN_MEMORY:
+        raise FormatError(
+            f"{pages * size:,} bytes of an older version are too many to be read as they are: "
+            "put something in, which brings the file up to date"
+        )
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as memory:
         memory.text_factory = _decode
         connection.backup(memory)

@@ -77,7 +77,7 @@ def find_graph(connection: sqlite3.Connection, asked: Asked) -> int | None:
     Of a graph that version 1 kept there is only the key, so its plan has to fit.
     """
     query = "SELECT id, document FROM graphs WHERE key = ? ORDER BY document IS NULL, id"
-    for number, packed in connection.execute(query, (asked.form.key,)).fetchall():
+    for number, packed in connection.execute(query, (asked.form.key,)):
         if packed is None:
             if _fits(connection, number, asked):
                 return int(number)

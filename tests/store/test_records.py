@@ -13,11 +13,20 @@ import pytest
 from optsched import GraphBuilder, Limits, MemoryModel, certify, read_graph
 from optsched.check.certificate import check_certificate
 from optsched.check.plan import check_plan
-from optsched.errors import PlanError, UsageError
+from optsched.errors import FormatError, PlanError, UsageError
 from optsched.model.graph import Graph
 from optsched.runtime.limits import Objective, Proof
 from optsched.solver.pipeline import solve
-from optsched.store import PlanStore, Question, SearchState, canonical_form, document, rows, schema
+from optsched.store import (
+    PlanStore,
+    Question,
+    SearchState,
+    canonical_form,
+    document,
+    file,
+    rows,
+    schema,
+)
 from tests.store.test_canonical import shuffled
 from tests.store.test_database import best, diamond, wasteful
 from tests.support.generators import FEATURES, random_graph, with_sharing
@@ -199,6 +208,16 @@ def test_a_file_of_version_1_is_read_without_being_changed(old: PlanStore) -> No
     assert old.path.read_bytes() == before
     assert [path.name for path in old.path.parent.iterdir()] == ["old.db"]
     assert len(old.records()) == 6
+
+
+def test_a_large_file_of_version_1_is_not_taken_into_memory(
+    old: PlanStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file, "MOST_IN_MEMORY", 10_000)
+    with pytest.raises(FormatError, match="put something in"):
+        old.get(diamond())
+    assert old.put_bound(diamond(), 3)
+    assert old.get(diamond()) is not None
 
 
 def test_a_file_of_version_1_is_migrated_by_who_writes(old: PlanStore) -> None:
