@@ -23,7 +23,7 @@ OUR_METHOD = "optsched"
 RECORDED = "recorded"
 RECORDED_NAMES = (RECORDED, *(f"{RECORDED}:{x}" for x in ("baseline", "lpmf", "bfs", "dfs")))
 """The order that the framework took, and those that TorchInductor weighed before."""
-FRAMEWORKS = ("tflm", "litert", "ort", "xla", "executorch", "iree")
+FRAMEWORKS = ("tflm", "litert", "ort", "xla", "fx", "executorch", "iree")
 """Orders that the files of these frameworks record: what each runs when it is left alone."""
 OwnMethod = Callable[[Graph, int], Sequence[int] | IntArray]
 """A caller's own ordering: `(graph, seed) -> op ids`, first to run first."""

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from optsched import Graph, InputPolicy, OptschedError, peak_memory, read_graph
+from optsched.cli import main
 from optsched.formats import read_recorded, sniff_file
 from optsched.formats.fx.aliases import view_strides
 from optsched.formats.fx.exported import read_program
@@ -49,6 +50,16 @@ def test_a_chain_and_its_policies(tmp_path: Path) -> None:
     assert naive_peak(graph.with_inplace()) == 128
     assert sniff_file(tmp_path / "net.pt2").name == "pt2"
     assert read_recorded(tmp_path / "net.pt2") == {"fx": (0, 1)}
+
+
+def test_edge_programs_of_executorch_name_their_order(tmp_path: Path) -> None:
+    build = chain()
+    for node in build.nodes:
+        edge = "executorch.exir.dialects.edge._ops."
+        node["target"] = edge + node["target"].removeprefix("torch.ops.")
+    graph = graph_of(build.archive("relu"), tmp_path)
+    assert [op.kind for op in graph.ops] == ["aten.linear.default", "aten.relu.default"]
+    assert read_recorded(tmp_path / "net.pt2") == {"fx": (0, 1), "executorch": (0, 1)}
 
 
 def test_sizes_are_storage_spans_not_numbers_of_elements(tmp_path: Path) -> None:
@@ -231,6 +242,15 @@ def test_programs_that_come_with_the_project(name: str, peaks: tuple[int, int]) 
     dims = {"x.0": 16} if name == "open_batch" else {}
     graph = read_graph(INSTANCES / f"{name}.pt2", dims=dims)
     assert (naive_peak(graph), naive_peak(graph.with_inplace())) == peaks
+
+
+def test_the_programs_order_is_a_method_of_compare(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = ["compare", str(INSTANCES / "branches.pt2"), "--methods", "fx,lpmf", "--json"]
+    assert main(command) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert {row["method"]: row["peak"] for row in rows}["fx"] == 1_835_008
 
 
 def opened() -> ProgramBuilder:

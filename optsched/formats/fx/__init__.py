@@ -11,7 +11,7 @@ from typing import Any
 
 from optsched.formats.format import Content, Format, Source
 from optsched.formats.fx.archive import is_exported, read_program_json
-from optsched.formats.fx.exported import count_nodes, read_program
+from optsched.formats.fx.exported import EDGE, read_program, read_targets
 from optsched.formats.fx.graph import ALIGNMENT, build_graph
 from optsched.formats.fx.live import from_fx
 from optsched.model.graph import Graph
@@ -47,8 +47,10 @@ def _document(source: Source) -> Mapping[str, Any]:
 
 
 def _orders(source: Source) -> dict[str, tuple[int, ...]]:
-    """Return the order of the program, which the interpreter of FX follows."""
-    return {"fx": tuple(range(count_nodes(_document(source))))}
+    """Return the order of the program, which the interpreter of FX follows, and ExecuTorch."""
+    targets = read_targets(_document(source))
+    names = ["fx", "executorch"] if any(x.startswith(EDGE) for x in targets) else ["fx"]
+    return dict.fromkeys(names, tuple(range(len(targets))))
 
 
 FORMAT = Format(

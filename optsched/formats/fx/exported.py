@@ -28,6 +28,8 @@ from optsched.formats.fx.sizes import OpenSizes
 from optsched.model.elements import InputPolicy
 
 SCHEMA: Final = 8
+EDGE: Final = "executorch.exir.dialects.edge._ops."
+"""What ExecuTorch puts before the operators of its edge dialect."""
 _STRIDED: Final = 7
 _DTYPES: Final = dict(
     zip(
@@ -77,10 +79,11 @@ def read_program(document: Mapping[str, Any], dims: Mapping[str, int]) -> FxProg
     return _GraphReader(graph, sizes).read(inputs)
 
 
-def count_nodes(document: Mapping[str, Any]) -> int:
-    """Return how many nodes a program runs."""
+def read_targets(document: Mapping[str, Any]) -> list[str]:
+    """Return what the nodes of a program call, as the file has it."""
     module = _module(Record(document, "exported program"))
-    return len(Record(module.mapping("graph"), "graph").items("nodes"))
+    nodes = Record(module.mapping("graph"), "graph").items("nodes")
+    return [Record(x, f"node number {i}").text("target") for i, x in enumerate(nodes)]
 
 
 def _module(top: Record) -> Record:
@@ -146,7 +149,7 @@ class _GraphReader:
 
     def _node(self, value: object, position: int) -> FxNode:
         record = Record(value, f"node number {position}")
-        operator = record.text("target").removeprefix("torch.ops.")
+        operator = record.text("target").removeprefix(EDGE).removeprefix("torch.ops.")
         outputs = record.items("outputs")
         made = tuple(name for x in outputs for name in _tensors(x))
         name = record.text("name") if record.has("name") else next(iter(made), f"{position}")

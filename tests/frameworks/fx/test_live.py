@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ torch = pytest.importorskip("torch", reason="the extra torch is not installed")
 
 from torch import Tensor, nn  # noqa: E402
 
-from optsched import InputPolicy, OptschedError, from_fx, peak_memory  # noqa: E402
+from optsched import InputPolicy, OptschedError, from_fx, peak_memory, read_graph  # noqa: E402
+from optsched.formats import read_recorded  # noqa: E402
 from tests.frameworks.fx.recorded_models import MODELS, parted_graphs  # noqa: E402
 
 
@@ -102,7 +104,7 @@ def test_open_sizes_of_a_live_program() -> None:
         from_fx(program, dims={"x.0": 65})
 
 
-def test_an_edge_program_of_executorch() -> None:
+def test_an_edge_program_of_executorch(tmp_path: Path) -> None:
     exir = pytest.importorskip("executorch.exir", reason="the extra executorch is not installed")
     with torch.no_grad():
         edge = exir.to_edge(torch.export.export(Small(), (torch.zeros(4, 8),)))
@@ -110,6 +112,9 @@ def test_an_edge_program_of_executorch() -> None:
     assert {"aten.relu.default", "aten.permute_copy.default"} <= {op.kind for op in graph.ops}
     # The dialect has no views: the transposed weight is a copy beside the product.
     assert peak_memory(graph, range(len(graph.ops))) == 256 + 128
+    torch.export.save(edge.exported_program(), tmp_path / "edge.pt2")
+    assert read_graph(tmp_path / "edge.pt2").ops == graph.ops
+    assert "executorch" in read_recorded(tmp_path / "edge.pt2")
 
 
 class Sparse(nn.Module):
