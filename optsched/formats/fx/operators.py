@@ -112,8 +112,8 @@ UNKNOWN_EFFECTS: Final = ("triton_kernel_wrapper_mutation", "triton_kernel_wrapp
 """Run kernels of which no program says what they write."""
 
 WITHOUT_VIEWS: Final = _names(
-    "aten dim_order_ops prims prim higher_order quantized_decomposed torchvision _operator operator "
-    "math torch builtins"
+    "aten dim_order_ops prims prim higher_order quantized_decomposed torchvision _operator "
+    "operator math torch builtins"
 )
 """Namespaces whose operators are known by the tables above."""
 
