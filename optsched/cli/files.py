@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
 from optsched.cli.options import GRAPH, LIMITS, MEMORY_MODEL, ORDER_RULES, READING, Command, option
 from optsched.errors import OptschedError, UsageError
+
+if TYPE_CHECKING:
+    from optsched.formats.hlo.logical import LogicalModule
 
 
 def _info(args: argparse.Namespace) -> int:
@@ -32,11 +35,26 @@ def _schedules(path: str) -> dict[str, Any]:
 
     if path == "-" or sniff_file(path).name != "hlo":
         return {}
-    from optsched.formats.hlo.logical import read_logical_module
-    from optsched.formats.opening import open_source
     from optsched.reports.module import schedule_record
 
-    return schedule_record(read_logical_module(open_source(path)))
+    return schedule_record(_logical(path))
+
+
+def _logical(path: str) -> LogicalModule:
+    """Read a module of HLO text as XLA's memory schedulers see it."""
+    from optsched.formats.hlo.logical import read_logical_module
+    from optsched.formats.opening import open_source
+    from optsched.formats.source import errors_named, label_of
+    from optsched.formats.table import find_format
+
+    source = open_source(path)
+    with errors_named(label_of(path)):
+        row = find_format(source)
+        if row.name != "hlo":
+            raise UsageError(
+                f"{path}: xla-logical is for HLO text, this is {row.holds} ({row.name})"
+            )
+        return read_logical_module(source)
 
 
 def _input_bytes(args: argparse.Namespace) -> dict[str, int]:
@@ -69,8 +87,9 @@ def _convert(args: argparse.Namespace) -> int:
     common.protect([args.output], args.graph)
     options = common.reading(args).options
     record: dict[str, Any]
-    if args.to == "optsched-module":
-        module = read_module(args.graph, **options)
+    if args.to in ("optsched-module", "xla-logical"):
+        as_xla = args.to == "xla-logical"
+        module = _logical(args.graph) if as_xla else read_module(args.graph, **options)
         write_module(module, args.output)
         record = {"instance": module.name, "computations": len(module.graphs)}
         text = f"{args.output}: {len(module.graphs)} computations"
@@ -147,9 +166,10 @@ CONVERT = Command(
         option("-o", "--output", required=True, help="file to write (.gz to compress)"),
         option(
             "--to",
-            choices=("optsched-graph", "optsched-module", "inductor"),
+            choices=("optsched-graph", "optsched-module", "xla-logical", "inductor"),
             default="optsched-graph",
-            help="the format; our own by default; a module has all computations of the file",
+            help="the format; our own by default; a module has all computations of the file, and "
+            "xla-logical is one as XLA's memory schedulers count it",
         ),
         *READING,
     ),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from optsched.check.module import check_module
+from optsched.check.module import check_module, check_schedule
 from optsched.check.plan import Checked, check_order
 from optsched.compare.measure import (
     DEFAULT_PACKING,
+    AbsentError,
     MethodRunner,
     measured,
     planless,
@@ -18,6 +19,7 @@ from optsched.formats import read_module_plan
 from optsched.model.graph import Graph
 from optsched.model.liveness import Order
 from optsched.model.module import Module
+from optsched.runtime.limits import Objective
 from optsched.solver.module import solve_module
 
 _Sizes = dict[str, int]
@@ -28,7 +30,8 @@ class ModuleRunner(MethodRunner):
     """Measures methods on a module: each orders and packs every computation by itself.
 
     Where only orders are judged, a method is shown what its own orders of the callees need at their
-    peaks; otherwise the slabs that they are packed in.
+    peaks; otherwise the slabs that they are packed in. Where results lie inside what is called
+    there are orders alone to judge.
 
     Parameters
     ----------
@@ -42,6 +45,8 @@ class ModuleRunner(MethodRunner):
     best_orders: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def _heuristic(self, method: Heuristic) -> Measured:
+        if self.module.results_inside and method.kind is not Kind.ORDER:
+            raise AbsentError("results lie inside what is called: there are no offsets to choose")
         peaks: _Sizes = {}
         slabs: _Sizes = {}
         seconds = {Kind.ORDER: 0.0, Kind.PACKING: 0.0}
@@ -50,10 +55,12 @@ class ModuleRunner(MethodRunner):
             by_peak = method.kind is Kind.ORDER
             graph = self.module.with_blocks(name, peaks if by_peak else slabs)
             order, took = self._order_within(name, graph, method)
-            packing = method.packing or DEFAULT_PACKING
-            placed, packed = self._part(self.module.with_blocks(name, slabs)).pack(order, packing)
             peaks[name] = check_order(self.module.with_blocks(name, peaks), list(map(int, order)))
-            slabs[name] = placed.slab
+            slabs[name], packed = peaks[name], 0.0
+            if not self.module.results_inside:
+                part = self._part(self.module.with_blocks(name, slabs))
+                placed, packed = part.pack(order, method.packing or DEFAULT_PACKING)
+                slabs[name] = placed.slab
             seconds[Kind.ORDER] += took
             seconds[Kind.PACKING] += packed
         runtime = {**seconds, Kind.PLAN: sum(seconds.values())}[method.kind]
@@ -84,6 +91,8 @@ class ModuleRunner(MethodRunner):
         return measured(method, whole, 0.0, plans[entry].order)
 
     def _exact(self, method: Exact) -> Outcome:
+        if self.module.results_inside:
+            return self._exact_peak(method)
         found = solve_module(
             self.module,
             engine=method.engine or self.engine,
@@ -98,3 +107,20 @@ class ModuleRunner(MethodRunner):
         checked, entry = check_module(self.module, found.plans), self.module.entry
         whole = Checked(checked.peaks[entry], {"": checked.slabs[entry]})
         return measured(method, whole, found.runtime, result.plan.order, result)
+
+    def _exact_peak(self, method: Exact) -> Outcome:
+        """Choose orders alone, where results have no place of their own; slabs are peaks then."""
+        found = solve_module(
+            self.module,
+            objective=Objective.PEAK,
+            engine=method.engine or self.engine,
+            limits=self.limits_of(method),
+            on_event=self.on_event,
+        )
+        result = found.entry
+        if result.plan is None:
+            return planless(method, result)
+        peak = check_schedule(self.module, found.orders)[self.module.entry]
+        known = replace(result, slab=peak, slab_proof=result.peak_proof)
+        checked = Checked(peak, {"": peak})
+        return measured(method, checked, found.runtime, result.plan.order, known)

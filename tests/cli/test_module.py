@@ -89,3 +89,22 @@ def test_order_rules_are_not_checked_of_modules(
     assert main(["solve", SCAN, "-o", plan]) == 0
     assert main(["check", SCAN, plan, "--first", "copy.10"]) == 2
     assert "no --first for it" in capsys.readouterr().err
+
+
+def test_the_least_by_xlas_own_count_is_proved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "logical.json")
+    assert main(["convert", SCAN, "-o", path, "--to", "xla-logical"]) == 0
+    assert main(["solve", path]) == 2
+    assert "only the objective 'peak' can be asked for" in capsys.readouterr().err
+    assert main(["solve", path, "--objective", "peak", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["status"], found["peak"], found["slab"]) == ("optimal", 379_432, None)
+    methods = "program,xla_list,skyline,lpmf+skyline"
+    assert main(["compare", path, "--methods", methods, "--json"]) == 0
+    rows = {x["method"]: x for x in json.loads(capsys.readouterr().out)["rows"]}
+    assert rows["optsched"]["peak"] == 379_432 <= rows["program"]["peak"]
+    assert "no offsets to choose" in rows["skyline"]["reason"]
+    assert main(["convert", path, "-o", str(tmp_path / "x"), "--to", "xla-logical"]) == 2
+    assert "xla-logical is for HLO text" in capsys.readouterr().err
