@@ -80,7 +80,7 @@ class Module:
             name: [c for call in self.calls_of(name) for c in call.callees] for name in self.graphs
         }
         object.__setattr__(self, "computations", _callees_first(callees))
-        for name in {c for call in self.calls for c in call.callees}:
+        for name in dict.fromkeys(c for call in self.calls for c in call.callees):
             _check_block(name, self.graphs[name])
         for call in self.calls:
             _refuse_streams(call.computation, self.graphs[call.computation])
