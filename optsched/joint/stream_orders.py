@@ -88,7 +88,7 @@ def enumerate_stream_orders(
     search.objective, search.offer, search.offer_order = objective, offer, offer_order
     complete = True
     try:
-        search.extend(0)
+        search.extend(0, search.input_bytes)
     except GiveUpError:
         complete = False
     # What was not gone to the end of has more than `below`.
@@ -122,6 +122,8 @@ class _StreamSearch:
         for b in counts:
             if arrays.birth[b] >= 0:
                 self.born[arrays.birth[b]].append(b)
+        self.input_bytes = int(arrays.size[self.inputs].sum())
+        self.born_bytes = [int(arrays.size[row].sum()) for row in self.born]
         self.order: list[int] = []
         self.last: list[int] = [-1] * len(numbers)
         self.ancestors = [0] * len(ops)
@@ -129,8 +131,12 @@ class _StreamSearch:
     def _lives(self, b: int) -> bool:
         return bool(self.users[b]) or bool(self.graph.arrays.keep[b])
 
-    def extend(self, placed: int) -> None:
-        """Go through all orders that begin with what stands there."""
+    def extend(self, placed: int, conflicting: int) -> None:
+        """Go through all orders that begin with what stands there.
+
+        No more than `conflicting` bytes of what is allocated by then conflict. An op adds no more
+        than it allocates, so only where that may be too much it is worked out.
+        """
         self.states += 1
         self.clock.spend(1)
         if self.states > self.effort.states or self.clock.expired():
@@ -143,8 +149,11 @@ class _StreamSearch:
                 continue
             before, s = self.last[self.stream[v]], self.stream[v]
             self._put(v)
-            if not self.born[v] or self._conflicting() <= self.below:
-                self.extend(placed | 1 << v)
+            after = conflicting + self.born_bytes[v]
+            if after > self.below:
+                after = self._conflicting()
+            if after <= self.below:
+                self.extend(placed | 1 << v, after)
             self.order.pop()
             self.last[s] = before
 
@@ -170,8 +179,6 @@ class _StreamSearch:
         arrays = self.graph.arrays
         buffers = [*self.inputs, *(b for v in self.order for b in self.born[v])]
         size = arrays.size[buffers]
-        if int(size.sum()) <= self.below:
-            return 0
         pairs = [
             (i, j)
             for i, b in enumerate(buffers)
