@@ -205,10 +205,11 @@ class _StreamSearch:
     def _pack(
         self, problem: PackingProblem, rows: Sequence[IntArray]
     ) -> tuple[int, IntArray] | None:
-        """Return a slab within reach, of all pools together, and its offsets, if there is one."""
+        """Return the least slab, of all pools together, and its offsets, if it is within reach."""
         if len(rows) < 2:
-            offsets = self.oracle.within(problem, self.below)
-            return None if offsets is None else (problem.slab_size(offsets), offsets)
+            # Most orders are refused, which takes less than to find their least slab.
+            refused = self.oracle.within(problem, self.below) is None
+            return None if refused else self.oracle.minimum(problem)
         total, offsets = 0, np.zeros(len(problem), np.int64)
         for row in rows:
             least = self.oracle.minimum(select(problem, row))
