@@ -73,12 +73,18 @@ def pinned_bytes(graph: Graph) -> int:
 
 
 def apart_bytes(graph: Graph) -> int:
-    """Return the bytes of buffers that are all kept apart in every order, of all pools together.
+    """Return the bytes of :func:`apart_in_every_order`: a bound on all slabs together."""
+    return sum(graph.buffers[b].size for b in apart_in_every_order(graph))
 
-    Two are if they are a pair, or if one op needs both and can not write the one into the other.
+
+def apart_in_every_order(graph: Graph) -> tuple[int, ...]:
+    """Return heavy buffers of each pool, all kept apart in every order; none without pairs.
+
+    Two are apart if they are a pair, or if one op needs both and can not write the one into the
+    other.
     """
     if not graph.keep_apart:
-        return 0
+        return ()
     arrays = graph.arrays
     made = np.flatnonzero(arrays.producer >= 0)
     born = np.flatnonzero(arrays.birth >= 0)
@@ -87,15 +93,16 @@ def apart_bytes(graph: Graph) -> int:
     used = np.zeros(arrays.buffer_count, np.bool_)
     used[owner] = used[np.flatnonzero(arrays.keep)] = True
     pools = np.array([buffer.pool for buffer in graph.buffers])
-    pairs, total = np.array(graph.keep_apart, np.int64), 0
+    pairs = np.array(graph.keep_apart, np.int64)
+    found: list[int] = []
     for pool in pools_of(graph):
         takes_room = used & (arrays.size > 0) & (pools == pool)
         here = takes_room[owner] if not graph.in_place else np.zeros(len(owner), np.bool_)
         together = Whole(owner[here], step[here], step[here] + 1)
         rows = pairs[takes_room[pairs].all(axis=1)]
         sets = Conflicts(together, arrays.size, rows).cliques()
-        total += max((int(arrays.size[ids].sum()) for ids in sets), default=0)
-    return total
+        found += max(sets, key=lambda ids: int(arrays.size[ids].sum())).tolist() if sets else []
+    return tuple(sorted(found))
 
 
 def roof(graph: Graph) -> int:

@@ -10,6 +10,7 @@ from optsched.model.elements import OutputPolicy
 from optsched.model.graph import Graph
 from optsched.model.liveness import ESTIMATORS, peak_memory
 from optsched.model.packing_problem import PackingProblem
+from optsched.model.pools import apart_in_every_order
 from optsched.model.regions import CONSTANTS, WORKSPACE, region_sizes
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.reports.capacity import (
@@ -49,11 +50,21 @@ def solve_record(graph: Graph, result: Result) -> dict[str, Any]:
         **refusal(graph, result),
         **({"slabs": slabs} if len(slabs) > 1 else {}),
         **_region_fields(graph, result),
+        **_apart_fields(graph),
         **stream_record(graph, result),
         "order_search": dict(result.order_search),
         "memory_model": graph.model_name,
         "versions": versions(),
     }
+
+
+def _apart_fields(graph: Graph) -> dict[str, Any]:
+    """Return the field `kept_apart` where some buffers are, in every order."""
+    apart = [graph.buffers[b] for b in apart_in_every_order(graph)]
+    if not apart:
+        return {}
+    names = [buffer.name for buffer in apart]
+    return {"kept_apart": {"bytes": sum(buffer.size for buffer in apart), "buffers": names}}
 
 
 def pack_record(problem: PackingProblem, result: PackingResult) -> dict[str, Any]:
@@ -158,6 +169,12 @@ def result_lines(graph: Graph, result: Result) -> list[str]:
         )
     if result.moved is not None:
         lines.append(f"  order {_moves(len(graph.ops), result)}")
+    if apart := apart_in_every_order(graph):
+        names = listed([readable(graph.buffers[b].name) for b in apart], SHOWN)
+        bytes_ = sum(graph.buffers[b].size for b in apart)
+        lines.append(
+            f"  at least {bytes_:,} bytes, whatever the order, are all kept apart: {names}"
+        )
     if result.claimed_bound is not None:
         lines.append(f"  a solver claims a bound of {result.claimed_bound:,} bytes")
     return lines + _capacity_lines(result, refusal(graph, result))
@@ -230,6 +247,8 @@ def describe(graph: Graph) -> dict[str, Any]:
         "peak_bound_op": None if bound.op is None else graph.ops[bound.op].name,
         "pools": sorted({graph.buffers[b].pool for b in graph.roots}),
         "inplace_candidates": len(graph.inplace_candidates),
+        "keep_apart": len(graph.keep_apart),
+        "must_share": len(graph.must_share),
         "inplace_pairs": len(graph.without_streams().with_inplace().arrays.inplace_op),
         "streams": list(graph.streams) if graph.on_streams else [],
     }
@@ -262,6 +281,8 @@ def info_text(found: dict[str, Any]) -> str:
         "true inputs": f"{difference:+,} bytes against the recorded sizes" if difference else "",
         "outputs": f"{found['graph_outputs']:,}, {format_bytes(found['kept_bytes'])} kept",
         "in-place": f"{pairs} pairs" if found["inplace_candidates"] else "",
+        "kept apart": f"{found['keep_apart']:,} pairs" if found["keep_apart"] else "",
+        "one offset": f"{found['must_share']:,} groups" if found["must_share"] else "",
         "unmanaged": _listed(found["unmanaged"]),
         "without reuse": format_bytes(found["bytes_in_all"]),
         "program order": f"peak {format_bytes(found['program_order_peak'])}",

@@ -237,7 +237,16 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     path, plan = str(tmp_path / "graph.json"), str(tmp_path / "plan.json")
     write_graph(build.build(), path)
     assert main(["solve", path, "-o", plan, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["slab"] == 18
+    found = json.loads(capsys.readouterr().out)
+    assert found["slab"] == 18
+    assert found["kept_apart"] == {"bytes": 16, "buffers": ["a", "b", "c"]}
+    assert main(["info", path]) == 0
+    told = capsys.readouterr().out
+    assert "kept apart     1 pairs" in told
+    assert "one offset     1 groups" in told
+    assert main(["solve", path]) == 0
+    told = capsys.readouterr().out
+    assert "at least 16 bytes, whatever the order, all kept apart: a, b, c" in told
     assert main(["check", path, plan, "--replay"]) == 0
     document = json.loads(Path(plan).read_text())
     document["offsets"]["c"] = document["offsets"]["a"]
