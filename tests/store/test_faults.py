@@ -94,6 +94,31 @@ def test_two_drivers_at_once(tmp_path: Path) -> None:
     assert len(set(numbers)) == len(numbers)
 
 
+RAISER = """
+import sys
+from tests.store.test_database import diamond
+from optsched.store import PlanStore
+store = PlanStore(sys.argv[1])
+for value in range(2, 40):
+    store.put_bound(diamond(100), value, "L2")
+"""
+
+
+def test_readers_beside_a_writer_see_whole_states_in_their_order(tmp_path: Path) -> None:
+    store = PlanStore(tmp_path / "plans.db")
+    store.put_bound(diamond(100), 1, "L2")
+    writer = subprocess.Popen([sys.executable, "-c", RAISER, str(store.path)], cwd=ROOT)
+    seen, ended = [0], False
+    while not ended:
+        ended = writer.poll() is not None
+        record = store.record(diamond(100))
+        assert record is not None
+        assert len(record.bounds) == record.best_bound.value
+        seen.append(record.best_bound.value)
+    assert seen == sorted(seen)
+    assert (seen[-1], writer.returncode) == (39, 0)
+
+
 def test_a_clock_that_jumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = PlanStore(tmp_path / "plans.db")
     graph = diamond()
