@@ -44,6 +44,11 @@ def test_every_field_of_a_graph_is_written_or_left_out_on_purpose() -> None:
     assert document.unknown_fields() == []
 
 
+def on_streams(graph: Graph) -> Graph:
+    ops = (replace(op, stream=f"s{v % 2}") for v, op in enumerate(graph.ops))
+    return replace(graph, ops=tuple(ops), inplace_candidates=(), inplace=())
+
+
 def test_a_canonical_graph_is_the_graph() -> None:
     """Its text makes a graph of the same key, in which each op has the same predecessors."""
     for seed in range(300):
