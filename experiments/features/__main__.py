@@ -1,11 +1,13 @@
 """Table of least peaks and slabs of real graphs, feature by feature.
 
-    python -m experiments.features DIR... [--seconds 20] [--csv FILE]
+    python -m experiments.features DIR... [--seconds 20] [--csv FILE] [--table FILE]
+    python -m experiments.features --rows FILE --table FILE
 
 Each graph is solved without in-place and without workspace (`bare`), then with the workspace and
 the candidates of its file (`both`), with workspace in a region of its own (`apart`), as it might be
 at worst (`stress`, see :func:`stressed`), and in two pools, of which the first has three quarters
-of the bare slab (`pools`). The last lines count what is proved.
+of the bare slab (`pools`). The last lines count what is proved; the second form says them, and
+writes the table of graphs that have pairs or workspace, of rows that are there.
 """
 
 from __future__ import annotations
@@ -132,6 +134,36 @@ def summary(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
+def table(rows: Sequence[Row]) -> list[str]:
+    """Return a table in Markdown of the graphs whose files have pairs or workspace."""
+    head = ["graph", "ops", "pairs", "workspaces", "bare", "both", "apart", "stress"]
+    head += ["spilled", "least spilled"]
+    lines = ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1)]
+    for row in rows:
+        if row["pairs"] or row["workspaces"]:
+            cells = [row[key] for key in ("instance", "ops", "pairs", "workspaces")]
+            cells.append(f"{row['bare slab']:,}{_mark(row, 'bare')}")
+            for name in list(MODELS)[1:]:
+                change = _percent(row[f"{name} slab"], row["bare slab"])
+                cells.append(f"{change:+.2f} %{_mark(row, name)}")
+            cells += [f"{row['spilled']:,}", f"{row['spilled bound']:,}"]
+            lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return lines
+
+
+def _mark(row: Row, name: str) -> str:
+    return "" if row[f"{name} status"] == Status.OPTIMAL else " ?"
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Return the rows of a file that `--csv` wrote."""
+    with path.open(newline="") as file:
+        return [
+            {key: int(text) if text.isdecimal() else text for key, text in row.items()}
+            for row in csv.DictReader(file)
+        ]
+
+
 def _percent(value: object, base: object) -> float:
     assert isinstance(value, int)
     assert isinstance(base, int)
@@ -140,12 +172,15 @@ def _percent(value: object, base: object) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR")
+    parser.add_argument("folders", nargs="*", type=Path, metavar="DIR")
+    parser.add_argument("--rows", type=Path, help="rows that are there, instead of solving")
+    parser.add_argument("--table", type=Path, help="write the table to this file")
     parser.add_argument("--seconds", type=float, default=20.0, help="limit per graph and model")
     parser.add_argument("--csv", type=Path, help="write the rows to this file as well")
     args = parser.parse_args()
-    warm_up(lambda text: None)
-    rows: list[Row] = []
+    rows: list[Row] = [] if args.rows is None else read_rows(args.rows)
+    if args.folders:
+        warm_up(lambda text: None)
     for graph in read_all(args.folders):
         rows.append(measure(graph, Limits(seconds=args.seconds)))
         print(*rows[-1].values(), flush=True)
@@ -155,6 +190,8 @@ def main() -> int:
                 writer.writeheader()
                 writer.writerows(rows)
     print("\n".join(summary(rows)))
+    if args.table:
+        args.table.write_text("\n".join(table(rows)) + "\n")
     return 0
 
 
