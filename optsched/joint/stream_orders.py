@@ -3,7 +3,7 @@
 Only the order in each stream counts, so of the many orders of all ops that say the same one is
 looked at: the first by stream and number. It is the one in which no op stands behind a run of ops
 that it could have come before, all of other streams and none needed by it, with one of them
-larger (the normal form of traces, in the word of Cartier and Foata).
+larger (the lexicographic normal form of a trace).
 
 Whoever precedes whom among the first ops of such an order stays so, whatever follows. So the
 buffers allocated by then, and their largest total size that conflicts, are a bound on every order
@@ -11,7 +11,8 @@ that begins so.
 
 References
 ----------
-P. Cartier, D. Foata. Problèmes combinatoires de commutation et réarrangements. 1969.
+A. V. Anisimov, D. E. Knuth. Inhomogeneous sorting. International Journal of Computer and
+Information Sciences, 1979.
 """
 
 from __future__ import annotations
