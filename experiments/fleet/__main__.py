@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import resource
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from experiments.fleet.kills import with_loky, with_pool
+from experiments.fleet.kills import sleep_and_tell, with_loky, with_pool
 from optsched.fleet import FleetSettings, tune
 from optsched.formats import read_graph, write_graph
 from optsched.model.graph import Graph
@@ -109,21 +106,15 @@ def scaling(args: argparse.Namespace) -> None:
         return task
 
     with open_engine(args.engine, args.jobs, args.address) as engine:
-        engine.run(take, nap, lambda task, message: None, lose)
+        engine.run(take, sleep_and_tell, lambda task, message: None, lose)
         queue.extend([args.seconds] * count)
         started = time.monotonic()
         used = time.process_time()
-        engine.run(take, nap, lambda task, message: done.append(message), lose)
+        engine.run(take, sleep_and_tell, lambda task, message: done.append(message), lose)
         wall, used = time.monotonic() - started, time.process_time() - used
     share = count * args.seconds / (args.jobs * wall)
     numbers = f"{len(done)} | {wall:.2f} | {share:.0%} | {1000 * used / count:.2f}"
     print(f"| {args.engine} | {args.jobs} | {numbers} |")
-
-
-def nap(seconds: float, tell: Callable[[Any], None]) -> None:
-    """A unit that sleeps."""
-    time.sleep(seconds)
-    tell(os.getpid())
 
 
 def main() -> None:

@@ -45,6 +45,12 @@ def with_pool(tasks: int, seconds: float) -> Counts:
     return len(done), len(blamed), "; ".join(blamed)
 
 
+def sleep_and_tell(seconds: float, tell: Callable[[Any], None]) -> None:
+    """Sleep, and tell the process: a unit that needs no processor."""
+    time.sleep(seconds)
+    tell(os.getpid())
+
+
 def nap(number: int, seconds: float) -> int:
     """Sleep, and say the number."""
     time.sleep(seconds)

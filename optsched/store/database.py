@@ -231,7 +231,8 @@ class PlanStore:
             if result.plan is not None:
                 kept |= batch.put(graph, result.plan, question=question, origin=made)
             for quantity, value, rung in bounds:
-                proof = "" if rung is None else rung.value
+                # A claim is about the plan; the bound below it is proved.
+                proof = "" if rung in (None, Proof.CLAIMED) else rung.value
                 named: dict[str, Any] = {"quantity": quantity, "question": question, "origin": made}
                 kept |= batch.put_bound(graph, value, proof, **named)
         return kept

@@ -16,7 +16,8 @@ from optsched.fleet.unit import Unit, UnitContext, look_up, read_search
 from optsched.formats import read_graph
 from optsched.reports.fleet import fleet_record, standing_text
 from optsched.reports.study_files import study_csv, study_html
-from optsched.runtime.limits import Limits, Objective
+from optsched.runtime.limits import Limits, Objective, Proof
+from optsched.solver.pipeline import solve
 from optsched.store import PlanStore, Question, SearchState
 from tests.fleet.fleets import SETTINGS, WORK, make_fleet, undisturbed
 from tests.support.families.small import SMALL_GRAPHS, diamond
@@ -120,6 +121,17 @@ def test_bounds_of_another_version_are_not_believed(tmp_path: Path) -> None:
     # It is proved again, and then counts.
     (row,) = tune([graph], other, work=1_000, jobs=0).graphs
     assert (row.state, row.slices) == (FleetState.PROVED, 1)
+
+
+def test_a_claim_about_a_plan_does_not_cost_the_bound_below_it(tmp_path: Path) -> None:
+    graph = diamond()
+    found = solve(graph)
+    claimed = replace(found, slab_bound=17, slab_proof=Proof.CLAIMED)
+    store, question = PlanStore(tmp_path / "s.store"), Question(Objective.SLAB)
+    store.put_result(graph, claimed)
+    known = store.get(graph, question)
+    assert known is not None
+    assert (known.slab, known.bound, known.proof) == (18, 17, "")
 
 
 def test_a_poisoned_file_among_many_costs_itself(paths: list[str], tmp_path: Path) -> None:
