@@ -35,6 +35,14 @@ NO_CACHE = {
 }
 """Settings under which each compilation is one, and its call can be told in a profile."""
 
+QUICK_KERNELS = {
+    **NO_CACHE,
+    "aot_inductor.debug_compile": True,
+    "cpp.simdlen": 1,
+    "cpp_cache_precompile_headers": True,
+}
+"""And kernels are compiled without optimisation: for what they compute, not for how fast."""
+
 
 def _do_nothing(*_: object) -> None:
     pass

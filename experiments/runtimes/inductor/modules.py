@@ -12,21 +12,13 @@ from torch._inductor import config
 from experiments.tables import markdown
 from optsched import plugins
 from optsched.plugins.inductor import enabled
-from tests.support.compiled_memory import NO_CACHE, StepMemory, measure_step
+from tests.support.compiled_memory import QUICK_KERNELS, StepMemory, measure_step
 from tests.support.random_modules import RandomModule
 from tests.support.small_networks import gradients
 
 OPS = 10
 FIRST_WITH_CONTROL = 40
 """Modules of this seed and above may have loops and choices."""
-
-QUICK_KERNELS = {
-    **NO_CACHE,
-    "aot_inductor.debug_compile": True,
-    "cpp.simdlen": 1,
-    "cpp_cache_precompile_headers": True,
-}
-"""Kernels are compiled without optimisation: there are many, and each runs twice."""
 
 
 @dataclass(frozen=True)

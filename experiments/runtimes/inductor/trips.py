@@ -13,13 +13,13 @@ from experiments.runtimes.inductor.networks import STEPS
 from experiments.runtimes.inductor.steps import compiled_step
 from optsched import plugins
 from optsched.plugins.inductor import enabled
-from tests.support.compiled_memory import NO_CACHE, Call, measure_calls
+from tests.support.compiled_memory import NO_CACHE, QUICK_KERNELS, Call, measure_calls
 from tests.support.small_networks import gradients as gradients_of
 
 
 def measure_trip(name: str, seconds: float, *, gradients: bool) -> Iterator[dict[str, Any]]:
     """Run a step in Inductor's order, then in ours."""
-    with config.patch(NO_CACHE):
+    with config.patch(QUICK_KERNELS if gradients else NO_CACHE):
         theirs, their_step, their_compile = _run(name)
         stock = gradients_of(their_step)
         with enabled(time_limit=seconds):
