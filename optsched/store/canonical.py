@@ -21,6 +21,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -38,8 +39,9 @@ def _hash(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) % _PRIME
 
 
-_ROLES = ("reads", "uses", "writes", "workspace", "control", "alias", "birth", "output", "source")
-_READS, _USES, _WRITES, _WORKSPACE, _CONTROL, _ALIAS, _BIRTH, _OUTPUT, _SOURCE = map(_hash, _ROLES)
+_READS, _USES, _WRITES, _WORKSPACE = map(_hash, ("reads", "uses", "writes", "workspace"))
+_CONTROL, _ALIAS, _BIRTH = map(_hash, ("control", "alias", "birth"))
+_OUTPUT, _SOURCE, _APART, _SHARE = map(_hash, ("output", "source", "apart", "share"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ def canonical_form(graph: Graph) -> CanonicalGraph:
         colours.sweep_down()
         colours.sweep_up()
         colours.add_inplace()
+        colours.add_groups()
     digest = hashlib.sha256(b"optsched graph 2")
     for found in (colours.ops, colours.buffers):
         digest.update(len(found).to_bytes(8))
@@ -151,6 +154,16 @@ class _Colours:
                 buffers[output] = (buffers[output] + _square(pair, _OUTPUT)) % _PRIME
                 buffers[source] = (buffers[source] + _square(pair, _SOURCE)) % _PRIME
 
+    def add_groups(self) -> None:
+        """Let those count that a buffer is kept apart from, or shares its offset with."""
+        graph, buffers = self.graph, self.buffers
+        old = list(buffers)
+        for role, groups in ((_APART, graph.keep_apart), (_SHARE, graph.must_share)):
+            for group in groups:
+                seen = _square(sum(_square(old[b], role) for b in group), role)
+                for b in group:
+                    buffers[b] = (buffers[b] + seen) % _PRIME
+
 
 def _square(colour: int, role: int) -> int:
     return (colour + role) * (colour + role) % _PRIME
@@ -208,6 +221,9 @@ def _neighbours(graph: Graph) -> list[list[int]]:
             join(first + b, (first + buffer.alias_of,))
         if buffer.birth is not None:
             join(first + b, (buffer.birth,))
+    for group in (*graph.keep_apart, *graph.must_share):
+        for b, other in pairwise(group):
+            join(first + b, (first + other,))
     return found
 
 

@@ -16,7 +16,8 @@ from optsched.model.graph import Graph
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
 from optsched.store import PlanStore, canonical_form
-from tests.support.generators import random_graph, relabel
+from optsched.store.document import canonical_document
+from tests.support.generators import random_graph, relabel, with_sharing
 
 
 def shuffled(graph: Graph, seed: int) -> Graph:
@@ -46,6 +47,24 @@ def test_a_plan_is_found_again_for_a_graph_in_other_words(seed: int, tmp_path: P
     checked = check_plan(graph, plan)
     assert (found.peak, found.slab) == (checked.peak, checked.slab)
     assert check_plan(other, found.plan) == checked
+
+
+def test_graphs_with_pairs_kept_apart_and_groups_are_found_again() -> None:
+    """Their documents are equal, so that no stored plan is missed."""
+    found = 0
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        graph = with_sharing(rng, random_graph(rng, 3 + seed % 7))
+        mine = canonical_form(graph)
+        other = shuffled(graph, seed)
+        theirs = canonical_form(other)
+        assert mine.key == theirs.key
+        assert canonical_document(graph, mine) == canonical_document(other, theirs)
+        plain = replace(graph, keep_apart=(), must_share=())
+        if plain != graph:
+            found += 1
+            assert canonical_form(plain).key != mine.key
+    assert found > 50
 
 
 def test_what_a_plan_depends_on_changes_the_key() -> None:
