@@ -85,7 +85,7 @@ class StepMemory:
     peak
         That the whole step adds at most.
     outside
-        That the step allocates outside of the calls at most: gradients that are accumulated, say.
+        By how much what lives outside of the calls grows at most: gradients that are accumulated.
     """
 
     calls: tuple[Call, ...]
@@ -114,13 +114,23 @@ def measure_step(step: Callable[[], object]) -> StepMemory:
             for begin, end in sorted(calls)
         ),
         _count([change for _, change in memory]).peak,
-        _count(rest).peak,
+        _rise(rest),
     )
 
 
 def measure_calls(step: Callable[[], object]) -> list[Call]:
     """Run a compiled step under torch's profiler; return what its graphs' calls allocate."""
     return list(measure_step(step).calls)
+
+
+def _rise(changes: list[int]) -> int:
+    """Return by how much live bytes exceed their least before at most."""
+    live = least = rise = 0
+    for change in changes:
+        live += change
+        least = min(least, live)
+        rise = max(rise, live - least)
+    return rise
 
 
 def _count(changes: list[int]) -> Call:

@@ -22,7 +22,7 @@ from experiments.runtimes.inductor.fidelity import (
 )
 from experiments.runtimes.inductor.modules import ModuleRow, measure_modules, modules_table
 from experiments.runtimes.inductor.networks import STEPS
-from experiments.runtimes.inductor.trips import measure_trip
+from experiments.runtimes.inductor.trips import TripRow, measure_trip, trips_table
 from experiments.tables import read_rows, replace_table
 from tests.support.compiled_memory import no_kernels
 
@@ -53,6 +53,7 @@ def main() -> None:
 
 def _write_tables() -> None:
     readme = HERE / "README.md"
+    replace_table(readme, "trips", trips_table(read_rows(HERE / "trips.csv", TripRow)))
     rows = read_rows(HERE / "fidelity.csv", FidelityRow)
     replace_table(readme, "fidelity", fidelity_table(rows))
     modules = read_rows(HERE / "modules.csv", ModuleRow)
@@ -70,7 +71,8 @@ def _rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
             orders = options.orders.split(",")
             yield from map(asdict, measure_orders(name, orders, options.seconds))
         else:
-            yield from measure_trip(name, options.seconds, gradients=options.kernels)
+            rows = measure_trip(name, options.seconds, gradients=options.kernels)
+            yield from map(asdict, rows)
 
 
 def _print(rows: Iterable[dict[str, Any]]) -> None:

@@ -3,21 +3,54 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch._inductor import config
 
 from experiments.runtimes.inductor.networks import STEPS
 from experiments.runtimes.inductor.steps import compiled_step
+from experiments.tables import markdown
 from optsched import plugins
 from optsched.plugins.inductor import enabled
 from tests.support.compiled_memory import NO_CACHE, QUICK_KERNELS, Call, measure_calls
 from tests.support.small_networks import gradients as gradients_of
 
 
-def measure_trip(name: str, seconds: float, *, gradients: bool) -> Iterator[dict[str, Any]]:
+@dataclass(frozen=True)
+class TripRow:
+    """One graph of a step in Inductor's order and in ours; bytes.
+
+    Parameters
+    ----------
+    plugin_seconds
+        What the compilation of the graph took longer with the plugin, its solver included.
+    gradient_error_inductor, gradient_error_ours
+        Of the step, where kernels were compiled: the largest relative difference of a gradient from
+        that of the step that is not compiled.
+    """
+
+    step: str
+    phase: str
+    nodes: int
+    planned_before: int
+    planned_after: int
+    measured_before: int
+    measured_after: int
+    lower_percent: float
+    bound: int
+    proof: str
+    order: str
+    solver_seconds: float
+    plugin_seconds: float
+    compile_seconds_before: float
+    compile_seconds_after: float
+    gradient_error_inductor: str = ""
+    gradient_error_ours: str = ""
+
+
+def measure_trip(name: str, seconds: float, *, gradients: bool) -> Iterator[TripRow]:
     """Run a step in Inductor's order, then in ours."""
     with config.patch(QUICK_KERNELS if gradients else NO_CACHE):
         theirs, their_step, their_compile = _run(name)
@@ -28,24 +61,25 @@ def measure_trip(name: str, seconds: float, *, gradients: bool) -> Iterator[dict
     for record, their, our in zip(plugins.records(), theirs, ours, strict=True):
         # What the graph owns when it is called counts for both.
         owned = (record.after or 0) - our.peak
-        yield {
-            "step": name,
-            "phase": record.name.split()[1],
-            "nodes": record.ops,
-            "planned_before": record.before,
-            "planned_after": record.after,
-            "measured_before": their.peak + owned,
-            "measured_after": our.peak + owned,
-            "lower_percent": round(100 * (their.peak - our.peak) / (their.peak + owned), 2),
-            "bound": record.bound,
-            "proof": record.proof,
-            "order": record.order or record.reason,
-            "solver_seconds": round(record.solver_seconds, 2),
-            "plugin_seconds": round(record.seconds, 2),
-            "compile_seconds_before": round(their_compile, 1),
-            "compile_seconds_after": round(our_compile, 1),
-            **(_errors(name, stock, gradients_of(our_step)) if gradients else {}),
-        }
+        errors = _errors(name, stock, gradients_of(our_step)) if gradients else {}
+        yield TripRow(
+            step=name,
+            phase=record.name.split()[1],
+            nodes=record.ops,
+            planned_before=record.before or 0,
+            planned_after=record.after or 0,
+            measured_before=their.peak + owned,
+            measured_after=our.peak + owned,
+            lower_percent=round(100 * (their.peak - our.peak) / (their.peak + owned), 2),
+            bound=record.bound or 0,
+            proof=record.proof,
+            order=record.order or record.reason,
+            solver_seconds=round(record.solver_seconds, 2),
+            plugin_seconds=round(record.seconds, 2),
+            compile_seconds_before=round(their_compile, 1),
+            compile_seconds_after=round(our_compile, 1),
+            **errors,
+        )
 
 
 def _run(name: str) -> tuple[list[Call], torch.nn.Module, float]:
@@ -59,7 +93,7 @@ def _run(name: str) -> tuple[list[Call], torch.nn.Module, float]:
 
 def _errors(
     name: str, stock: dict[str, torch.Tensor], ours: dict[str, torch.Tensor]
-) -> dict[str, object]:
+) -> dict[str, str]:
     """Compare gradients with those of the step that is not compiled."""
     torch.manual_seed(0)
     network, args, kwargs = STEPS[name]()
@@ -76,4 +110,29 @@ def _largest(found: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> 
     scale = max(float(g.norm()) for g in right.values()) * 1e-6
     return max(
         float((found[name] - g).norm()) / max(float(g.norm()), scale) for name, g in right.items()
+    )
+
+
+def trips_table(rows: Sequence[TripRow]) -> str:
+    """Return a line a graph; what the plugin takes beside its solver in the last column."""
+    head = ["step", "graph", "nodes", "Inductor's order", "ours", "lower, %", "bound", "proof"]
+    head += ["order", "solver, s", "beside it, s"]
+    return markdown(
+        head,
+        (
+            [
+                row.step,
+                row.phase,
+                str(row.nodes),
+                f"{row.measured_before:,}",
+                f"{row.measured_after:,}",
+                str(row.lower_percent),
+                f"{row.bound:,}" if row.bound else "-",
+                row.proof,
+                row.order,
+                str(row.solver_seconds),
+                f"{row.plugin_seconds - row.solver_seconds:.2f}",
+            ]
+            for row in rows
+        ),
     )

@@ -15,7 +15,7 @@ import numpy as np
 from experiments.tables import markdown, read_rows, replace_table, write_rows
 from optsched.plugins import forget, records
 from optsched.plugins.xla import enabled
-from tests.frameworks.xla.training import DONATED, STEPS
+from tests.frameworks.xla.training import DONATED, STEPS, Step, mixed
 
 HERE = Path(__file__).parent
 SCHEDULERS = ("DEFAULT", "MEMORY_OPTIMIZED")
@@ -47,9 +47,9 @@ def allocated(compiled: Any) -> tuple[int, int]:
     return temporary, temporary + told.output_size_in_bytes - told.alias_size_in_bytes
 
 
-def measure(name: str, time_limit: float) -> ScheduleRow:
+def measure(name: str, made: Step, time_limit: float) -> ScheduleRow:
     """Compile and run one step by each scheduler."""
-    step, arguments = STEPS[name]()
+    step, arguments = made
     donated = (0,) if name in DONATED else ()
     bytes_by, results = {}, {}
     for scheduler in (*SCHEDULERS, "ours"):
@@ -110,14 +110,44 @@ def table(rows: list[ScheduleRow]) -> str:
     return markdown([*head, "planned, %", "bound", "order", "same results", "seconds"], lines)
 
 
+def summary(rows: list[ScheduleRow]) -> str:
+    """Return a line for many functions together."""
+    head = [
+        "functions",
+        "lower than the better of XLA's two",
+        "equal",
+        "higher",
+        "higher than DEFAULT",
+    ]
+    head += ["largest error of what was planned, %", "same results"]
+    better = [row.ours - min(row.default, row.memory) for row in rows]
+    line = [
+        str(len(rows)),
+        str(sum(x < 0 for x in better)),
+        str(sum(x == 0 for x in better)),
+        str(sum(x > 0 for x in better)),
+        str(sum(row.ours > row.default for row in rows)),
+        f"{max(abs(100 * (row.planned / row.ours - 1)) for row in rows):.2f}",
+        str(sum(row.identical == "yes" for row in rows)),
+    ]
+    return markdown(head, [line])
+
+
 def main() -> None:
-    """Measure all modules and write the table."""
+    """Measure all modules, or random functions, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--time-limit", type=float, default=5.0, help="for each module")
-    parser.add_argument("--table", action="store_true", help="only write the table again")
+    parser.add_argument("--functions", type=int, help="measure as many random ones instead")
+    parser.add_argument("--table", action="store_true", help="only write the tables again")
     args = parser.parse_args()
-    if not args.table:
-        write_rows(HERE / "rows.csv", [measure(name, args.time_limit) for name in STEPS])
+    if args.functions:
+        found = [measure(str(x), mixed(x), args.time_limit) for x in range(args.functions)]
+        write_rows(HERE / "functions.csv", found)
+    elif not args.table:
+        found = [measure(name, STEPS[name](), args.time_limit) for name in STEPS]
+        write_rows(HERE / "rows.csv", found)
+    functions = read_rows(HERE / "functions.csv", ScheduleRow)
+    replace_table(HERE / "README.md", "functions", summary(functions))
     versions = ", ".join(f"{x} {version(x)}" for x in ("jax", "jaxlib"))
     text = table(read_rows(HERE / "rows.csv", ScheduleRow))
     replace_table(HERE / "README.md", "schedules", f"{text}\n{versions}\n")

@@ -31,7 +31,8 @@ class WorkspaceEffort:
     Parameters
     ----------
     seconds
-        A graph, after which the rest of its kernels count as if they needed nothing.
+        Of processor time, a graph, after which the rest of its kernels count as if they needed
+        nothing. The clock on the wall would let other processes decide what is known.
     max_bytes
         A kernel whose operands are larger is not called at all.
     """
@@ -82,10 +83,10 @@ def _hints(values: Sequence[Any]) -> tuple[int, ...]:
 
 def _measure(targets: Mapping[Hashable, Any], effort: WorkspaceEffort) -> dict[Hashable, int]:
     found: dict[Hashable, int] = {}
-    end = time.perf_counter() + effort.seconds
+    end = time.thread_time() + effort.seconds
     with _quiet(), unset_fake_temporarily(), torch.no_grad(), torch.autocast("cpu", enabled=False):
         for key, target in targets.items():
-            if time.perf_counter() > end:
+            if time.thread_time() > end:
                 break
             if _operand_bytes(target) <= effort.max_bytes:
                 found[key] = _measure_one(target)

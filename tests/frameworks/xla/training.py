@@ -170,6 +170,44 @@ def descent(step: Step) -> Step:
     return train, arguments
 
 
+def mixed(seed: int) -> Step:
+    """Value and gradients of a random function: branches, views, loops, choices, dropout."""
+    random = np.random.default_rng(seed)
+    kinds = ["product", "sum", "wave", "turn", "update", "loop", "choice", "dropout", "wide"]
+    steps = [
+        (kinds[random.integers(len(kinds))], *random.integers(0, i + 2, 2).tolist())
+        for i in range(14)
+    ]
+
+    def run(x: Any, weight: Any) -> Any:
+        values = [x, x * 2]
+        for number, (kind, first, second) in enumerate(steps):
+            a, b = values[first], values[second]
+            if kind == "product":
+                values.append(a @ weight)
+            elif kind == "sum":
+                values.append(a + b)
+            elif kind == "wave":
+                values.append(jnp.sin(a))
+            elif kind == "turn":
+                values.append(a.T.reshape(a.shape))
+            elif kind == "update":
+                values.append(lax.dynamic_update_slice(a, b[:4], (number, 0)))
+            elif kind == "loop":
+                values.append(lax.fori_loop(0, 3, lambda _, y: jnp.tanh(y @ weight), a))
+            elif kind == "choice":
+                values.append(lax.cond(a.sum() > 0, lambda y: y @ weight, lambda y: y - 1, b))
+            elif kind == "dropout":
+                mask = jax.random.bernoulli(jax.random.key(number), 0.5, a.shape)
+                values.append(jnp.where(mask, a, 0))
+            else:
+                values.append(jnp.concatenate([a, b], 1) @ jnp.concatenate([weight, weight], 0))
+        return sum(values[-3:]).sum(), values[-1]
+
+    gradient = jax.value_and_grad(run, argnums=(0, 1), has_aux=True)
+    return gradient, filled((floats(64, 64), floats(64, 64)))
+
+
 STEPS: dict[str, Callable[[], Step]] = {
     "transformer": lambda: language_model(layers=3, remat=False),
     "transformer, remat": lambda: language_model(layers=3, remat=True),
