@@ -35,7 +35,8 @@ from experiments.tables import read_rows, write_rows
 from heuristics import ORDERINGS, PACKINGS
 from optsched.formats import packing_of, write_graph, write_packing
 from optsched.model.graph import Graph
-from optsched.model.liveness import Order, peak_memory
+from optsched.model.liveness import peak_memory
+from optsched.model.steps import Order
 from tests.support.brute import least_peak
 
 SEQUENCES = {

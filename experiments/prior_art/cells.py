@@ -11,9 +11,10 @@ from experiments.prior_art.tflite_cells import read_cells
 from heuristics import ORDERINGS, PACKINGS
 from optsched.check.plan import check_plan
 from optsched.model.graph import Graph
-from optsched.model.liveness import Order, peak_memory
+from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import make_plan
+from optsched.model.steps import Order
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
 from tests.support.families.cells import darts_cell, randwire_cell

@@ -28,10 +28,11 @@ from optsched.formats import read_plan, read_recorded
 from optsched.formats.recorded import CHOSEN
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import pair_choices
-from optsched.model.liveness import Order, peak_memory
+from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import make_plan
 from optsched.model.pools import pool_rows
+from optsched.model.steps import Order
 from optsched.runtime.limits import Limits, OnEvent, StopReason
 from optsched.solver.pipeline import Engine, solve
 from optsched.solver.result import Result

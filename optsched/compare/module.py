@@ -17,8 +17,8 @@ from optsched.compare.methods import FRAMEWORKS, RECORDED, Exact, Heuristic, Kin
 from optsched.compare.rows import Measured, Outcome
 from optsched.formats import read_module_plan
 from optsched.model.graph import Graph
-from optsched.model.liveness import Order
 from optsched.model.module import Module
+from optsched.model.steps import Order
 from optsched.runtime.limits import Objective
 from optsched.solver.module import solve_module
 

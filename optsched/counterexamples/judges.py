@@ -18,9 +18,10 @@ from optsched.counterexamples.shrink import PACKING_MOVES, ShrinkMoves, graph_mo
 from optsched.counterexamples.small_graph import masks_of
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
-from optsched.model.liveness import Order, peak_memory
+from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import PackingProblem, packing_problem
 from optsched.model.plan import Plan, make_plan
+from optsched.model.steps import Order
 from optsched.ordering import solve_order
 from optsched.packing import solve_packing
 from optsched.runtime.limits import Event, Limits

@@ -9,8 +9,8 @@ from typing import Generic, TypeVar
 from optsched.counterexamples import removals
 from optsched.counterexamples.removals import Part, without_buffers
 from optsched.model.graph import Graph
-from optsched.model.liveness import Order
 from optsched.model.packing_problem import PackingProblem
+from optsched.model.steps import Order
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from optsched.explanation.data import Change, LiveBuffer
 from optsched.model.graph import Graph
-from optsched.model.liveness import Order
+from optsched.model.steps import Order
 from optsched.ordering import closure_bound, closure_witness
 from optsched.ordering.bound.precedences import related
 from optsched.ordering.bound.sets import best_set, extremes

@@ -14,7 +14,8 @@ from optsched.explanation.bottleneck import Bottleneck, Bounds, live_buffers, sh
 from optsched.explanation.data import Change, Explanation, Group, Implied, LiveBuffer, Searched
 from optsched.model.graph import Graph
 from optsched.model.inplace import Pair
-from optsched.model.liveness import Order, peak_memory, timeline
+from optsched.model.liveness import peak_memory, timeline
+from optsched.model.steps import Order
 from optsched.model.streams import refuse_streams
 from optsched.ordering import OrderOutcome, closure_bound, closure_witness, solve_order
 from optsched.ordering.bound.precedences import BudgetPrecedences

@@ -12,8 +12,9 @@ from optsched.formats.fields import Record, check_format
 from optsched.formats.native_plan import PLAN_FORMAT
 from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.graph import Graph
-from optsched.model.liveness import live_ranges, steps_of
+from optsched.model.liveness import live_ranges
 from optsched.model.plan import Plan
+from optsched.model.steps import steps_of
 from optsched.model.streams import refuse_streams
 
 

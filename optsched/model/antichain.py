@@ -28,7 +28,7 @@ import numpy as np
 from optsched.errors import GraphError
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
-from optsched.model.liveness import Order
+from optsched.model.steps import Order
 from optsched.model.stream_relation import StreamRelation, stream_relation
 
 

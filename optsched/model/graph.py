@@ -24,7 +24,7 @@ from optsched.model.elements import (
 )
 from optsched.model.inplace import admissible_pairs
 from optsched.model.sharing import graph_sharing
-from optsched.model.streams import check_streams
+from optsched.model.syncs import check_streams
 from optsched.model.wiring import find_kept, find_producers, find_roots
 
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from optsched.model.graph import Graph
 from optsched.model.inplace import Pair, available_pairs, bytes_saved, heaviest_matching
-from optsched.model.liveness import Order, live_ranges, steps_of, timeline
+from optsched.model.liveness import live_ranges, timeline
+from optsched.model.steps import Order, steps_of
 
 Pairs = tuple[Pair, ...]
 """Outputs and the roots of the inputs they are written into, first op first."""

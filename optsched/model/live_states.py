@@ -12,7 +12,7 @@ import numpy as np
 
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
-from optsched.model.liveness import Order
+from optsched.model.steps import Order
 from optsched.model.stream_relation import StreamRelation, stream_relation
 
 MOST_STATES = 20_000

@@ -14,9 +14,10 @@ from optsched.model.conflicts import Conflicts, Whole
 from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs, heads
-from optsched.model.liveness import Order, live_ranges, steps_of
+from optsched.model.liveness import live_ranges
 from optsched.model.parts import Gap, Parts, fullest, gaps_between, rectangles
 from optsched.model.sharing import Rectangle, check_groups, make_groups, make_pairs, unite
+from optsched.model.steps import Order, steps_of
 from optsched.model.stream_relation import StreamRelation, stream_relation
 
 __all__ = ["Gap", "Joined", "PackingProblem", "Parts", "packing_problem", "select"]

@@ -10,8 +10,9 @@ from optsched.errors import PlanError
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs, heads
-from optsched.model.liveness import Order, peak_memory
+from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import packing_problem
+from optsched.model.steps import Order
 
 
 @dataclass(frozen=True, slots=True)

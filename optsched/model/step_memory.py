@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from optsched.model.graph import Graph
-from optsched.model.liveness import Order, live_ranges, steps_of
+from optsched.model.liveness import live_ranges
+from optsched.model.steps import Order, steps_of
 
 
 @dataclass(frozen=True, slots=True)

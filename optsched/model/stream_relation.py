@@ -18,7 +18,7 @@ import numpy as np
 
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
-from optsched.model.liveness import Order, steps_of
+from optsched.model.steps import Order, steps_of
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ import numpy as np
 
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
-from optsched.model.liveness import live_ranges, steps_of, timeline
+from optsched.model.liveness import live_ranges, timeline
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
+from optsched.model.steps import steps_of
 from optsched.runtime.text import readable
 
 _MOST = 8

@@ -15,9 +15,10 @@ from optsched.check.inplace import shared_spans
 from optsched.check.plan import check_packing, check_plan
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
-from optsched.model.liveness import live_ranges, steps_of, timeline
+from optsched.model.liveness import live_ranges, timeline
 from optsched.model.packing_problem import PackingProblem, Parts, select
 from optsched.model.plan import Plan
+from optsched.model.steps import steps_of
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.text import readable
 

@@ -16,7 +16,7 @@ from optsched.formats.native_plan import plan_document, read_plan_document
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs, pair_choices
-from optsched.model.liveness import Order, peak_memory
+from optsched.model.liveness import peak_memory
 from optsched.model.order_rules import Baseline
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, make_plan
@@ -29,6 +29,7 @@ from optsched.model.pools import (
     pools_of,
     sum_of_slabs,
 )
+from optsched.model.steps import Order
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import take_interrupt
 from optsched.runtime.limits import Event, Limits, Objective, OnEvent, Proof, StopReason

@@ -14,10 +14,10 @@ import numpy as np
 from heuristics.portfolio import candidate_orders
 from optsched.errors import GraphError, UsageError
 from optsched.model.inplace_choice import Pairs, pair_choices
-from optsched.model.liveness import Order
 from optsched.model.packing_problem import packing_problem, select
 from optsched.model.plan import make_plan
 from optsched.model.pools import pins_clash, pool_rows, roof
+from optsched.model.steps import Order
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.ordering.effort import EFFORT
 from optsched.runtime.clock import Clock

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from optsched.model.liveness import Order
+from optsched.model.steps import Order
 from optsched.model.streams import has_one_order
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Objective, Proof

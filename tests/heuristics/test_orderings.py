@@ -14,7 +14,8 @@ from optsched.model.arrays import IntArray
 from optsched.model.builder import GraphBuilder
 from optsched.model.elements import Buffer, InputPolicy, Op
 from optsched.model.graph import Graph
-from optsched.model.liveness import peak_memory, steps_of
+from optsched.model.liveness import peak_memory
+from optsched.model.steps import steps_of
 from tests.heuristics import reference_inductor, reference_xla
 from tests.support.generators import FEATURES, graphs, random_graph
 

@@ -16,9 +16,9 @@ from optsched.model.liveness import (
     inductor_2025_09_peak,
     live_ranges,
     peak_memory,
-    steps_of,
     timeline,
 )
+from optsched.model.steps import steps_of
 from tests.support.generators import graphs, random_graph, random_order
 
 

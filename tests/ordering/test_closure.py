@@ -9,7 +9,8 @@ import pytest
 from optsched.model.arrays import build_rows
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
-from optsched.model.liveness import Order, Timeline, peak_memory, timeline
+from optsched.model.liveness import Timeline, peak_memory, timeline
+from optsched.model.steps import Order
 from optsched.ordering import closure_bound, closure_witness
 from optsched.ordering.bound import closure
 from optsched.ordering.effort import EFFORT

@@ -19,7 +19,8 @@ import numpy as np
 
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
-from optsched.model.liveness import Order, timeline
+from optsched.model.liveness import timeline
+from optsched.model.steps import Order
 from optsched.ordering.effort import EFFORT, OrderingEffort
 from optsched.ordering.kernels.cut import around, least_given
 from optsched.ordering.kernels.max_flow import UNBOUNDED

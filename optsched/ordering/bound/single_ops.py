@@ -19,7 +19,8 @@ import numpy.typing as npt
 from optsched.model.arrays import GraphArrays, IntArray, Rows
 from optsched.model.graph import Graph
 from optsched.model.inplace import heaviest_matching
-from optsched.model.liveness import Order, timeline
+from optsched.model.liveness import timeline
+from optsched.model.steps import Order
 from optsched.ordering.kernels.cut import mark_reach
 from optsched.runtime.clock import Clock
 from optsched.runtime.kernel import kernel

@@ -1,0 +1,44 @@
+"""Orders, and at which step each op of one runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from optsched.errors import PlanError
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
+
+Order = Sequence[int] | IntArray
+
+
+def steps_of(graph: Graph, order: Order) -> IntArray:
+    """Return the step of each op, shape `(n,)`.
+
+    Raises
+    ------
+    PlanError
+        If `order` is no permutation of the ops or breaks a dependency.
+    """
+    n = len(graph.ops)
+    given = np.asarray(order, np.int64)
+    if given.shape != (n,):
+        raise PlanError(f"order has {given.size} ops, the graph has {n}")
+    if n and (given.min() < 0 or given.max() >= n):
+        bad = next(int(v) for v in given if not 0 <= v < n)
+        raise PlanError(f"order names op number {bad}, the graph has {n}")
+    steps = np.full(n, -1, np.int64)
+    steps[given] = np.arange(n)
+    if (steps < 0).any():
+        raise PlanError(f"order misses op {graph.ops[int(np.argmin(steps))].name!r}")
+    pred = graph.arrays.pred
+    late = np.flatnonzero(steps[pred.idx] > np.repeat(steps, np.diff(pred.ptr)))
+    if len(late):
+        u = int(pred.idx[late[0]])
+        v = int(np.searchsorted(pred.ptr, late[0], side="right")) - 1
+        raise PlanError(
+            f"order runs op {graph.ops[v].name!r} (step {steps[v]}) "
+            f"before {graph.ops[u].name!r} (step {steps[u]}), which it needs"
+        )
+    return steps
