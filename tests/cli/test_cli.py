@@ -17,6 +17,7 @@ import pytest
 
 from optsched.cli import main
 from optsched.formats import write_graph
+from optsched.model.builder import GraphBuilder
 from tests.support.families.small import aligned, chain, diamond
 
 SOLVE_KEYS = {
@@ -303,15 +304,18 @@ def test_compare_refuses_a_plan_that_breaks_a_rule(
 
 
 def test_compare_says_so_where_our_own_method_fails(
-    inplace_graph: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # CP-SAT's model knows nothing of in-place.
-    assert (
-        main(["compare", inplace_graph, "--inplace", "--engine", "cpsat", "--methods", "lpmf"]) == 5
-    )
+    build = GraphBuilder("chain")
+    for i in range(61):
+        build.op(f"op{i}", reads=[f"x{i - 1}"] if i else [], writes={f"x{i}": 1 + i % 3})
+    path = tmp_path / "chain.json"
+    write_graph(build.build(), path)
+    # The MILP takes no more than 60 ops.
+    assert main(["compare", str(path), "--engine", "milp", "--methods", "lpmf"]) == 5
     out = capsys.readouterr().out
-    assert "optsched failed on 1 graph, first diamond: " in out
-    assert "0 of 2 rows measured against a proved optimum" in out
+    assert "optsched failed on 1 graph, first chain: " in out
+    assert "no figures on any graph: optsched" in out
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal to a child process")
