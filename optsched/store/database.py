@@ -325,7 +325,7 @@ class PlanStore:
         """Return the rules by which bounds were withdrawn."""
 
         def query(connection: sqlite3.Connection) -> list[str]:
-            return [rule for (rule,) in connection.execute("SELECT rule FROM revocations")]
+            return [str(rule) for (rule,) in connection.execute("SELECT rule FROM revocations")]
 
         return self.read(query) or []
 

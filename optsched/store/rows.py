@@ -159,13 +159,28 @@ def records_where(
 
 def _read_record(row: tuple[Any, ...], bounds: tuple[Bound, ...]) -> StoredRecord:
     number, key, question, name, model, ops, buffers, bytes_, peak, slab, origin, search = row
-    asked = read_question(parse_json(question))
+    reached = [value for value in (peak, slab) if value is not None]
+    _require(str, key, name, model)
+    _require(int, ops, buffers, bytes_, search, *reached)
+    asked = read_question(read_json(question))
     return StoredRecord(
         *(number, key, asked, name, model, ops, buffers, bytes_, peak, slab),
         read_provenance(origin),
         bounds,
         search,
     )
+
+
+def _require(kind: type, *values: object) -> None:
+    """Stop at a row with a value of another type: SQLite does not see to that."""
+    if not all(isinstance(value, kind) for value in values):
+        raise FormatError("a row is damaged")
+
+
+def read_json(text: object) -> Any:
+    """Return what a column of JSON says."""
+    _require(str, text)
+    return parse_json(str(text))
 
 
 def read_bound(row: tuple[Any, ...]) -> Bound:
@@ -202,8 +217,12 @@ def withdraw(
 def history_of(connection: sqlite3.Connection, record: int) -> list[Change]:
     """Return what happened to a record, the first first."""
     query = "SELECT id, what, detail, at FROM history WHERE record = ? ORDER BY id"
-    rows = connection.execute(query, (record,))
-    return [Change(n, what, read_provenance(detail), at) for n, what, detail, at in rows]
+    found = []
+    for number, what, detail, at in connection.execute(query, (record,)):
+        _require(str, what)
+        _require(float, at)
+        found.append(Change(number, what, read_provenance(detail), at))
+    return found
 
 
 def read_provenance(text: object) -> Mapping[str, Any]:

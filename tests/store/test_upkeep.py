@@ -101,6 +101,10 @@ def test_a_sound_store_is_sound(store: PlanStore) -> None:
         ("UPDATE searches SET state = x'1f8b' WHERE record = 2", "gzip"),
         ("DELETE FROM graphs WHERE id = 1", "lost"),
         ("UPDATE history SET detail = '[' WHERE id = 1", "JSON"),
+        ("UPDATE history SET at = 'noon' WHERE id = 1", "a row is damaged"),
+        ("UPDATE records SET question = x'00' WHERE id = 1", "a row is damaged"),
+        ("UPDATE graphs SET ops = 'three' WHERE id = 1", "a row is damaged"),
+        ("UPDATE graphs SET name = x'00' WHERE id = 1", "a row is damaged"),
     ],
 )
 def test_whatever_was_changed_is_found(store: PlanStore, statement: str, words: str) -> None:
