@@ -138,7 +138,7 @@ def add_shared(variables: ModelVariables) -> None:
 def _time_interval(variables: ModelVariables, i: int) -> Any:
     first, last, name = variables.start[i], variables.end[i], f"time[{i}]"
     if i in variables.inplace.written:
-        return variables.inplace.time_interval(variables, i, name)
+        return variables.inplace.time_interval(i, variables.start[i], variables.end[i], name)
     if isinstance(first, int) and isinstance(last, int):
         return variables.model.new_fixed_size_interval_var(first, last - first, name)
     horizon = variables.instance.horizon

@@ -19,55 +19,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from optsched.model.inplace import heaviest_matching
-
-if TYPE_CHECKING:
-    from optsched.joint.cpsat.instance import ModelInstance, ModelPair
-    from optsched.joint.cpsat.variables import ModelPoint, ModelVariables
-
-Spans = Sequence[tuple[int, int]]
-
-
-def spared_pairs(instance: ModelInstance, step: Sequence[int], spans: Spans) -> tuple[bool, ...]:
-    """Return by pair whether it is in the heaviest matching of its op."""
-    rows: dict[int, list[tuple[int, int]]] = {}
-    for pair in instance.pairs:
-        if _dies(pair, step, spans):
-            rows.setdefault(pair.op, []).append((pair.output, pair.source))
-    size = {i: item.size for i, item in enumerate(instance.items)}
-    taken = {
-        (v, *couple) for v, row in rows.items() for couple in heaviest_matching(row, size).items()
-    }
-    return tuple((pair.op, pair.source, pair.output) in taken for pair in instance.pairs)
-
-
-def shared_pairs(
-    instance: ModelInstance, step: Sequence[int], spans: Spans, offsets: Sequence[int]
-) -> tuple[bool, ...]:
-    """Return by pair whether the output lies where the dying input does, each once."""
-    used: set[int] = set()
-    found = []
-    for pair in instance.pairs:
-        apart = offsets[pair.output] != offsets[pair.source]
-        free = used.isdisjoint((pair.output, ~pair.source))
-        found.append(free and not apart and _dies(pair, step, spans))
-        if found[-1]:
-            # An item may be output of one pair and input of another.
-            used |= {pair.output, ~pair.source}
-    return tuple(found)
-
-
-def _dies(pair: ModelPair, step: Sequence[int], spans: Spans) -> bool:
-    return spans[pair.source][1] == step[pair.op] + 1
+from optsched.joint.cpsat.hinted_model import HintedModel
+from optsched.joint.cpsat.instance import ModelInstance
+from optsched.joint.cpsat.point import ModelPoint
 
 
 class InplaceVariables:
     """The variables that in-place pairs add to a model; none without pairs."""
 
-    def __init__(self, variables: ModelVariables) -> None:
-        self.pairs = variables.instance.pairs
+    def __init__(self, variables: HintedModel, instance: ModelInstance) -> None:
+        self.variables, self.horizon, self.pairs = variables, instance.horizon, instance.pairs
         made = range(len(self.pairs))
         self.spared = [variables.boolean(f"spared[{k}]", partial(_is_spared, k)) for k in made]
         self.shared = [variables.boolean(f"shared[{k}]", partial(_is_shared, k)) for k in made]
@@ -75,7 +38,7 @@ class InplaceVariables:
         self.skipped: dict[tuple[int, int], Any] = {}
         self.written: dict[int, Any] = {}
         for i in self.outputs:
-            early, late = variables.step_windows[variables.instance.items[i].birth]
+            early, late = instance.step_windows[instance.items[i].birth]
             for step in range(early, late + 1):
                 meaning = partial(_is_skipped, self.pairs_of(i), step)
                 self.skipped[i, step] = variables.boolean(f"skipped[{i}][{step}]", meaning)
@@ -96,14 +59,14 @@ class InplaceVariables:
         """Whether item `i` is not counted at a step, though it is live: a literal or 0."""
         return self.skipped.get((i, step), 0)
 
-    def time_interval(self, variables: ModelVariables, i: int, name: str) -> Any:
+    def time_interval(self, i: int, start: Any, end: Any, name: str) -> Any:
         """Return when an output has bytes that no other item has; if never, behind the last step.
 
         Each output has a step of its own there. An interval that may be absent would say the same,
         but OR-Tools 9.15 then removes solutions in its presolve.
         """
-        horizon, model = variables.instance.horizon, variables.model
-        pairs, start, end = self.pairs_of(i), variables.start[i], variables.end[i]
+        variables, horizon, pairs = self.variables, self.horizon, self.pairs_of(i)
+        model = variables.model
         behind = horizon + self.outputs.index(i)
         own = variables.boolean(f"own[{i}]", partial(_has_own, pairs, i))
         times = partial(_own_times, pairs, i, behind)

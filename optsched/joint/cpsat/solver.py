@@ -13,7 +13,8 @@ from ortools.sat.python import cp_model
 
 from optsched.errors import UsageError
 from optsched.joint.cpsat.effort import CpSatEffort
-from optsched.joint.cpsat.variables import ModelPoint, ModelVariables
+from optsched.joint.cpsat.point import ModelPoint
+from optsched.joint.cpsat.variables import ModelVariables
 from optsched.runtime.clock import Clock
 
 EXACT_FLOAT = 2**53

@@ -13,106 +13,19 @@ The step windows of the ops fix most of `done`, and an item with a single last u
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ortools.sat.python import cp_model
-
-from optsched.joint.cpsat.inplace import InplaceVariables, shared_pairs, spared_pairs
-from optsched.joint.cpsat.instance import INPUT, ModelInstance, ModelItem, live_spans
-from optsched.model.plan import Plan
+from optsched.joint.cpsat.hinted_model import HintedModel
+from optsched.joint.cpsat.inplace import InplaceVariables
+from optsched.joint.cpsat.instance import INPUT, ModelInstance, ModelItem
+from optsched.joint.cpsat.point import ModelPoint
 
 Literal = Any
 """A boolean variable of CP-SAT, its negation, or the constants 0 and 1."""
 
 
-@dataclass(frozen=True)
-class ModelPoint:
-    """A plan as the model sees it.
-
-    Parameters
-    ----------
-    instance
-        What was planned.
-    order
-        Op ids by step.
-    offsets
-        First unit of each item.
-    step, spans
-        Step of each op, live range of each item.
-    spared, shared
-        By in-place pair: whether the bytes of its output are spared at the peak, and whether it
-        lies where the input does.
-    """
-
-    instance: ModelInstance
-    order: tuple[int, ...]
-    offsets: tuple[int, ...]
-    step: tuple[int, ...] = field(init=False)
-    spans: tuple[tuple[int, int], ...] = field(init=False)
-    spared: tuple[bool, ...] = field(init=False)
-    shared: tuple[bool, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        step = [0] * len(self.order)
-        for at, v in enumerate(self.order):
-            step[v] = at
-        object.__setattr__(self, "step", tuple(step))
-        object.__setattr__(self, "spans", tuple(live_spans(self.instance, self.order)))
-        object.__setattr__(self, "spared", spared_pairs(self.instance, self.step, self.spans))
-        shared = shared_pairs(self.instance, self.step, self.spans, self.offsets)
-        object.__setattr__(self, "shared", shared)
-
-    @classmethod
-    def of_plan(cls, instance: ModelInstance, plan: Plan) -> ModelPoint:
-        """Return a valid plan as a point of the model.
-
-        Plans of our own engines lie on whole units (:mod:`optsched.joint.cpsat.instance`), so
-        CP-SAT takes them as its first solution. Offsets between the units are rounded down, and
-        CP-SAT repairs what that breaks.
-        """
-        offsets = tuple((plan.offsets[item.id] or 0) // instance.unit for item in instance.items)
-        return cls(instance, plan.order, offsets)
-
-    @property
-    def peak(self) -> int:
-        """Units live at the fullest step."""
-        return max(self.loads(), default=0)
-
-    def loads(self) -> list[int]:
-        """Units live at each step."""
-        change = [0] * (self.instance.horizon + 1)
-        for item, (start, end) in zip(self.instance.items, self.spans, strict=True):
-            change[start] += item.size
-            change[end] -= item.size
-        for pair, spared in zip(self.instance.pairs, self.spared, strict=True):
-            if spared:
-                size, at = self.instance.items[pair.output].size, self.step[pair.op]
-                change[at] -= size
-                change[at + 1] += size
-        total, loads = 0, []
-        for delta in change[:-1]:
-            total += delta
-            loads.append(total)
-        return loads
-
-    @property
-    def slab(self) -> int:
-        """Units of all slabs together."""
-        return sum(self.slab_of(pool) for pool in self.instance.pools)
-
-    def slab_of(self, pool: str) -> int:
-        """Units from 0 to the highest top in a pool."""
-        tops = zip(self.offsets, self.instance.items, strict=True)
-        return max((offset + item.room for offset, item in tops if item.pool == pool), default=0)
-
-
-Meaning = Callable[[ModelPoint], int]
-
-
-class ModelVariables:
+class ModelVariables(HintedModel):
     """The variables of one model.
 
     Parameters
@@ -126,9 +39,8 @@ class ModelVariables:
     def __init__(
         self, instance: ModelInstance, *, peak_bound: int = 0, slab_bound: int = 0
     ) -> None:
+        super().__init__()
         self.instance = instance
-        self.model = cp_model.CpModel()
-        self.meanings: list[tuple[Any, Meaning]] = []
         self.step_windows = instance.step_windows
         self.last_users = [_last_users(instance, item) for item in instance.items]
         self.done: list[dict[int, Literal]] = []
@@ -145,29 +57,7 @@ class ModelVariables:
         self._add_times()
         self._add_offsets()
         self._add_slabs(instance.up(slab_bound))
-        self.inplace = InplaceVariables(self)
-
-    def add_hint(self, point: ModelPoint) -> None:
-        """Hint every variable at the value it has in a point."""
-        for variable, meaning in self.meanings:
-            self.model.add_hint(variable, int(meaning(point)))
-        # CP-SAT makes variables of constants; they count when it asks whether a hint is complete.
-        hinted = {variable.index for variable, _ in self.meanings}
-        for index, made in enumerate(self.model.proto.variables):
-            if index not in hinted:
-                self.model.add_hint(self.model.get_int_var_from_proto_index(index), made.domain[0])
-
-    def boolean(self, name: str, meaning: Meaning) -> Any:
-        """Add a boolean variable."""
-        variable = self.model.new_bool_var(name)
-        self.meanings.append((variable, meaning))
-        return variable
-
-    def integer(self, low: int, high: int, name: str, meaning: Meaning) -> Any:
-        """Add an integer variable."""
-        variable = self.model.new_int_var(low, high, name)
-        self.meanings.append((variable, meaning))
-        return variable
+        self.inplace = InplaceVariables(self, instance)
 
     def done_by(self, op: int, step: int) -> Literal:
         """Whether an op has ended by the end of a step."""

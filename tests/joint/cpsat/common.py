@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
-from optsched.joint.cpsat.variables import ModelPoint, ModelVariables
+from optsched.joint.cpsat.point import ModelPoint
+from optsched.joint.cpsat.variables import ModelVariables
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import packing_problem

@@ -1,0 +1,126 @@
+"""A plan as the model sees it: what each variable is in it follows from the point alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from optsched.joint.cpsat.instance import ModelInstance, ModelPair, live_spans
+from optsched.model.inplace import heaviest_matching
+from optsched.model.plan import Plan
+
+Spans = Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class ModelPoint:
+    """A plan as the model sees it.
+
+    Parameters
+    ----------
+    instance
+        What was planned.
+    order
+        Op ids by step.
+    offsets
+        First unit of each item.
+    step, spans
+        Step of each op, live range of each item.
+    spared, shared
+        By in-place pair: whether the bytes of its output are spared at the peak, and whether it
+        lies where the input does.
+    """
+
+    instance: ModelInstance
+    order: tuple[int, ...]
+    offsets: tuple[int, ...]
+    step: tuple[int, ...] = field(init=False)
+    spans: tuple[tuple[int, int], ...] = field(init=False)
+    spared: tuple[bool, ...] = field(init=False)
+    shared: tuple[bool, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        step = [0] * len(self.order)
+        for at, v in enumerate(self.order):
+            step[v] = at
+        object.__setattr__(self, "step", tuple(step))
+        object.__setattr__(self, "spans", tuple(live_spans(self.instance, self.order)))
+        object.__setattr__(self, "spared", _spared_pairs(self.instance, self.step, self.spans))
+        shared = _shared_pairs(self.instance, self.step, self.spans, self.offsets)
+        object.__setattr__(self, "shared", shared)
+
+    @classmethod
+    def of_plan(cls, instance: ModelInstance, plan: Plan) -> ModelPoint:
+        """Return a valid plan as a point of the model.
+
+        Plans of our own engines lie on whole units (:mod:`optsched.joint.cpsat.instance`), so
+        CP-SAT takes them as its first solution. Offsets between the units are rounded down, and
+        CP-SAT repairs what that breaks.
+        """
+        offsets = tuple((plan.offsets[item.id] or 0) // instance.unit for item in instance.items)
+        return cls(instance, plan.order, offsets)
+
+    @property
+    def peak(self) -> int:
+        """Units live at the fullest step."""
+        return max(self.loads(), default=0)
+
+    def loads(self) -> list[int]:
+        """Units live at each step."""
+        change = [0] * (self.instance.horizon + 1)
+        for item, (start, end) in zip(self.instance.items, self.spans, strict=True):
+            change[start] += item.size
+            change[end] -= item.size
+        for pair, spared in zip(self.instance.pairs, self.spared, strict=True):
+            if spared:
+                size, at = self.instance.items[pair.output].size, self.step[pair.op]
+                change[at] -= size
+                change[at + 1] += size
+        total, loads = 0, []
+        for delta in change[:-1]:
+            total += delta
+            loads.append(total)
+        return loads
+
+    @property
+    def slab(self) -> int:
+        """Units of all slabs together."""
+        return sum(self.slab_of(pool) for pool in self.instance.pools)
+
+    def slab_of(self, pool: str) -> int:
+        """Units from 0 to the highest top in a pool."""
+        tops = zip(self.offsets, self.instance.items, strict=True)
+        return max((offset + item.room for offset, item in tops if item.pool == pool), default=0)
+
+
+def _spared_pairs(instance: ModelInstance, step: Sequence[int], spans: Spans) -> tuple[bool, ...]:
+    """Return by pair whether it is in the heaviest matching of its op."""
+    rows: dict[int, list[tuple[int, int]]] = {}
+    for pair in instance.pairs:
+        if _dies(pair, step, spans):
+            rows.setdefault(pair.op, []).append((pair.output, pair.source))
+    size = {i: item.size for i, item in enumerate(instance.items)}
+    taken = {
+        (v, *couple) for v, row in rows.items() for couple in heaviest_matching(row, size).items()
+    }
+    return tuple((pair.op, pair.source, pair.output) in taken for pair in instance.pairs)
+
+
+def _shared_pairs(
+    instance: ModelInstance, step: Sequence[int], spans: Spans, offsets: Sequence[int]
+) -> tuple[bool, ...]:
+    """Return by pair whether the output lies where the dying input does, each once."""
+    used: set[int] = set()
+    found = []
+    for pair in instance.pairs:
+        apart = offsets[pair.output] != offsets[pair.source]
+        free = used.isdisjoint((pair.output, ~pair.source))
+        found.append(free and not apart and _dies(pair, step, spans))
+        if found[-1]:
+            # An item may be output of one pair and input of another.
+            used |= {pair.output, ~pair.source}
+    return tuple(found)
+
+
+def _dies(pair: ModelPair, step: Sequence[int], spans: Spans) -> bool:
+    return spans[pair.source][1] == step[pair.op] + 1
