@@ -1,0 +1,71 @@
+"""`optsched tune`: options, exit codes, files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from optsched.cli.commands import main
+from optsched.cli.tune import parse_duration
+from optsched.formats import write_graph
+from tests.support.families.small import diamond
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("90s", 90), ("1.5m", 90), ("1h30m", 5_400), ("2d", 172_800)]
+)
+def test_a_budget_is_written_as_people_write_times(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "2 weeks", "h", "-3s", "1h30", "nan", "inf"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        parse_duration(text)
+
+
+def test_a_fleet_with_a_bad_file_is_tuned_reported_and_ends_with_two(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_graph(diamond(), tmp_path / "diamond.json")
+    (tmp_path / "bad.json").write_text("{")
+    (tmp_path / "weights").write_text("diamond 3\n")
+    files = [str(tmp_path / name) for name in ("diamond.json", "bad.json")]
+    options = [f"--{kind}={tmp_path / kind}" for kind in ("csv", "report", "log", "store")]
+    weights = f"--weights={tmp_path / 'weights'}"
+    assert main(["tune", *files, "--work", "1000", weights, "--json", *options]) == 2
+    record = json.loads(capsys.readouterr().out)
+    good, bad = record["rows"]
+    assert (good["state"], good["slab"], good["weight"]) == ("proved", 18, 3.0)
+    assert bad["state"] == "failed"
+    assert record["totals"]["saved"] == 3.0 * (good["baseline"] - 18)
+    assert "diamond" in (tmp_path / "report").read_text()
+    assert (tmp_path / "csv").read_text().count("diamond") >= 2
+    events = [json.loads(line)["event"] for line in (tmp_path / "log").read_text().splitlines()]
+    assert sorted(events) == ["begin", "end", "failed", "unit"]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ([], "how long?"),
+        (["--budget", "1m", "--work", "3"], "either budget or work"),
+        (["--work", "1", "--address", "here"], "local has none"),
+        (["--work", "1", "--memory", "much"], "no number of bytes"),
+        (["--work", "1", "--log", "{store}"], "two outputs in one file"),
+        (["--work", "1", "--weights", "{store}.none"], ".none"),
+    ],
+)
+def test_options_that_make_no_sense_are_one_line(
+    options: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_graph(diamond(), tmp_path / "diamond.json")
+    store = str(tmp_path / "s.store")
+    given = [option.format(store=store) for option in options]
+    assert main(["tune", str(tmp_path / "diamond.json"), "--store", store, *given]) == 2
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.count("\n") == 1
