@@ -329,9 +329,19 @@ def look_up(graph: Graph, context: UnitContext) -> Earlier | None:
         # Damaged notes are worth nothing, the rest is.
         with suppress(FormatError):
             progress, slices = read_search(graph, search, progress)
-    bound = peak if question.objective is Objective.PEAK else slab
-    proof = Proof(bound.proof) if bound.proof else None
-    return Earlier(stored.plan, progress, slices, stored.peak, stored.slab, proof)
+    found = Earlier(stored.plan, progress, slices, stored.peak, stored.slab, None)
+    return replace(found, proof=_proof(found, question.objective))
+
+
+def _proof(earlier: Earlier, objective: Objective) -> Proof | None:
+    """Return what stands behind a plan, as the solver says it; bounds may be older than plans."""
+    progress = earlier.progress
+    if not earlier.is_proved(objective):
+        return None
+    if objective is Objective.PEAK:
+        return progress.peak_proof
+    at_peak = earlier.slab <= max(progress.peak_bound, progress.pool_peaks)
+    return Proof.JOINT if at_peak else Proof.JOINT_SEARCH
 
 
 def _believed(record: StoredRecord, quantity: Objective) -> Bound:
