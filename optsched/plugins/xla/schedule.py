@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,10 @@ from optsched.solver.pipeline import solve
 
 _LOG = logging.getLogger("optsched.plugins.xla")
 _NUMBERS = itertools.count(1)
+_STACKS = threading.Lock()
+STACK_BYTES = 1 << 26
+"""XLA asks in threads with 2 MB of stack; a kernel that is compiled there may need more, and would
+then end the process."""
 
 
 class KeptScheduleError(OptschedError):
@@ -63,6 +68,21 @@ class Scheduler:
 
     def __call__(self, serialized: bytes) -> bytes | None:
         """Return the module with our schedule, or None if XLA's is to stay."""
+        found: list[bytes | None] = []
+        thread = threading.Thread(target=lambda: found.append(self._answer(serialized)))
+        with _STACKS:
+            before = threading.stack_size(STACK_BYTES)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                _LOG.warning("XLA's schedule is kept: %r", error)
+                return None
+            finally:
+                threading.stack_size(before)
+        thread.join()
+        return found[0] if found else None
+
+    def _answer(self, serialized: bytes) -> bytes | None:
         begun = time.perf_counter()
         name = "module"
         try:

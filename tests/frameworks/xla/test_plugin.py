@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from typing import Any
 
@@ -140,6 +141,27 @@ def test_a_failure_of_ours_is_xla_s_schedule(
     assert compiled.memory_analysis() is not None
     assert caplog.text.count("broken on purpose") == 1
     assert "broken on purpose" in explain()
+
+
+def test_the_hook_has_a_stack_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """XLA's threads have 2 MB, which compiling a kernel may exceed: that would end the process."""
+
+    def deep(levels: int) -> int:
+        return 1 + max([levels], key=lambda _: deep(levels - 1)) if levels else 0
+
+    def answer(*_: object) -> None:
+        reached.append(deep(10_000))
+
+    reached: list[int] = []
+    before = sys.getrecursionlimit()
+    monkeypatch.setattr(schedule.Scheduler, "_answer", answer)
+    try:
+        sys.setrecursionlimit(100_000)
+        with enabled(min_bytes=0):
+            small().compile()
+    finally:
+        sys.setrecursionlimit(before)
+    assert reached
 
 
 def test_no_time_is_xla_s_schedule() -> None:
