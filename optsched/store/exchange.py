@@ -91,7 +91,7 @@ def assemble(
         "name": name,
         "memory_model": model,
         "graph": unpack_json(document),
-        "question": parse_json(question),
+        "question": rows.read_json(question),
         "plan": None if plan is None else unpack_json(plan),
         "peak": peak,
         "slab": slab,
