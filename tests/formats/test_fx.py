@@ -244,6 +244,22 @@ def test_programs_that_come_with_the_project(name: str, peaks: tuple[int, int]) 
     assert (naive_peak(graph), naive_peak(graph.with_inplace())) == peaks
 
 
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [
+        ("counter", 33_280),
+        ("inception", 573_440),
+        ("transformer", 114_688),
+        ("views", 24_576),
+        ("wide_branches", 212_992),
+    ],
+)
+def test_programs_of_executorch_that_come_with_the_project(name: str, least: int) -> None:
+    """Where inputs take no room in its arena, these are the arenas that its runtime takes."""
+    result = solve(read_graph(INSTANCES.parent / "executorch" / f"{name}.pt2"))
+    assert (result.peak, result.peak_bound, result.slab) == (least, least, least)
+
+
 def test_the_programs_order_is_a_method_of_compare(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

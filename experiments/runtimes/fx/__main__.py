@@ -7,20 +7,16 @@ python -m experiments.runtimes.fx              # the table of README.md, without
 from __future__ import annotations
 
 import argparse
-import json
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from experiments.tables import markdown, replace_table
-from optsched import peak_memory, read_graph, solve
+from experiments.runtimes.fx.archive import program_table, write_programs
+from experiments.tables import replace_table
 
 FOLDER = Path(__file__).parents[3] / "instances" / "fx"
-HEAD = ("program", "ops", "fx", "least", "in place: fx", "in place: least", "proof")
 DIMS = {"open_batch": {"x.0": 16}}
 """Sizes for what a program leaves open."""
-_STORED = (1980, 1, 1, 0, 0, 0)
 
 
 def programs() -> dict[str, Callable[[], Any]]:
@@ -92,59 +88,16 @@ def programs() -> dict[str, Callable[[], Any]]:
     }
 
 
-def write_models(folder: Path) -> None:
-    """Write the programs alone: weights and sample inputs are left out, and so are source lines."""
-    import torch
-
-    torch.manual_seed(0)
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, make in programs().items():
-        made = folder / f"{name}.pt2"
-        torch.export.save(make(), made)
-        with zipfile.ZipFile(made) as archive:
-            document = json.loads(archive.read(f"{name}/models/model.json"))
-        _forget_sources(document["graph_module"]["graph"])
-        with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
-            for member, text in (
-                (f"{name}/archive_format", "pt2"),
-                (f"{name}/archive_version", "0"),
-                (f"{name}/models/model.json", json.dumps(document)),
-            ):
-                entry = zipfile.ZipInfo(member, _STORED)
-                entry.compress_type = zipfile.ZIP_DEFLATED
-                archive.writestr(entry, text)
-        print(f"{made.name}: {made.stat().st_size:,} bytes")
-
-
-def _forget_sources(graph: dict[str, Any]) -> None:
-    for node in graph["nodes"]:
-        node["metadata"] = {}
-        for given in node["inputs"]:
-            if "as_graph" in given["arg"]:
-                _forget_sources(given["arg"]["as_graph"]["graph"])
-
-
-def rows(folder: Path) -> list[list[str]]:
-    """Return a row for each program: peaks of its own order and least ones, in bytes."""
-    found = []
-    for path in sorted(folder.glob("*.pt2")):
-        graph = read_graph(path, dims=DIMS.get(path.stem, {}))
-        order = range(len(graph.ops))
-        line = [path.stem, str(len(graph.ops))]
-        for each in (graph, graph.with_inplace()):
-            result = solve(each, objective="peak", time_limit=20)
-            line += [f"{peak_memory(each, order):,}", f"{result.peak:,}"]
-        found.append([*line, str(result.peak_proof)])
-    return found
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="experiments.runtimes.fx", description=__doc__)
     parser.add_argument("what", nargs="?", choices=("models", "table"), default="table")
     if parser.parse_args().what == "models":
-        write_models(FOLDER)
+        import torch
+
+        torch.manual_seed(0)
+        write_programs(FOLDER, programs())
         return
-    text = markdown(HEAD, rows(FOLDER))
+    text = program_table(FOLDER, "fx", DIMS)
     replace_table(FOLDER / "README.md", "programs", text)
     print(text)
 
