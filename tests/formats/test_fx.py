@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from optsched import Graph, InputPolicy, OptschedError, peak_memory, read_graph
+from optsched import Graph, InputPolicy, OptschedError, peak_memory, read_graph, solve
 from optsched.cli import main
 from optsched.formats import read_recorded, sniff_file
 from optsched.formats.fx.aliases import view_strides
