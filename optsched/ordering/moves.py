@@ -200,7 +200,7 @@ def least_peak_within(
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _MoveState:
     """A set of ops that have run, as a mask, and how.
 
     `next` is the step behind the last op kept, `trail` the ops run since the state before.
@@ -212,7 +212,7 @@ class _State:
     next: int
     moved: int
     trail: tuple[int, ...]
-    before: _State | None
+    before: _MoveState | None
 
 
 class _MoveSearch:
@@ -233,12 +233,12 @@ class _MoveSearch:
         self.refused: list[int] = []
         self.lowest: int | None = None
         self.known: dict[int, list[tuple[int, int]]] = {}
-        self.buckets: list[list[_State]] = [[] for _ in range(self.most + 1)]
+        self.buckets: list[list[_MoveState]] = [[] for _ in range(self.most + 1)]
 
     def run(self, clock: Clock) -> list[int] | None:
         """Return the ids of the ops in an order that moves fewest, if there is one in time."""
         piece = self.piece
-        self._push(_State(0, piece.ready(0), piece.live, 0, 0, (), None))
+        self._push(_MoveState(0, piece.ready(0), piece.live, 0, 0, (), None))
         for cost, bucket in enumerate(self.buckets):
             self.bound = cost
             while bucket:
@@ -254,7 +254,7 @@ class _MoveSearch:
         self.bound, self.complete = self.most + 1, True
         return self._end(None)
 
-    def _end(self, state: _State | None) -> list[int] | None:
+    def _end(self, state: _MoveState | None) -> list[int] | None:
         self.refused = [] if self.lowest is None else [self.lowest]
         if state is None:
             return None
@@ -264,12 +264,12 @@ class _MoveSearch:
             state = state.before
         return [self.piece.ops[i] for trail in trails[::-1] for i in trail]
 
-    def _push(self, state: _State) -> None:
+    def _push(self, state: _MoveState) -> None:
         cost = state.moved + self._skipped(state)
         if cost <= self.most:
             self.buckets[cost].append(state)
 
-    def _skipped(self, state: _State) -> int:
+    def _skipped(self, state: _MoveState) -> int:
         """Number of ops ahead of the last one kept that have not run."""
         return (~state.done & ((1 << state.next) - 1)).bit_count()
 
@@ -279,7 +279,7 @@ class _MoveSearch:
             return False
         return True
 
-    def _ran(self, at: _State, i: int, *, kept: bool, before: _State | None) -> _State:
+    def _ran(self, at: _MoveState, i: int, *, kept: bool, before: _MoveState | None) -> _MoveState:
         """Return the state after an op; it goes on the trail of `at` unless that is `before`."""
         done = at.done | 1 << i
         ready = at.ready & ~(1 << i)
@@ -289,9 +289,9 @@ class _MoveSearch:
         live = self.piece.left(i, done, at.live)
         trail = (i,) if at is before else (*at.trail, i)
         place = i + 1 if kept else at.next
-        return _State(done, ready, live, place, at.moved + (not kept), trail, before)
+        return _MoveState(done, ready, live, place, at.moved + (not kept), trail, before)
 
-    def _hurry(self, state: _State) -> _State:
+    def _hurry(self, state: _MoveState) -> _MoveState:
         """Run what any completion can run at once: see *following* and *catching up*."""
         origin = state
         while True:
@@ -302,7 +302,7 @@ class _MoveSearch:
                 return state
             state = further
 
-    def _follow(self, state: _State, origin: _State) -> _State:
+    def _follow(self, state: _MoveState, origin: _MoveState) -> _MoveState:
         """Keep the baseline's next ops, each of which needs the last, where they leave less."""
         at = state
         for _ in range(MAX_LOOK_AHEAD):
@@ -319,7 +319,7 @@ class _MoveSearch:
                 return at
         return state
 
-    def _catch_up(self, state: _State, origin: _State) -> _State:
+    def _catch_up(self, state: _MoveState, origin: _MoveState) -> _MoveState:
         for i in _bits(state.ready & ((1 << state.next) - 1)):
             if self._fits(self.piece.running(i, state.done, state.live)):
                 after = self._ran(state, i, kept=False, before=origin)
@@ -327,7 +327,7 @@ class _MoveSearch:
                     return after
         return state
 
-    def _is_new(self, state: _State) -> bool:
+    def _is_new(self, state: _MoveState) -> bool:
         """Whether no state that can do as much has been looked at; keeps this one if so."""
         known = self.known.setdefault(state.done, [])
         if any(place <= state.next and moved <= state.moved for place, moved in known):
@@ -335,7 +335,7 @@ class _MoveSearch:
         known.append((state.next, state.moved))
         return True
 
-    def _branch(self, state: _State) -> None:
+    def _branch(self, state: _MoveState) -> None:
         """Run each op that may run, as one kept or moved."""
         ahead = ~state.done & self.all & -(1 << state.next)
         following = ahead & -ahead

@@ -11,7 +11,7 @@ from optsched.runtime.limits import optimality_gap
 from optsched.runtime.text import readable
 
 if TYPE_CHECKING:
-    from optsched.store import Bound, Change, StoredRecord
+    from optsched.store import Bound, RecordChange, StoredRecord
 
 _COLUMNS = (
     Column("record"),
@@ -59,7 +59,7 @@ def bound_dict(bound: Bound) -> dict[str, Any]:
     }
 
 
-def change_dict(change: Change) -> dict[str, Any]:
+def change_dict(change: RecordChange) -> dict[str, Any]:
     """Return an entry of a record's history as JSON shows it."""
     moment = datetime.fromtimestamp(min(max(change.at, 0.0), 2.0**35), UTC)
     when = moment.isoformat(timespec="seconds")
@@ -91,7 +91,7 @@ def _row(record: StoredRecord) -> list[str]:
     ]
 
 
-def record_lines(record: StoredRecord, changes: Sequence[Change]) -> str:
+def record_lines(record: StoredRecord, changes: Sequence[RecordChange]) -> str:
     """Return all that is known of a record, in lines for people."""
     value = "no plan" if record.value is None else f"peak {record.peak:,}, slab {record.slab:,}"
     lines = [
@@ -123,7 +123,7 @@ def _origin_words(origin: object) -> str:
     return readable(", ".join(found) or "unknown", 500)
 
 
-def _change_words(change: Change) -> str:
+def _change_words(change: RecordChange) -> str:
     said = change_dict(change)
     detail = ", ".join(f"{k} {v}" for k, v in said.items() if k not in ("change", "what", "at"))
     return readable(f"{said['at']} {change.what}: {detail}", 300)

@@ -28,8 +28,8 @@ from optsched.store.file import StoreFile
 from optsched.store.question import (
     LEAST_PEAK,
     Bound,
-    Change,
     Question,
+    RecordChange,
     SearchState,
     StoredPlan,
     StoredRecord,
@@ -307,7 +307,7 @@ class PlanStore:
         """Return all records, the first made first."""
         return self.read(rows.records_where) or []
 
-    def history(self, record: int) -> list[Change]:
+    def history(self, record: int) -> list[RecordChange]:
         """Return what happened to the record of this number, the first first."""
         return self.read(lambda connection: rows.history_of(connection, record)) or []
 

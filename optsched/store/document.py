@@ -35,7 +35,7 @@ class _Numbers(NamedTuple):
     buffers: Sequence[int]
 
 
-class _Field(NamedTuple):
+class _GraphField(NamedTuple):
     """How the value of a field is written as JSON, and read again."""
 
     write: Callable[[_Numbers, Any], str]
@@ -70,13 +70,13 @@ def _read_id(record: Record, key: str) -> int:
     return _id(record.count(key), record.where, key)
 
 
-def _policy(kind: type[StrEnum]) -> _Field:
+def _policy(kind: type[StrEnum]) -> _GraphField:
     def read(record: Record, key: str) -> StrEnum:
         if record.text(key) not in list(kind):
             raise FormatError(f"{record.where}: {key} is none of {', '.join(kind)}")
         return kind(record.text(key))
 
-    return _Field(lambda _, policy: f'"{policy.value}"', read)
+    return _GraphField(lambda _, policy: f'"{policy.value}"', read)
 
 
 def _sorted_list(numbers: Sequence[int], ids: Sequence[int]) -> str:
@@ -94,17 +94,17 @@ def _sorted_rows(numbers: _Numbers, rows: Sequence[Sequence[int]]) -> str:
     return json.dumps(found, separators=(",", ":"))
 
 
-_BUFFERS = _Field(lambda n, ids: _sorted_list(n.buffers, ids), _read_list)
-_OPS = _Field(lambda n, ids: _sorted_list(n.ops, ids), _read_list)
-_BUFFER = _Field(lambda n, b: str(n.buffers[b]), _read_id)
-_OP = _Field(lambda n, v: str(n.ops[v]), _read_id)
-_COUNT = _Field(lambda _, value: str(value), lambda record, key: record.count(key))
-_FLAG = _Field(lambda _, value: json.dumps(value), lambda record, key: record.flag(key))
-_TEXT = _Field(lambda _, value: json.dumps(value), lambda record, key: record.text(key))
-_TRIPLES = _Field(_sorted_triples, _read_triples)
-_ROWS = _Field(_sorted_rows, _read_rows)
+_BUFFERS = _GraphField(lambda n, ids: _sorted_list(n.buffers, ids), _read_list)
+_OPS = _GraphField(lambda n, ids: _sorted_list(n.ops, ids), _read_list)
+_BUFFER = _GraphField(lambda n, b: str(n.buffers[b]), _read_id)
+_OP = _GraphField(lambda n, v: str(n.ops[v]), _read_id)
+_COUNT = _GraphField(lambda _, value: str(value), lambda record, key: record.count(key))
+_FLAG = _GraphField(lambda _, value: json.dumps(value), lambda record, key: record.flag(key))
+_TEXT = _GraphField(lambda _, value: json.dumps(value), lambda record, key: record.text(key))
+_TRIPLES = _GraphField(_sorted_triples, _read_triples)
+_ROWS = _GraphField(_sorted_rows, _read_rows)
 
-OP_FIELDS: dict[str, _Field] = {
+OP_FIELDS: dict[str, _GraphField] = {
     "reads": _BUFFERS,
     "uses": _BUFFERS,
     "writes": _BUFFERS,
@@ -112,7 +112,7 @@ OP_FIELDS: dict[str, _Field] = {
     "workspace": _BUFFER,
     "stream": _TEXT,
 }
-BUFFER_FIELDS: dict[str, _Field] = {
+BUFFER_FIELDS: dict[str, _GraphField] = {
     "size": _COUNT,
     "input": _policy(InputPolicy),
     "output": _policy(OutputPolicy),
@@ -123,7 +123,7 @@ BUFFER_FIELDS: dict[str, _Field] = {
     "pool": _TEXT,
     "pin": _COUNT,
 }
-GRAPH_FIELDS: dict[str, _Field] = {
+GRAPH_FIELDS: dict[str, _GraphField] = {
     "inplace_candidates": _TRIPLES,
     "inplace": _TRIPLES,
     "keep_apart": _ROWS,
@@ -137,7 +137,7 @@ LEFT_OUT = {
 """What no plan depends on, and what is written by itself."""
 
 
-def _defaults(kind: type[Any], known: Mapping[str, _Field]) -> dict[str, Any]:
+def _defaults(kind: type[Any], known: Mapping[str, _GraphField]) -> dict[str, Any]:
     """Return fields that a constructor takes, and their defaults, but for those left out."""
     found = {x.name: x for x in fields(kind) if x.init and x.name not in LEFT_OUT[kind]}
     return {name: x.default if name in known else _absent(x) for name, x in found.items()}
@@ -173,21 +173,23 @@ def canonical_document(graph: Graph, form: CanonicalGraph) -> bytes:
     for i, b in enumerate(form.buffers):
         buffers[b] = i
     numbers = _Numbers(ops, buffers)
-    write_op = _Writer(Op, OP_FIELDS, numbers).write
-    write_buffer = _Writer(Buffer, BUFFER_FIELDS, numbers).write
-    parts = _Writer(Graph, GRAPH_FIELDS, numbers).parts(graph)
+    write_op = _FieldWriter(Op, OP_FIELDS, numbers).write
+    write_buffer = _FieldWriter(Buffer, BUFFER_FIELDS, numbers).write
+    parts = _FieldWriter(Graph, GRAPH_FIELDS, numbers).parts(graph)
     parts.append(f'"ops":[{",".join([write_op(graph.ops[v]) for v in form.ops])}]')
     parts.append(f'"buffers":[{",".join([write_buffer(graph.buffers[b]) for b in form.buffers])}]')
     return f"{{{','.join(parts)}}}".encode()
 
 
-class _Writer:
+class _FieldWriter:
     """Writes the fields of things of one kind that are not as they mostly are.
 
     As text at once: a large graph would make more objects than the interpreter likes to look after.
     """
 
-    def __init__(self, kind: type[Any], known: Mapping[str, _Field], numbers: _Numbers) -> None:
+    def __init__(
+        self, kind: type[Any], known: Mapping[str, _GraphField], numbers: _Numbers
+    ) -> None:
         self.kind, self.numbers = kind.__name__.lower(), numbers
         self.take = attrgetter(*_DEFAULTS[kind])
         self.fields = [(key, x, known.get(key)) for key, x in _DEFAULTS[kind].items()]
@@ -245,7 +247,7 @@ def _make_buffer(b: int, value: object) -> Buffer:
     return Buffer(f"{b}", **found)
 
 
-def _read(value: object, where: str, known: Mapping[str, _Field]) -> dict[str, Any]:
+def _read(value: object, where: str, known: Mapping[str, _GraphField]) -> dict[str, Any]:
     record = Record(value, where)
     record.refuse_unknown(known)
     return {key: known[key].read(record, key) for key in record.value}

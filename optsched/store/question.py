@@ -176,7 +176,7 @@ class StoredPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RecordChange:
     """One entry of a record's history.
 
     Parameters

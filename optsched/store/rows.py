@@ -20,8 +20,8 @@ from optsched.store.document import canonical_document
 from optsched.store.question import (
     LEAST_PEAK,
     Bound,
-    Change,
     Question,
+    RecordChange,
     StoredRecord,
     read_question,
 )
@@ -214,14 +214,14 @@ def withdraw(
     return found
 
 
-def history_of(connection: sqlite3.Connection, record: int) -> list[Change]:
+def history_of(connection: sqlite3.Connection, record: int) -> list[RecordChange]:
     """Return what happened to a record, the first first."""
     query = "SELECT id, what, detail, at FROM history WHERE record = ? ORDER BY id"
     found = []
     for number, what, detail, at in connection.execute(query, (record,)):
         _require(str, what)
         _require(float, at)
-        found.append(Change(number, what, read_provenance(detail), at))
+        found.append(RecordChange(number, what, read_provenance(detail), at))
     return found
 
 

@@ -53,11 +53,11 @@ def build_graph(
     GraphError
         If names are used twice.
     """
-    return _Maker(program).make(name, policy, model or MEMORY_MODEL)
+    return _FxGraphMaker(program).make(name, policy, model or MEMORY_MODEL)
 
 
 @dataclass
-class _Maker:
+class _FxGraphMaker:
     """Names of storages while the nodes go by.
 
     `root` is the first name of each tensor's storage, `current` the name under which a storage's

@@ -97,10 +97,10 @@ def read_tflite(data: bytes, name: str, dims: Mapping[str, int] | None = None) -
     UsageError
         If `dims` names a dimension that is not open.
     """
-    return _Maker(read_model(data), dict(dims or {})).make(name)
+    return _TfliteGraphMaker(read_model(data), dict(dims or {})).make(name)
 
 
-class _Maker:
+class _TfliteGraphMaker:
     """What the rules say of one model: shapes, and which tensors the arena holds."""
 
     def __init__(self, model: Model, dims: dict[str, int]) -> None:
