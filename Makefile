@@ -33,7 +33,7 @@ demo: $(ready)
 
 test: $(ready) lint
 	@echo "== Tests"
-	@$(bin)/python -m pytest -n auto $(PYTEST_ARGS)
+	@$(bin)/python -m pytest -n auto --ignore tests/frameworks $(PYTEST_ARGS)
 
 frameworks:
 	@$(MAKE) --no-print-directory setup VENV=$(VENV)-frameworks EXTRAS=test,$(FRAMEWORKS)
