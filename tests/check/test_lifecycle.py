@@ -56,17 +56,20 @@ def forget_allocation(steps: Steps, at: int) -> str:
     return steps[at][0].pop()
 
 
-def release_early(steps: Steps, at: int) -> str:
+def release_early(steps: Steps, at: int) -> str | None:
+    """Release a buffer one step too soon; None if it lives for one step only."""
     name = steps[at][1].pop()
     born = next((i for i, (allocated, _) in enumerate(steps) if name in allocated), 0)
     if born >= at:
-        pytest.skip("it lives for one step")
+        return None
     steps[at - 1][1].append(name)
     return name
 
 
 @pytest.mark.parametrize("change", [forget_release, forget_allocation, release_early])
-def test_the_buffer_that_lives_otherwise_is_named(change: Callable[[Steps, int], str]) -> None:
+def test_the_buffer_that_lives_otherwise_is_named(
+    change: Callable[[Steps, int], str | None],
+) -> None:
     found = 0
     for seed in range(200):
         graph, order, steps = watched_run(seed)
@@ -74,9 +77,8 @@ def test_the_buffer_that_lives_otherwise_is_named(change: Callable[[Steps, int],
         places = [at for at, step in enumerate(steps) if step[column] and at]
         if not places:
             continue
-        try:
-            name = change(steps, random.Random(seed).choice(places))
-        except pytest.skip.Exception:
+        name = change(steps, random.Random(seed).choice(places))
+        if name is None:
             continue
         with pytest.raises(LifecycleError, match=f"buffer '{name}' is .* step") as raised:
             check_lifecycle(graph, order, steps)
