@@ -136,7 +136,8 @@ def _formats() -> str:
     held: dict[str, list[str]] = {}
     for row in FORMATS.values():
         if row.read is not None:
-            held.setdefault(row.holds.removeprefix("a ") + "s", []).append(row.name)
+            plural = " of ".join(f"{noun.removeprefix('a ')}s" for noun in row.holds.split(" of "))
+            held.setdefault(plural, []).append(row.name)
     named = [f"{what} ({', '.join(names)})" for what, names in held.items()]
     lines = [*named, "told apart by content, plain or gzipped; - is standard input or output"]
     return "files:      " + "\n            ".join(lines) + "\n"

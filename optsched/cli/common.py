@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from optsched.errors import UsageError
+from optsched.errors import OptschedError, UsageError
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.limits import Limits, StopReason
 from optsched.runtime.text import plain
@@ -27,8 +27,8 @@ OK, CHECK_FAILED, BAD_INPUT, UNPROVED = 0, 1, 2, 3
 DOES_NOT_FIT, NOTHING_FOUND, INTERRUPTED = 4, 5, 130
 INPUTS = ("graph", "plan", "certificate", "packing", "warm_start", "baseline", "source")
 """Arguments that name files to read."""
-GRAPH_ENDINGS = (".json", ".json.gz", ".tflite", ".onnx")
-"""What names of files end in that are taken for graphs where a folder is given."""
+GRAPH_ENDINGS = (".json", ".tflite", ".onnx", ".pt2", ".hlo", ".txt")
+"""What names of files end in, but for `.gz`, that are taken for graphs where a folder is given."""
 MODEL_PACKAGES = {".tflite": "tflite", ".onnx": "onnx"}
 """Packages, and extras of the same name, without which such models of a folder are left out."""
 
@@ -160,13 +160,29 @@ def graph_files(paths: Sequence[str]) -> list[tuple[str, bool]]:
     found: list[tuple[str, bool]] = []
     for path in map(Path, paths):
         if path.is_dir():
-            inside = sorted(p for p in path.rglob("*") if p.name.endswith(GRAPH_ENDINGS))
+            inside = sorted(filter(_may_hold_graph, path.rglob("*")))
             if not inside:
                 raise UsageError(f"{path}: no {', '.join(GRAPH_ENDINGS)} file in this folder")
             found += [(str(p), False) for p in _readable_here(path, inside)]
         else:
             found.append((str(path), True))
     return found
+
+
+def _may_hold_graph(path: Path) -> bool:
+    """Whether a file of a folder goes by a graph's name; a text must be one, most are notes."""
+    name = path.name.removesuffix(".gz")
+    return name.endswith(GRAPH_ENDINGS) and (not name.endswith(".txt") or _holds_graph(path))
+
+
+def _holds_graph(path: Path) -> bool:
+    from optsched.formats import sniff_file
+    from optsched.formats.format import Content
+
+    try:
+        return sniff_file(path).holds is Content.GRAPH
+    except OptschedError:
+        return False
 
 
 def _readable_here(folder: Path, files: Sequence[Path]) -> Sequence[Path]:

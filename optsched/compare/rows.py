@@ -6,11 +6,13 @@ best known is proved to be the minimum, it is the excess over the optimum.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from optsched.compare.methods import Kind, Method
+from optsched.formats.opening import stem_of
 from optsched.model.graph import Graph
 from optsched.runtime.limits import Objective, Proof, StopReason
 from optsched.solver.result import Result, Status
@@ -188,6 +190,23 @@ class Comparison:
     def failure(self, method: str) -> Failed | None:
         """Return why a method has no row, if it has none."""
         return next((failed for failed in self.failed if failed.method == method), None)
+
+
+def told_apart(found: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """Name graphs of one name after their files: a compiler calls many modules the same."""
+    times = Counter(comparison.graph.name for comparison in found)
+    return tuple(
+        _named(comparison, stem_of(comparison.path))
+        if comparison.path and times[comparison.graph.name] > 1
+        else comparison
+        for comparison in found
+    )
+
+
+def _named(comparison: Comparison, name: str) -> Comparison:
+    graph = replace(comparison.graph, name=name)
+    rows = tuple(replace(row, instance=name) for row in comparison.rows)
+    return replace(comparison, graph=graph, rows=rows)
 
 
 def judge(

@@ -16,6 +16,7 @@ from optsched.compare.rows import (
     Outcome,
     Trouble,
     judge,
+    told_apart,
     was_interrupted,
 )
 from optsched.compare.task import (
@@ -153,7 +154,7 @@ class _StudyRun:
         return Study(
             self.methods,
             settings,
-            tuple(x for x in found if isinstance(x, Comparison)),
+            told_apart([x for x in found if isinstance(x, Comparison)]),
             tuple(x for x in found if isinstance(x, Skipped)),
             not complete,
             self.reused,

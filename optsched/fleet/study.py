@@ -9,7 +9,7 @@ from optsched.compare import Comparison, Skipped, Study, StudySettings, parse_me
 from optsched.compare.journal import code_digest
 from optsched.compare.measure import MethodRunner
 from optsched.compare.methods import with_reference
-from optsched.compare.rows import Measured, judge
+from optsched.compare.rows import Measured, judge, told_apart
 from optsched.compare.task import digest_of
 from optsched.errors import OptschedError
 from optsched.fleet.graphs import FleetGraph
@@ -34,7 +34,7 @@ def fleet_study(fleet: Fleet, store: str | Path) -> Study:
     return Study(
         methods,
         StudySettings(methods, limits, reading=settings.reading),
-        tuple(x for x in found if isinstance(x, Comparison)),
+        told_apart([x for x in found if isinstance(x, Comparison)]),
         tuple(x for x in found if isinstance(x, Skipped)),
         fleet.interrupted,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -135,3 +136,24 @@ def test_results_are_written_over_a_graph_by_no_name(graph: str, tmp_path: Path)
     assert main(["convert", str(tmp_path / "chain.json"), "-o", f"{tmp_path}/./chain.json"]) == 2
     assert main(["solve", graph, "-o", str(tmp_path / "x" / ".." / "diamond.json")]) == 2
     assert Path(graph).read_bytes() == before
+
+
+def test_a_folder_gives_graphs_of_any_format_and_passes_notes_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = """HloModule jit_step, is_scheduled=true
+ENTRY main {
+  x = f32[8]{0} parameter(0)
+  y = f32[8]{0} exponential(x)
+  ROOT z = f32[8]{0} negate(y)
+}
+"""
+    (tmp_path / "first.txt").write_text(text)
+    (tmp_path / "second.txt").write_text(text)
+    (tmp_path / "notes.txt").write_text("models of last week\n")
+    assert main(["compare", str(tmp_path), "--methods", "program", "--json"]) == 0
+    found = capsys.readouterr()
+    instances = json.loads(found.out)["instances"]
+    # Both modules go by the name `jit_step`: their files tell them apart.
+    assert [row["instance"] for row in instances] == ["first", "second"]
+    assert "notes" not in found.err
