@@ -1,9 +1,10 @@
 """A fleet under random kills: `python -m tests.fuzz.soak --graphs 2000 --minutes 20`.
 
-Generated graphs are tuned with a limit on work, so that the table depends on nothing else. Now and
-then a worker or the driver is killed with SIGKILL, or the driver is interrupted; a driver that is
-gone is started again. In the end the table has to be that of a run that nobody disturbed, the store
-has to have every plan of it, and the driver's memory must not have grown with the time it ran.
+Graphs, generated or those of the files and folders that are named, are tuned with a limit on work,
+so that the table depends on nothing else. Now and then a worker or the driver is killed with
+SIGKILL, or the driver is interrupted; a driver that is gone is started again. In the end the table
+has to be that of a run that nobody disturbed, the store has to be sound and to have every plan of
+it, and the driver's memory must not have grown with the time it ran.
 """
 
 from __future__ import annotations
@@ -16,17 +17,19 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from optsched.cli.common import graph_files
 from optsched.formats import read_graph, write_graph
 from optsched.runtime.limits import Objective
-from optsched.store import PlanStore, Question
-from tests.fleet.fleets import Driver, undisturbed
+from optsched.store import PlanStore, Question, verify
+from tests.fleet.fleets import SETTINGS, Driver, undisturbed
 from tests.support.families.wiring import random_wiring
 from tests.support.generators import random_graph
 
@@ -70,13 +73,13 @@ def make_graphs(folder: Path, count: int, seed: int) -> list[str]:
     return paths
 
 
-def soak(paths: list[str], store: Path, minutes: float, jobs: int, seed: int) -> tuple[Any, Soak]:
+def soak(start: Callable[[], Driver], minutes: float, seed: int) -> tuple[Any, Soak]:
     """Tune with random kills for so long, then undisturbed to the end; return the record."""
     rng, done = random.Random(seed), Soak()
     started = time.monotonic()
     end = started + 60 * minutes
     while True:
-        driver = _start(paths, store, jobs, done)
+        driver = _wait_for_start(start, done)
         while driver.process.poll() is None and time.monotonic() < end:
             time.sleep(rng.uniform(0.2, 4.0))
             done.memory += _resident(driver.process.pid)
@@ -88,18 +91,15 @@ def soak(paths: list[str], store: Path, minutes: float, jobs: int, seed: int) ->
     if driver.process.poll() is None:
         found = driver.finish(seconds=3_600)
     else:
-        found = _start(paths, store, jobs, done).finish(seconds=3_600)
+        found = _wait_for_start(start, done).finish(seconds=3_600)
     done.seconds = time.monotonic() - started
     return found, done
 
 
-def _start(paths: list[str], store: Path, jobs: int, done: Soak) -> Driver:
+def _wait_for_start(start: Callable[[], Driver], done: Soak) -> Driver:
     """Start a driver, and measure how long it takes to its first find."""
     began, done.starts = time.monotonic(), done.starts + 1
-    with suppress(FileNotFoundError):
-        store.with_suffix(".log").unlink()
-    # Who is killed every other second is not to blame for it.
-    driver = Driver(paths, store, "--jobs", str(jobs), "--losses", "1000000")
+    driver = start()
     while driver.process.poll() is None and len(driver.events()) < 2:
         time.sleep(0.02)
     done.recoveries.append(time.monotonic() - began)
@@ -135,12 +135,14 @@ def _resident(pid: int) -> list[int]:
 
 def differences(found: Any, expected: Any, paths: list[str], store: Path) -> list[str]:
     """Return what is not as in the undisturbed run, in the table or in the store."""
-    wrong = [
+    wrong = verify(PlanStore(store)) + [
         f"{one['path']}: {one} instead of {other}"
         for one, other in zip(found["rows"], expected.rows(), strict=True)
         if one != other
     ]
     for path, row in zip(paths, expected.rows(), strict=True):
+        if row["slab"] is None:
+            continue
         known = PlanStore(store).get(read_graph(path), Question(Objective.SLAB))
         if known is None or (known.slab, known.bound) != (row["slab"], row["slab_bound"]):
             wrong.append(f"{path}: the store has {known}")
@@ -150,18 +152,29 @@ def differences(found: Any, expected: Any, paths: list[str], store: Path) -> lis
 def main() -> None:
     """Soak, and end with 1 if anything was lost."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("paths", nargs="*", help="files and folders; generated graphs if none")
     parser.add_argument("--graphs", type=int, default=2_000)
+    parser.add_argument("--work", type=int, default=SETTINGS.work, help="for each graph")
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        paths = make_graphs(folder, args.graphs, args.seed)
-        expected = undisturbed(paths, folder / "undisturbed.store")
-        print(f"undisturbed: {expected.totals()}", flush=True)
+        named = [path for path, _ in graph_files(args.paths)]
+        paths = named or make_graphs(folder, args.graphs, args.seed)
+        settings = replace(SETTINGS, work=args.work)
+        expected = undisturbed(paths, folder / "undisturbed.store", settings)
+        print(f"undisturbed: {expected.totals()}, {expected.seconds:.0f} s", flush=True)
         store = folder / "plans.store"
-        found, done = soak(paths, store, args.minutes, args.jobs, args.seed)
+
+        def start() -> Driver:
+            store.with_suffix(".log").unlink(missing_ok=True)
+            # Who is killed every other second is not to blame for it.
+            options = {"--jobs": args.jobs, "--work": args.work, "--losses": 1_000_000}
+            return Driver(paths, store, *(str(x) for pair in options.items() for x in pair))
+
+        found, done = soak(start, args.minutes, args.seed)
         print(f"disturbed:   {found['totals']}\n{done.record()}", flush=True)
         wrong = differences(found, expected, paths, store)
         print("\n".join(wrong) or "the table is the same, and every plan of it is in the store")
