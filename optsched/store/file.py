@@ -162,15 +162,24 @@ class StoreFile:
 
     def _read_copy(self, query: Callable[[sqlite3.Connection], _Found]) -> _Found:
         """Read a copy of the file and its log, where SQLite may write what it needs to."""
-        with tempfile.TemporaryDirectory() as folder:
-            for _ in range(_TRIES):
-                before = self._stamp()
-                for path in (self.path.resolve(), *self._left_beside()):
-                    shutil.copyfile(path, Path(folder, path.name))
-                if self._stamp() == before:
-                    break
-            with closing(_connect(Path(folder, self.path.resolve().name), "mode=rw")) as connection:
-                return _ask(connection, query)
+        for _ in range(_TRIES):
+            with tempfile.TemporaryDirectory() as folder:
+                if self._copy_to(folder):
+                    copied = Path(folder, self.path.resolve().name)
+                    with closing(_connect(copied, "mode=rw")) as connection:
+                        return _ask(connection, query)
+        raise OptschedError(f"store {self.path}: others write it all the time, try again later")
+
+    def _copy_to(self, folder: str) -> bool:
+        """Copy the file and its log; return whether nobody wrote meanwhile."""
+        before = self._stamp()
+        try:
+            for path in (self.path.resolve(), *self._left_beside()):
+                shutil.copyfile(path, Path(folder, path.name))
+        except FileNotFoundError:
+            # Whoever wrote has put the log into the file and is gone.
+            return False
+        return self._stamp() == before
 
 
 def _size(path: Path) -> int:

@@ -298,6 +298,37 @@ def test_look_ups_create_nothing(tmp_path: Path) -> None:
     assert store.get(diamond(2)) is None
 
 
+@pytest.mark.parametrize("copied_before", [0, 1])
+def test_a_log_that_goes_while_it_is_copied(
+    copied_before: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that leaves puts its log into the file: a copy of one without the other is no use."""
+    path = tmp_path / "plans.db"
+    store = PlanStore(path)
+    store.put(diamond(1), best(diamond(1)))
+    kept = path.read_bytes()
+    with closing(sqlite3.connect(path)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM records").fetchone()
+        store.put(diamond(2), best(diamond(2)))
+        log = Path(f"{path}-wal").read_bytes()
+    whole = path.read_bytes()
+    path.write_bytes(kept)
+    Path(f"{path}-wal").write_bytes(log)
+    copy, copied = shutil.copyfile, []
+
+    def copy_and_leave(source: Path, target: Path) -> None:
+        if len(copied) == copied_before:
+            path.write_bytes(whole)
+            Path(f"{path}-wal").unlink()
+        copied.append(source)
+        copy(source, target)
+
+    monkeypatch.setattr(shutil, "copyfile", copy_and_leave)
+    assert store.get(diamond(2)) is not None
+    assert len(copied) > copied_before + 1
+
+
 def test_every_change_is_seen_in_the_head_of_the_file(tmp_path: Path) -> None:
     """By which a reader knows that it has to read again, should two changes have one time stamp."""
     store = PlanStore(tmp_path / "plans.db")
