@@ -4,7 +4,8 @@ Graphs, generated or those of the files and folders that are named, are tuned wi
 so that the table depends on nothing else. Now and then a worker or the driver is killed with
 SIGKILL, or the driver is interrupted; a driver that is gone is started again. In the end the table
 has to be that of a run that nobody disturbed, the store has to be sound and to have every plan of
-it, and the driver's memory must not have grown with the time it ran.
+it, and the driver's memory must not have grown with the time it ran. A fleet that is done before
+the time is over begins once more with an empty store.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,7 @@ class Soak:
     """What was done to a fleet, and what it took."""
 
     kills: Counter[str] = field(default_factory=Counter)
+    rounds: int = 0
     starts: int = 0
     memory: list[int] = field(default_factory=list)
     recoveries: list[float] = field(default_factory=list)
@@ -49,6 +52,7 @@ class Soak:
         early = self.memory[: max(1, len(self.memory) // 4)]
         return {
             **self.kills,
+            "rounds": self.rounds,
             "starts": self.starts,
             "memory early": max(early, default=0),
             "memory in the end": self.memory[-1] if self.memory else 0,
@@ -73,11 +77,9 @@ def make_graphs(folder: Path, count: int, seed: int) -> list[str]:
     return paths
 
 
-def soak(start: Callable[[], Driver], minutes: float, seed: int) -> tuple[Any, Soak]:
-    """Tune with random kills for so long, then undisturbed to the end; return the record."""
-    rng, done = random.Random(seed), Soak()
-    started = time.monotonic()
-    end = started + 60 * minutes
+def soak(start: Callable[[], Driver], end: float, rng: random.Random, done: Soak) -> Any:
+    """Tune with random kills until then, and undisturbed to the end; return the record."""
+    started, done.rounds = time.monotonic(), done.rounds + 1
     while True:
         driver = _wait_for_start(start, done)
         while driver.process.poll() is None and time.monotonic() < end:
@@ -92,8 +94,8 @@ def soak(start: Callable[[], Driver], minutes: float, seed: int) -> tuple[Any, S
         found = driver.finish(seconds=3_600)
     else:
         found = _wait_for_start(start, done).finish(seconds=3_600)
-    done.seconds = time.monotonic() - started
-    return found, done
+    done.seconds += time.monotonic() - started
+    return found
 
 
 def _wait_for_start(start: Callable[[], Driver], done: Soak) -> Driver:
@@ -149,6 +151,13 @@ def differences(found: Any, expected: Any, paths: list[str], store: Path) -> lis
     return wrong
 
 
+def _driver(paths: list[str], store: Path, args: argparse.Namespace) -> Driver:
+    store.with_suffix(".log").unlink(missing_ok=True)
+    # Who is killed every other second is not to blame for it.
+    options = {"--jobs": args.jobs, "--work": args.work, "--losses": 1_000_000}
+    return Driver(paths, store, *(str(word) for pair in options.items() for word in pair))
+
+
 def main() -> None:
     """Soak, and end with 1 if anything was lost."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -166,17 +175,13 @@ def main() -> None:
         settings = replace(SETTINGS, work=args.work)
         expected = undisturbed(paths, folder / "undisturbed.store", settings)
         print(f"undisturbed: {expected.totals()}, {expected.seconds:.0f} s", flush=True)
-        store = folder / "plans.store"
-
-        def start() -> Driver:
-            store.with_suffix(".log").unlink(missing_ok=True)
-            # Who is killed every other second is not to blame for it.
-            options = {"--jobs": args.jobs, "--work": args.work, "--losses": 1_000_000}
-            return Driver(paths, store, *(str(x) for pair in options.items() for x in pair))
-
-        found, done = soak(start, args.minutes, args.seed)
-        print(f"disturbed:   {found['totals']}\n{done.record()}", flush=True)
-        wrong = differences(found, expected, paths, store)
+        rng, done, wrong = random.Random(args.seed), Soak(), list[str]()
+        end = time.monotonic() + 60 * args.minutes
+        while time.monotonic() < end:
+            store = folder / f"{done.rounds}.store"
+            found = soak(partial(_driver, paths, store, args), end, rng, done)
+            print(f"disturbed:   {found['totals']}\n{done.record()}", flush=True)
+            wrong += differences(found, expected, paths, store)
         print("\n".join(wrong) or "the table is the same, and every plan of it is in the store")
         sys.exit(bool(wrong))
 
