@@ -302,7 +302,7 @@ def test_look_ups_create_nothing(tmp_path: Path) -> None:
 def test_a_log_that_goes_while_it_is_copied(
     copied_before: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A writer that leaves puts its log into the file: a copy of one without the other is no use."""
+    """A writer that leaves puts its log into the file: one without the other is no use."""
     path = tmp_path / "plans.db"
     store = PlanStore(path)
     store.put(diamond(1), best(diamond(1)))
