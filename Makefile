@@ -17,7 +17,7 @@ ready := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
 # Tests start hundreds of processes, and importing without bytecode takes twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-frameworks frameworks nightly lint setup clean
+.PHONY: help demo test test-frameworks frameworks nightly kernels lint setup clean
 
 help:
 	@echo "make demo    plan real graphs of instances/ and print how far each heuristic is from the bound"
@@ -31,7 +31,8 @@ demo: $(ready)
 	@mkdir -p $(OUT)
 	@$(bin)/optsched compare $(GRAPHS) --jobs 2 --methods $(METHODS) --top 5 --report $(OUT)/report.html
 
-test: $(ready) lint
+test: $(ready)
+	@$(MAKE) --no-print-directory --jobs 2 lint kernels
 	@echo "== Tests"
 	@$(bin)/python -m pytest -n auto --ignore tests/frameworks $(PYTEST_ARGS)
 
@@ -45,6 +46,11 @@ test-frameworks: frameworks
 nightly: $(ready)
 	@echo "== Kernels: Python, compiled, and plain numba, state for state"
 	@$(bin)/python -m tests.fuzz.kernels --graphs 1000
+
+# Tests that meet no compiled kernel run it in Python as long as compiling it would take, and then
+# compile it: four times the work of compiling all of them first.
+kernels: $(ready)
+	@$(bin)/optsched warmup
 
 lint: $(ready)
 	@echo "== Style, types, import contract"

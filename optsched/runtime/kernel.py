@@ -99,6 +99,7 @@ class Kernel(Generic[P, R]):
         made = jit_compile.dispatcher(copy, part=self.part, borrows=self.borrows)
         if not self.part:
             disk_cache.keep_on_disk(made, self.file_name)
+            made.compile = partial(self._compile_in_turn, made.compile)
         return cast("Callable[P, R]", made)
 
     @cached_property
@@ -184,15 +185,21 @@ class Kernel(Generic[P, R]):
     def load(self, *args: Any) -> None:
         """Load the form for arguments like these, or compile it unless another process does."""
         made = cast(Any, self.compiled)
-        kinds = tuple(map(made.typeof_pyval, args))
+        made.compile(tuple(map(made.typeof_pyval, args)))
+
+    def _compile_in_turn(self, compile_form: Callable[[Any], Any], kinds: Any) -> Any:
+        """Let numba load or compile the form for arguments of some types.
+
+        Processes that start together, such as those of `optsched warmup` or of a hunt, need the
+        same kernels: one of them compiles each, the others wait and load what it kept.
+        """
         if disk_cache.has_file(self.file_name):
-            made.compile(kinds)
-            return
+            return compile_form(kinds)
         watch_compiling(True)
         try:
             with disk_cache.turn(self.file_name, self._compile_estimate) as waited:
                 Kernel.waited_seconds += waited
-                made.compile(kinds)
+                return compile_form(kinds)
         finally:
             watch_compiling(False)
 

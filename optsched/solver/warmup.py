@@ -20,6 +20,7 @@ from heuristics.orderings.pooled import pooled_orders
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem, packing_problem
+from optsched.model.parts import Gap
 from optsched.ordering import closure_bound, solve_order
 from optsched.ordering.bound.precedences import BudgetPrecedences
 from optsched.ordering.bound.single_ops import peak_lower_bound
@@ -79,6 +80,21 @@ def compile_packings() -> None:
     problem, _ = packing_problem(wired_graph(MANY_OPS), np.arange(MANY_OPS))
     for packing in PACKINGS.values():
         packing(problem)
+    problem, _ = packing_problem(wired_graph(OPS, 5), np.arange(OPS))
+    solve_packing(with_halves(problem), limits=LIMITS)
+
+
+def with_halves(problem: PackingProblem) -> PackingProblem:
+    """Let half of each buffer be free between the first and the last step of its live range.
+
+    Such problems have kernels of their own, since others are searched sooner without looking.
+    """
+    halves = zip(problem.start, problem.end, problem.size // 2, strict=True)
+    gaps = (
+        (Gap(int(start) + 1, int(end) - 1, (0, int(half))),) if end - start > 2 else ()
+        for start, end, half in halves
+    )
+    return replace(problem, gaps=tuple(gaps))
 
 
 def use_orders(graph: Graph, seed: int) -> None:

@@ -10,7 +10,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -251,6 +252,22 @@ def test_the_wait_for_another_process_ends_with_it(folder: Path) -> None:
         assert time.monotonic() - begun < 50
     assert beside.wait() == 1
     beside.stdout.close()
+
+
+def test_what_another_process_compiled_meanwhile_is_loaded(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def while_another_compiles(name: str, patience: float) -> Iterator[float]:
+        assert (name, patience > 0) == (triangle.file_name, True)
+        monkeypatch.setattr(disk_cache, "turn", lambda *_: nullcontext(0.0))
+        assert fresh(triangle)(10) == 45
+        yield 0.0
+
+    monkeypatch.setattr(disk_cache, "turn", while_another_compiles)
+    ours = fresh(triangle)
+    assert ours(10) == 45
+    assert is_loaded(ours)
 
 
 def test_ctrl_c_ends_the_wait_for_another_process(folder: Path) -> None:
