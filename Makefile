@@ -47,8 +47,8 @@ nightly: $(ready)
 	@echo "== Kernels: Python, compiled, and plain numba, state for state"
 	@$(bin)/python -m tests.fuzz.kernels --graphs 1000
 
-# Tests that meet no compiled kernel run it in Python as long as compiling it would take, and then
-# compile it: four times the work of compiling all of them first.
+# While style and types are checked. Tests that find no compiled kernel would run it in Python for as
+# long as compiling takes, compile it then, and have the tests beside them wait.
 kernels: $(ready)
 	@$(bin)/optsched warmup
 
