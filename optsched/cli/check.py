@@ -15,6 +15,7 @@ from optsched.cli.options import (
     ORDER_RULES,
     READING,
     Command,
+    flag,
     option,
 )
 from optsched.errors import PlanError, UsageError
@@ -159,10 +160,9 @@ CHECK = Command(
         option("graph", help="graph file, or a packing with offsets"),
         option("plan", nargs="?", help="plan file"),
         option("certificate", nargs="?", help="certificate of the bound on its peak"),
-        option(
+        flag(
             "--replay",
-            action="store_true",
-            help="also execute the plan on a slab of patterns, which must survive until each read",
+            "also execute the plan on a slab of patterns, which must survive until each read",
         ),
         BASELINE,
         MAX_MOVED,

@@ -14,7 +14,7 @@ from optsched.cli import common, files
 from optsched.cli.check import CHECK
 from optsched.cli.compare import COMPARE
 from optsched.cli.hunt import HUNT
-from optsched.cli.options import Command
+from optsched.cli.options import Command, add_commands
 from optsched.cli.pack import PACK
 from optsched.cli.report import REPORT
 from optsched.cli.solve import SOLVE
@@ -172,7 +172,6 @@ def _make_parser() -> argparse.ArgumentParser:
         prog="optsched",
         description="Order of ops and offsets of buffers with minimum peak memory and slab, "
         "proved.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "--version",
@@ -189,15 +188,5 @@ def _make_parser() -> argparse.ArgumentParser:
         metavar="SHELL",
         help=f"print a completion script for {', '.join(SHELLS)} and exit",
     )
-    group = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for name, command in COMMANDS.items():
-        sub = group.add_parser(
-            name,
-            help=command.help,
-            description=command.help[0].upper() + command.help[1:] + ".",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        sub.add_argument("--json", action="store_true", help="one JSON object on standard output")
-        command.add_options(sub)
-        sub.set_defaults(command=command.run, parser=sub)
+    add_commands(parser, "command", COMMANDS)
     return parser

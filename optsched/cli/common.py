@@ -18,6 +18,8 @@ from optsched.runtime.text import plain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.console import Console
+
     from optsched.formats.reading import GraphReading
     from optsched.model.graph import Graph
     from optsched.model.module import Module
@@ -29,6 +31,7 @@ INPUTS = ("graph", "plan", "certificate", "packing", "warm_start", "baseline", "
 """Arguments that name files to read."""
 GRAPH_ENDINGS = (".json", ".tflite", ".onnx", ".pt2", ".hlo", ".txt")
 """What names of files end in, but for `.gz`, that are taken for graphs where a folder is given."""
+NON_TTY_WIDTH = 120
 MODEL_PACKAGES = {".tflite": "tflite", ".onnx": "onnx"}
 """Packages, and extras of the same name, without which such models of a folder are left out."""
 
@@ -55,6 +58,14 @@ def say(text: str, stream: TextIO | None = None) -> None:
     print(plain(text), file=stream or sys.stdout)
 
 
+def console() -> Console:
+    """Return the console that tables are printed on; a pipe has no width of its own."""
+    from rich.console import Console
+
+    has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(width=None if has_width else NON_TTY_WIDTH, highlight=False)
+
+
 def print_result(args: argparse.Namespace, record: dict[str, Any], text: str) -> None:
     """Print the record where --json asks for it, else the text."""
     if args.json:
@@ -75,14 +86,15 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     from optsched.runtime.facts import machine, versions
 
     given = vars(args).items()
-    options = {name: value for name, value in given if name not in (*INPUTS, "command", "parser")}
+    aside = (*INPUTS, "command", "parser", "json")
+    options = {name: value for name, value in given if name not in aside}
     named = [value for name, value in given if name in INPUTS and value]
     paths = [path for value in named for path in ([value] if isinstance(value, str) else value)]
     if options.get("work") is not None or options.get("time_limit") == float("inf"):
         options["time_limit"] = None
     return {
         "version": versions()["optsched"],
-        "options": {name: value for name, value in options.items() if name != "json"},
+        "options": options,
         "files": {path: _digest(path) for path in paths},
         "machine": machine(),
     }
@@ -142,15 +154,15 @@ def reading(args: argparse.Namespace) -> GraphReading:
         "streams",
     )
     given = {name: value for name in named if (value := getattr(args, name, None))}
-    listed = {
-        name: tuple(tuple(text.split(",")) for text in getattr(args, name, ()))
+    first, last, keep_order = (
+        tuple(tuple(text.split(",")) for text in getattr(args, name, ()))
         for name in ("first", "last", "keep_order")
-    }
+    )
     return GraphReading(
         dims=tuple(dims.items()),
-        first=tuple(chain(*listed["first"])),
-        last=tuple(chain(*listed["last"])),
-        keep_order=listed["keep_order"],
+        first=tuple(chain(*first)),
+        last=tuple(chain(*last)),
+        keep_order=keep_order,
         **given,
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -14,14 +13,18 @@ from typing import TYPE_CHECKING
 from optsched.cli import common
 from optsched.cli.options import (
     ENGINE,
+    GRAPHS,
+    JOBS,
     LIMITS,
     MEMORY_MODEL,
     ORDER_RULES,
     READING,
+    STUDY_FILES,
     Command,
-    natural,
+    flag,
     option,
-    positive,
+    repeated,
+    top,
 )
 from optsched.errors import UsageError
 from optsched.reports.progress import StudyProgress
@@ -34,8 +37,7 @@ comma-separated; all orderings, packings and our own plan by default. An orderin
 (greedy_by_size: of the best order), both (lpmf+greedy_by_size), the order a framework recorded in
 the file (recorded, recorded:bfs), a solver with its seconds (optsched:60, cpsat:10, milp:10,
 heuristics), a plan from a file (plan:PATH); patterns ('lpmf+*', 'xla_*'); groups: all,
-all-orderings, all-packings, all-pairs, all-recorded, all-solvers. Repeatable"""
-NON_TTY_WIDTH = 120
+all-orderings, all-packings, all-pairs, all-recorded, all-solvers"""
 
 
 def _compare(args: argparse.Namespace) -> int:
@@ -115,18 +117,13 @@ def _columns(args: argparse.Namespace, methods: Sequence[Method]) -> list[str] |
 def _say(
     args: argparse.Namespace, study: Study, shown: list[str] | None, journal: Journal | None
 ) -> None:
-    from rich.console import Console
-
     from optsched.reports.study_files import study_record
     from optsched.reports.study_terminal import print_study
 
     if args.json:
         common.print_json(args, study_record(study))
     else:
-        # A pipe has no width of its own.
-        known = sys.stdout.isatty() or "COLUMNS" in os.environ
-        console = Console(width=None if known else NON_TTY_WIDTH, highlight=False)
-        print_study(study, console, top=args.top, shown=shown)
+        print_study(study, common.console(), top=args.top, shown=shown)
     notes = sys.stderr if args.json else sys.stdout
     if journal is not None:
         lost = f"; {journal.damaged} damaged lines passed over" if journal.damaged else ""
@@ -163,39 +160,25 @@ def _exit_code(study: Study) -> int:
 COMPARE = Command(
     "how far each method is from the optimum",
     (
-        option("graph", nargs="+", help="graph files, or folders of them"),
-        option("--methods", action="append", metavar="LIST", help=_METHODS),
-        option(
+        GRAPHS,
+        repeated("--methods", "LIST", _METHODS),
+        repeated(
             "--plan",
-            action="append",
-            default=[],
-            metavar="NAME=PATH",
-            help="a plan from a file, or from a folder in which each graph has one; repeatable",
+            "NAME=PATH",
+            "a plan from a file, or from a folder in which each graph has one",
         ),
         ENGINE,
         *LIMITS,
-        option("--jobs", type=positive, default=1, metavar="N", help="processes"),
+        JOBS,
         option(
             "--resume",
             metavar="FILE",
             help="keep what is finished in this journal, and skip what is finished in it",
         ),
-        option("--retry-failed", action="store_true", help="with --resume: try again what failed"),
-        option(
-            "--top",
-            type=natural,
-            default=10,
-            metavar="N",
-            help="print the N graphs of largest excess, 10 by default; 0 prints all in their order",
-        ),
+        flag("--retry-failed", "with --resume: try again what failed"),
+        top("excess"),
         option("--columns", metavar="LIST", help="methods of the printed table of graphs"),
-        option("--csv", metavar="FILE", help="write every figure of every row here"),
-        option(
-            "--markdown",
-            metavar="FILE",
-            help="write methods, performance profile, graphs here",
-        ),
-        option("--report", metavar="FILE", help="write an HTML report here"),
+        *STUDY_FILES,
         *READING,
         *ORDER_RULES,
         *MEMORY_MODEL,

@@ -7,7 +7,16 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
-from optsched.cli.options import GRAPH, LIMITS, MEMORY_MODEL, ORDER_RULES, READING, Command, option
+from optsched.cli.options import (
+    GRAPH,
+    LIMITS,
+    MEMORY_MODEL,
+    ORDER_RULES,
+    READING,
+    Command,
+    choice,
+    option,
+)
 from optsched.errors import OptschedError, UsageError
 
 if TYPE_CHECKING:
@@ -164,12 +173,11 @@ CONVERT = Command(
     (
         GRAPH,
         option("-o", "--output", required=True, help="file to write (.gz to compress)"),
-        option(
+        choice(
             "--to",
-            choices=("optsched-graph", "optsched-module", "xla-logical", "inductor"),
-            default="optsched-graph",
-            help="the format; our own by default; a module has all computations of the file, and "
-            "xla-logical is one as XLA's memory schedulers count it",
+            ("optsched-graph", "optsched-module", "xla-logical", "inductor"),
+            "the format; a module has all computations of the file, and xla-logical is one as "
+            "XLA's memory schedulers count it",
         ),
         *READING,
     ),

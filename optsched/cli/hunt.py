@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optsched.cli import common
-from optsched.cli.options import READING, SEED, Command, option, positive, seconds
+from optsched.cli.options import READING, SEED, Command, choice, number, option, positive, seconds
 from optsched.errors import UsageError
 from optsched.reports.progress import ProgressLine
 
@@ -82,22 +82,9 @@ HUNT = Command(
     (
         option("--method", required=True, help="an ordering, a packer, or ordering+packer"),
         option("--versus", metavar="METHOD", help="a method of the same kind to lose to"),
-        option(
-            "--objective",
-            choices=("ratio", "difference"),
-            default="ratio",
-            help="what the loss is measured as; ratio by default",
-        ),
-        option(
-            "--max-ops", type=positive, default=10, metavar="N", help="or buffers; 10 by default"
-        ),
-        option(
-            "--max-bytes",
-            type=positive,
-            default=100,
-            metavar="N",
-            help="of a buffer; 100 by default",
-        ),
+        choice("--objective", ("ratio", "difference"), "what the loss is measured as"),
+        number("--max-ops", positive, "or buffers", 10),
+        number("--max-bytes", positive, "of a buffer", 100),
         option(
             "--from", dest="source", metavar="FILE", help="shrink this graph or packing instead"
         ),
@@ -105,18 +92,11 @@ HUNT = Command(
             "--at-least", metavar="X", help="with --from: the loss that is kept; its own by default"
         ),
         option("-o", "--output", required=True, help="file of the instance; plans beside"),
-        option(
-            "--time-limit",
-            type=seconds,
-            default=60.0,
-            metavar="S",
-            help="60 by default; inf for none",
-        ),
-        option(
+        number("--time-limit", seconds, "inf for none", 60.0, "S"),
+        number(
             "--max-tries",
-            type=positive,
-            metavar="N",
-            help="instances to try; where it ends the hunt, a seed gives one answer",
+            positive,
+            "instances to try; where it ends the hunt, a seed gives one answer",
         ),
         SEED,
         *READING,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 Option = tuple[tuple[str, ...], dict[str, Any]]
@@ -13,22 +13,72 @@ Option = tuple[tuple[str, ...], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: what it does in words, its options, and what does it and returns the exit code."""
+    """A command: what it does in words, its options, and what does it and returns the exit code.
+
+    One that has `actions` is a word before these commands, and does nothing itself.
+    """
 
     help: str
-    options: Sequence[Option]
-    run: Callable[[argparse.Namespace], int]
+    options: Sequence[Option] = ()
+    run: Callable[[argparse.Namespace], int] = lambda _: 0
+    actions: Mapping[str, Command] = field(default_factory=dict)
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Add the options to a parser; of `--time-limit` and `--work` only one may be given."""
-        ends = parser.add_mutually_exclusive_group() if TIME_LIMIT in self.options else parser
-        for names, how in self.options:
-            (ends if names in (TIME_LIMIT[0], WORK[0]) else parser).add_argument(*names, **how)
+
+def add_commands(
+    parser: argparse.ArgumentParser, what: str, commands: Mapping[str, Command], **json: Any
+) -> None:
+    """Add a parser a command; `json` says more of the option that each of them has."""
+    group = parser.add_subparsers(title=f"{what}s", required=True, metavar=what.upper())
+    for name, command in commands.items():
+        description = f"{command.help[0].upper()}{command.help[1:]}."
+        sub = group.add_parser(name, help=command.help, description=description)
+        _add_options(sub, [flag("--json", "one JSON object on standard output", **json)])
+        _add_options(sub, command.options)
+        sub.set_defaults(command=command.run, parser=sub)
+        if command.actions:
+            # It may have been said before the action.
+            add_commands(sub, "action", command.actions, default=argparse.SUPPRESS)
+
+
+def _add_options(parser: argparse.ArgumentParser, options: Sequence[Option]) -> None:
+    """Add options to a parser; of `--time-limit` and `--work` only one may be given."""
+    ends = parser.add_mutually_exclusive_group() if TIME_LIMIT in options else parser
+    for names, how in options:
+        (ends if names in (TIME_LIMIT[0], WORK[0]) else parser).add_argument(*names, **how)
 
 
 def option(*names: str, **how: Any) -> Option:
     """Return an option, or a positional argument, as `add_argument` takes it."""
     return names, how
+
+
+def flag(name: str, says: str, **how: Any) -> Option:
+    """Return an option that is there or not."""
+    return option(name, action="store_true", help=says, **how)
+
+
+def repeated(name: str, metavar: str, says: str, **how: Any) -> Option:
+    """Return an option that may be given several times; all are kept in a list."""
+    says = f"{says}; repeatable"
+    return option(name, action="append", default=[], metavar=metavar, help=says, **how)
+
+
+def choice(name: str, values: Sequence[str], says: str) -> Option:
+    """Return an option that is one of some words, the first by default."""
+    return option(name, choices=values, default=values[0], help=f"{says}; {values[0]} by default")
+
+
+def number(
+    name: str,
+    read: Callable[[str], float],
+    says: str,
+    default: float | None = None,
+    metavar: str = "N",
+) -> Option:
+    """Return an option that is a number, whose default is told if it has one."""
+    if default is not None:
+        says = f"{says}; {default:g} by default"
+    return option(name, type=read, default=default, metavar=metavar, help=says)
 
 
 def seconds(text: str) -> float:
@@ -47,14 +97,6 @@ def positive(text: str) -> int:
     return value
 
 
-def count(text: str) -> int:
-    """Return a number that is not negative."""
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text} is below 0")
-    return value
-
-
 def natural(text: str) -> int:
     """Return a number that every random generator takes as its seed."""
     value = int(text)
@@ -64,84 +106,56 @@ def natural(text: str) -> int:
 
 
 GRAPH = option("graph", help="graph file (found out by content; - for standard input)")
-ENGINE = option(
+ENGINE = choice(
     "--engine",
-    choices=("auto", "cpsat", "milp", "heuristics"),
-    default="auto",
-    help="who closes what heuristics and simple bounds leave open",
+    ("auto", "cpsat", "milp", "heuristics"),
+    "who closes what heuristics and simple bounds leave open",
 )
-TIME_LIMIT = option(
-    "--time-limit",
-    type=seconds,
-    default=60.0,
-    metavar="S",
-    help="seconds per instance, 60 by default; inf for as long as it takes",
+OBJECTIVE = choice("--objective", ("slab", "peak"), "what is to be minimal, and then the other")
+TIME_LIMIT = number(
+    "--time-limit", seconds, "seconds per instance, inf for as long as it takes", 60.0, "S"
 )
-WORK = option(
+WORK = number(
     "--work",
-    type=natural,
-    metavar="N",
-    help="units of work (states, nodes) instead of seconds: the same answer on every machine",
+    natural,
+    "units of work (states, nodes) instead of seconds: the same answer on every machine",
 )
-WORKERS = option("--workers", type=positive, default=1, metavar="N", help="threads; 1 by default")
-SEED = option(
-    "--seed", type=natural, default=0, metavar="N", help="of all random choices; 0 by default"
-)
-LIMITS = (TIME_LIMIT, WORK, WORKERS, SEED)
+SEED = number("--seed", natural, "of all random choices", 0)
+LIMITS = (TIME_LIMIT, WORK, number("--workers", positive, "threads", 1), SEED)
 _ALIGN = "round sizes up to multiples of N bytes, a power of two, and place offsets so"
 ALIGN = option("--align", metavar="N", help=_ALIGN)
 MEMORY_MODEL = (
-    option(
+    flag(
         "--inplace",
-        action="store_true",
-        help="memory model: an op may write an output into a candidate input that dies at it",
+        "memory model: an op may write an output into a candidate input that dies at it",
     ),
     option(
         "--align",
         metavar="N",
         help=f"{_ALIGN}; 'framework' for what the file's framework rounds to",
     ),
-    option(
+    flag(
         "--workspace-apart",
-        action="store_true",
-        help="workspace in a region beside the slab: each op's own, then one that all share",
+        "workspace in a region beside the slab: each op's own, then one that all share",
     ),
-    option(
+    choice(
         "--constants",
-        choices=("outside", "beside", "before"),
-        default="outside",
-        help="where constants lie: not counted (the default), beside the slab, or at its start",
+        ("outside", "beside", "before"),
+        "where constants lie: not counted, beside the slab, or at its start",
     ),
-    option(
+    number(
         "--streams",
-        type=positive,
-        metavar="N",
-        help="ops run side by side, in levels of at most N; of a graph with streams: N at most",
+        positive,
+        "ops run side by side, in levels of at most N; of a graph with streams: N at most",
     ),
 )
 """What a graph is planned by beyond what its file says."""
 ORDER_RULES = (
-    option(
-        "--first",
-        action="append",
-        default=[],
-        metavar="OPS",
-        help="ops, or patterns of their names, separated by commas, that run first; repeatable",
+    repeated(
+        "--first", "OPS", "ops, or patterns of their names, separated by commas, that run first"
     ),
-    option(
-        "--last",
-        action="append",
-        default=[],
-        metavar="OPS",
-        help="the same of ops that run last",
-    ),
-    option(
-        "--keep-order",
-        action="append",
-        default=[],
-        metavar="OPS",
-        help="ops that keep the sequence of the baseline, or of the file; repeatable",
-    ),
+    repeated("--last", "OPS", "the same of ops that run last"),
+    repeated("--keep-order", "OPS", "ops that keep the sequence of the baseline, or of the file"),
 )
 """What an order must keep."""
 BASELINE = option(
@@ -149,37 +163,39 @@ BASELINE = option(
     metavar="PLAN",
     help="plan whose order is to be stayed near; the order of the file by default",
 )
-MAX_MOVED = option(
+MAX_MOVED = number(
     "--max-moved",
-    type=count,
-    metavar="K",
-    help="at most K ops run elsewhere than in the baseline: all but a longest common subsequence",
+    natural,
+    "at most N ops run elsewhere than in the baseline: all but a longest common subsequence",
 )
 READING = (
-    option(
-        "--dim",
-        action="append",
-        default=[],
-        metavar="NAME=N",
-        help="size of a dimension that a model file leaves open; repeatable",
-    ),
+    repeated("--dim", "NAME=N", "size of a dimension that a model file leaves open"),
     option(
         "--profile",
         metavar="FILE",
         help="profile of ONNX Runtime: shapes that a model leaves open, and the order that ran",
     ),
-    option(
+    choice(
         "--input-bytes",
-        choices=("recorded", "true"),
-        default="recorded",
-        help="size of freed inputs in Inductor's files: as its estimate has it, or the tensor's",
+        ("recorded", "true"),
+        "size of freed inputs in Inductor's files: as its estimate has it, or the tensor's",
     ),
 )
 """What readers of graphs can be told."""
-POOL = option(
-    "--pool",
-    action="append",
-    default=[],
-    metavar="NAME[=CAPACITY]",
-    help="a slab; what one can not hold goes to the one given next; repeatable",
+POOL = repeated(
+    "--pool", "NAME[=CAPACITY]", "a slab; what one can not hold goes to the one given next"
 )
+GRAPHS = option("graph", nargs="+", help="graph files, or folders of them")
+JOBS = number("--jobs", positive, "processes started here", 1)
+STUDY_FILES = (
+    option("--csv", metavar="FILE", help="write every figure of every row here"),
+    option("--markdown", metavar="FILE", help="write methods, performance profile, graphs here"),
+    option("--report", metavar="FILE", help="write an HTML report here"),
+)
+"""Files of figures over many graphs."""
+
+
+def top(of: str) -> Option:
+    """Return the option that says how many graphs are printed, those of largest what."""
+    says = f"print the N graphs of largest {of}, 0 all in their order"
+    return number("--top", natural, says, 10)

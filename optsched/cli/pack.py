@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
-from optsched.cli.options import ALIGN, LIMITS, POOL, Command, option
+from optsched.cli.options import ALIGN, LIMITS, POOL, Command, flag, option, repeated
 from optsched.errors import UsageError
 from optsched.reports.progress import ProgressLine
 
@@ -129,16 +129,12 @@ PACK = Command(
         option("packing", nargs="+", help="CSV files, PyTorch memory snapshots or profiles"),
         option("-o", "--output", help="write the CSV with offsets here"),
         option("--capacity", metavar="BYTES", help="stop at the first packing that fits"),
-        option(
-            "--pins", action="store_true", help="offsets in the file are where buffers must lie"
-        ),
+        flag("--pins", "offsets in the file are where buffers must lie"),
         POOL,
-        option(
+        repeated(
             "--reserve",
-            action="append",
-            default=[],
-            metavar="LOW:HIGH[@START-END]",
-            help="bytes that no buffer may use, at the steps before END from START on; repeatable",
+            "LOW:HIGH[@START-END]",
+            "bytes that no buffer may use, at the steps before END from START on",
         ),
         ALIGN,
         *LIMITS,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from optsched.cli import common
-from optsched.cli.options import ENGINE, LIMITS, MEMORY_MODEL, READING, Command, option
+from optsched.cli.options import ENGINE, LIMITS, MEMORY_MODEL, READING, Command, flag, option
 from optsched.errors import PlanError, UsageError
 from optsched.reports.progress import ProgressLine
 
@@ -179,7 +179,7 @@ REPORT = Command(
         option("--png", metavar="FILE", help="write a picture"),
         option("--svg", metavar="FILE", help="write a picture made of lines"),
         option("--trace", metavar="FILE", help="write a trace that Perfetto opens"),
-        option("--best", action="store_true", help="the best plan found beside the files"),
+        flag("--best", "the best plan found beside the files"),
         option(
             "--methods", metavar="LIST", help="a table of these methods, comma-separated, or all"
         ),

@@ -16,10 +16,12 @@ from optsched.cli.options import (
     LIMITS,
     MAX_MOVED,
     MEMORY_MODEL,
+    OBJECTIVE,
     ORDER_RULES,
     POOL,
     READING,
     Command,
+    flag,
     option,
 )
 from optsched.errors import UsageError
@@ -114,26 +116,18 @@ SOLVE = Command(
     (
         GRAPH,
         option("-o", "--output", help="write the plan here (.gz to compress)"),
-        option(
-            "--objective",
-            choices=("slab", "peak"),
-            default="slab",
-            help="what is to be minimal, and then the other; slab by default",
-        ),
+        OBJECTIVE,
         option("--capacity", metavar="BYTES", help="ask only whether it fits in BYTES"),
         option("--warm-start", metavar="PLAN", help="start from this plan"),
         option("--certificate", metavar="FILE", help="write why no order has less peak"),
         BASELINE,
         MAX_MOVED,
-        option(
+        flag(
             "--fewest-moves",
-            action="store_true",
-            help="of all plans that are best otherwise, one that moves fewest ops of the baseline",
+            "of all plans that are best otherwise, one that moves fewest ops of the baseline",
         ),
         *ORDER_RULES,
-        option(
-            "--keep-trace", action="store_true", help="keep in the plan how best and bound moved"
-        ),
+        flag("--keep-trace", "keep in the plan how best and bound moved"),
         POOL,
         ENGINE,
         *LIMITS,

@@ -4,37 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
-from optsched.cli.options import MEMORY_MODEL, READING, Command, option
+from optsched.cli.options import MEMORY_MODEL, READING, Command, flag, option, repeated
 from optsched.errors import OptschedError, UsageError
 
 if TYPE_CHECKING:
     from optsched.store import PlanStore, StoredRecord, Taken
-
-
-@dataclass(frozen=True, slots=True)
-class _Commands(Command):
-    """A command with commands of its own."""
-
-    actions: Sequence[tuple[str, Command]] = ()
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Add a parser an action."""
-        group = parser.add_subparsers(title="actions", required=True, metavar="ACTION")
-        for name, action in self.actions:
-            sub = group.add_parser(name, help=action.help, description=f"{action.help}.")
-            sub.add_argument(
-                "--json",
-                action="store_true",
-                default=argparse.SUPPRESS,
-                help="one JSON object on standard output",
-            )
-            action.add_options(sub)
-            sub.set_defaults(command=action.run, parser=sub)
 
 
 def _open(path: str, *, make: bool = False) -> PlanStore:
@@ -55,17 +33,11 @@ def _ls(args: argparse.Namespace) -> int:
     if args.json:
         common.print_json(args, {"records": [record_dict(record) for record in records]})
         return common.OK
-    from rich.console import Console
+    from optsched.reports.tables import print_table
 
-    from optsched.reports.tables import for_console
-
-    console = Console()
-    drawn, hidden = for_console(records_table(records), console)
-    console.print(drawn)
+    print_table(common.console(), records_table(records), "--json has them")
     proved = sum(record.is_proved for record in records)
     common.say(f"{len(records):,} records, {proved:,} proved")
-    if hidden:
-        common.say(f"(no room for {', '.join(hidden)}: --json has them)")
     return common.OK
 
 
@@ -133,19 +105,13 @@ def _export(args: argparse.Namespace) -> int:
 def _import(args: argparse.Namespace) -> int:
     from optsched.store import import_store
 
-    def bring(store: PlanStore, path: str) -> Taken:
-        return import_store(store, path, trust=args.trust)
-
-    return _take(args, bring)
+    return _take(args, lambda store, path: import_store(store, path, trust=args.trust))
 
 
 def _merge(args: argparse.Namespace) -> int:
     from optsched.store import merge
 
-    def bring(store: PlanStore, path: str) -> Taken:
-        return merge(store, _open(path), trust=args.trust)
-
-    return _take(args, bring)
+    return _take(args, lambda store, path: merge(store, _open(path), trust=args.trust))
 
 
 def _take(args: argparse.Namespace, bring: Callable[[PlanStore, str], Taken]) -> int:
@@ -213,96 +179,68 @@ def _end(
 
 _STORE = option("store", help="file of the store")
 _WHICH = "record number, beginning of a key, or graph file"
-_TRUST = option(
-    "--trust",
-    action="store_true",
-    help="take the word of the other store for bounds that have no certificate",
+_ASKED = (*READING, *MEMORY_MODEL)
+_TRUST = flag("--trust", "take the word of the other store for bounds that have no certificate")
+_LS = Command("list what a store holds", (_STORE,), _ls)
+_SHOW = Command(
+    "show bounds, proofs, provenance and history of records",
+    (
+        _STORE,
+        option("--plan", metavar="FILE", help="write the plan of the graph file"),
+        option("which", nargs="+", help=_WHICH),
+        *_ASKED,
+    ),
+    _show,
 )
-
-
-_ONLY = option(
-    "--only",
-    action="append",
-    default=[],
-    dest="which",
-    metavar="WHICH",
-    help=f"{_WHICH}; repeatable",
+_EXPORT = Command(
+    "write records as text, for another store",
+    (
+        _STORE,
+        option("-o", "--output", required=True, help="file to write"),
+        repeated("--only", "WHICH", _WHICH, dest="which"),
+        *_ASKED,
+    ),
+    _export,
 )
-
-
-_ACTIONS = (
-    ("ls", Command("list what a store holds", (_STORE,), _ls)),
-    (
-        "show",
-        Command(
-            "show bounds, proofs, provenance and history of records",
-            (
-                _STORE,
-                option("--plan", metavar="FILE", help="write the plan of the graph file"),
-                option("which", nargs="+", help=_WHICH),
-                *READING,
-                *MEMORY_MODEL,
-            ),
-            _show,
-        ),
-    ),
-    (
-        "export",
-        Command(
-            "write records as text, for another store",
-            (
-                _STORE,
-                option("-o", "--output", required=True, help="file to write"),
-                _ONLY,
-                *READING,
-                *MEMORY_MODEL,
-            ),
-            _export,
-        ),
-    ),
-    (
-        "import",
-        Command(
-            "take records that were exported, after the checker passed them",
-            (_STORE, option("files", nargs="+", help="exported files"), _TRUST),
-            _import,
-        ),
-    ),
-    (
-        "merge",
-        Command(
-            "take the records of other stores, after the checker passed them",
-            (_STORE, option("files", nargs="+", help="other stores"), _TRUST),
-            _merge,
-        ),
-    ),
-    (
-        "verify",
-        Command(
-            "check the file, every plan and every certificate again",
-            (
-                _STORE,
-                option("--salvage", metavar="FILE", help="store to put into what is sound"),
-            ),
-            _verify,
-        ),
-    ),
-    ("gc", Command("throw away what nobody needs any more", (_STORE,), _gc)),
-    (
-        "revoke",
-        Command(
-            "withdraw the proofs of an engine that turned out to be wrong",
-            (
-                _STORE,
-                option(
-                    "--engine",
-                    required=True,
-                    metavar="RULE",
-                    help="such as 'optsched<0.2' or 'ortools==9.12:L6': version, and kind of proof",
-                ),
-            ),
-            _revoke,
-        ),
-    ),
+_IMPORT = Command(
+    "take records that were exported, after the checker passed them",
+    (_STORE, option("files", nargs="+", help="exported files"), _TRUST),
+    _import,
 )
-STORE = _Commands("keep plans and proofs in a file", (), lambda _: common.OK, _ACTIONS)
+_MERGE = Command(
+    "take the records of other stores, after the checker passed them",
+    (_STORE, option("files", nargs="+", help="other stores"), _TRUST),
+    _merge,
+)
+_VERIFY = Command(
+    "check the file, every plan and every certificate again",
+    (_STORE, option("--salvage", metavar="FILE", help="store to put into what is sound")),
+    _verify,
+)
+_GC = Command("throw away what nobody needs any more", (_STORE,), _gc)
+_REVOKE = Command(
+    "withdraw the proofs of an engine that turned out to be wrong",
+    (
+        _STORE,
+        option(
+            "--engine",
+            required=True,
+            metavar="RULE",
+            help="such as 'optsched<0.2' or 'ortools==9.12:L6': version, and kind of proof",
+        ),
+    ),
+    _revoke,
+)
+STORE = Command(
+    "keep plans and proofs in a file",
+    actions={
+        "ls": _LS,
+        "show": _SHOW,
+        "export": _EXPORT,
+        "import": _IMPORT,
+        "merge": _MERGE,
+        "verify": _VERIFY,
+        "gc": _GC,
+        "revoke": _REVOKE,
+    },
+)

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from typing import TYPE_CHECKING
 
 from optsched.cli import common
-from optsched.cli.compare import NON_TTY_WIDTH, write_study
-from optsched.cli.options import MEMORY_MODEL, READING, Command, natural, option, positive
+from optsched.cli.compare import write_study
+from optsched.cli.options import (
+    GRAPHS,
+    JOBS,
+    MEMORY_MODEL,
+    OBJECTIVE,
+    READING,
+    SEED,
+    STUDY_FILES,
+    Command,
+    choice,
+    natural,
+    number,
+    option,
+    top,
+)
 from optsched.errors import UsageError
 from optsched.runtime.bytes import parse_bytes
 
@@ -76,16 +89,12 @@ def _settings(args: argparse.Namespace) -> FleetSettings:
 
 
 def _say(args: argparse.Namespace, fleet: Fleet) -> None:
-    from rich.console import Console
-
     from optsched.reports.fleet import fleet_record, print_fleet
 
     if args.json:
         common.print_json(args, fleet_record(fleet))
     else:
-        known = sys.stdout.isatty() or "COLUMNS" in os.environ
-        console = Console(width=None if known else NON_TTY_WIDTH, highlight=False)
-        print_fleet(fleet, console, top=args.top)
+        print_fleet(fleet, common.console(), top=args.top)
     if fleet.interrupted:
         common.say("optsched: interrupted; the same command goes on from here", sys.stderr)
 
@@ -104,45 +113,30 @@ def _exit_code(fleet: Fleet) -> int:
 TUNE = Command(
     "plan many graphs, each as long as it pays, into a store of plans",
     (
-        option("graph", nargs="+", help="graph files, or folders of them"),
+        GRAPHS,
         option("--store", required=True, metavar="FILE", help="plans go here; made if not there"),
         option(
             "--budget", type=parse_duration, metavar="TIME", help="for all together: 90s, 30m, 2h"
         ),
-        option(
+        number(
             "--work",
-            type=natural,
-            metavar="N",
-            help="units of work for each graph instead: the same table on every machine and engine",
+            natural,
+            "units of work for each graph instead: the same table on every machine and engine",
         ),
-        option(
+        choice(
             "--engine",
-            choices=("local", "dask", "ray"),
-            default="local",
-            help="who does the work: processes of this machine, a Dask or a Ray cluster",
+            ("local", "dask", "ray"),
+            "who does the work: processes of this machine, a Dask or a Ray cluster",
         ),
-        option("--jobs", type=positive, default=1, metavar="N", help="processes started here"),
+        JOBS,
         option("--address", metavar="ADDRESS", help="of a Dask scheduler or Ray head node"),
         option("--weights", metavar="FILE", help="how much bytes count: 'graph weight' a line"),
         option("--memory", metavar="BYTES", help="that the search of one graph may take"),
-        option(
-            "--objective",
-            choices=("slab", "peak"),
-            default="slab",
-            help="what is to be minimal, and then the other; slab by default",
-        ),
-        option("--seed", type=natural, default=0, metavar="N", help="of all random choices"),
+        OBJECTIVE,
+        SEED,
         option("--log", metavar="FILE", help="add what happens here, one JSON object a line"),
-        option(
-            "--top",
-            type=natural,
-            default=10,
-            metavar="N",
-            help="print the N graphs of largest gap, 10 by default; 0 prints all in their order",
-        ),
-        option("--csv", metavar="FILE", help="write every figure here, as compare does"),
-        option("--markdown", metavar="FILE", help="write the comparator's tables here"),
-        option("--report", metavar="FILE", help="write the comparator's HTML report here"),
+        top("gap"),
+        *STUDY_FILES,
         *READING,
         *MEMORY_MODEL,
     ),

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from optsched.fleet import Fleet, FleetGraph, FleetStanding, FleetState
 from optsched.reports.progress import PausedLine
 from optsched.reports.study_tables import graphs
-from optsched.reports.tables import Column, Table, for_console, percent
+from optsched.reports.tables import Column, Table, percent, print_line, print_table
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.facts import machine, versions
 from optsched.runtime.limits import Objective, optimality_gap
-from optsched.runtime.text import plain, readable
+from optsched.runtime.text import readable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,21 +54,14 @@ def print_fleet(fleet: Fleet, console: Console, *, top: int) -> None:
         objective = fleet.settings.objective
         shown = sorted(shown, key=lambda graph: -graph.weight * graph.gap(objective))[:count]
     if shown:
-        drawn, hidden = for_console(fleet_table(fleet, shown), console)
-        console.print(drawn)
-        if hidden:
-            _print_line(console, f"(no room for {', '.join(hidden)}: --csv has all)")
+        print_table(console, fleet_table(fleet, shown), "--csv has all")
         console.print()
-    _print_line(console, summary(fleet))
+    print_line(console, summary(fleet))
     for graph in fleet.graphs:
         if graph.reason:
-            _print_line(console, f"{readable(graph.label, 300)}: {readable(graph.reason, 1000)}")
+            print_line(console, f"{readable(graph.label, 300)}: {readable(graph.reason, 1000)}")
     for worker, version in fleet.refused.items():
-        _print_line(console, f"refused: worker {worker} has optsched {version}")
-
-
-def _print_line(console: Console, line: str) -> None:
-    console.print(plain(line), soft_wrap=True, markup=False)
+        print_line(console, f"refused: worker {worker} has optsched {version}")
 
 
 def fleet_table(fleet: Fleet, shown: list[FleetGraph]) -> Table:

@@ -14,8 +14,8 @@ from optsched.reports.study_tables import (
     study_summary,
     troubles,
 )
-from optsched.reports.tables import Table, for_console
-from optsched.runtime.text import plain, readable
+from optsched.reports.tables import print_line, print_table
+from optsched.runtime.text import readable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,33 +38,22 @@ def print_study(
     top = top if count > top else 0
     if count > 1:
         says = f"{graphs(count)}: excess over the optimum in %, geometric mean and worst"
-        _print_table(console, says, method_table(study, grouped=True), "--markdown has them")
+        print_line(console, says)
+        print_table(console, method_table(study, grouped=True), "--markdown has them")
+        console.print()
     which = f"The {graphs(top)} of largest loss: excess" if top else "Excess"
     columns = methods_with_columns(study) if shown is None else shown
     table = graph_table(study, columns, top=top, short=True)
-    says = f"{which} over the optimum in % (orders: peak; others: slab)"
-    _print_table(console, says, table, "--columns LIST chooses, --markdown has all")
+    print_line(console, f"{which} over the optimum in % (orders: peak; others: slab)")
+    print_table(console, table, "--columns LIST chooses, --markdown has all")
+    console.print()
     more = f"; {graphs(count - top)} more: --top 0 prints them" if top else ""
-    _print_line(console, f"{study_summary(study)}{more}")
+    print_line(console, f"{study_summary(study)}{more}")
     ran = {row.method for c in study.comparisons for row in c.rows}
     if none := [m.name for m in study.methods if m.name not in ran]:
-        _print_line(console, f"no figures on any graph: {', '.join(none)}")
+        print_line(console, f"no figures on any graph: {', '.join(none)}")
     for line in _trouble_lines(study):
-        _print_line(console, line)
-
-
-def _print_line(console: Console, line: str) -> None:
-    # As it is: names may hold brackets, and whoever copies a line wants it whole.
-    console.print(plain(line), soft_wrap=True, markup=False)
-
-
-def _print_table(console: Console, says: str, table: Table, hint: str) -> None:
-    _print_line(console, says)
-    drawn, hidden = for_console(table, console)
-    console.print(drawn)
-    if hidden:
-        _print_line(console, f"(no room for {', '.join(hidden)}: {hint})")
-    console.print()
+        print_line(console, line)
 
 
 def _trouble_lines(study: Study) -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING
 
-from optsched.runtime.text import LONGEST, readable
+from optsched.runtime.text import LONGEST, plain, readable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -139,6 +139,19 @@ def markdown_safe(words: str) -> str:
 
 def _text(cell: Cell | str) -> str:
     return cell if isinstance(cell, str) else cell.text
+
+
+def print_line(console: Console, line: str) -> None:
+    """Print a line as it is: names may hold brackets, and whoever copies it wants it whole."""
+    console.print(plain(line), soft_wrap=True, markup=False)
+
+
+def print_table(console: Console, table: Table, hint: str) -> None:
+    """Print as much of a table as there is room for; `hint` says where the other columns are."""
+    drawn, hidden = for_console(table, console)
+    console.print(drawn)
+    if hidden:
+        print_line(console, f"(no room for {', '.join(hidden)}: {hint})")
 
 
 def for_console(table: Table, console: Console) -> tuple[RichTable, list[str]]:
