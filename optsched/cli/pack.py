@@ -103,7 +103,7 @@ def _with_reserve(
     packing: PackingTable, slabs: Mapping[str, int | None], record: dict[str, Any], text: str
 ) -> str:
     """Add to record and text what the allocator had reserved whose run was recorded, if any."""
-    from optsched.reports.recorded import reserve_lines, reserve_record
+    from optsched.reports.results import reserve_lines, reserve_record
 
     if not packing.reserved:
         return text

@@ -29,8 +29,7 @@ OUTPUTS = {"output": "html", "png": "png", "svg": "svg", "trace": "trace"}
 
 def _report(args: argparse.Namespace) -> int:
     from optsched.formats import Content, sniff_file
-    from optsched.reports.report import make_report
-    from optsched.reports.write import write_report
+    from optsched.reports.report import make_report, write_report
 
     files = _outputs(args)
     holds = None if args.graph == "-" else sniff_file(args.graph).holds
@@ -64,13 +63,13 @@ def _report(args: argparse.Namespace) -> int:
 
 def _outputs(args: argparse.Namespace) -> dict[str, str]:
     """Return the files to write, by kind; refuse what can not be written before any work."""
-    from optsched.reports.write import require
+    from optsched.reports.report import require
 
     files = {kind: path for name, kind in OUTPUTS.items() if (path := getattr(args, name))}
     if not files:
         raise UsageError("nothing to write: name a file with -o, --png, --svg or --trace")
     common.protect(list(files.values()), args.graph, *args.plan)
-    require(list(files))
+    require(files)
     return files
 
 

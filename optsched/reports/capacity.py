@@ -16,7 +16,7 @@ from optsched.model.packing_problem import PackingProblem, Parts, packing_proble
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.reports.view import load_of
 from optsched.runtime.limits import Limits
-from optsched.runtime.text import listed, readable
+from optsched.runtime.text import listed, listed_names, readable
 from optsched.solver.result import PackingResult, Result, Status
 from optsched.solver.spill.pack import Shortage
 
@@ -143,9 +143,9 @@ def _set_culprits(graph: Graph, capacity: int) -> tuple[Sizes, str] | None:
     found = explain(graph, changes=0, limits=Limits(seconds=None, work=SET_WORK))
     if found.group is None or found.bound <= capacity:
         return None
-    names = [readable(graph.ops[v].name) for v in found.group.ops]
+    names = listed_names((graph.ops[v].name for v in found.group.ops), SHOWN)
     which = "last" if found.group.last else "first"
-    place = f"whenever the {which} of ops {listed(names, SHOWN)} runs, or as many others"
+    place = f"whenever the {which} of ops {names} runs, or as many others"
     return _named(graph, (live.buffer for live in found.buffers)), place
 
 

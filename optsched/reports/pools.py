@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from optsched.model.packing_problem import PackingProblem
@@ -16,7 +15,7 @@ from optsched.reports.capacity import (
 from optsched.reports.results import end_line, result_lines, solve_record
 from optsched.runtime.facts import versions
 from optsched.runtime.limits import Objective
-from optsched.runtime.text import readable
+from optsched.runtime.text import listed_names, readable
 from optsched.solver.spill.pack import PoolsResult
 from optsched.solver.spill.solve import PooledResult
 
@@ -90,11 +89,12 @@ def pools_lines(problem: PackingProblem, result: PoolsResult, short: bool = True
     if result.spilled:
         fewest = result.spilled_bytes <= result.spilled_bound
         proof = "the fewest, proved" if fewest else f"at least {result.spilled_bound:,}"
-        lines.append(f"  spilled: {len(result.spilled)} buffers, {_listed(found['spilled'])}")
+        names = listed_names(found["spilled"], SHOWN)
+        lines.append(f"  spilled: {len(result.spilled)} buffers, {names}")
         lines.append(f"    {result.spilled_bytes:,} bytes, {proof}")
     if result.unplaced:
         size = int(problem.size[list(result.unplaced)].sum())
-        names = _listed(found["unplaced"])
+        names = listed_names(found["unplaced"], SHOWN)
         lines.append(f"  without room: {len(result.unplaced)} buffers, {size:,} bytes: {names}")
     if result.shortage is not None:
         lines += [f"  {result.shortage.reason}", f"  {refusal_text(found)}"]
@@ -150,7 +150,3 @@ def _why_all_orders(found: PooledResult) -> Refusal:
     if found.refuted is not None:
         return all_orders_refusal(found.graph, found.before, found.refuted)
     return refusal(found.graph, found.before)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(readable, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "")

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from optsched.model.antichain import largest_antichain
 from optsched.model.elements import OutputPolicy
 from optsched.model.graph import Graph
+from optsched.model.live_states import most_live_at_once
 from optsched.model.liveness import ESTIMATORS, peak_memory
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.pools import apart_in_every_order
@@ -21,13 +23,14 @@ from optsched.reports.capacity import (
     refusal,
     refusal_text,
 )
-from optsched.reports.streams import stream_lines, stream_record
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.facts import versions
 from optsched.runtime.limits import Event, Objective, Proof, StopReason, optimality_gap
-from optsched.runtime.text import listed, readable
+from optsched.runtime.text import listed_names, readable
 from optsched.solver.result import PackingResult, Result
 
+_NAMED = 6
+"""Buffers on several streams that are named in words."""
 _PROOF_WORDS = {
     Proof.PACKING: "live bytes of one step",
     Proof.BOUND: "bound over all orders",
@@ -51,7 +54,7 @@ def solve_record(graph: Graph, result: Result) -> dict[str, Any]:
         **({"slabs": slabs} if len(slabs) > 1 else {}),
         **_region_fields(graph, result),
         **_apart_fields(graph),
-        **stream_record(graph, result),
+        **_stream_fields(graph, result),
         "order_search": dict(result.order_search),
         "memory_model": graph.model_name,
         "versions": versions(),
@@ -65,6 +68,23 @@ def _apart_fields(graph: Graph) -> dict[str, Any]:
         return {}
     names = [buffer.name for buffer in apart]
     return {"kept_apart": {"bytes": sum(buffer.size for buffer in apart), "buffers": names}}
+
+
+def _stream_fields(graph: Graph, result: Result) -> dict[str, Any]:
+    """Return the field `streams` of a plan on several streams.
+
+    It has their names, the buffers that pairwise may be in use at once and make the peak, largest
+    first, and the most bytes that are live at once in any execution, None where there are too many
+    states to look at.
+    """
+    if result.plan is None or not graph.on_streams:
+        return {}
+    order = result.plan.order
+    found = [graph.buffers[b] for b in largest_antichain(graph, order).buffers]
+    buffers = [buffer.name for buffer in sorted(found, key=lambda buffer: -buffer.size)]
+    live = most_live_at_once(graph, order)
+    names = list(graph.streams)
+    return {"streams": {"names": names, "antichain": buffers, "live_at_once": live}}
 
 
 def pack_record(problem: PackingProblem, result: PackingResult) -> dict[str, Any]:
@@ -112,6 +132,38 @@ def pack_text(problem: PackingProblem, result: PackingResult) -> str:
     return "\n".join(lines)
 
 
+def reserve_record(
+    reserved: Mapping[str, int], slabs: Mapping[str, int | None]
+) -> dict[str, dict[str, Any]]:
+    """Return by device the bytes reserved and what of them no packing of its blocks needs.
+
+    Parameters
+    ----------
+    reserved
+        Most bytes that a recorded allocator held of each device.
+    slabs
+        Bytes of the slab found for each device; None where none was found.
+    """
+    found = {}
+    for device, count in reserved.items():
+        slab = slabs.get(device)
+        wasted = None if slab is None else count - slab
+        found[device] = {"reserved": count, "slab": slab, "wasted": wasted}
+    return found
+
+
+def reserve_lines(record: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return a line per device."""
+    lines = []
+    for device, row in record.items():
+        line = f"  recorded  {readable(device)}: the allocator reserved {row['reserved']:,} bytes"
+        if row["wasted"] is not None:
+            share = row["wasted"] / max(1, row["reserved"])
+            line += f", {row['wasted']:,} ({share:.1%}) more than this slab"
+        lines.append(line)
+    return lines
+
+
 def _sharing_fields(problem: PackingProblem) -> dict[str, Any]:
     """Return what pairs and groups ask for: how many there are, and a set that is all apart."""
     if not len(problem.keep_apart) and not problem.must_share:
@@ -134,7 +186,7 @@ def _sharing_lines(problem: PackingProblem) -> list[str]:
     if not found:
         return []
     heaviest = found["heaviest_set"]
-    names = listed([readable(name) for name in heaviest["buffers"]], SHOWN)
+    names = listed_names(heaviest["buffers"], SHOWN)
     return [
         f"  {found['keep_apart']:,} pairs kept apart, {found['must_share']:,} groups at one offset",
         f"  at least {heaviest['bytes']:,} bytes: {names}, live {heaviest['live']}",
@@ -154,7 +206,13 @@ def result_lines(graph: Graph, result: Result) -> list[str]:
         f"  peak  {_value_line(result.peak, result.peak_bound, result.peak_proof)}",
         f"  slab  {_value_line(result.slab, result.slab_bound, result.slab_proof)}",
     ]
-    lines += stream_lines(stream_record(graph, result))
+    if streams := _stream_fields(graph, result).get("streams"):
+        live = streams["live_at_once"]
+        at_once = "" if live is None else f"; live at once in some execution: {live:,} bytes"
+        lines.append(
+            f"  {len(streams['names'])} streams: the peak is of buffers that pairwise may be in "
+            f"use at once: {listed_names(streams['antichain'], _NAMED)}{at_once}"
+        )
     if result.slab_proof is Proof.JOINT and (result.slab or 0) > result.peak_bound:
         lines[-1] += " of each pool by itself, added up"
     slabs = {} if result.plan is None else result.plan.slabs(graph)
@@ -169,11 +227,10 @@ def result_lines(graph: Graph, result: Result) -> list[str]:
         )
     if result.moved is not None:
         lines.append(f"  order {_moves(len(graph.ops), result)}")
-    if apart := apart_in_every_order(graph):
-        names = listed([readable(graph.buffers[b].name) for b in apart], SHOWN)
-        bytes_ = sum(graph.buffers[b].size for b in apart)
+    if apart := _apart_fields(graph).get("kept_apart"):
         lines.append(
-            f"  at least {bytes_:,} bytes, whatever the order, are all kept apart: {names}"
+            f"  at least {apart['bytes']:,} bytes, whatever the order, are all kept apart: "
+            f"{listed_names(apart['buffers'], SHOWN)}"
         )
     if result.claimed_bound is not None:
         lines.append(f"  a solver claims a bound of {result.claimed_bound:,} bytes")
@@ -259,12 +316,6 @@ def counted_input_bytes(graph: Graph) -> int:
     return int(graph.arrays.size[graph.arrays.birth < 0].sum())
 
 
-def _listed(names: Sequence[str], most: int = 8) -> str:
-    """Return names as words, the first few of many."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(map(readable, names[:most])) + more
-
-
 def info_text(found: dict[str, Any]) -> str:
     """Return the same in lines of words."""
     at = found["peak_bound_op"]
@@ -283,7 +334,7 @@ def info_text(found: dict[str, Any]) -> str:
         "in-place": f"{pairs} pairs" if found["inplace_candidates"] else "",
         "kept apart": f"{found['keep_apart']:,} pairs" if found["keep_apart"] else "",
         "one offset": f"{found['must_share']:,} groups" if found["must_share"] else "",
-        "unmanaged": _listed(found["unmanaged"]),
+        "unmanaged": listed_names(found["unmanaged"], 8),
         "without reuse": format_bytes(found["bytes_in_all"]),
         "program order": f"peak {format_bytes(found['program_order_peak'])}",
         "any order": bound if at is None else f"{bound}, at op {at!r}",

@@ -15,10 +15,10 @@ import numpy as np
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan
+from optsched.reports.colours import BOUND
 from optsched.reports.view import Load, View, bars, both
 from optsched.runtime.text import readable
 
-_BOUND = "#2b9348"
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 440, 300, 48, 44, 40
 """Pixels of a panel, and of what is left free around it."""
 _MOST_BLOCKS = 4_000
@@ -127,7 +127,7 @@ def slab_picture(shown: View, bound: int) -> str:
     scale = _Scale(0, 360, 960 / max(1, panel.steps), 355 / max(1, panel.top))
     body = "".join(_blocks(panel, scale)) + _line(bars(shown.load), scale)
     body += (
-        f'<path d="M0 {scale.y(bound)}H960" stroke="{_BOUND}" stroke-width="2" '
+        f'<path d="M0 {scale.y(bound)}H960" stroke="{BOUND}" stroke-width="2" '
         f'stroke-dasharray="7 5"><title>proven bound: {both(bound)}</title></path>'
     )
     return _svg(960, 360, f"packed slab of {readable(shown.subject.name)}", body)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TextIO
 
 LONGEST = 160
@@ -41,6 +41,11 @@ def listed(words: Sequence[str], most: int) -> str:
     """Return words in a row; of more than `most` the others are counted."""
     more = f" and {len(words) - most:,} more" if len(words) > most else ""
     return ", ".join(words[:most]) + more
+
+
+def listed_names(names: Iterable[str], most: int) -> str:
+    """Return names in a row, each fit to be shown; of more than `most` the others are counted."""
+    return listed([*map(readable, names)], most)
 
 
 _ESCAPE = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|[\\nrt])")
