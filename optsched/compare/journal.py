@@ -18,8 +18,7 @@ from dataclasses import asdict
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 from heuristics import ORDERINGS, PACKINGS
 from optsched.compare.methods import Heuristic, Kind, Method, PlanFile
@@ -75,15 +74,10 @@ class Journal:
             elif not whole.endswith(b"\n"):
                 self._file.write(b"\n")
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     def __len__(self) -> int:

@@ -13,15 +13,7 @@ from typing import Any, TypeVar
 from heuristics import ORDERINGS, OWN_ORDERINGS, OWN_PACKINGS, PACKINGS
 from heuristics.portfolio import pack_apart
 from optsched.check.plan import Checked, check_order, check_plan
-from optsched.compare.methods import (
-    FRAMEWORKS,
-    RECORDED,
-    Exact,
-    Heuristic,
-    Kind,
-    Method,
-    PlanFile,
-)
+from optsched.compare.methods import FRAMEWORKS, Exact, Heuristic, Kind, Method, PlanFile
 from optsched.compare.rows import Failed, Measured, Outcome, Trouble
 from optsched.errors import OptschedError, PlanError
 from optsched.formats import read_plan, read_recorded
@@ -134,7 +126,7 @@ class MethodRunner:
                 raise AbsentError("no order to pack: our own method found no plan")
             return self.best_order, 0.0
         if name not in self.orders:
-            if name.startswith(RECORDED) or name in FRAMEWORKS:
+            if method.is_recorded:
                 # To read it takes time, but it is not known how long it took to make.
                 self.orders[name] = self._recorded_order(name), 0.0
             else:

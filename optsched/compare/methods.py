@@ -70,6 +70,11 @@ class Heuristic:
             return Kind.PACKING
         return Kind.ORDER if self.packing is None else Kind.PLAN
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether its order is one that the file records."""
+        return self.ordering in FRAMEWORKS or (self.ordering or "").startswith(RECORDED)
+
 
 @dataclass(frozen=True, slots=True)
 class PlanFile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from optsched.check.module import check_module, check_schedule
@@ -13,7 +14,7 @@ from optsched.compare.measure import (
     measured,
     planless,
 )
-from optsched.compare.methods import FRAMEWORKS, RECORDED, Exact, Heuristic, Kind, PlanFile
+from optsched.compare.methods import Exact, Heuristic, Kind, PlanFile
 from optsched.compare.rows import Measured, Outcome
 from optsched.formats import read_module_plan
 from optsched.model.graph import Graph
@@ -64,17 +65,12 @@ class ModuleRunner(MethodRunner):
             seconds[Kind.ORDER] += took
             seconds[Kind.PACKING] += packed
         runtime = {**seconds, Kind.PLAN: sum(seconds.values())}[method.kind]
-        entry = self.module.entry
-        checked = Checked(peaks[entry], {"": slabs[entry]})
-        return measured(method, checked, runtime, tuple(map(int, order)))
+        return measured(method, self._whole(peaks, slabs), runtime, tuple(map(int, order)))
 
     def _order_within(self, name: str, graph: Graph, method: Heuristic) -> tuple[Order, float]:
         part = self._part(graph)
         part.best_order = self.best_orders.get(name)
-        recorded = method.ordering is not None and (
-            method.ordering in FRAMEWORKS or method.ordering.startswith(RECORDED)
-        )
-        if recorded:
+        if method.is_recorded:
             if name == self.module.entry:
                 return self.order_of(method)
             # A text that is a schedule is one of every computation.
@@ -86,41 +82,35 @@ class ModuleRunner(MethodRunner):
 
     def _plan_file(self, method: PlanFile) -> Measured:
         plans, _ = read_module_plan(method.path, self.module)
-        checked, entry = check_module(self.module, plans), self.module.entry
-        whole = Checked(checked.peaks[entry], {"": checked.slabs[entry]})
-        return measured(method, whole, 0.0, plans[entry].order)
+        checked = check_module(self.module, plans)
+        whole = self._whole(checked.peaks, checked.slabs)
+        return measured(method, whole, 0.0, plans[self.module.entry].order)
 
     def _exact(self, method: Exact) -> Outcome:
-        if self.module.results_inside:
-            return self._exact_peak(method)
+        """Choose orders alone where results have no place of their own; slabs are peaks then."""
+        by_peak = self.module.results_inside
         found = solve_module(
             self.module,
+            objective=Objective.PEAK if by_peak else Objective.SLAB,
             engine=method.engine or self.engine,
             limits=self.limits_of(method),
             on_event=self.on_event,
         )
-        result = found.entry
-        if result.plan is None or found.plans is None:
+        result, plans = found.entry, found.plans
+        if result.plan is None or (plans is None and not by_peak):
             return planless(method, result)
         if method.is_ours:
             self.best_orders = found.orders
-        checked, entry = check_module(self.module, found.plans), self.module.entry
-        whole = Checked(checked.peaks[entry], {"": checked.slabs[entry]})
-        return measured(method, whole, found.runtime, result.plan.order, result)
+        if plans is None:
+            peaks = check_schedule(self.module, found.orders)
+            whole = self._whole(peaks, peaks)
+            result = replace(result, slab=whole.peak, slab_proof=result.peak_proof)
+        else:
+            checked = check_module(self.module, plans)
+            whole = self._whole(checked.peaks, checked.slabs)
+        return measured(method, whole, found.runtime, found.orders[self.module.entry], result)
 
-    def _exact_peak(self, method: Exact) -> Outcome:
-        """Choose orders alone, where results have no place of their own; slabs are peaks then."""
-        found = solve_module(
-            self.module,
-            objective=Objective.PEAK,
-            engine=method.engine or self.engine,
-            limits=self.limits_of(method),
-            on_event=self.on_event,
-        )
-        result = found.entry
-        if result.plan is None:
-            return planless(method, result)
-        peak = check_schedule(self.module, found.orders)[self.module.entry]
-        known = replace(result, slab=peak, slab_proof=result.peak_proof)
-        checked = Checked(peak, {"": peak})
-        return measured(method, checked, found.runtime, result.plan.order, known)
+    def _whole(self, peaks: Mapping[str, int], slabs: Mapping[str, int]) -> Checked:
+        """Return what the module needs: its entry does, with blocks of what it calls."""
+        entry = self.module.entry
+        return Checked(peaks[entry], {"": slabs[entry]})

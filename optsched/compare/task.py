@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
@@ -144,7 +145,7 @@ def work_on(task: GraphTask, tell: Callable[[Message], None]) -> None:
     except OptschedError as error:
         tell(Skipped(task.path, str(error), bad=_is_bad(task.path)))
         return
-    task, order = _settle_module(task) if module.calls else _settle(task, graph)
+    task, order = _settle(task, module, graph)
     tell(Opened(graph, digest))
     runner = make_runner(
         module,
@@ -272,25 +273,21 @@ def _sparsely(tell: Callable[[Message], None]) -> OnEvent:
     return told
 
 
-def _settle(task: GraphTask, graph: Graph) -> tuple[GraphTask, tuple[int, ...] | None]:
+def _settle(
+    task: GraphTask, module: Module, graph: Graph
+) -> tuple[GraphTask, tuple[int, ...] | None]:
     """Return the task and the order that is known to be best, if the known plan is valid.
 
-    A plan that comes from a file is checked before its order is built on; if it breaks a rule, our
-    own method runs again.
+    A plan that comes from a file is checked before its order is built on. If it breaks a rule our
+    own method runs again; so it does on a module, of which a journal keeps the entry's plan alone.
     """
-    if task.known is None or task.known.plan is None:
+    known = task.known
+    if known is None or known.plan is None:
         return task, None
-    try:
-        check_plan(graph, task.known.plan, peak=task.known.peak, slab=task.known.slab)
-    except PlanError:
-        return replace(task, known=None, methods=(task.reference, *task.methods)), None
-    return task, task.known.plan.order
-
-
-def _settle_module(task: GraphTask) -> tuple[GraphTask, None]:
-    """Return the task with our own method: a journal keeps the entry's plan alone."""
-    if task.known is None:
-        return task, None
+    if not module.calls:
+        with suppress(PlanError):
+            check_plan(graph, known.plan, peak=known.peak, slab=known.slab)
+            return task, known.plan.order
     return replace(task, known=None, methods=(task.reference, *task.methods)), None
 
 

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from optsched.counterexamples.loss import Loss, LossObjective
-from optsched.counterexamples.run import (
-    Find,
-    Hunt,
-    HuntTarget,
-    hunt,
-    hunt_from,
-)
+from optsched.counterexamples.run import Find, Hunt, HuntTarget, hunt, hunt_from
 from optsched.counterexamples.search import HuntProgress
 
 __all__ = [

@@ -1,19 +1,25 @@
-"""Does a method lose on this graph, or packing, and by how much? And the optimum, proved."""
+"""Does a method lose on this graph, or packing, and by how much? And the optimum, proved.
+
+An optimum is known in two ways: by a search or a table, and by another road to the same number.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+
+import numpy as np
 
 from heuristics import ORDERINGS, PACKINGS
 from heuristics.portfolio import candidate_offsets, candidate_orders
+from optsched.certificate import certify_peak
+from optsched.check.certificate import check_certificate
 from optsched.check.plan import check_order, check_packing, check_plan
-from optsched.counterexamples import prove
 from optsched.counterexamples.effort import EFFORT
-from optsched.counterexamples.kernels import peak_range
+from optsched.counterexamples.kernels import next_capacity, peak_range
 from optsched.counterexamples.loss import Loss, LossObjective
-from optsched.counterexamples.prove import Optimum
 from optsched.counterexamples.shrink import PACKING_MOVES, ShrinkMoves, graph_moves
 from optsched.counterexamples.small_graph import masks_of
 from optsched.model.arrays import IntArray
@@ -22,15 +28,37 @@ from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import PackingProblem, packing_problem
 from optsched.model.plan import Plan, make_plan
 from optsched.model.steps import Order
-from optsched.ordering import solve_order
+from optsched.ordering import OrderOutcome, solve_order
 from optsched.packing import solve_packing
-from optsched.runtime.limits import Event, Limits
-from optsched.solver.pack import packing_bound
+from optsched.runtime.limits import Event, Limits, Objective, Proof
+from optsched.solver.pack import pack, packing_bound
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Status
 
 T = TypeVar("T")
 P = TypeVar("P")
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum(Generic[P]):
+    """The best plan, and how it is known that none is better.
+
+    Parameters
+    ----------
+    value
+        Bytes.
+    plan
+        That has them.
+    proved
+        Whether two independent ways agree that nothing is better.
+    proof
+        In words.
+    """
+
+    value: int
+    plan: P
+    proved: bool
+    proof: str
 
 
 class Judge(ABC, Generic[T, P]):
@@ -99,7 +127,7 @@ class OrderingJudge(Judge[Graph, Plan]):
     def plan(self, item: Graph, method: str) -> tuple[int, Plan]:
         """Return the peak of an ordering, and its order packed as well as can be."""
         order = ORDERINGS[method](item, 0)
-        return check_order(item, order.tolist()), prove.packed(item, order)
+        return check_order(item, order.tolist()), packed(item, order)
 
     def value(self, item: Graph, method: str) -> int:
         """Return the peak of an ordering."""
@@ -107,14 +135,12 @@ class OrderingJudge(Judge[Graph, Plan]):
 
     def best(self, item: Graph, seconds: float) -> int:
         """Return the minimum peak that the exact search knows."""
-        start = min(
-            (peak_memory(item, order), order.tolist()) for _, order in candidate_orders(item)
-        )
-        return solve_order(item, limits=Limits(seconds=seconds), warm_start=start[1]).peak
+        return _solve_order(item, seconds).peak
 
     def optimum(self, item: Graph, seconds: float) -> Optimum[Plan]:
-        """Return a plan of minimum peak."""
-        return prove.minimum_peak_plan(item, seconds)
+        """Return a plan of minimum peak, packed as well as a moment allows."""
+        found = minimum_peak(item, seconds)
+        return Optimum(found.value, packed(item, found.plan), found.proved, found.proof)
 
     def has_plan(self, item: Graph, capacity: int, seconds: float) -> bool:
         """Whether some order has at most this peak: a table, heuristics, then the exact search."""
@@ -166,8 +192,24 @@ class PairJudge(Judge[Graph, Plan]):
         return self.plan(item, method)[0]
 
     def optimum(self, item: Graph, seconds: float) -> Optimum[Plan]:
-        """Return a plan of minimum slab."""
-        return prove.minimum_slab_plan(item, seconds)
+        """Return a plan of minimum slab over all orders and offsets."""
+        result = solve(item, objective=Objective.SLAB, limits=Limits(seconds=seconds))
+        plan = result.plan
+        if plan is None:
+            raise RuntimeError(f"no plan of {item.name} found")
+        slab = check_plan(item, plan).slab
+        if result.slab_proof is None or result.slab_proof is Proof.CLAIMED:
+            return Optimum(slab, plan, False, f"open: no slab below {result.slab_bound:,} bytes")
+        if result.slab_proof is not Proof.JOINT:
+            return Optimum(
+                slab, plan, True, f"{result.slab_proof}, all orders and packings searched"
+            )
+        peak = minimum_peak(item, seconds)
+        if peak.value != slab:
+            raise RuntimeError(
+                f"a slab of {slab} and a minimum peak of {peak.value} bytes disagree"
+            )
+        return Optimum(slab, plan, True, f"{result.slab_proof}, no order has less: {peak.proof}")
 
     def has_plan(self, item: Graph, capacity: int, seconds: float) -> bool:
         """Whether some plan has at most this slab: heuristics first, then all of `solve`."""
@@ -200,8 +242,31 @@ class PackingJudge(Judge[PackingProblem, IntArray]):
         return item.slab_size(PACKINGS[method](item)) if len(item) else 0
 
     def optimum(self, item: PackingProblem, seconds: float) -> Optimum[IntArray]:
-        """Return offsets of minimum slab."""
-        return prove.minimum_packing(item, seconds)
+        """Return offsets of minimum slab.
+
+        The exact engine, and, up to `searched_buffers` plain buffers, all packings one byte
+        below. Where the slab is what is live at one step, adding these up is the second way.
+        """
+        result = pack(item, limits=Limits(seconds=seconds))
+        if result.offsets is None or result.slab is None:
+            raise RuntimeError(f"no packing of {item.name} found")
+        offsets = result.offsets
+        slab = check_packing(item, offsets.tolist())
+        if result.slab_proof is None or result.slab_proof is Proof.CLAIMED:
+            return Optimum(slab, offsets, False, f"open: no slab below {result.slab_bound:,} bytes")
+        if slab == item.peak:
+            return Optimum(slab, offsets, True, "a step's live bytes fill the slab")
+        if slab == item.max_load:
+            return Optimum(slab, offsets, True, "buffers that are all kept apart fill the slab")
+        plain = not item.gaps and (item.alignment == 1).all() and (item.pin < 0).all()
+        plain = plain and not len(item.keep_apart) and not item.must_share
+        if not plain or len(item) > EFFORT.searched_buffers:
+            return Optimum(slab, offsets, True, f"{result.slab_proof}, exact search")
+        room = np.zeros(len(item), np.int64)
+        columns = item.start, item.end, item.size
+        if next_capacity.compiled(*columns, slab - 1, room) < 0:
+            raise RuntimeError(f"the exact engine says {slab}, but all packings tried find less")
+        return Optimum(slab, offsets, True, "exact search, and all packings tried")
 
     def has_plan(self, item: PackingProblem, capacity: int, seconds: float) -> bool:
         """Whether some packing has at most this slab: heuristics first, then the exact engine."""
@@ -219,3 +284,39 @@ def split(method: str) -> tuple[str, str]:
     """Return ordering and packer of a pair."""
     ordering, _, packing = method.partition("+")
     return ordering, packing
+
+
+def minimum_peak(graph: Graph, seconds: float) -> Optimum[list[int]]:
+    """Return an order of minimum peak.
+
+    By the exact search, and by a certificate of its bound that the independent checker accepts.
+    """
+    outcome = _solve_order(graph, seconds)
+    peak, order = check_order(graph, outcome.order), list(outcome.order)
+    if outcome.proof is None:
+        return Optimum(peak, order, False, f"open: no order below {outcome.bound:,} bytes")
+    written = certify_peak(graph, order, peak, limits=Limits(seconds=seconds))
+    if written.certificate.bound < peak:
+        return Optimum(peak, order, True, f"{outcome.proof}, exact search; {written.missing}")
+    rung = check_certificate(graph, written.certificate)
+    words = f"{outcome.proof}, exact search; certificate checked ({rung})"
+    return Optimum(peak, order, True, words)
+
+
+def _solve_order(graph: Graph, seconds: float) -> OrderOutcome:
+    best = min((peak_memory(graph, order), order.tolist()) for _, order in candidate_orders(graph))
+    return solve_order(graph, limits=Limits(seconds=seconds), warm_start=best[1])
+
+
+def packed(graph: Graph, order: Order) -> Plan:
+    """Return an order with the best offsets that a moment finds."""
+    problem, _ = packing_problem(graph, order)
+    offsets = min((found for _, found in candidate_offsets(problem)), key=problem.slab_size)
+    if problem.slab_size(offsets) > problem.max_load:
+        outcome = solve_packing(
+            problem, limits=Limits(seconds=EFFORT.packing_seconds), warm_start=offsets
+        )
+        offsets = offsets if outcome.offsets is None else outcome.offsets
+    plan = make_plan(graph, order, offsets)
+    check_plan(graph, plan)
+    return plan

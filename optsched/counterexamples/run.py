@@ -14,9 +14,15 @@ from heuristics.kernels.place import run_place
 from heuristics.kernels.skyline import run_skyline
 from heuristics.kernels.sweep import run_sweep
 from optsched.counterexamples.effort import EFFORT, HuntEffort
-from optsched.counterexamples.judges import Judge, OrderingJudge, PackingJudge, PairJudge, split
+from optsched.counterexamples.judges import (
+    Judge,
+    Optimum,
+    OrderingJudge,
+    PackingJudge,
+    PairJudge,
+    split,
+)
 from optsched.counterexamples.loss import Loss, LossObjective
-from optsched.counterexamples.prove import Optimum
 from optsched.counterexamples.search import HuntProgress, HuntSearch, OnProgress
 from optsched.counterexamples.shrink import Shrinker
 from optsched.counterexamples.small_graph import MAX_OPS, SmallGraph

@@ -12,6 +12,8 @@ from optsched.model.arrays import IntArray
 from optsched.model.elements import Buffer, Op, OutputPolicy
 from optsched.model.graph import Graph
 
+Masks = tuple[IntArray, IntArray, IntArray, IntArray, int]
+"""What :func:`~optsched.counterexamples.kernels.fill_sets` takes of a graph."""
 MAX_OPS = 16
 """Sets of finished ops are tabled: beyond this there are too many."""
 
@@ -46,8 +48,8 @@ class SmallGraph:
         return self.kept | ~read & (1 << len(self)) - 1
 
     @cached_property
-    def masks(self) -> tuple[IntArray, IntArray, IntArray, IntArray, int]:
-        """What the kernels of :mod:`optsched.counterexamples.kernels` take."""
+    def masks(self) -> Masks:
+        """The graph as kernels take it."""
         need = [1 << v for v in range(len(self))]
         for v, mask in enumerate(self.before):
             for u in ops_in(mask):
@@ -84,28 +86,20 @@ def ops_in(mask: int) -> list[int]:
     return found
 
 
-def masks_of(
-    graph: Graph,
-) -> tuple[IntArray, IntArray, IntArray, IntArray, int]:
+def masks_of(graph: Graph) -> Masks:
     """Return the same for any graph of up to :data:`MAX_OPS` ops, not in-place."""
     arrays = graph.arrays
-    before = [sum(1 << int(u) for u in us) for us in graph.predecessors]
+    before = np.array([sum(1 << int(u) for u in us) for us in graph.predecessors], np.int64)
     need = []
     for b in range(arrays.buffer_count):
         users = sum(1 << int(v) for v in arrays.user.row(b))
         maker = int(arrays.producer[b])
         freed = arrays.size[b] > 0 and not arrays.keep[b]
         need.append(users | (1 << maker if maker >= 0 else 0) if freed else 0)
-    return (
-        np.array(before, np.int64),
-        arrays.alloc,
-        np.array(need, np.int64),
-        arrays.size,
-        arrays.initial,
-    )
+    return before, arrays.alloc, np.array(need, np.int64), arrays.size, arrays.initial
 
 
-def order_of_minimum_peak(masks: tuple[IntArray, IntArray, IntArray, IntArray, int]) -> list[int]:
+def order_of_minimum_peak(masks: Masks) -> list[int]:
     """Return an order of minimum peak, from the table over all sets of finished ops."""
     before, alloc = masks[0].tolist(), masks[1].tolist()
     best = np.empty(1 << len(before), np.int64)

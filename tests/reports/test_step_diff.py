@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 
 from heuristics import ORDERINGS
-from optsched.counterexamples.prove import packed
+from optsched.counterexamples.judges import packed
 from optsched.counterexamples.spaces import make_problem
 from optsched.model.liveness import timeline
 from optsched.reports.step_diff import order_diff, packing_diff, rule_of
