@@ -10,7 +10,7 @@ from pathlib import Path
 
 from experiments.tables import markdown, read_rows, replace_table, write_rows
 from heuristics import ORDERINGS, PACKINGS
-from optsched.counterexamples import Find, HuntTarget, LossObjective, hunt
+from optsched.counterexamples import Find, HuntTarget, hunt
 from optsched.counterexamples.search import HuntSearch
 from optsched.counterexamples.spaces import GraphSpace, PackingSpace
 from optsched.formats import packing_of, write_graph, write_packing
@@ -107,7 +107,7 @@ def _hunt(folder: Path, method: str) -> Hunted:
 def tiny_worst(method: str) -> tuple[int, int]:
     """Return the worst value and optimum of all that a hunt enumerates; 0, 0 without a loss."""
     space = GraphSpace if method in ORDERINGS else PackingSpace
-    search = HuntSearch(space(method, None, LossObjective.RATIO, 5, 3), Clock(Limits()))
+    search = HuntSearch(space(HuntTarget(method, max_ops=5, max_bytes=3)), Clock(Limits()))
     search.enumerate()
     return (search.loss.value, search.loss.rival) if search.loss else (0, 0)
 

@@ -15,8 +15,8 @@ from experiments.counterexamples.joint import thin_out
 from experiments.counterexamples.search import is_connected, smallest_graphs
 from heuristics import ORDERINGS, OWN_ORDERINGS, PACKINGS
 from optsched.counterexamples.judges import OrderingJudge, PackingJudge
-from optsched.counterexamples.loss import Loss, LossObjective
 from optsched.counterexamples.removals import parts, without, without_buffers
+from optsched.counterexamples.target import HuntTarget, Loss
 from optsched.formats import read_graph, read_packing
 from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import PackingProblem, packing_problem
@@ -154,14 +154,14 @@ def test_nothing_can_be_taken_from_what_was_hunted(row: dict[str, str]) -> None:
     if method in PACKINGS:
         problem = read_packing(FOLDER / f"{row['instance']}.csv").problem
         assert len(problem) <= 10
-        judge = PackingJudge(method, None, LossObjective.RATIO)
+        judge = PackingJudge(HuntTarget(method))
         smaller = [without_buffers(problem, {name}) for name in problem.names]
         assert not any(judge.reaches(p, target, 10.0) for p in smaller)
         return
     graph = read_graph(FOLDER / f"{row['instance']}.json")
     assert len(graph.ops) <= 10
     found = [without(graph, part) for part in parts(graph)]
-    orders = OrderingJudge(method, None, LossObjective.RATIO)
+    orders = OrderingJudge(HuntTarget(method))
     assert not any(g is not None and orders.reaches(g, target, 10.0) for g in found)
 
 

@@ -118,7 +118,7 @@ def _say(
     args: argparse.Namespace, study: Study, shown: list[str] | None, journal: Journal | None
 ) -> None:
     from optsched.reports.study_files import study_record
-    from optsched.reports.study_terminal import print_study
+    from optsched.reports.study_tables import print_study
 
     if args.json:
         common.print_json(args, study_record(study))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from optsched.counterexamples.loss import Loss, LossObjective
-from optsched.counterexamples.run import Find, Hunt, HuntTarget, hunt, hunt_from
+from optsched.counterexamples.run import Find, Hunt, hunt, hunt_from
 from optsched.counterexamples.search import HuntProgress
+from optsched.counterexamples.target import HuntTarget, Loss, LossObjective
 
 __all__ = [
     "Find",

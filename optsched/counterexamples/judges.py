@@ -19,9 +19,9 @@ from optsched.check.certificate import check_certificate
 from optsched.check.plan import check_order, check_packing, check_plan
 from optsched.counterexamples.effort import EFFORT
 from optsched.counterexamples.kernels import next_capacity, peak_range
-from optsched.counterexamples.loss import Loss, LossObjective
 from optsched.counterexamples.shrink import PACKING_MOVES, ShrinkMoves, graph_moves
 from optsched.counterexamples.small_graph import masks_of
+from optsched.counterexamples.target import HuntTarget, Loss, split
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
@@ -64,24 +64,19 @@ class Optimum(Generic[P]):
 class Judge(ABC, Generic[T, P]):
     """Knows one method, its rival, and what counts as bad.
 
-    Parameters
-    ----------
-    method, versus
-        Names of methods; the optimum is the rival if `versus` is None.
-    objective
-        What is compared.
-
     Attributes
     ----------
+    target
+        What is hunted.
     moves
         How an instance is made smaller.
     undecided
         Questions that stayed open within their time.
     """
 
-    def __init__(self, method: str, versus: str | None, objective: LossObjective) -> None:
-        self.method, self.versus, self.objective = method, versus, objective
-        ordering = ORDERINGS.get(split(method)[0])
+    def __init__(self, target: HuntTarget) -> None:
+        self.target = target
+        ordering = ORDERINGS.get(split(target.method)[0])
         self.moves: ShrinkMoves[Any] = graph_moves(ordering) if ordering else PACKING_MOVES
         self.undecided = 0
 
@@ -107,17 +102,18 @@ class Judge(ABC, Generic[T, P]):
 
     def loss(self, item: T, seconds: float) -> Loss:
         """Return the method's bytes and its rival's."""
-        rival = self.best(item, seconds) if self.versus is None else self.plan(item, self.versus)[0]
-        return Loss(self.plan(item, self.method)[0], rival, self.objective)
+        versus = self.target.versus
+        rival = self.best(item, seconds) if versus is None else self.plan(item, versus)[0]
+        return Loss(self.plan(item, self.target.method)[0], rival, self.target.objective)
 
-    def reaches(self, item: T, target: Loss, seconds: float) -> bool:
-        """Whether the loss on this is surely as bad as the target."""
-        value = self.value(item, self.method)
-        capacity = target.rival_limit(value)
+    def reaches(self, item: T, wanted: Loss, seconds: float) -> bool:
+        """Whether the loss on this is surely as bad as the one wanted."""
+        value = self.value(item, self.target.method)
+        capacity = wanted.rival_limit(value)
         if value == 0:
             return False
-        if self.versus is not None:
-            return self.value(item, self.versus) <= capacity
+        if self.target.versus is not None:
+            return self.value(item, self.target.versus) <= capacity
         return self.has_plan(item, capacity, seconds)
 
 
@@ -278,12 +274,6 @@ class PackingJudge(Judge[PackingProblem, IntArray]):
         fits = outcome.offsets is not None and item.slab_size(outcome.offsets) <= capacity
         self.undecided += not fits and outcome.bound <= capacity
         return fits
-
-
-def split(method: str) -> tuple[str, str]:
-    """Return ordering and packer of a pair."""
-    ordering, _, packing = method.partition("+")
-    return ordering, packing
 
 
 def minimum_peak(graph: Graph, seconds: float) -> Optimum[list[int]]:

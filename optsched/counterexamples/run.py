@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from math import ceil
 from random import Random
 from typing import Any
 
-from heuristics import ORDERINGS, PACKINGS
 from heuristics.kernels.place import run_place
 from heuristics.kernels.skyline import run_skyline
 from heuristics.kernels.sweep import run_sweep
-from optsched.counterexamples.effort import EFFORT, HuntEffort
+from optsched.counterexamples.effort import EFFORT
 from optsched.counterexamples.judges import (
     Judge,
     Optimum,
     OrderingJudge,
     PackingJudge,
     PairJudge,
-    split,
 )
-from optsched.counterexamples.loss import Loss, LossObjective
 from optsched.counterexamples.search import HuntProgress, HuntSearch, OnProgress
 from optsched.counterexamples.shrink import Shrinker
-from optsched.counterexamples.small_graph import MAX_OPS, SmallGraph
+from optsched.counterexamples.small_graph import SmallGraph
 from optsched.counterexamples.spaces import (
     GraphSpace,
     HuntSpace,
@@ -33,6 +29,7 @@ from optsched.counterexamples.spaces import (
     PairSpace,
     make_problem,
 )
+from optsched.counterexamples.target import HuntTarget, Loss, LossObjective, kind_of
 from optsched.errors import UsageError
 from optsched.model.graph import Graph
 from optsched.model.memory_model import refuse_inplace
@@ -43,48 +40,6 @@ from optsched.runtime.limits import Limits
 
 OPTIMUM = "optimum"
 """Names the plan that is best, among the plans of methods."""
-
-
-@dataclass(frozen=True, slots=True)
-class HuntTarget:
-    """What is hunted, and for how long.
-
-    Parameters
-    ----------
-    method
-        An ordering, a packer, or `ordering+packer`.
-    versus
-        A method of the same kind that is to do better; None for the optimum.
-    objective
-        What is made large.
-    max_ops, max_bytes
-        Ops (or buffers, for a packer) and bytes of a buffer, at most.
-    seconds, tries
-        Limits; with a limit on tries that ends first, the same seed gives the same find.
-    seed
-        Of the random changes.
-    at_least
-        In a shrinking: the loss that is kept; that of the given graph if None.
-    """
-
-    method: str
-    versus: str | None = None
-    objective: LossObjective = LossObjective.RATIO
-    max_ops: int = 10
-    max_bytes: int = 100
-    seconds: float | None = 60.0
-    tries: int | None = None
-    seed: int = 0
-    at_least: Fraction | None = None
-
-    def __post_init__(self) -> None:
-        kinds = {kind_of(name) for name in (self.method, self.versus) if name is not None}
-        if len(kinds) > 1:
-            raise UsageError(f"{self.method} and {self.versus} are methods of different kinds")
-        if self.versus == self.method:
-            raise UsageError(f"{self.method} can not lose to itself")
-        if not 2 <= self.max_ops <= MAX_OPS:
-            raise UsageError(f"a hunt takes 2 to {MAX_OPS} ops, got {self.max_ops}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,42 +110,23 @@ class Hunt:
         return f"Hunt({self.target.method!r}, {found}, {self.tried:,} tried)"
 
 
-def kind_of(method: str) -> str:
-    """Return `ordering`, `packing` or `pair`.
-
-    Raises
-    ------
-    UsageError
-        If there is no such method.
-    """
-    if method in ORDERINGS:
-        return "ordering"
-    if method in PACKINGS:
-        return "packing"
-    ordering, packing = split(method)
-    if ordering in ORDERINGS and packing in PACKINGS:
-        return "pair"
-    known = ", ".join((*ORDERINGS, *PACKINGS))
-    raise UsageError(f"unknown method {method!r}; known are ordering+packing, and {known}")
-
-
 def hunt(
     target: HuntTarget,
     *,
     name: str = "found",
     on_progress: OnProgress | None = None,
-    effort: HuntEffort = EFFORT,
 ) -> Hunt:
     """Find a small instance on which a method is as bad as possible.
 
     All instances of the smallest sizes are enumerated, then others are changed at random; the
     worst is shrunk, and its optimum proved in two ways. Ctrl-C keeps the worst so far.
     """
-    space, judge = _tools(target)
+    space_kind, judge_kind = _KINDS[kind_of(target.method)]
+    space, judge = space_kind(target), judge_kind(target)
     _compile(space, on_progress)
     clock = Clock.of(Limits(seconds=target.seconds))
-    within = clock.share(effort.search_share)
-    search = HuntSearch(space, within, target.tries, target.seed, on_progress, effort)
+    within = clock.share(EFFORT.search_share)
+    search = HuntSearch(space, within, target.tries, target.seed, on_progress)
     interrupted = False
     try:
         search.run()
@@ -200,7 +136,7 @@ def hunt(
     if search.best is not None and search.loss is not None:
         best = search.best
         item = best.graph(name) if isinstance(best, SmallGraph) else make_problem(best, name)
-        closing = _Closing(target, judge, clock, on_progress, effort)
+        closing = _Closing(target, judge, clock, on_progress)
         find = closing.run(item, search.loss, interrupted)
         interrupted = closing.interrupted
     exhausted, seconds = tuple(search.exhausted), clock.seconds()
@@ -212,7 +148,6 @@ def hunt_from(
     target: HuntTarget,
     *,
     on_progress: OnProgress | None = None,
-    effort: HuntEffort = EFFORT,
 ) -> Hunt:
     """Shrink an instance to a minimal core on which the method still loses as much.
 
@@ -227,9 +162,9 @@ def hunt_from(
     if isinstance(item, Graph):
         refuse_inplace(item, "hunts")
         refuse_streams(item, "hunts")
-    _, judge = _tools(target)
+    judge = _KINDS[kind_of(target.method)][1](target)
     clock = Clock.of(Limits(seconds=target.seconds))
-    closing = _Closing(target, judge, clock, on_progress, effort)
+    closing = _Closing(target, judge, clock, on_progress)
     if on_progress is not None:
         on_progress(HuntProgress(0.0, 0, f"the loss of {item.name}", None))
     loss = judge.loss(item, closing.proof_seconds())
@@ -265,18 +200,12 @@ def _compile(space: HuntSpace[Any], on_progress: OnProgress | None) -> None:
             return
 
 
-_KINDS: dict[str, tuple[Any, Any]] = {
+_KINDS: dict[str, tuple[type[HuntSpace[Any]], type[Judge[Any, Any]]]] = {
     "ordering": (GraphSpace, OrderingJudge),
     "packing": (PackingSpace, PackingJudge),
     "pair": (PairSpace, PairJudge),
 }
 """What is searched for a method of each kind, and who judges what is found."""
-
-
-def _tools(target: HuntTarget) -> tuple[HuntSpace[Any], Judge[Any, Any]]:
-    space, judge = _KINDS[kind_of(target.method)]
-    method = target.method, target.versus, target.objective
-    return space(*method, target.max_ops, target.max_bytes), judge(*method)
 
 
 @dataclass
@@ -287,7 +216,6 @@ class _Closing:
     judge: Judge[Any, Any]
     clock: Clock
     on_progress: OnProgress | None
-    effort: HuntEffort
     interrupted: bool = False
 
     def run(self, item: Any, wanted: Loss, interrupted: bool, *, keep_names: bool = False) -> Find:
@@ -305,7 +233,7 @@ class _Closing:
             except KeyboardInterrupt:
                 self.interrupted = True
         core = shrinker.item if keep_names else _relettered(shrinker.item)
-        seconds = self.effort.hurried_seconds if self.interrupted else self.proof_seconds()
+        seconds = EFFORT.hurried_seconds if self.interrupted else self.proof_seconds()
         optimum = self.judge.optimum(core, seconds)
         method, versus = self.target.method, self.target.versus
         made = {name: self.judge.plan(core, name) for name in (method, versus) if name is not None}
@@ -317,14 +245,14 @@ class _Closing:
 
     def proof_seconds(self) -> float:
         """Seconds for a proof: what is left, but enough."""
-        return max(self.effort.proof_seconds, self.clock.left() or 0.0)
+        return max(EFFORT.proof_seconds, self.clock.left() or 0.0)
 
     def _keeps(self, smaller: Any, item: Any, wanted: Loss) -> bool:
         if self.on_progress is not None:
             parts = sum(1 for _ in self.judge.moves.parts(item))
             progress = HuntProgress(self.clock.seconds(), parts, "shrinking, parts left", wanted)
             self.on_progress(progress)
-        left, most = self.clock.left(), self.effort.question_seconds
+        left, most = self.clock.left(), EFFORT.question_seconds
         return self.judge.reaches(smaller, wanted, most if left is None else min(most, left))
 
 

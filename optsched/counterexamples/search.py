@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Generic, TypeVar
 
-from optsched.counterexamples.effort import EFFORT, HuntEffort
-from optsched.counterexamples.loss import Loss
+from optsched.counterexamples.effort import EFFORT
 from optsched.counterexamples.spaces import HuntSpace
+from optsched.counterexamples.target import Loss
 from optsched.runtime.clock import Clock
 
 T = TypeVar("T")
@@ -42,8 +42,6 @@ class HuntSearch(Generic[T]):
         Of the random changes.
     on_progress
         Called now and then.
-    effort
-        How time and tries are spent.
     """
 
     space: HuntSpace[T]
@@ -51,7 +49,6 @@ class HuntSearch(Generic[T]):
     tries: int | None = None
     seed: int = 0
     on_progress: OnProgress | None = None
-    effort: HuntEffort = EFFORT
     best: T | None = None
     loss: Loss | None = None
     tried: int = 0
@@ -67,7 +64,7 @@ class HuntSearch(Generic[T]):
         """Try all instances of the smallest sizes; keep which sizes were finished."""
         for words, items in self.space.stages(lambda: self.loss):
             for item in items:
-                if self._is_over(self.effort.enumeration_share):
+                if self._is_over(EFFORT.enumeration_share):
                     return
                 self.tried += 1
                 lowest = 0.0 if self.loss is None else self.loss.score
@@ -76,8 +73,7 @@ class HuntSearch(Generic[T]):
 
     def climb(self) -> None:
         """Runs of changes from random instances and from the best, warm at first, then strict."""
-        rng, effort = Random(self.seed), self.effort
-        run = 0
+        rng, run = Random(self.seed), 0
         while not self._is_over():
             at = self.best if run % 3 == 0 and self.best is not None else self.space.random(rng)
             run += 1
@@ -85,11 +81,11 @@ class HuntSearch(Generic[T]):
             now = self.space.loss(at, 0.0)
             self.tried += 1
             self.offer(at, now, phase)
-            for step in range(effort.run_length):
+            for step in range(EFFORT.run_length):
                 if self._is_over():
                     return
                 score = 0.0 if now is None else now.score
-                heat = effort.heat * max(0.0, 1 - 1.5 * step / effort.run_length)
+                heat = EFFORT.heat * max(0.0, 1 - 1.5 * step / EFFORT.run_length)
                 floor = score * (1 - heat * rng.random())
                 item = self.space.change(at, rng)
                 self.tried += 1

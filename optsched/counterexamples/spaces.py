@@ -14,8 +14,8 @@ from heuristics import ORDERINGS, PACKINGS
 from optsched.counterexamples.change import LiveRows, change_graph, change_packing
 from optsched.counterexamples.effort import EFFORT
 from optsched.counterexamples.kernels import fullest_step, minimum_slab, peak_range, sized_above
-from optsched.counterexamples.loss import Loss, LossObjective
 from optsched.counterexamples.small_graph import SmallGraph, ops_in, order_of_minimum_peak
+from optsched.counterexamples.target import HuntTarget, Loss, LossObjective, split
 from optsched.model.arrays import IntArray
 from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import PackingProblem
@@ -26,29 +26,11 @@ WorstLoss = Callable[[], Loss | None]
 
 
 class HuntSpace(ABC, Generic[T]):
-    """Instances of one kind, and a method that is to lose on them.
+    """Instances of one kind, and a method that is to lose on them."""
 
-    Parameters
-    ----------
-    method, versus
-        Names of methods; the optimum is the rival if `versus` is None.
-    objective
-        What is compared.
-    max_ops, max_bytes
-        Ops of a graph, or buffers of a packing; bytes of a buffer.
-    """
-
-    def __init__(
-        self,
-        method: str,
-        versus: str | None,
-        objective: LossObjective,
-        max_ops: int,
-        max_bytes: int,
-    ) -> None:
-        self.method, self.versus, self.objective = method, versus, objective
-        self.max_ops, self.max_bytes = max_ops, max_bytes
-        self.largest = min(EFFORT.enumerated_bytes, max_bytes)
+    def __init__(self, target: HuntTarget) -> None:
+        self.target = target
+        self.largest = min(EFFORT.enumerated_bytes, target.max_bytes)
 
     @property
     @abstractmethod
@@ -86,16 +68,16 @@ class GraphSpace(HuntSpace[SmallGraph]):
 
     def stages(self, worst: WorstLoss) -> Iterator[tuple[str, Iterator[SmallGraph]]]:
         """All graphs of few ops: every set of edges from earlier to later ops, in every size."""
-        for ops in range(1, min(EFFORT.enumerated_ops, self.max_ops) + 1):
+        for ops in range(1, min(EFFORT.enumerated_ops, self.target.max_ops) + 1):
             count = 1 << ops * (ops - 1) // 2
             words = f"{count:,} graph{'s' * (count > 1)} of {ops} op{'s' * (ops > 1)}"
             yield words, self._sized_graphs(ops, worst)
 
     def _sized_graphs(self, ops: int, worst: WorstLoss) -> Iterator[SmallGraph]:
         sizes = np.empty((self.largest**ops, ops), np.int64)
-        ratio = self.objective is LossObjective.RATIO
+        ratio = self.target.objective is LossObjective.RATIO
         for before in product(*(range(1 << v) for v in range(ops))):
-            known = worst() or Loss(1, 1, self.objective)
+            known = worst() or Loss(1, 1, self.target.objective)
             masks = np.array(before, np.int64)
             count = sized_above.compiled(
                 masks, self.largest, known.value, known.rival, ratio, sizes
@@ -105,29 +87,28 @@ class GraphSpace(HuntSpace[SmallGraph]):
 
     def random(self, rng: Random) -> SmallGraph:
         """Return a sparse random graph."""
-        n = rng.randint(min(4, self.max_ops), self.max_ops)
+        most, largest = self.target.max_ops, self.target.max_bytes
+        n = rng.randint(min(4, most), most)
         share = rng.uniform(0.1, 0.4)
         return SmallGraph(
-            tuple(
-                rng.choice((1, self.max_bytes, rng.randint(1, self.max_bytes))) for _ in range(n)
-            ),
+            tuple(rng.choice((1, largest, rng.randint(1, largest))) for _ in range(n)),
             tuple(sum((rng.random() < share) << u for u in range(v)) for v in range(n)),
         )
 
     def change(self, item: SmallGraph, rng: Random) -> SmallGraph:
         """Return a graph with another size, edge, op or listing."""
-        return change_graph(item, rng, self.max_ops, self.max_bytes)
+        return change_graph(item, rng, self.target.max_ops, self.target.max_bytes)
 
     def loss(self, item: SmallGraph, lowest: float) -> Loss | None:
         """Judge by the ordering itself and a table of all sets of finished ops."""
         optimum, most = peak_range.compiled(*item.masks)
-        if Loss(most, optimum, self.objective).score < lowest:
+        if Loss(most, optimum, self.target.objective).score < lowest:
             return None
         graph = item.graph()
-        value = peak_memory(graph, ORDERINGS[self.method](graph, 0))
-        if self.versus is not None:
-            optimum = peak_memory(graph, ORDERINGS[self.versus](graph, 0))
-        return Loss(value, optimum, self.objective)
+        value = peak_memory(graph, ORDERINGS[self.target.method](graph, 0))
+        if self.target.versus is not None:
+            optimum = peak_memory(graph, ORDERINGS[self.target.versus](graph, 0))
+        return Loss(value, optimum, self.target.objective)
 
     def weight(self, item: SmallGraph) -> tuple[int, ...]:
         """Ops, edges, bytes."""
@@ -142,21 +123,21 @@ class PairSpace(GraphSpace):
 
     def loss(self, item: SmallGraph, lowest: float) -> Loss | None:
         """Judge by ordering and packer, and an exhaustive kernel."""
-        if Loss(sum(item.size), max(item.size), self.objective).score < lowest:
+        if Loss(sum(item.size), max(item.size), self.target.objective).score < lowest:
             return None
-        value = self._slab(item, self.method)
-        if self.versus is not None:
-            return Loss(value, self._slab(item, self.versus), self.objective)
+        value = self._slab(item, self.target.method)
+        if self.target.versus is not None:
+            return Loss(value, self._slab(item, self.target.versus), self.target.objective)
         optimum, _ = peak_range.compiled(*item.masks)
-        if Loss(value, optimum, self.objective).score < lowest:
+        if Loss(value, optimum, self.target.objective).score < lowest:
             return None
         ranges = live_rows(item, order_of_minimum_peak(item.masks))
         start, end, size = np.array(ranges, np.int64).T.copy()
         slab = minimum_slab.compiled(start, end, size, np.zeros(len(item), np.int64))
-        return Loss(value, optimum, self.objective) if slab == optimum else None
+        return Loss(value, optimum, self.target.objective) if slab == optimum else None
 
     def _slab(self, item: SmallGraph, method: str) -> int:
-        ordering, packing = method.split("+")
+        ordering, packing = split(method)
         order = ORDERINGS[ordering](item.graph(), 0)
         problem = make_problem(live_rows(item, order.tolist()))
         return problem.slab_size(PACKINGS[packing](problem))
@@ -185,7 +166,7 @@ class PackingSpace(HuntSpace[LiveRows]):
     @property
     def steps(self) -> int:
         """Steps of a packing that is no longer enumerated."""
-        return max(4, self.max_ops)
+        return max(4, self.target.max_ops)
 
     def stages(self, worst: WorstLoss) -> Iterator[tuple[str, Iterator[LiveRows]]]:
         """All packings of few buffers, one of them live from step 0 on."""
@@ -195,37 +176,37 @@ class PackingSpace(HuntSpace[LiveRows]):
             for end in range(start + 1, EFFORT.enumerated_steps + 1)
             for size in range(1, self.largest + 1)
         ]
-        for count in range(1, min(EFFORT.enumerated_buffers, self.max_ops) + 1):
+        for count in range(1, min(EFFORT.enumerated_buffers, self.target.max_ops) + 1):
             rows = (row for row in product(kinds, repeat=count) if min(row)[0] == 0)
             yield f"packings of {count} buffer{'s' * (count > 1)}", rows
 
     def random(self, rng: Random) -> LiveRows:
         """Return random live ranges, of few different sizes or many."""
         rows = []
-        largest = min(self.max_bytes, rng.choice((4, 16, self.max_bytes)))
-        for _ in range(rng.randint(min(3, self.max_ops), self.max_ops)):
+        largest = min(self.target.max_bytes, rng.choice((4, 16, self.target.max_bytes)))
+        for _ in range(rng.randint(min(3, self.target.max_ops), self.target.max_ops)):
             start, end = sorted(rng.sample(range(self.steps + 1), 2))
             rows.append((start, end, rng.randint(1, largest)))
         return tuple(rows)
 
     def change(self, item: LiveRows, rng: Random) -> LiveRows:
         """Return live ranges with another size, start, end, buffer or listing."""
-        return change_packing(item, rng, self.max_ops, self.steps, self.max_bytes)
+        return change_packing(item, rng, self.target.max_ops, self.steps, self.target.max_bytes)
 
     def loss(self, item: LiveRows, lowest: float) -> Loss | None:
         """Judge by the packer itself and an exhaustive kernel."""
         problem = make_problem(item)
-        value = problem.slab_size(PACKINGS[self.method](problem))
-        if self.versus is not None:
-            rival = problem.slab_size(PACKINGS[self.versus](problem))
-            return Loss(value, rival, self.objective)
+        value = problem.slab_size(PACKINGS[self.target.method](problem))
+        if self.target.versus is not None:
+            rival = problem.slab_size(PACKINGS[self.target.versus](problem))
+            return Loss(value, rival, self.target.objective)
         columns = problem.start, problem.end, problem.size
         load = fullest_step.compiled(*columns)
-        if Loss(value, load, self.objective).score < lowest:
+        if Loss(value, load, self.target.objective).score < lowest:
             return None
         if value > load:
             load = minimum_slab.compiled(*columns, np.zeros(len(problem), np.int64))
-        return Loss(value, load, self.objective)
+        return Loss(value, load, self.target.objective)
 
     def weight(self, item: LiveRows) -> tuple[int, ...]:
         """Buffers, steps and bytes."""

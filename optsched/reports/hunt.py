@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from optsched.counterexamples import Find, Hunt, LossObjective
-from optsched.counterexamples.run import kind_of
+from optsched.counterexamples.target import kind_of
 from optsched.formats import packing_of, write_bytes, write_graph, write_packing, write_plan
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem

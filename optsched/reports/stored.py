@@ -78,16 +78,17 @@ def records_table(records: Sequence[StoredRecord]) -> Table:
 
 
 def _row(record: StoredRecord) -> list[str]:
-    best = record.best_bound
-    value = "-" if record.value is None else f"{record.value:,}"
-    proof = best.proof + ("+" if best.certified else "") if record.is_proved else ""
-    share = "-" if record.value is None else f"{100 * gap(record):.2f}"
-    asked = str(record.question)
-    name = record.name or "(version 1)"
-    ops = f"{record.ops:,}"
+    best, planned = record.best_bound, record.value is not None
     return [
-        *(f"{record.number}", readable(name), ops, asked, value, f"{best.value:,}"),
-        *(proof, share, record.key[:12]),
+        f"{record.number}",
+        readable(record.name or "(version 1)"),
+        f"{record.ops:,}",
+        str(record.question),
+        f"{record.value:,}" if planned else "-",
+        f"{best.value:,}",
+        best.proof + "+" * best.certified if record.is_proved else "",
+        f"{100 * gap(record):.2f}" if planned else "-",
+        record.key[:12],
     ]
 
 

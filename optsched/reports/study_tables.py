@@ -7,6 +7,7 @@ optimum is proved; of the peak for orders, of the slab for everything else.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from optsched.compare import (
     OUR_METHOD,
@@ -20,9 +21,22 @@ from optsched.compare import (
     rows_against_optimum,
     summarise,
 )
-from optsched.reports.tables import Cell, Column, Table, make_table, percent, safe
+from optsched.reports.tables import (
+    Cell,
+    Column,
+    Table,
+    make_table,
+    percent,
+    print_line,
+    print_table,
+    safe,
+)
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.limits import Proof
+from optsched.runtime.text import readable
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 SHOWN = {
     "program": "program",
@@ -43,6 +57,8 @@ EXPENDABLE = ("first_fit_area", "program", "bfs", "dfs", "lpmf", "greedy_by_size
 """Columns to leave out, in this sequence, where a console is too narrow; then the last ones."""
 MOST_METHODS = 16
 """Lines of one kind of method on a terminal; of more, the best are shown."""
+MOST_TROUBLES = 8
+"""Lines about methods that had trouble."""
 KINDS = {
     Kind.ORDER: "orders, by peak",
     Kind.PACKING: "packers of best order, by slab",
@@ -237,3 +253,50 @@ def study_summary(study: Study) -> str:
         f"equal to the minimum peak; minimum peak proved on {peaks}; {against:,} of {rows:,} rows "
         "measured against a proved optimum"
     )
+
+
+def print_study(
+    study: Study, console: Console, *, top: int, shown: Sequence[str] | None = None
+) -> None:
+    """Print a study; tables keep to the console's width, and say which columns that left out.
+
+    `top` graphs are shown, those of largest loss; of 0 all, in their own order. `shown` are the
+    methods with a column in the table of graphs, chosen by what ran if None.
+    """
+    count = len(study.comparisons)
+    if not count:
+        return
+    top = top if count > top else 0
+    if count > 1:
+        says = f"{graphs(count)}: excess over the optimum in %, geometric mean and worst"
+        print_line(console, says)
+        print_table(console, method_table(study, grouped=True), "--markdown has them")
+        console.print()
+    which = f"The {graphs(top)} of largest loss: excess" if top else "Excess"
+    columns = methods_with_columns(study) if shown is None else shown
+    table = graph_table(study, columns, top=top, short=True)
+    print_line(console, f"{which} over the optimum in % (orders: peak; others: slab)")
+    print_table(console, table, "--columns LIST chooses, --markdown has all")
+    console.print()
+    more = f"; {graphs(count - top)} more: --top 0 prints them" if top else ""
+    print_line(console, f"{study_summary(study)}{more}")
+    ran = {row.method for c in study.comparisons for row in c.rows}
+    if none := [m.name for m in study.methods if m.name not in ran]:
+        print_line(console, f"no figures on any graph: {', '.join(none)}")
+    for line in _first_troubles(study):
+        print_line(console, line)
+
+
+def _first_troubles(study: Study) -> list[str]:
+    """Return one line for each method and kind of trouble: on how many graphs, the first reason."""
+    met: dict[tuple[str, str], list[str]] = {}
+    for name, failed in troubles(study):
+        reasons = met.setdefault((failed.method, failed.trouble), [])
+        reasons.append(readable(f"{name}: {failed.reason}", 1000))
+    lines = [
+        f"{method} {trouble} on {graphs(len(reasons))}, first {reasons[0]}"
+        for (method, trouble), reasons in met.items()
+    ]
+    more = len(lines) - MOST_TROUBLES
+    rest = [f"{more} more methods had trouble: --csv has the reasons"] if more > 0 else []
+    return lines[:MOST_TROUBLES] + rest

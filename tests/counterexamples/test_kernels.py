@@ -17,15 +17,15 @@ from optsched.counterexamples.kernels import (
     peak_range,
     sized_above,
 )
-from optsched.counterexamples.loss import LossObjective
 from optsched.counterexamples.small_graph import SmallGraph, masks_of, order_of_minimum_peak
 from optsched.counterexamples.spaces import GraphSpace, PackingSpace, make_problem
+from optsched.counterexamples.target import HuntTarget
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 from tests.support import brute
 from tests.support.generators import graphs
 
-SPACE = GraphSpace("lpmf", None, LossObjective.RATIO, 6, 9)
+SPACE = GraphSpace(HuntTarget("lpmf", max_ops=6, max_bytes=9))
 
 
 def graphs_at_random(count: int, seed: int = 0) -> list[SmallGraph]:
@@ -76,7 +76,7 @@ def test_no_sizes_are_passed_over_that_could_beat_a_loss(ratio: bool) -> None:
 @given(st.integers(0, 10_000))
 @settings(max_examples=60)
 def test_the_minimum_slab_is_that_of_two_other_enumerations(seed: int) -> None:
-    rows = PackingSpace("naive", None, LossObjective.RATIO, 6, 6).random(Random(seed))
+    rows = PackingSpace(HuntTarget("naive", max_ops=6, max_bytes=6)).random(Random(seed))
     problem = make_problem(rows)
     columns = problem.start, problem.end, problem.size
     offsets = np.zeros(len(problem), np.int64)
@@ -89,7 +89,7 @@ def test_the_minimum_slab_is_that_of_two_other_enumerations(seed: int) -> None:
 
 def test_no_capacity_in_between_is_skipped() -> None:
     rng = Random(3)
-    space = PackingSpace("naive", None, LossObjective.RATIO, 6, 9)
+    space = PackingSpace(HuntTarget("naive", max_ops=6, max_bytes=9))
     for _ in range(30):
         problem = make_problem(space.random(rng))
         columns = problem.start, problem.end, problem.size

@@ -18,9 +18,9 @@ from optsched.counterexamples import (
     hunt,
     hunt_from,
 )
-from optsched.counterexamples.loss import Loss
 from optsched.counterexamples.removals import parts, without, without_buffers
 from optsched.counterexamples.spaces import make_problem
+from optsched.counterexamples.target import Loss
 from optsched.errors import UsageError
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory

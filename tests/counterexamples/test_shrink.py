@@ -11,7 +11,6 @@ import pytest
 from heuristics import ORDERINGS, PACKINGS
 from optsched.counterexamples import HuntTarget, LossObjective, hunt_from
 from optsched.counterexamples.change import LiveRows
-from optsched.counterexamples.loss import Loss
 from optsched.counterexamples.removals import (
     parts,
     simpler_packings,
@@ -22,6 +21,7 @@ from optsched.counterexamples.removals import (
     without_ops,
 )
 from optsched.counterexamples.spaces import make_problem
+from optsched.counterexamples.target import Loss
 from optsched.formats import read_graph
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph

@@ -8,7 +8,6 @@ import pytest
 
 from heuristics import ORDERINGS
 from optsched.counterexamples.change import change_packing
-from optsched.counterexamples.loss import LossObjective
 from optsched.counterexamples.small_graph import SmallGraph
 from optsched.counterexamples.spaces import (
     GraphSpace,
@@ -17,12 +16,13 @@ from optsched.counterexamples.spaces import (
     live_rows,
     make_problem,
 )
+from optsched.counterexamples.target import HuntTarget
 from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import packing_problem
 
 
 def some(count: int, seed: int) -> list[SmallGraph]:
-    space, rng = GraphSpace("lpmf", None, LossObjective.RATIO, 9, 20), Random(seed)
+    space, rng = GraphSpace(HuntTarget("lpmf", max_ops=9, max_bytes=20)), Random(seed)
     found = []
     at = space.random(rng)
     for _ in range(count):
@@ -32,7 +32,7 @@ def some(count: int, seed: int) -> list[SmallGraph]:
 
 
 def test_a_loss_is_what_the_graph_says() -> None:
-    space = GraphSpace("lpmf", "bfs", LossObjective.RATIO, 9, 20)
+    space = GraphSpace(HuntTarget("lpmf", "bfs", max_ops=9, max_bytes=20))
     for small in some(20, seed=3):
         graph, loss = small.graph(), space.loss(small, 0.0)
         assert loss is not None
@@ -50,7 +50,7 @@ def test_live_rows_are_the_packing_problem() -> None:
 
 
 def test_a_pair_is_judged_only_where_the_optimum_is_sure() -> None:
-    space = PairSpace("bfs+naive", None, LossObjective.RATIO, 6, 5)
+    space = PairSpace(HuntTarget("bfs+naive", max_ops=6, max_bytes=5))
     losses = [space.loss(small, 0.0) for small in some(20, seed=5)]
     assert any(loss is not None and loss.loses for loss in losses)
 
@@ -58,7 +58,7 @@ def test_a_pair_is_judged_only_where_the_optimum_is_sure() -> None:
 @pytest.mark.parametrize("most", [2, 5, 9])
 def test_changes_stay_within_limits(most: int) -> None:
     rng = Random(most)
-    space = GraphSpace("lpmf", None, LossObjective.RATIO, most, 7)
+    space = GraphSpace(HuntTarget("lpmf", max_ops=most, max_bytes=7))
     at = space.random(rng)
     seen = set()
     for _ in range(400):
@@ -74,7 +74,7 @@ def test_changes_stay_within_limits(most: int) -> None:
 
 def test_changed_packings_stay_within_limits() -> None:
     rng = Random(1)
-    rows = PackingSpace("naive", None, LossObjective.RATIO, 5, 7).random(rng)
+    rows = PackingSpace(HuntTarget("naive", max_ops=5, max_bytes=7)).random(rng)
     for _ in range(400):
         rows = change_packing(rows, rng, 5, 6, 7)
         assert 1 <= len(rows) <= 5

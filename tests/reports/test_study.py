@@ -28,8 +28,8 @@ from optsched.reports.study_tables import (
     heading,
     method_table,
     methods_with_columns,
+    print_study,
 )
-from optsched.reports.study_terminal import print_study
 from optsched.reports.tables import for_console, percent
 from optsched.runtime.limits import Limits
 from optsched.runtime.text import unshield
