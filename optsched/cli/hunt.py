@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +26,11 @@ def _hunt(args: argparse.Namespace) -> int:
     if args.at_least is not None and args.source is None:
         raise UsageError("--at-least goes with --from")
     with ProgressLine(f"{args.method}  ") as line:
+
+        def show(at: HuntProgress) -> None:
+            best = "nothing yet" if at.best is None else f"{at.best.objective} {at.best.score:.4g}"
+            line.say(f"{at.seconds:6.1f} s  {best}  {at.tried:,} tried  {at.phase}")
+
         done = hunt(
             args.method,
             versus=args.versus,
@@ -38,8 +42,8 @@ def _hunt(args: argparse.Namespace) -> int:
             at_least=None if args.at_least is None else _number(args.at_least),
             time_limit=args.time_limit,
             seed=args.seed,
-            name=_stem(args.output),
-            on_progress=_shower(line),
+            name=Path(args.output.removesuffix(".gz")).stem,
+            on_progress=show,
         )
     files = {} if done.find is None else write_find(Path(args.output), done.find)
     common.print_result(args, hunt_record(done, files), hunt_text(done, files))
@@ -63,18 +67,6 @@ def _read(args: argparse.Namespace) -> Graph | PackingProblem:
     if sniff_file(args.source).holds is Content.PACKING:
         return read_packing(args.source).problem
     return read_graph(args.source, **common.reading(args).options)
-
-
-def _stem(path: str) -> str:
-    return Path(Path(path).name.removesuffix(".gz")).stem
-
-
-def _shower(line: ProgressLine) -> Callable[[HuntProgress], None]:
-    def show(at: HuntProgress) -> None:
-        best = "nothing yet" if at.best is None else f"{at.best.objective} {at.best.score:.4g}"
-        line.say(f"{at.seconds:6.1f} s  {best}  {at.tried:,} tried  {at.phase}")
-
-    return show
 
 
 HUNT = Command(

@@ -7,13 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from optsched.check.module import check_module, check_schedule
 from optsched.check.plan import Checked, check_order
-from optsched.compare.measure import (
-    DEFAULT_PACKING,
-    AbsentError,
-    MethodRunner,
-    measured,
-    planless,
-)
+from optsched.compare.measure import DEFAULT_PACKING, AbsentError, MethodRunner, measured, planless
 from optsched.compare.methods import Exact, Heuristic, Kind, PlanFile
 from optsched.compare.rows import Measured, Outcome
 from optsched.formats import read_module_plan

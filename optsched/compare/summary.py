@@ -68,12 +68,7 @@ def summarise(comparisons: Sequence[Comparison], methods: Sequence[Method]) -> l
     kinds = list(Kind)
     return sorted(
         found,
-        key=lambda s: (
-            kinds.index(s.kind),
-            s.asked - s.measured,
-            s.mean_excess,
-            s.worst_excess,
-        ),
+        key=lambda s: (kinds.index(s.kind), s.asked - s.measured, s.mean_excess, s.worst_excess),
     )
 
 

@@ -20,7 +20,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum, auto
 from multiprocessing import connection, get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -71,16 +72,12 @@ class WorkerLoss:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class _TaskDone:
-    """A worker's task is done."""
+class _Sign(Enum):
+    """What a worker tells of itself; to compile kernels is no part of its work."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Compiling:
-    """A worker begins to compile a kernel, or has ended: that is no part of its work."""
-
-    begins: bool
+    DONE = auto()
+    COMPILING = auto()
+    COMPILED = auto()
 
 
 def run_tasks(
@@ -214,25 +211,20 @@ class _Worker(Generic[_Task]):
         return self.process.exitcode
 
 
+@dataclass
 class _WorkerPool(Generic[_Task]):
-    """Workers and the tasks that are left."""
+    """Workers, and what is left of tasks whose process was lost."""
 
-    def __init__(
-        self,
-        take: Take[_Task],
-        work: Work[_Task],
-        handle: Callable[[_Task, Any], None],
-        on_loss: Callable[[_Task, WorkerLoss], _Task | None],
-        count: int,
-        grace: float,
-        runs: int,
-    ) -> None:
-        self.take, self.work, self.handle, self.on_loss = take, work, handle, on_loss
-        self.count, self.grace, self.runs = count, grace, runs
-        # What is left of tasks whose process was lost.
-        self.left: deque[_Task] = deque()
-        self.workers: list[_Worker[_Task]] = []
-        self.stopping = False
+    take: Take[_Task]
+    work: Work[_Task]
+    handle: Callable[[_Task, Any], None]
+    on_loss: Callable[[_Task, WorkerLoss], _Task | None]
+    count: int
+    grace: float
+    runs: int
+    left: deque[_Task] = field(default_factory=deque)
+    workers: list[_Worker[_Task]] = field(default_factory=list)
+    stopping: bool = False
 
     def run(self) -> None:
         """Work until nothing is left."""
@@ -287,15 +279,14 @@ class _WorkerPool(Generic[_Task]):
         try:
             while worker.task is not None and worker.pipe.poll():
                 message = worker.pipe.recv()
-                if isinstance(message, _TaskDone):
+                if message is _Sign.DONE:
                     worker.task = None
-                    return
-                if isinstance(message, _Compiling):
-                    worker.compile(begins=message.begins)
-                    continue
-                if isinstance(message, Deadline):
-                    worker.set_deadline(message, self.grace)
-                self.handle(worker.task, message)
+                elif isinstance(message, _Sign):
+                    worker.compile(begins=message is _Sign.COMPILING)
+                else:
+                    if isinstance(message, Deadline):
+                        worker.set_deadline(message, self.grace)
+                    self.handle(worker.task, message)
         except (EOFError, OSError):
             self._reap(worker, timed_out=False)
 
@@ -361,7 +352,7 @@ class _WorkerChannel:
     def tell_compiling(self, begins: bool) -> None:
         """Tell of it from the main thread; a pipe is for one."""
         if threading.current_thread() is threading.main_thread():
-            self(_Compiling(begins))
+            self(_Sign.COMPILING if begins else _Sign.COMPILED)
 
     def stop(self, number: int, frame: FrameType | None) -> None:
         """Signal handler: end what is running as Ctrl-C does."""
@@ -392,7 +383,7 @@ def _serve(pipe: Connection, work: Work[Any], runs: int) -> None:
     with suppress(KeyboardInterrupt, EOFError, OSError):
         while True:
             work(pipe.recv(), channel)
-            channel(_TaskDone())
+            channel(_Sign.DONE)
     if hasattr(signal, "SIGTERM"):
         # Nothing is left to be said, and nobody would catch it.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
