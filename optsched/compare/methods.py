@@ -196,9 +196,12 @@ def groups() -> dict[str, list[str]]:
 
 def _universe(*, pairs: bool) -> list[str]:
     if pairs:
-        orders = (*ORDERINGS, *RECORDED_NAMES, *FRAMEWORKS)
-        return [f"{o}+{p}" for o in orders for p in PACKINGS]
+        return [f"{o}+{p}" for o in _orders() for p in PACKINGS]
     return [*ORDERINGS, *PACKINGS, *RECORDED_NAMES, *FRAMEWORKS, *SOLVERS]
+
+
+def _orders() -> list[str]:
+    return [*ORDERINGS, *RECORDED_NAMES, *FRAMEWORKS]
 
 
 def _plan_file(name: str) -> PlanFile:
@@ -213,23 +216,21 @@ def _plan_file(name: str) -> PlanFile:
 def _heuristic_or_solver(name: str) -> Method:
     if name in PACKINGS:
         return Heuristic(name, packing=name)
-    orders = [*ORDERINGS, *RECORDED_NAMES, *FRAMEWORKS]
     ordering, _, packing = name.partition("+")
     base, colon, parameter = ordering.partition(":")
-    if packing:
-        if not (colon and base in PARAMETERS):
-            _require(ordering, orders, f"ordering {ordering!r} in {name!r}")
-        _require(packing, list(PACKINGS), f"packing {packing!r} in {name!r}")
-    if colon and base in PARAMETERS:
-        function = PARAMETERS[base](parameter)
+    make = PARAMETERS.get(base) if colon else None
+    is_order = make is not None or ordering in _orders()
+    if packing and not is_order:
+        raise _unknown(ordering, _orders(), f"ordering {ordering!r} in {name!r}")
+    if packing and packing not in PACKINGS:
+        raise _unknown(packing, [*PACKINGS], f"packing {packing!r} in {name!r}")
+    if is_order:
+        function = None if make is None else make(parameter)
         return Heuristic(name, ordering, packing or None, function)
-    if ordering in orders:
-        return Heuristic(name, ordering, packing or None)
     if base in SOLVERS:
         engine = None if base == OUR_METHOD else Engine(base)
         return Exact(name, engine, _seconds(parameter, name) if colon else None)
-    _require(name, [*groups(), *_universe(pairs=False)], f"method {name!r}")
-    raise AssertionError(name)
+    raise _unknown(name, [*groups(), *_universe(pairs=False)], f"method {name!r}")
 
 
 def _seconds(text: str, name: str) -> float:
@@ -242,8 +243,6 @@ def _seconds(text: str, name: str) -> float:
     return seconds
 
 
-def _require(name: str, known: Sequence[str], what: str) -> None:
-    if name in known:
-        return
-    near = get_close_matches(name, known, n=3, cutoff=0.5) or list(known)
-    raise UsageError(f"unknown {what}; nearest are: {', '.join(near)}")
+def _unknown(name: str, known: Sequence[str], what: str) -> UsageError:
+    near = get_close_matches(name, known, n=3, cutoff=0.5) or known
+    return UsageError(f"unknown {what}; nearest are: {', '.join(near)}")

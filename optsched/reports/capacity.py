@@ -29,6 +29,8 @@ SET_WORK = 20_000
 Refusal = dict[str, Any]
 Sizes = list[tuple[str, int]]
 """Names and bytes of buffers."""
+Culprits = tuple[Sizes, str]
+"""What needs the bytes, and in words when that is live."""
 
 
 def refusal(graph: Graph, result: Result) -> Refusal:
@@ -39,8 +41,8 @@ def refusal(graph: Graph, result: Result) -> Refusal:
     """
     if result.capacity is None or result.status is not Status.INFEASIBLE:
         return {}
-    culprits, where = _graph_culprits(graph, result, result.capacity)
-    return _refusal(result.slab_bound, result.capacity, culprits, where)
+    culprits = _graph_culprits(graph, result, result.capacity)
+    return _refusal(result.slab_bound, result.capacity, culprits)
 
 
 def packing_refusal(problem: PackingProblem, result: PackingResult) -> Refusal:
@@ -50,26 +52,24 @@ def packing_refusal(problem: PackingProblem, result: PackingResult) -> Refusal:
     """
     if result.capacity is None or result.status is not Status.INFEASIBLE:
         return {}
-    culprits, where = _packing_culprits(problem, max(result.capacity, problem.max_load))
-    return _refusal(result.slab_bound, result.capacity, culprits, where)
+    return _refusal(result.slab_bound, result.capacity, _packing_culprits(problem, result.capacity))
 
 
 def all_orders_refusal(graph: Graph, result: Result, shortage: Shortage) -> Refusal:
     """Return why no order has room; the culprits are a single buffer, or live where it is full."""
     if len(shortage.ids) == 1:
-        culprits, where = _named(graph, shortage.ids.tolist()), "and larger than that"
+        culprits = _named(graph, shortage.ids.tolist()), "and larger than that"
     else:
-        culprits, where = _graph_culprits(graph, result, shortage.available)
-    return _refusal(shortage.required, shortage.available, culprits, where)
+        culprits = _graph_culprits(graph, result, shortage.available)
+    return _refusal(shortage.required, shortage.available, culprits)
 
 
 def pool_refusal(problem: PackingProblem, shortage: Shortage | None) -> Refusal:
     """Return a pool's shortage, or that of all of them, with the culprits of its buffers."""
     if shortage is None:
         return {}
-    part = select(problem, shortage.ids)
-    culprits, where = _packing_culprits(part, max(shortage.available, part.max_load))
-    return _refusal(shortage.required, shortage.available, culprits, where)
+    culprits = _packing_culprits(select(problem, shortage.ids), shortage.available)
+    return _refusal(shortage.required, shortage.available, culprits)
 
 
 def refusal_text(refused: Refusal) -> str:
@@ -82,8 +82,9 @@ def refusal_text(refused: Refusal) -> str:
     )
 
 
-def _refusal(required: int, available: int, culprits: Sizes, where: str) -> Refusal:
-    largest = sorted(culprits, key=lambda row: (-row[1], row[0]))
+def _refusal(required: int, available: int, culprits: Culprits) -> Refusal:
+    sizes, where = culprits
+    largest = sorted(sizes, key=lambda row: (-row[1], row[0]))
     return {
         "required": required,
         "available": available,
@@ -93,8 +94,9 @@ def _refusal(required: int, available: int, culprits: Sizes, where: str) -> Refu
     }
 
 
-def _packing_culprits(problem: PackingProblem, most: int) -> tuple[Sizes, str]:
-    """Return a buffer pinned so that it ends above `most`, or the heaviest set that is apart."""
+def _packing_culprits(problem: PackingProblem, available: int) -> Culprits:
+    """Return a buffer pinned so that it ends too high, or the heaviest set that is apart."""
+    most = max(available, problem.max_load)
     for i in np.flatnonzero((problem.pin >= 0) & (problem.end > problem.start)).tolist():
         if problem.pin[i] + problem.size[i] > most:
             where = f"and pinned to offset {problem.pin[i]:,}"
@@ -102,7 +104,7 @@ def _packing_culprits(problem: PackingProblem, most: int) -> tuple[Sizes, str]:
     return fullest_set(problem)
 
 
-def fullest_set(problem: PackingProblem) -> tuple[Sizes, str]:
+def fullest_set(problem: PackingProblem) -> Culprits:
     """Return the heaviest set of buffers known that are all apart, and when they are live."""
     parts = problem.joined.problem.solid
     step = _fullest(parts)
@@ -111,7 +113,7 @@ def fullest_set(problem: PackingProblem) -> tuple[Sizes, str]:
     return _live_at(problem.joined.problem, parts, step), where
 
 
-def _graph_culprits(graph: Graph, result: Result, capacity: int) -> tuple[Sizes, str]:
+def _graph_culprits(graph: Graph, result: Result, capacity: int) -> Culprits:
     if result.plan is not None and not graph.in_place:
         simple = peak_lower_bound(graph, [result.plan.order])
         if simple.value > capacity:
@@ -136,7 +138,7 @@ def _graph_culprits(graph: Graph, result: Result, capacity: int) -> tuple[Sizes,
     return _live_at(problem, parts, step), f"at op {op!r}, where the best plan is fullest"
 
 
-def _set_culprits(graph: Graph, capacity: int) -> tuple[Sizes, str] | None:
+def _set_culprits(graph: Graph, capacity: int) -> Culprits | None:
     """Return what is live when one op of a set runs, if a set is known that forces too much."""
     from optsched.explanation import explain
 

@@ -229,16 +229,12 @@ def packing_view(
         )
         if start < end and low < high
     ]
-    load = packing_load(problem)
+    # A group is one buffer.
+    load = load_of(problem.joined.problem.parts)
     counts = f"{len(problem):,} buffers"
     subject = Subject(problem.name, problem.memory_model, counts, problem.names, problem.size)
     ranges = np.stack([problem.start, problem.end], 1)
     return _view(name, subject, int(load.live.max()), slab, (), load, ranges, rows)
-
-
-def packing_load(problem: PackingProblem) -> Load:
-    """Return the live bytes of given live ranges, from step 0 on; a group is one buffer."""
-    return load_of(problem.joined.problem.parts)
 
 
 def load_of(parts: Parts) -> Load:

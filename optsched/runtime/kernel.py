@@ -85,9 +85,7 @@ class Kernel(Generic[P, R]):
         """The compiled function; compiles on its first call or loads from the disk cache."""
         source = cast(FunctionType, self.function)
         names = dict(source.__globals__)
-        for name in source.__code__.co_names:
-            if isinstance(names.get(name), Kernel):
-                names[name] = names[name].compiled
+        names |= {name: x.compiled for name, x in self._named.items() if isinstance(x, Kernel)}
         copy = FunctionType(
             source.__code__, names, source.__name__, source.__defaults__, source.__closure__
         )
@@ -103,24 +101,29 @@ class Kernel(Generic[P, R]):
         return cast("Callable[P, R]", made)
 
     @cached_property
+    def _named(self) -> dict[str, Any]:
+        """What its code calls or refers to, by global name."""
+        source = cast(FunctionType, self.function)
+        known = source.__globals__
+        return {name: known.get(name) for name in sorted(set(source.__code__.co_names))}
+
+    @cached_property
     def borrows(self) -> bool:
         """Whether it neither makes nor returns arrays, so that none need be counted.
 
         It calls nothing of a module such as NumPy, nor a kernel that does, and returns numbers.
         """
-        source = cast(FunctionType, self.function)
-        called = [source.__globals__.get(name) for name in source.__code__.co_names]
-        numbers = re.fullmatch(NUMBERS, str(source.__annotations__.get("return")))
+        numbers = re.fullmatch(NUMBERS, str(self.function.__annotations__.get("return")))
         return numbers is not None and not any(
-            isinstance(x, ModuleType) or (isinstance(x, Kernel) and not x.borrows) for x in called
+            isinstance(x, ModuleType) or (isinstance(x, Kernel) and not x.borrows)
+            for x in self._named.values()
         )
 
     @cached_property
     def parts(self) -> frozenset[Kernel[..., Any]]:
         """The kernel itself, and all that it calls."""
-        source = cast(FunctionType, self.function)
-        called = (source.__globals__.get(name) for name in source.__code__.co_names)
-        return frozenset({self}).union(*(x.parts for x in called if isinstance(x, Kernel)))
+        called = (x for x in self._named.values() if isinstance(x, Kernel))
+        return frozenset({self}).union(*(x.parts for x in called))
 
     @cached_property
     def file_name(self) -> str:
@@ -135,8 +138,7 @@ class Kernel(Generic[P, R]):
         digest = hashlib.sha256(_described_compiler().encode())
         digest.update(repr(_described(source.__code__, source.__doc__)).encode())
         digest.update(f"{self.borrows} {source.__defaults__!r}".encode())
-        for name in sorted(set(source.__code__.co_names)):
-            value = source.__globals__.get(name)
+        for name, value in self._named.items():
             if isinstance(value, Kernel):
                 digest.update(f"{name}={value.fingerprint}".encode())
             elif isinstance(value, int | float | str | tuple | frozenset):
