@@ -237,6 +237,15 @@ def _same_file(one: str, other: str) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
 
 
+def given(args: argparse.Namespace, *names: str) -> list[str]:
+    """Return those of some options that were given, as they are written; 0 is given, too."""
+    return [
+        f"--{name.replace('_', '-')}"
+        for name in names
+        if (x := getattr(args, name, None)) is not None and x is not False and x != []
+    ]
+
+
 def limits(args: argparse.Namespace) -> Limits:
     """Return the limits that the options ask for."""
     seconds = args.time_limit if args.work is None else None

@@ -23,7 +23,7 @@ def solve_module(args: argparse.Namespace, module: Module) -> int:
     from optsched.reports.module import module_claims, module_record, module_text
     from optsched.solver import module as solver
 
-    _refuse(args, module, ("pool", "warm_start", "keep_trace"))
+    _refuse(args, module, "pool", "warm_start", "keep_trace")
     common.protect([args.output, args.certificate], args.graph)
     with ProgressLine() as show:
         found = solver.solve_module(
@@ -55,7 +55,7 @@ def check_module(args: argparse.Namespace) -> int:
     from optsched.formats import read_module_certificate, read_module_plan
 
     module = common.read_module(args, args.graph)
-    _refuse(args, module, ("first", "last", "keep_order", "baseline", "max_moved"))
+    _refuse(args, module)
     plans, claims = read_module_plan(args.plan, module)
     if any(claim["inplace"] for claim in claims.values()) and not args.inplace:
         raise UsageError(f"{args.plan}: an in-place plan: check it with --inplace")
@@ -116,8 +116,8 @@ def _certify(args: argparse.Namespace, found: ModuleResult) -> dict[str, Any]:
     return {"bound": certificates[found.module.entry].bound}
 
 
-def _refuse(args: argparse.Namespace, module: Module, options: tuple[str, ...]) -> None:
-    for name in options:
-        if getattr(args, name, None) not in (None, False, []):
-            option = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{module.name} is a module of computations: no {option} for it")
+def _refuse(args: argparse.Namespace, module: Module, *options: str) -> None:
+    """Refuse options that are of one graph, whose ops or pools they name."""
+    of_order = ("first", "last", "keep_order", "baseline", "max_moved", "fewest_moves")
+    if found := common.given(args, *of_order, *options):
+        raise UsageError(f"{module.name} is a module of computations: no {found[0]} for it")

@@ -29,7 +29,9 @@ from optsched.reports.progress import ProgressLine
 
 if TYPE_CHECKING:
     from optsched.model.graph import Graph
+    from optsched.model.order_rules import OrderRules
     from optsched.solver.result import Result
+    from optsched.solver.spill.pack import Pool
 
 
 def _solve(args: argparse.Namespace) -> int:
@@ -39,15 +41,12 @@ def _solve(args: argparse.Namespace) -> int:
     slabs = common.pools(args)
     if slabs and args.capacity:
         raise UsageError("--pool has its own capacities, and goes with no --capacity")
-    near = args.baseline, args.max_moved, args.fewest_moves
-    if slabs and any(x not in (None, False) for x in near):
+    if slabs and common.given(args, "baseline", "max_moved", "fewest_moves"):
         raise UsageError("--pool goes with no --baseline, --max-moved or --fewest-moves")
     if args.certificate and args.max_moved is not None:
         raise UsageError("--certificate is of all orders, and goes with no --max-moved")
     module = common.read_module(args, args.graph)
     if module.calls:
-        if any(x not in (None, False, []) for x in (*near, args.first, args.last, args.keep_order)):
-            raise UsageError(f"{args.graph}: has several computations, and takes no order rules")
         return solve_module(args, module)
     graph = module.graphs[module.entry]
     common.protect([args.output, args.certificate], args.graph, args.warm_start, args.baseline)
@@ -62,15 +61,8 @@ def _solve(args: argparse.Namespace) -> int:
             "on_event": show,
         }
         if slabs:
-            from optsched.reports.pools import pooled_record, pooled_text
-            from optsched.solver.spill.solve import solve_in_pools
-
             graph = rules.apply(graph)
-            found = solve_in_pools(graph, slabs, **options)
-            status, result = found.status, found.result
-            record, text = pooled_record(found), pooled_text(found)
-            if rules:
-                record["order_rules"] = replace(result, order_rules=rules).order_record()
+            status, result, record, text = _in_pools(graph, slabs, rules, options)
         else:
             from optsched.solver.pipeline import solve
 
@@ -98,6 +90,20 @@ def _solve(args: argparse.Namespace) -> int:
         # Where a disk is full, what was found is still told.
         common.print_result(args, record, text)
     return common.exit_code(status, result.stop_reason)
+
+
+def _in_pools(
+    graph: Graph, slabs: list[Pool], rules: OrderRules, options: dict[str, Any]
+) -> tuple[str, Result, dict[str, Any], str]:
+    """Plan a graph in several slabs; return status and result, and both as record and as text."""
+    from optsched.reports.pools import pooled_record, pooled_text
+    from optsched.solver.spill.solve import solve_in_pools
+
+    found = solve_in_pools(graph, slabs, **options)
+    record = pooled_record(found)
+    if rules:
+        record["order_rules"] = replace(found.result, order_rules=rules).order_record()
+    return found.status, found.result, record, pooled_text(found)
 
 
 def _certify(args: argparse.Namespace, graph: Graph, result: Result) -> dict[str, Any]:

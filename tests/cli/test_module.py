@@ -43,6 +43,8 @@ def test_words_say_what_a_proof_covers(capsys: pytest.CaptureFixture[str]) -> No
     [
         (["--pool", "fast"], "is a module of computations: no --pool for it"),
         (["--keep-trace"], "is a module of computations: no --keep-trace for it"),
+        (["--last", "copy"], "is a module of computations: no --last for it"),
+        (["--max-moved", "0"], "is a module of computations: no --max-moved for it"),
         (["--workspace-apart"], "computations that are called have no regions of their own"),
         (["--dim", "n=3"], "has no dimensions that could be given"),
     ],
