@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from math import gcd
-from types import MappingProxyType
 
 import numpy as np
 
@@ -39,7 +39,7 @@ def without(graph: Graph, part: Part) -> Graph | None:
     """Return the graph without a part; None if it has no such part or can not do without it."""
     kind, name, *other = part
     if kind == "buffer":
-        return _remove(graph, buffers={name}) if name in graph.buffer_ids else None
+        return _remove(graph, buffer=name) if name in graph.buffer_ids else None
     if name not in graph.op_ids:
         return None
     if kind == "op":
@@ -48,7 +48,7 @@ def without(graph: Graph, part: Part) -> Graph | None:
     ids, left = (graph.buffer_ids, (*op.reads, *op.uses))
     if kind == "control":
         ids, left = graph.op_ids, op.control
-    return _remove(graph, edges={(kind, name, other[0])}) if ids.get(other[0], -1) in left else None
+    return _remove(graph, edge=part) if ids.get(other[0], -1) in left else None
 
 
 def without_ops(graph: Graph, names: Collection[str]) -> Graph | None:
@@ -58,35 +58,32 @@ def without_ops(graph: Graph, names: Collection[str]) -> Graph | None:
 
 def with_simpler_sizes(graph: Graph) -> Iterator[Graph]:
     """Yield the graph with simpler sizes, see :func:`simpler_sizes`."""
-    names = [b.name for b in graph.buffers if b.alias_of is None and b.size > 0]
-    for sizes in simpler_sizes([graph.buffers[graph.buffer_ids[name]].size for name in names]):
-        changed = _remove(graph, sizes=dict(zip(names, sizes, strict=True)))
-        if changed is not None:
-            yield changed
+    sized = [b for b, x in enumerate(graph.buffers) if x.alias_of is None and x.size > 0]
+    for sizes in simpler_sizes([graph.buffers[b].size for b in sized]):
+        size = dict(zip(sized, sizes, strict=True))
+        buffers = (replace(x, size=size.get(b, x.size)) for b, x in enumerate(graph.buffers))
+        with suppress(GraphError):
+            yield replace(graph, buffers=tuple(buffers))
 
 
 def _remove(
-    graph: Graph,
-    *,
-    ops: Collection[str] = (),
-    buffers: Collection[str] = (),
-    edges: Collection[Part] = (),
-    sizes: Mapping[str, int] = MappingProxyType({}),
+    graph: Graph, *, ops: Collection[str] = (), buffer: str | None = None, edge: Part = ()
 ) -> Graph | None:
-    """Return the graph without ops, buffers, reads and control edges, and with other sizes."""
-    names = [buffer.name for buffer in graph.buffers]
+    """Return the graph without some ops, a buffer, a read or a control edge."""
+    names = [x.name for x in graph.buffers]
     op_at = _places(v for v, op in enumerate(graph.ops) if op.name not in ops)
     # What each op that stays still reads or uses.
     used = {
         v: {
             b
             for b in (*graph.ops[v].reads, *graph.ops[v].uses)
-            if ("read", graph.ops[v].name, names[b]) not in edges
+            if ("read", graph.ops[v].name, names[b]) != edge
         }
         for v in op_at
     }
     gone = {b for v, op in enumerate(graph.ops) if v not in op_at for b in op.writes}
-    gone |= {b for b, name in enumerate(names) if name in buffers}
+    if buffer is not None:
+        gone.add(graph.buffer_ids[buffer])
     gone = _with_unread(graph, used, gone)
     buffer_at = _places(b for b in range(len(names)) if b not in gone)
 
@@ -109,7 +106,7 @@ def _remove(
             control=tuple(
                 op_at[u]
                 for u in op.control
-                if u in op_at and ("control", op.name, graph.ops[u].name) not in edges
+                if u in op_at and ("control", op.name, graph.ops[u].name) != edge
             ),
             workspace=None if op.workspace is None else buffer_at.get(op.workspace),
         )
@@ -117,12 +114,11 @@ def _remove(
     )
     kept = tuple(
         replace(
-            buffer,
-            size=sizes.get(buffer.name, buffer.size),
-            alias_of=None if buffer.alias_of is None else buffer_at[buffer.alias_of],
-            birth=None if buffer.birth is None else op_at.get(buffer.birth),
+            x,
+            alias_of=None if x.alias_of is None else buffer_at[x.alias_of],
+            birth=None if x.birth is None else op_at.get(x.birth),
         )
-        for buffer in (graph.buffers[b] for b in buffer_at)
+        for x in (graph.buffers[b] for b in buffer_at)
     )
     pairs = (moved_pairs(graph.inplace_candidates), moved_pairs(graph.inplace))
     apart = tuple(
