@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from optsched.errors import OptschedError
     from optsched.fleet import tune
     from optsched.formats import (
-        apply_plan,
-        export_plan,
         read_graph,
         read_module,
         read_packing,
@@ -37,6 +35,8 @@ if TYPE_CHECKING:
         write_module,
         write_plan,
     )
+    from optsched.formats.apply import apply_plan
+    from optsched.formats.export import export_plan
     from optsched.formats.fx import from_fx
     from optsched.formats.networkx import from_networkx, to_networkx
     from optsched.model.builder import GraphBuilder
@@ -68,8 +68,10 @@ _HOME = {
     "optsched.compare": "compare_methods",
     "optsched.errors": "OptschedError",
     "optsched.fleet": "tune",
-    "optsched.formats": "apply_plan export_plan register_format read_graph read_module "
-    "read_packing read_plan write_graph write_module write_plan",
+    "optsched.formats": "register_format read_graph read_module read_packing read_plan "
+    "write_graph write_module write_plan",
+    "optsched.formats.apply": "apply_plan",
+    "optsched.formats.export": "export_plan",
     "optsched.formats.fx": "from_fx",
     "optsched.formats.networkx": "from_networkx to_networkx",
     "optsched.model.builder": "GraphBuilder",

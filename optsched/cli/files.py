@@ -112,7 +112,7 @@ def _convert(args: argparse.Namespace) -> int:
 
 
 def _apply(args: argparse.Namespace) -> int:
-    from optsched.formats import apply_plan
+    from optsched.formats.apply import apply_plan
 
     common.protect([args.output], args.graph, args.plan)
     done = apply_plan(args.graph, args.plan, args.output, **common.reading(args).options)
@@ -132,7 +132,7 @@ def _apply(args: argparse.Namespace) -> int:
 
 
 def _export(args: argparse.Namespace) -> int:
-    from optsched.formats import export_plan
+    from optsched.formats.export import export_plan
 
     to_stdout = args.output == "-"
     if to_stdout and args.json:

@@ -17,7 +17,7 @@ from optsched.compare.methods import FRAMEWORKS, Exact, Heuristic, Kind, Method,
 from optsched.compare.rows import Failed, Measured, Outcome, Trouble
 from optsched.errors import OptschedError, PlanError
 from optsched.formats import read_plan, read_recorded
-from optsched.formats.recorded import CHOSEN
+from optsched.formats.format import CHOSEN
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import pair_choices
 from optsched.model.liveness import peak_memory

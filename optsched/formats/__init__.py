@@ -13,22 +13,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from optsched.check.steps import Certificate
 from optsched.errors import UsageError
-from optsched.formats.apply import Applied, apply_plan
-from optsched.formats.export import EXPORTS, export_plan
 from optsched.formats.fields import json_bytes
-from optsched.formats.format import Content, Format, Source
-from optsched.formats.inductor import InputBytes
+from optsched.formats.format import Content, Format, InputBytes, Source
 from optsched.formats.minimalloc import UNPLACED, PackingTable, packing_of
-from optsched.formats.native_module import module_document
 from optsched.formats.native_plan import Planned, claims_of
 from optsched.formats.opening import (
-    expect,
     extra_named,
-    open_source,
+    opened,
     read_file,
     read_module_file,
 )
@@ -41,20 +35,19 @@ from optsched.model.module import Module
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
 
+if TYPE_CHECKING:
+    from optsched.check.steps import Certificate
+
 __all__ = [
-    "EXPORTS",
     "FORMATS",
     "FRAMEWORK",
     "UNPLACED",
-    "Applied",
     "Content",
     "Format",
     "InputBytes",
     "PackingTable",
     "Source",
     "alignment_of",
-    "apply_plan",
-    "export_plan",
     "packing_of",
     "read_certificate",
     "read_graph",
@@ -171,14 +164,11 @@ def read_recorded(
     path: str | Path, *, profile: str | Path | None = None
 ) -> dict[str, tuple[int, ...]]:
     """Read the orders that a graph's file, or the profile of a run, records, by name."""
-    source = open_source(path)
-    with errors_named(label_of(path)):
-        row = expect(source, Content.GRAPH)
-        with extra_named(row):
-            if row.orders is None:
-                return {}
-            profiled = profile is not None and "profile" in row.options
-            return row.orders(source, profile=profile) if profiled else row.orders(source)
+    with opened(path, Content.GRAPH) as (row, source), extra_named(row):
+        if row.orders is None:
+            return {}
+        profiled = profile is not None and "profile" in row.options
+        return row.orders(source, profile=profile) if profiled else row.orders(source)
 
 
 def read_plan(path: str | Path, graph: Graph) -> Plan:
@@ -231,6 +221,8 @@ def write_graph(graph: Graph, path: str | Path, *, format: str = "optsched-graph
 def write_module(module: Module, path: str | Path) -> None:
     """Write a module as `optsched-module/1`."""
     _check_call("write_module(module, path)", path, module, Module)
+    from optsched.formats.native_module import module_document
+
     write_bytes(path, json_bytes(module_document(module)))
 
 
@@ -315,6 +307,8 @@ def write_packing(
 
 def write_certificate(certificate: Certificate, path: str | Path, graph: Graph) -> None:
     """Write a certificate; as gzip if the name ends in .gz, "-" is standard output."""
+    from optsched.check.steps import Certificate
+
     call = "write_certificate(certificate, path, graph)"
     _check_call(call, path, certificate, Certificate)
     _write(path, "optsched-certificate", Content.CERTIFICATE, graph, certificate)

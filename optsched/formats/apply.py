@@ -12,7 +12,7 @@ from optsched.check.plan import Checked, check_plan
 from optsched.errors import FormatError, PlanError, UsageError
 from optsched.formats.format import Content, Format
 from optsched.formats.native_plan import Planned
-from optsched.formats.opening import expect, extra_named, open_source, read_as
+from optsched.formats.opening import extra_named, opened, read_as
 from optsched.formats.source import STANDARD_STREAM, errors_named, label_of, write_bytes
 from optsched.formats.table import FORMATS
 from optsched.model.graph import Graph
@@ -69,10 +69,8 @@ def apply_plan(
         If a package that the format needs is not installed.
     """
     refuse_same_file(output, model, plan)
-    source = open_source(model)
-    with errors_named(label_of(model)):
-        row = _applicable(expect(source, Content.GRAPH))
-        graph: Graph = read_as(row, source, options)
+    with opened(model, Content.GRAPH) as (row, source):
+        graph: Graph = read_as(_applicable(row), source, options)
     graph, chosen, checked = checked_plan(graph, plan)
     with errors_named(label_of(model)), extra_named(row):
         assert row.apply is not None
@@ -104,9 +102,7 @@ def checked_plan(graph: Graph, plan: str | Path | Plan | Planned) -> tuple[Graph
         graph, plan = graph.with_inplace() if in_place else graph, plan.plan
     if isinstance(plan, Plan):
         return graph, plan, check_plan(graph, plan)
-    source = open_source(plan)
-    with errors_named(label_of(plan)):
-        row = expect(source, Content.PLAN)
+    with opened(plan, Content.PLAN) as (row, source):
         name = source.document.get("graph")
         if isinstance(name, str) and name not in (graph.name, "stdin") and graph.name != "stdin":
             raise PlanError(f"plan is of graph {name[:200]!r}, this is {graph.name!r}")

@@ -29,7 +29,6 @@ from optsched.check.steps import (
 )
 from optsched.errors import FormatError, PlanError
 from optsched.formats.fields import Record, check_format, json_bytes, show
-from optsched.formats.format import Content, Format
 from optsched.model.graph import Graph
 
 CERTIFICATE_FORMAT = "optsched-certificate/1"
@@ -258,16 +257,7 @@ def _place(value: object, count: int, where: str) -> int:
     return value
 
 
-def _write(graph: Graph, certificate: Certificate) -> bytes:
+def write_certificate(graph: Graph, certificate: Certificate) -> bytes:
+    """Return a file of a certificate: a step a line."""
     document = certificate_document(graph, certificate)
     return json_bytes(document, rows=("steps",), separators=(",", ":"))
-
-
-FORMAT = Format(
-    "optsched-certificate",
-    Content.CERTIFICATE,
-    sniff=lambda source: source.is_tagged("optsched-certificate"),
-    read=lambda source, graph: read_certificate_document(graph, source.document),
-    options=("graph",),
-    write=_write,
-)

@@ -6,6 +6,7 @@ A plan file holds names and offsets. Sizes and live ranges come from its graph, 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,7 @@ from optsched.formats.format import Content
 from optsched.formats.layout import PlacedBuffer, PlanLayout, layout_of, layout_of_document
 from optsched.formats.minimalloc import minimalloc_text, packing_of, with_pools
 from optsched.formats.native_plan import Planned
-from optsched.formats.opening import expect, open_source, read_file, read_module_file
-from optsched.formats.program import program_text
+from optsched.formats.opening import open_source, opened, read_file, read_module_file
 from optsched.formats.source import STANDARD_STREAM, errors_named, label_of, write_bytes
 from optsched.formats.table import find_format
 from optsched.model.graph import Graph
@@ -122,9 +122,7 @@ def _layout(
         return layout_of(graph, found)
     if not isinstance(plan, str | Path):
         raise UsageError("a plan by itself holds positions, no names: give the graph as well")
-    source = open_source(plan)
-    with errors_named(label_of(plan)):
-        expect(source, Content.PLAN)
+    with opened(plan, Content.PLAN) as (_, source):
         return layout_of_document(source.document)
 
 
@@ -259,6 +257,45 @@ def _macros(stem: str) -> set[str]:
     return {stem, f"{stem}_OFFSET", f"{stem}_BYTES"}
 
 
+def _program(layout: PlanLayout) -> bytes:
+    """Write a program over three functions that whoever runs it brings along.
+
+    They are `allocate_slab(bytes)`, `run(op)` and `release_slab(slab)`. `tensors` holds the slice
+    of each buffer from the op that first needs it to the op that uses it last.
+
+    References
+    ----------
+    PyTorch pull request 64347: `prim::AllocateSlab`, `prim::AllocateTensor`, `prim::ReleaseSlab`.
+    """
+    if not layout.sized:
+        raise UsageError("a program needs sizes and live ranges: give the graph as well")
+    slabs = {pool: f"slab{number or ''}" for number, pool in enumerate(layout.slabs)}
+    born, dying = defaultdict[int, list[str]](list), defaultdict[int, list[str]](list)
+    for buffer, birth in zip(layout.buffers, layout.births, strict=True):
+        if buffer.end is None or buffer.end <= birth:
+            continue
+        born[birth].append(_slice(buffer, slabs[buffer.pool]))
+        if buffer.end < len(layout.order):
+            dying[buffer.end - 1].append(f"del tensors[{buffer.name!a}]")
+    lines = [f"# {layout.graph!a}: {len(layout.order)} ops, {len(layout.buffers)} buffers"]
+    for pool, size in layout.slabs.items():
+        note = f"  # pool {pool!a}" if pool else ""
+        lines.append(f"{slabs[pool]} = allocate_slab({size}){note}")
+    lines.append("tensors = {}")
+    for step, op in enumerate(layout.order):
+        lines += [*born[step], f"run({op!a})", *dying[step]]
+    if not layout.order:
+        lines += born[0]
+    lines += [f"release_slab({slab})" for slab in slabs.values()]
+    return ("\n".join(lines) + "\n").encode("ascii")
+
+
+def _slice(buffer: PlacedBuffer, slab: str) -> str:
+    end = buffer.offset + (buffer.size or 0)
+    note = f"  # a view of {buffer.view_of!a}" if buffer.view_of else ""
+    return f"tensors[{buffer.name!a}] = {slab}[{buffer.offset}:{end}]{note}"
+
+
 def _pooled(layout: PlanLayout) -> bool:
     return set(layout.slabs) != {""} and bool(layout.slabs)
 
@@ -268,6 +305,6 @@ EXPORTS: dict[str, Callable[[PlanLayout], bytes]] = {
     "csv": _csv,
     "c-header": _c_header,
     "minimalloc": _minimalloc,
-    "program": program_text,
+    "program": _program,
 }
 """What a plan can be exported to, by name."""

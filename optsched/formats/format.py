@@ -15,6 +15,9 @@ from optsched.model.graph import Graph
 from optsched.model.module import Module
 from optsched.model.plan import Plan
 
+CHOSEN = "chosen"
+"""The order that the framework took, whatever it calls it."""
+
 
 class Content(StrEnum):
     """What a file holds."""
@@ -25,6 +28,15 @@ class Content(StrEnum):
     MODULE_PLAN = "a plan of a module"
     MODULE_CERTIFICATE = "a certificate of a module"
     CERTIFICATE = "a certificate"
+
+
+class InputBytes(StrEnum):
+    """Which size a freed graph input has."""
+
+    RECORDED = "recorded"
+    """As Inductor recorded it, from the last read seen: agrees with Inductor's estimate."""
+    TRUE = "true"
+    """The bytes of the tensor: what memory really holds."""
 
 
 class Source:

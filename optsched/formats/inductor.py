@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from optsched.errors import FormatError
 from optsched.formats.fields import Record, show
-from optsched.formats.format import Content, Format, Source
+from optsched.formats.format import CHOSEN, InputBytes, Source
 from optsched.formats.inductor_names import (
     Names,
     NodeNames,
@@ -27,19 +26,8 @@ from optsched.formats.inductor_names import (
     find_names,
     read_real_names,
 )
-from optsched.formats.inductor_write import write_inductor
-from optsched.formats.recorded import recorded_orders
 from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
 from optsched.model.graph import Graph
-
-
-class InputBytes(StrEnum):
-    """Which size a freed graph input has."""
-
-    RECORDED = "recorded"
-    """As Inductor recorded it, from the last read seen: agrees with Inductor's estimate."""
-    TRUE = "true"
-    """The bytes of the tensor: what memory really holds."""
 
 
 @dataclass
@@ -260,23 +248,58 @@ def _read_inplace(
     return tuple(found)
 
 
-def _sniff(source: Source) -> bool:
-    document = source.document
-    return "format" not in document and "nodes" in document and "buffers" in document
-
-
-def _read(source: Source, input_bytes: InputBytes = InputBytes.RECORDED) -> Graph:
+def read_simulator_file(source: Source, input_bytes: InputBytes = InputBytes.RECORDED) -> Graph:
+    """Make a graph of a file; see :func:`read_inductor`."""
     return read_inductor(source.document, name=source.name, input_bytes=input_bytes)
 
 
-FORMAT = Format(
-    "inductor",
-    Content.GRAPH,
-    sniff=_sniff,
-    read=_read,
-    options=("input_bytes",),
-    write=write_inductor,
-    # torch/_inductor/codegen/memory_planning.py, ALIGN_BYTES.
-    alignment=64,
-    orders=lambda source: recorded_orders(source.document),
-)
+def read_orders(source: Source) -> dict[str, tuple[int, ...]]:
+    """Return the orders that a file holds; see :func:`recorded_orders`."""
+    return recorded_orders(source.document)
+
+
+def recorded_orders(document: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Return the orders that a simulator file holds, as op ids by name.
+
+    Nothing is checked beyond names and types: whether an order is valid is for
+    `optsched.check.plan`.
+
+    Parameters
+    ----------
+    document
+        The parsed JSON. Captures of Inductor have `extra.orders` (node positions by method) and
+        `extra.chosen`; those of other frameworks `extra.reference_order` (node names).
+
+    Returns
+    -------
+    dict
+        Empty if the file holds none. The order that was taken is under :data:`CHOSEN` as well.
+
+    Raises
+    ------
+    FormatError
+        If a field is of the wrong type, or names a node that is not there.
+    """
+    top = Record(document, "simulator file")
+    extra = Record(top.mapping("extra", {}), "extra")
+    orders = Record(extra.mapping("orders", {}), "extra.orders")
+    found = {name: tuple(map(_position, orders.items(name))) for name in orders.value}
+    taken = extra.text(CHOSEN, "")
+    if taken in found:
+        found[CHOSEN] = found[taken]
+    if extra.has("reference_order"):
+        ids = {Record(x, "node").text("name"): v for v, x in enumerate(top.items("nodes"))}
+        found[CHOSEN] = tuple(_node(ids, name) for name in extra.texts("reference_order"))
+    return found
+
+
+def _position(value: object) -> int:
+    if type(value) is not int:
+        raise FormatError(f"extra.orders: expected node positions, got {show(value)}")
+    return value
+
+
+def _node(ids: Mapping[str, int], name: str) -> int:
+    if name not in ids:
+        raise FormatError(f"extra.reference_order names unknown node {show(name)}")
+    return ids[name]

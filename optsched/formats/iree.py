@@ -32,7 +32,7 @@ import numpy as np
 
 from optsched.errors import FormatError
 from optsched.formats.fields import show
-from optsched.formats.format import Content, Format, Source
+from optsched.formats.format import Source
 from optsched.formats.minimalloc import PackingTable, packing_of, with_pools
 from optsched.model.arrays import IntArray
 from optsched.model.elements import MAX_TOTAL_BYTES
@@ -42,7 +42,6 @@ ALIGNMENT: Final = 64
 """Of offsets and sizes where the file has no `#stream.resource_config`: those of IREE's host."""
 
 _OP: Final = "stream.resource.pack"
-_SNIFF: Final = re.compile(r"=\s{1,99}stream\.resource\.pack\b")
 _RESULT: Final = re.compile(r"\s*(%[\w$.-]+)")
 _SLICES: Final = re.compile(r"slices\s*\(\s*\{([^{}]*)\}\s*\)")
 _SLICE: Final = re.compile(r"\s*\[\s*(\d{1,18})\s*,\s*(\d{1,18})\s*\]\s*=\s*(%[\w$.-]+)\s*")
@@ -228,12 +227,3 @@ def _limits(entries: Mapping[str, str]) -> tuple[int, int]:
     keys: Sequence[str] = ("min_buffer_offset_alignment", "min_buffer_range_alignment")
     offset, size = (int(entries.get(key, ALIGNMENT)) for key in keys)
     return offset, size
-
-
-FORMAT = Format(
-    "iree",
-    Content.PACKING,
-    sniff=lambda source: _SNIFF.search(source.text) is not None,
-    read=read_iree,
-    title="a print of IREE's slabs (stream.resource.pack)",
-)

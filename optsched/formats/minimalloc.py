@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from optsched.errors import FormatError
-from optsched.formats.format import Content, Format, Source
+from optsched.formats.format import Source
 from optsched.model.arrays import IntArray
 from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.packing_problem import Gap, PackingProblem
@@ -347,20 +347,17 @@ class _TableRow:
         return tuple(found)
 
 
-def _read(source: Source, pins: bool = False) -> PackingTable:
+def table_of(packing: PackingTable | PackingProblem, offsets: IntArray | None) -> PackingTable:
+    """Return a table, or that of a problem, with these offsets if they are given."""
+    table = packing_of(packing) if isinstance(packing, PackingProblem) else packing
+    return table if offsets is None else with_offsets(table, offsets)
+
+
+def read_csv(source: Source, pins: bool = False) -> PackingTable:
+    """Read a file; see :func:`read_minimalloc`."""
     return read_minimalloc(source.text, name=source.name, pins=pins)
 
 
-def _write(packing: PackingTable | PackingProblem, offsets: IntArray | None = None) -> bytes:
-    table = packing_of(packing) if isinstance(packing, PackingProblem) else packing
-    return minimalloc_text(table if offsets is None else with_offsets(table, offsets)).encode()
-
-
-FORMAT = Format(
-    "minimalloc",
-    Content.PACKING,
-    sniff=lambda source: looks_like(source.text),
-    read=_read,
-    options=("pins",),
-    write=_write,
-)
+def write_csv(packing: PackingTable | PackingProblem, offsets: IntArray | None = None) -> bytes:
+    """Return a file of a packing."""
+    return minimalloc_text(table_of(packing, offsets)).encode()

@@ -15,8 +15,8 @@ from importlib.resources import files
 from typing import Any, TypeVar
 
 from optsched.errors import FormatError
-from optsched.formats.fields import Record, check_format, json_bytes
-from optsched.formats.format import Content, Format, Source
+from optsched.formats.fields import Record, check_format
+from optsched.formats.format import Source
 from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
 from optsched.model.graph import Graph
 from optsched.model.streams import in_levels, in_streams
@@ -243,14 +243,6 @@ def _read_rows(top: Record, key: str, names: _Names) -> tuple[tuple[Any, ...], .
     return tuple(rows)
 
 
-def _read(source: Source) -> Graph:
+def read_native(source: Source) -> Graph:
+    """Make a graph of a file; without a name in it the graph is called as the file."""
     return read_graph_document({"name": source.name, **source.document})
-
-
-FORMAT = Format(
-    "optsched-graph",
-    Content.GRAPH,
-    sniff=lambda source: source.is_tagged("optsched-graph"),
-    read=_read,
-    write=lambda graph: json_bytes(graph_document(graph)),
-)

@@ -13,10 +13,11 @@ from typing import Any, TypeVar
 from optsched.check.steps import Certificate
 from optsched.errors import FormatError, GraphError, PlanError
 from optsched.formats.certificate import certificate_document, read_certificate_document
-from optsched.formats.fields import Record, check_format, json_bytes
-from optsched.formats.format import Content, Format, Source
+from optsched.formats.fields import Record, check_format
+from optsched.formats.format import Source
 from optsched.formats.native import GRAPH_FORMAT, graph_document, read_graph_document
 from optsched.formats.native_plan import plan_document, read_plan_document
+from optsched.model.graph import Graph
 from optsched.model.module import Call, Module, listed_graph
 from optsched.model.plan import Plan
 
@@ -195,31 +196,11 @@ def _named(name: str, read: Callable[..., _Found], *things: object) -> _Found:
         raise type(error)(f"computation {name!r}: {error}") from None
 
 
-def _read_module(source: Source) -> Module:
+def read_native_entry(source: Source) -> Graph:
+    """Make a graph of the entry of a module's file, with what it calls as workspace."""
+    return listed_graph(read_native_module(source))
+
+
+def read_native_module(source: Source) -> Module:
+    """Make a module of a file."""
     return read_module_document(source.document, source.name)
-
-
-FORMAT = Format(
-    "optsched-module",
-    Content.GRAPH,
-    sniff=lambda source: source.is_tagged("optsched-module"),
-    read=lambda source: listed_graph(_read_module(source)),
-    modules=_read_module,
-    title="a module of graphs that call each other",
-)
-PLAN = Format(
-    "optsched-module-plan",
-    Content.MODULE_PLAN,
-    sniff=lambda source: source.is_tagged("optsched-module-plan"),
-    read=lambda source, module: read_module_plan(module, source.document),
-    options=("module",),
-    write=lambda *things: json_bytes(module_plan_document(*things)),
-)
-CERTIFICATE = Format(
-    "optsched-module-certificate",
-    Content.MODULE_CERTIFICATE,
-    sniff=lambda source: source.is_tagged("optsched-module-certificate"),
-    read=lambda source, module: read_module_certificate(module, source.document),
-    options=("module",),
-    write=lambda *things: json_bytes(module_certificate_document(*things)),
-)

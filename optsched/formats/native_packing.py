@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from optsched.errors import FormatError
-from optsched.formats.fields import Record, check_format, json_bytes, show
-from optsched.formats.format import Content, Format, Source
+from optsched.formats.fields import Record, check_format, show
+from optsched.formats.format import Source
 from optsched.formats.minimalloc import (
     UNPLACED,
     PackingTable,
     packing_of,
+    table_of,
     with_offsets,
     with_pools,
 )
@@ -30,9 +31,11 @@ _KEYS = {"format", "name", "capacity", "buffers", "keep_apart", "must_share"}
 _BUFFER_KEYS = {"name", "start", "end", "size", "alignment", "pin", "gaps", "pool", "offset"}
 
 
-def packing_document(packing: PackingTable | PackingProblem) -> dict[str, Any]:
+def packing_document(
+    packing: PackingTable | PackingProblem, offsets: IntArray | None = None
+) -> dict[str, Any]:
     """Return a packing as a JSON object; :func:`read_packing_document` gives the same back."""
-    table = packing_of(packing) if isinstance(packing, PackingProblem) else packing
+    table = table_of(packing, offsets)
     problem, names = table.problem, table.problem.names
     document: dict[str, Any] = {"format": PACKING_FORMAT, "name": problem.name}
     if problem.capacity is not None:
@@ -148,20 +151,6 @@ def _lists(top: Record, key: str) -> Any:
     return rows
 
 
-def _read(source: Source, pins: bool = False) -> PackingTable:
+def read_native_packing(source: Source, pins: bool = False) -> PackingTable:
+    """Make a packing of a file; without a name in it the packing is called as the file."""
     return read_packing_document({"name": source.name, **source.document}, pins=pins)
-
-
-def _write(packing: PackingTable | PackingProblem, offsets: IntArray | None = None) -> bytes:
-    table = packing_of(packing) if isinstance(packing, PackingProblem) else packing
-    return json_bytes(packing_document(table if offsets is None else with_offsets(table, offsets)))
-
-
-FORMAT = Format(
-    "optsched-packing",
-    Content.PACKING,
-    sniff=lambda source: source.is_tagged("optsched-packing"),
-    read=_read,
-    options=("pins",),
-    write=_write,
-)

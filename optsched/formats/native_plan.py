@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from optsched.errors import PlanError
-from optsched.formats.fields import Record, check_format, json_bytes
-from optsched.formats.format import Content, Format
+from optsched.formats.fields import Record, check_format
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 
@@ -190,13 +189,3 @@ def _planned_id(graph: Graph, ids: Mapping[str, int], name: str, what: str) -> i
     if name not in ids:
         raise PlanError(f"plan names {what} {name[:200]!r}, which graph {graph.name!r} has not")
     return ids[name]
-
-
-FORMAT = Format(
-    "optsched-plan",
-    Content.PLAN,
-    sniff=lambda source: source.is_tagged("optsched-plan"),
-    read=lambda source, graph: read_plan_document(graph, source.document),
-    options=("graph",),
-    write=lambda *things: json_bytes(plan_document(*things)),
-)

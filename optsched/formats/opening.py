@@ -51,6 +51,14 @@ def expect(source: Source, wanted: Content) -> Format:
     return row
 
 
+@contextmanager
+def opened(path: str | Path, wanted: Content) -> Iterator[tuple[Format, Source]]:
+    """Give the row and the content of a file that is what is wanted; errors here name the file."""
+    source = open_source(path)
+    with errors_named(label_of(path)):
+        yield expect(source, wanted), source
+
+
 def read_as(row: Format, source: Source, options: Mapping[str, Any]) -> Any:
     """Read a file with those of the options that its row knows.
 
@@ -84,9 +92,7 @@ def refuse_options(row: Format, options: Mapping[str, Any]) -> None:
 def read_module_file(path: str | Path, options: Mapping[str, Any]) -> Module:
     """Read all computations of a file; of one that holds a single graph, that graph."""
     check_options(Content.GRAPH, options)
-    source = open_source(path)
-    with errors_named(label_of(path)):
-        row = expect(source, Content.GRAPH)
+    with opened(path, Content.GRAPH) as (row, source):
         if row.modules is None:
             return module_of(read_as(row, source, options))
         refuse_options(row, options)
@@ -96,9 +102,8 @@ def read_module_file(path: str | Path, options: Mapping[str, Any]) -> Module:
 def read_file(path: str | Path, wanted: Content, **options: Any) -> Any:
     """Read a file of whatever format holds what is wanted."""
     check_options(wanted, options)
-    source = open_source(path)
-    with errors_named(label_of(path)):
-        return read_as(expect(source, wanted), source, options)
+    with opened(path, wanted) as (row, source):
+        return read_as(row, source, options)
 
 
 def check_options(wanted: Content, options: Mapping[str, Any]) -> None:

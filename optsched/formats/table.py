@@ -8,53 +8,13 @@ from functools import cache
 from typing import Any, TypeVar
 
 from optsched.errors import FormatError, UsageError
-from optsched.formats import (
-    certificate,
-    foreign,
-    fx,
-    hlo,
-    inductor,
-    iree,
-    minimalloc,
-    native,
-    native_module,
-    native_packing,
-    native_plan,
-    onnx,
-    tflite,
-    torch_profile,
-    torch_snapshot,
-    torchscript,
-)
 from optsched.formats.fields import show
 from optsched.formats.format import Content, Format, Source
+from optsched.formats.rows import ROWS
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 
-FORMATS: dict[str, Format] = {
-    row.name: row
-    for row in (
-        native.FORMAT,
-        native_plan.FORMAT,
-        native_module.FORMAT,
-        native_module.PLAN,
-        native_module.CERTIFICATE,
-        native_packing.FORMAT,
-        certificate.FORMAT,
-        inductor.FORMAT,
-        minimalloc.FORMAT,
-        onnx.FORMAT,
-        hlo.FORMAT,
-        hlo.BUFFER_ASSIGNMENT,
-        tflite.FORMAT,
-        fx.FORMAT,
-        iree.FORMAT,
-        torch_profile.FORMAT,
-        torch_snapshot.FORMAT,
-        torchscript.FORMAT,
-        *foreign.ROWS,
-    )
-}
+FORMATS: dict[str, Format] = {row.name: row for row in ROWS}
 """Every format that is known, by name; :func:`register_format` adds to them."""
 
 _Reader = TypeVar("_Reader", bound=Callable[..., Any])

@@ -13,7 +13,7 @@ from typing import Any
 from optsched.errors import FormatError
 from optsched.formats.allocations import AllocationLog
 from optsched.formats.fields import Record, show
-from optsched.formats.format import Content, Format, Source
+from optsched.formats.format import Source
 from optsched.formats.minimalloc import PackingTable
 
 DEVICE_TYPES = {0: "cpu", 1: "cuda", 12: "xpu"}
@@ -93,11 +93,3 @@ def _device(record: Record) -> str:
     kind, number = _integer(record, "Device Type"), _integer(record, "Device Id")
     name = DEVICE_TYPES.get(kind, f"device{kind}")
     return name if number < 0 else f"{name}:{number}"
-
-
-FORMAT = Format(
-    "torch-profile",
-    Content.PACKING,
-    sniff=lambda source: "traceEvents" in source.document and EVENT in source.text,
-    read=read_torch_profile,
-)

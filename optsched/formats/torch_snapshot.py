@@ -11,14 +11,13 @@ torch/cuda/memory.py, `_snapshot`: `Snapshot`, `Segment`, `Block`, `TraceEntry`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from optsched.errors import FormatError
 from optsched.formats.allocations import AllocationLog
 from optsched.formats.fields import Record, show
-from optsched.formats.format import Content, Format, Source
+from optsched.formats.format import Source
 from optsched.formats.minimalloc import PackingTable
 from optsched.formats.plain_pickle import parse_plain_pickle
 
@@ -97,19 +96,3 @@ def _label(entry: Mapping[str, Any]) -> str:
         return ""
     names = [frame.get("name") for frame in frames if isinstance(frame, Mapping)]
     return next((str(name) for name in names if name), "")
-
-
-def _sniff(source: Source) -> bool:
-    is_pickle = re.match(rb"\x80[\x02-\x05]", source.data) is not None
-    return is_pickle and b"device_traces" in source.data and b"segments" in source.data
-
-
-FORMAT = Format(
-    "torch-snapshot",
-    Content.PACKING,
-    sniff=_sniff,
-    read=read_torch_snapshot,
-    binary=True,
-    # c10/cuda/CUDACachingAllocator.cpp, kMinBlockSize.
-    alignment=512,
-)

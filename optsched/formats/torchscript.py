@@ -21,7 +21,7 @@ from math import prod
 
 from optsched.errors import FormatError
 from optsched.formats.fields import show
-from optsched.formats.format import Content, Format
+from optsched.formats.format import Source
 from optsched.model.elements import MAX_TOTAL_BYTES, Buffer, InputPolicy, Op, OutputPolicy
 from optsched.model.graph import Graph
 from optsched.runtime.text import readable
@@ -60,8 +60,6 @@ PLANNED = {
     *("prim::AllocateSlab", "prim::AllocateTensor", "prim::PreallocateTensor", "prim::ReleaseSlab"),
 }
 """Ops that memory planning puts into a graph."""
-ALIGNMENT = 64
-"""Of `MemoryPlanner::computeAlignedTensorSize` in torch/csrc/jit/runtime/static."""
 
 _START = re.compile(r"\s*(?:%\S+ : |\(?\s*return \(|block\d+\(|-> \(|[\w]+::\w+)")
 _OUTPUT = re.compile(r"%(\S+) : (.*)")
@@ -353,13 +351,9 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip().removeprefix("%") for name in text.split(",") if name.strip())
 
 
-FORMAT = Format(
-    "torchscript",
-    Content.GRAPH,
-    sniff=lambda source: source.text.lstrip().startswith("graph(%"),
-    read=lambda source: read_torchscript(source.text, name=source.name),
-    alignment=ALIGNMENT,
-)
+def read(source: Source) -> Graph:
+    """Make a graph of a file; see :func:`read_torchscript`."""
+    return read_torchscript(source.text, name=source.name)
 
 
 def unmanaged_values(graph: Graph) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from optsched.formats import (
     read_plan,
     read_recorded,
 )
-from optsched.formats.recorded import CHOSEN
+from optsched.formats.format import CHOSEN
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import pair_choices
 from optsched.model.packing_problem import Gap, PackingProblem, packing_problem

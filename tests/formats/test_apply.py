@@ -30,7 +30,8 @@ from optsched.cli import main
 from optsched.cli.common import graph_files
 from optsched.compare import StudySettings, compare_files, parse_methods
 from optsched.errors import FormatError, GraphError, MissingDependencyError, PlanError, UsageError
-from optsched.formats import EXPORTS, FORMATS, Source
+from optsched.formats import FORMATS, Source
+from optsched.formats.export import EXPORTS
 from optsched.formats.format import Content, Format
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan

@@ -7,11 +7,13 @@ import io
 import json
 import pickle
 import re
+import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,7 @@ from optsched.formats import (
     read_plan,
     read_plan_claims,
     register_format,
+    rows,
     sniff_file,
     table,
     write_certificate,
@@ -312,6 +315,30 @@ def test_a_reader_that_is_registered_reads_with_its_own_options(
         register_format("mlir", lambda source: True)(read_mine)
     with pytest.raises(UsageError, match="can not be written as 'mlir', only as optsched-graph"):
         write_graph(graph, path, format="mlir")
+
+
+def test_a_format_is_imported_when_a_file_of_it_is_read(tmp_path: Path) -> None:
+    write_graph(GraphBuilder("empty").build(), tmp_path / "graph.json")
+    script = (
+        "import sys\n"
+        "from optsched.formats import read_graph\n"
+        "def loaded():\n"
+        "    return {x for x in sys.modules if x.startswith('optsched.formats.')}\n"
+        "before = loaded()\n"
+        "read_graph(sys.argv[1])\n"
+        "print(*sorted(loaded() - before))\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "graph.json")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["optsched.formats.native"]
+
+
+def test_what_rows_name_is_there() -> None:
+    text = Path(str(rows.__file__)).read_text()
+    named = re.findall(r'(?:later|_document|_json)\("([\w.]+)", "(\w+)"\)', text)
+    assert len(named) >= sum(row.read is not None for row in rows.ROWS)
+    for module, function in named:
+        assert callable(getattr(import_module(f"optsched.formats.{module}"), function))
 
 
 def test_a_missing_package_is_named_with_its_extra(

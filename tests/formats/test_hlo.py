@@ -12,8 +12,7 @@ from optsched import check_plan, peak_memory, solve
 from optsched.cli import main
 from optsched.errors import FormatError, OptschedError, PlanError
 from optsched.formats import Source, read_graph, read_plan, read_recorded
-from optsched.formats.hlo import read_hlo
-from optsched.formats.hlo.read import read_hlo_module
+from optsched.formats.hlo.read import read_hlo, read_hlo_module
 from optsched.formats.hlo.shapes import leaves, parse_shape
 from optsched.model.elements import InputPolicy
 from optsched.model.graph import Graph

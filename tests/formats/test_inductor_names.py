@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from optsched.errors import FormatError, PlanError
-from optsched.formats.inductor import read_inductor
-from optsched.formats.recorded import recorded_orders
+from optsched.formats.inductor import read_inductor, recorded_orders
 from optsched.model.graph import Graph
 from optsched.model.liveness import live_ranges, peak_memory
 

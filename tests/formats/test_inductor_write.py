@@ -13,9 +13,8 @@ import pytest
 from optsched.cli import main
 from optsched.errors import FormatError
 from optsched.formats import read_graph, write_graph
-from optsched.formats.inductor import read_inductor
+from optsched.formats.inductor import read_inductor, recorded_orders
 from optsched.formats.inductor_write import write_inductor
-from optsched.formats.recorded import recorded_orders
 from optsched.model.dependencies import reachable
 from optsched.model.graph import Graph
 from optsched.model.liveness import live_ranges, peak_memory

@@ -13,7 +13,8 @@ from referencing import Registry
 
 from optsched import read_graph, read_module, solve_module, write_module
 from optsched.errors import FormatError, GraphError, OptschedError, PlanError, UsageError
-from optsched.formats import export_plan, read_module_plan, write_module_plan
+from optsched.formats import read_module_plan, write_module_plan
+from optsched.formats.export import export_plan
 from optsched.formats.native import schema
 from optsched.formats.native_module import module_document, read_module_document
 from optsched.model.module import listed_graph

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from optsched.cli import main
-from optsched.formats import export_plan, write_graph, write_plan
+from optsched.formats import write_graph, write_plan
+from optsched.formats.export import export_plan
 from optsched.model.graph import Graph
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from optsched.formats.format import Content, Format, Source
-from optsched.formats.fx.archive import is_exported, read_program_json
+from optsched.formats.format import Source
+from optsched.formats.fx.archive import read_program_json
 from optsched.formats.fx.exported import EDGE, read_program, read_targets
-from optsched.formats.fx.graph import ALIGNMENT, build_graph
+from optsched.formats.fx.graph import build_graph
 from optsched.formats.fx.live import from_fx
 from optsched.model.graph import Graph
 
-__all__ = ["FORMAT", "from_fx", "read_pt2"]
+__all__ = ["from_fx", "read_orders", "read_pt2"]
 
 
 def read_pt2(source: Source, *, dims: Mapping[str, int] | None = None) -> Graph:
@@ -46,21 +46,8 @@ def _document(source: Source) -> Mapping[str, Any]:
     return inner.document
 
 
-def _orders(source: Source) -> dict[str, tuple[int, ...]]:
+def read_orders(source: Source) -> dict[str, tuple[int, ...]]:
     """Return the order of the program, which the interpreter of FX follows, and ExecuTorch."""
     targets = read_targets(_document(source))
     names = ["fx", "executorch"] if any(x.startswith(EDGE) for x in targets) else ["fx"]
     return dict.fromkeys(names, tuple(range(len(targets))))
-
-
-FORMAT = Format(
-    "pt2",
-    Content.GRAPH,
-    sniff=lambda source: is_exported(source.data),
-    read=read_pt2,
-    options=("dims",),
-    orders=_orders,
-    binary=True,
-    alignment=ALIGNMENT,
-    title="an exported program of PyTorch (.pt2)",
-)

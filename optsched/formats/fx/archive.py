@@ -22,15 +22,7 @@ from optsched.formats.fields import show
 from optsched.formats.source import MAX_BYTES
 
 MAX_MEMBERS: Final = 2**20
-_ZIP: Final = b"PK\x03\x04"
 _MODEL: Final = re.compile(r"(?:.*/)?(?:models/([^/]+)\.json|serialized_exported_program\.json)")
-
-
-def is_exported(data: bytes) -> bool:
-    """Whether this is an archive that names a program."""
-    return data.startswith(_ZIP) and (
-        b"models/" in data or b"serialized_exported_program.json" in data
-    )
 
 
 def read_program_json(data: bytes) -> bytes:

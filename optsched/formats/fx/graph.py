@@ -21,8 +21,6 @@ from optsched.model.elements import InputPolicy, OutputPolicy
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 
-ALIGNMENT: Final = 64
-"""Of what PyTorch's allocator for the CPU hands out, in bytes (c10/core/alignment.h)."""
 MEMORY_MODEL: Final = "fx: storages; inputs and constants excluded, outputs live to the end"
 RANDOM_STATE: Final = "random state"
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from optsched.errors import FormatError, PlanError
 from optsched.formats.fields import show
-from optsched.formats.format import Content, Format, Source
+from optsched.formats.format import Source
 from optsched.formats.hlo.read import ALIGNMENT
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
@@ -79,13 +79,3 @@ def _offsets(lines: list[str], graph: Graph) -> dict[str, int]:
         elif line.startswith("Total bytes"):
             break
     return found
-
-
-FORMAT = Format(
-    "xla-buffers",
-    Content.PLAN,
-    lambda source: source.text.lstrip().startswith("BufferAssignment:"),
-    read_buffer_assignment,
-    options=("graph",),
-    title="XLA's buffer assignment",
-)

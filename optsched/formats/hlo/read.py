@@ -15,7 +15,7 @@ from typing import Final
 
 from optsched.errors import FormatError
 from optsched.formats.fields import show
-from optsched.formats.format import Content, Format, Source
+from optsched.formats.format import Source
 from optsched.formats.hlo.inplace import may_overwrite, overwritten
 from optsched.formats.hlo.names import Names, leaf_at, map_leaves, names_in, passed_on
 from optsched.formats.hlo.shapes import TensorShape, leaves
@@ -310,16 +310,3 @@ class _ComputationReader:
                 made, leaf, number, self.module.computations
             ):
                 build.inplace(made.name, name, source)
-
-
-FORMAT = Format(
-    "hlo",
-    Content.GRAPH,
-    lambda source: source.text.lstrip().startswith("HloModule "),
-    read_hlo,
-    orders=read_orders,
-    modules=read_hlo_module,
-    # Of offsets in the temporary buffer of XLA for CPUs.
-    alignment=64,
-    title="a module of XLA's HLO text",
-)

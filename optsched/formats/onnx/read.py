@@ -9,7 +9,6 @@ subgraphs hold in :mod:`optsched.formats.onnx.bodies`.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from typing import Any, Final
 
 from optsched.errors import FormatError
 from optsched.formats.fields import show
-from optsched.formats.format import Content, Format, Source
+from optsched.formats.format import Source
 from optsched.formats.onnx.bodies import body_workspace
 from optsched.formats.onnx.model import (
     captures,
@@ -31,7 +30,6 @@ from optsched.formats.onnx.model import (
 )
 from optsched.formats.onnx.order import default_order
 from optsched.formats.onnx.profile import profiled_order, profiled_types, read_profile
-from optsched.formats.onnx.reorder import reorder_onnx
 from optsched.formats.onnx.rules import is_view, overwritten_inputs, scratch_bytes
 from optsched.formats.onnx.sizes import (
     HOW,
@@ -44,13 +42,10 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.elements import InputPolicy, OutputPolicy
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
-from optsched.model.plan import Plan
 
 ALIGNMENT: Final = 64
 """Of every block that ONNX Runtime's CPU allocator hands out, in bytes."""
 MEMORY_MODEL: Final = "onnxruntime; inputs excluded, outputs live to the end"
-_HEAD: Final = re.compile(rb"\x08[\x01-\x14][\x12\x1a\x22\x28\x32\x3a\x42]", re.DOTALL)
-"""Field 1 of a ModelProto, a small version; then one of the fields that may come next."""
 
 
 def read_onnx(
@@ -98,11 +93,6 @@ def read_orders(source: Source, *, profile: str | Path | None = None) -> dict[st
     if profile is None:
         return {"ort": default_order([node for _, node in nodes])}
     return {"ort": profiled_order(read_profile(profile), {x: v for v, (x, _) in enumerate(nodes)})}
-
-
-def apply(source: Source, graph: Graph, plan: Plan) -> bytes:
-    """Return the model with its nodes in a plan's order; see :func:`reorder_onnx`."""
-    return reorder_onnx(source, [graph.ops[v].name for v in plan.order])
 
 
 @dataclass
@@ -203,17 +193,3 @@ class _ModelReader:
                 f"{show(value)} is not known; {HOW}"
             )
         return self.types[value].size
-
-
-FORMAT = Format(
-    "onnx",
-    Content.GRAPH,
-    lambda source: _HEAD.match(source.data) is not None,
-    read_onnx,
-    options=("dims", "profile"),
-    orders=read_orders,
-    apply=apply,
-    binary=True,
-    extra="onnx",
-    title="an ONNX model",
-)

@@ -17,8 +17,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from optsched.errors import FormatError
-from optsched.formats.tflite.graph import TfliteGraph
+from optsched.formats.format import Source
+from optsched.formats.tflite.graph import TfliteGraph, read_tflite
 from optsched.formats.tflite.model import IDENTIFIER, damage_named, read_model
+from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 
 METADATA_NAME = b"OfflineMemoryAllocation"
@@ -31,6 +33,16 @@ _BUFFERS, _METADATA = 4, 6
 """Positions in the schema's table `Model`."""
 _FILE_ALIGNMENT = 16
 """Data of buffers begins at a multiple of this."""
+
+
+def apply(source: Source, graph: Graph, plan: Plan) -> bytes:
+    """Return a copy of a file whose runtime follows a plan; see :func:`apply_tflite`."""
+    for tensor in read_model(source.data).tensors:
+        if any(size < 0 for size in tensor.shape):
+            raise FormatError(
+                f"tensor {tensor.name!r} has no known shape in the file: nothing runs it so"
+            )
+    return apply_tflite(source.data, read_tflite(source.data, source.name), plan)
 
 
 def apply_tflite(data: bytes, made: TfliteGraph, plan: Plan) -> bytes:

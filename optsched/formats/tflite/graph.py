@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from optsched.errors import FormatError, UsageError
+from optsched.formats.format import CHOSEN, Source
 from optsched.formats.tflite.model import Model, Operator, Tensor, read_model
 from optsched.formats.tflite.scratch import scratch_sizes
 from optsched.model.builder import GraphBuilder
@@ -98,6 +99,17 @@ def read_tflite(data: bytes, name: str, dims: Mapping[str, int] | None = None) -
         If `dims` names a dimension that is not open.
     """
     return _TfliteGraphMaker(read_model(data), dict(dims or {})).make(name)
+
+
+def read(source: Source, dims: Mapping[str, int] | None = None) -> Graph:
+    """Make the graph of a file; see :func:`read_tflite`."""
+    return read_tflite(source.data, source.name, dims).graph
+
+
+def read_orders(source: Source) -> dict[str, tuple[int, ...]]:
+    """Return the order of the file, which TFLite Micro and LiteRT follow."""
+    order = tuple(range(len(read(source).ops)))
+    return dict.fromkeys((CHOSEN, "tflm", "litert"), order)
 
 
 class _TfliteGraphMaker:

@@ -9,7 +9,7 @@ from typing import Any
 from onnx import TensorProto, helper
 
 from optsched.formats.format import Source
-from optsched.formats.onnx import read_onnx
+from optsched.formats.onnx.read import read_onnx
 from optsched.model.graph import Graph
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL

@@ -13,7 +13,7 @@ from optsched import apply_plan, read_graph, solve, write_plan  # noqa: E402
 from optsched.cli import main  # noqa: E402
 from optsched.errors import PlanError  # noqa: E402
 from optsched.formats import Source  # noqa: E402
-from optsched.formats.onnx import reorder_onnx  # noqa: E402
+from optsched.formats.onnx.order import reorder_onnx  # noqa: E402
 from tests.frameworks.onnx.build import INT64, body, model, node, value, weight  # noqa: E402
 
 

@@ -1,0 +1,286 @@
+"""A row for each built-in format: how it is told from others, and who reads and writes it.
+
+Readers and writers go by module and function, and are imported when they are first called: a
+command pays for the format of its file and for no other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Final
+
+from optsched.formats.fields import json_bytes
+from optsched.formats.format import Content, Format, Source
+from optsched.formats.minimalloc import looks_like
+
+Sniff = Callable[[Source], bool]
+
+_ONNX: Final = re.compile(rb"\x08[\x01-\x14][\x12\x1a\x22\x28\x32\x3a\x42]", re.DOTALL)
+"""Field 1 of a ModelProto, a small version; then one of the fields that may come next."""
+_IREE: Final = re.compile(r"=\s{1,99}stream\.resource\.pack\b")
+_MLIR: Final = re.compile(r"\s*(?://[^\n]*\n\s*)*(?:#\w+ = |(?:builtin\.)?module\b|func\.func\b)")
+_PICKLE: Final = re.compile(rb"\x80[\x02-\x05]")
+_ZIP: Final = b"PK\x03\x04"
+
+_ADVICE: Final = (
+    "build its graph with GraphBuilder or from_networkx, write it as optsched-graph/1 JSON, "
+    "or register a reader with register_format"
+)
+_CAPTURE: Final = (
+    "run the model under torch.compile and capture the graph that TorchInductor schedules, "
+    "its export_graph_for_simulator JSON"
+)
+_NO_GRAPH: Final = "it holds weights and no graph of ops; the model's own file is wanted"
+
+
+def later(module: str, function: str) -> Callable[..., Any]:
+    """Return a function of a module of this package, which its first call imports."""
+
+    def call(*things: Any, **options: Any) -> Any:
+        return getattr(import_module(f"{__package__}.{module}"), function)(*things, **options)
+
+    return call
+
+
+def _document(module: str, function: str) -> Callable[..., Any]:
+    """Return a reader that is given a file's document behind the graph or module it is about."""
+    read = later(module, function)
+    return lambda source, **about: read(*about.values(), source.document)
+
+
+def _json(module: str, function: str) -> Callable[..., bytes]:
+    """Return a writer of the document that a function makes."""
+    make = later(module, function)
+    return lambda *things: json_bytes(make(*things))
+
+
+def _tagged(name: str) -> Sniff:
+    return lambda source: source.is_tagged(name)
+
+
+def _starts(*heads: str) -> Sniff:
+    return lambda source: source.text.lstrip().startswith(heads)
+
+
+def _bytes(*heads: bytes, at: int = 0) -> Sniff:
+    """Return a test for bytes at the start, or behind the first offset of a flatbuffer."""
+    return lambda source: source.data.startswith(heads, at)
+
+
+def _is_simulator_file(source: Source) -> bool:
+    keys = source.document.keys()
+    return "format" not in keys and {"nodes", "buffers"} <= keys
+
+
+def _is_trace(source: Source) -> bool:
+    return "traceEvents" in source.document
+
+
+def _is_pickle(source: Source) -> bool:
+    return _PICKLE.match(source.data) is not None
+
+
+def _is_snapshot(source: Source) -> bool:
+    parts = (b"device_traces", b"segments")
+    return _is_pickle(source) and all(part in source.data for part in parts)
+
+
+def _is_archive_of(*marks: bytes) -> Sniff:
+    """Return a test for a zip archive whose members' names hold one of the marks."""
+    return lambda x: x.data.startswith(_ZIP) and any(mark in x.data for mark in marks)
+
+
+def _is_safetensors(source: Source) -> bool:
+    length = int.from_bytes(source.data[:8], "little")
+    return source.data[8:9] == b"{" and 2 <= length <= len(source.data) - 8
+
+
+def _foreign(name: str, title: str, sniff: Sniff, advice: str = _ADVICE) -> Format:
+    """Return the row of a format of other tools that has no reader: what to do instead."""
+    return Format(name, Content.GRAPH, sniff, title=title, advice=advice)
+
+
+ROWS: Final = (
+    Format(
+        "optsched-graph",
+        Content.GRAPH,
+        _tagged("optsched-graph"),
+        later("native", "read_native"),
+        write=_json("native", "graph_document"),
+    ),
+    Format(
+        "optsched-plan",
+        Content.PLAN,
+        _tagged("optsched-plan"),
+        _document("native_plan", "read_plan_document"),
+        options=("graph",),
+        write=_json("native_plan", "plan_document"),
+    ),
+    Format(
+        "optsched-module",
+        Content.GRAPH,
+        _tagged("optsched-module"),
+        later("native_module", "read_native_entry"),
+        modules=later("native_module", "read_native_module"),
+        title="a module of graphs that call each other",
+    ),
+    Format(
+        "optsched-module-plan",
+        Content.MODULE_PLAN,
+        _tagged("optsched-module-plan"),
+        _document("native_module", "read_module_plan"),
+        options=("module",),
+        write=_json("native_module", "module_plan_document"),
+    ),
+    Format(
+        "optsched-module-certificate",
+        Content.MODULE_CERTIFICATE,
+        _tagged("optsched-module-certificate"),
+        _document("native_module", "read_module_certificate"),
+        options=("module",),
+        write=_json("native_module", "module_certificate_document"),
+    ),
+    Format(
+        "optsched-packing",
+        Content.PACKING,
+        _tagged("optsched-packing"),
+        later("native_packing", "read_native_packing"),
+        options=("pins",),
+        write=_json("native_packing", "packing_document"),
+    ),
+    Format(
+        "optsched-certificate",
+        Content.CERTIFICATE,
+        _tagged("optsched-certificate"),
+        _document("certificate", "read_certificate_document"),
+        options=("graph",),
+        write=later("certificate", "write_certificate"),
+    ),
+    Format(
+        "inductor",
+        Content.GRAPH,
+        _is_simulator_file,
+        later("inductor", "read_simulator_file"),
+        options=("input_bytes",),
+        orders=later("inductor", "read_orders"),
+        write=later("inductor_write", "write_inductor"),
+        alignment=64,  # torch/_inductor/codegen/memory_planning.py, ALIGN_BYTES
+    ),
+    Format(
+        "minimalloc",
+        Content.PACKING,
+        lambda source: looks_like(source.text),
+        later("minimalloc", "read_csv"),
+        options=("pins",),
+        write=later("minimalloc", "write_csv"),
+    ),
+    Format(
+        "onnx",
+        Content.GRAPH,
+        lambda source: _ONNX.match(source.data) is not None,
+        later("onnx.read", "read_onnx"),
+        options=("dims", "profile"),
+        orders=later("onnx.read", "read_orders"),
+        apply=later("onnx.order", "reorder"),
+        binary=True,
+        extra="onnx",
+        title="an ONNX model",
+    ),
+    Format(
+        "hlo",
+        Content.GRAPH,
+        _starts("HloModule "),
+        later("hlo.read", "read_hlo"),
+        orders=later("hlo.read", "read_orders"),
+        modules=later("hlo.read", "read_hlo_module"),
+        alignment=64,  # of offsets in the temporary buffer of XLA for CPUs
+        title="a module of XLA's HLO text",
+    ),
+    Format(
+        "xla-buffers",
+        Content.PLAN,
+        _starts("BufferAssignment:"),
+        later("hlo.buffer_assignment", "read_buffer_assignment"),
+        options=("graph",),
+        title="XLA's buffer assignment",
+    ),
+    Format(
+        "tflite",
+        Content.GRAPH,
+        _bytes(b"TFL3", at=4),
+        later("tflite.graph", "read"),
+        options=("dims",),
+        orders=later("tflite.graph", "read_orders"),
+        apply=later("tflite.apply", "apply"),
+        binary=True,
+        extra="tflite",
+        alignment=16,
+    ),
+    Format(
+        "pt2",
+        Content.GRAPH,
+        _is_archive_of(b"models/", b"serialized_exported_program.json"),
+        later("fx", "read_pt2"),
+        options=("dims",),
+        orders=later("fx", "read_orders"),
+        binary=True,
+        alignment=64,  # of PyTorch's allocator for the CPU, c10/core/alignment.h
+        title="an exported program of PyTorch (.pt2)",
+    ),
+    Format(
+        "iree",
+        Content.PACKING,
+        lambda source: _IREE.search(source.text) is not None,
+        later("iree", "read_iree"),
+        title="a print of IREE's slabs (stream.resource.pack)",
+    ),
+    Format(
+        "torch-profile",
+        Content.PACKING,
+        lambda source: _is_trace(source) and "[memory]" in source.text,
+        later("torch_profile", "read_torch_profile"),
+    ),
+    Format(
+        "torch-snapshot",
+        Content.PACKING,
+        _is_snapshot,
+        later("torch_snapshot", "read_torch_snapshot"),
+        binary=True,
+        alignment=512,  # c10/cuda/CUDACachingAllocator.cpp, kMinBlockSize
+    ),
+    Format(
+        "torchscript",
+        Content.GRAPH,
+        _starts("graph(%"),
+        later("torchscript", "read"),
+        alignment=64,  # torch/csrc/jit/runtime/static, MemoryPlanner::computeAlignedTensorSize
+    ),
+    _foreign("executorch", "an ExecuTorch program", _bytes(b"ET1", at=4), _CAPTURE),
+    _foreign("mlir", "MLIR text", lambda source: _MLIR.match(source.text) is not None),
+    _foreign("mlir-bytecode", "MLIR bytecode", _bytes(b"ML\xefR")),
+    _foreign(
+        "torch",
+        "a PyTorch archive (.pt, .pt2)",
+        _is_archive_of(b"data.pkl", b"archive_format", b"models/", b"serialized_exported_program"),
+        _CAPTURE,
+    ),
+    _foreign(
+        "pickle",
+        "a Python pickle",
+        lambda source: _is_pickle(source) and source.data.endswith(b"."),
+        "to open one runs whatever code it holds, so it is never opened; " + _CAPTURE,
+    ),
+    _foreign("safetensors", "a safetensors file", _is_safetensors, _NO_GRAPH),
+    _foreign("gguf", "a GGUF file", _bytes(b"GGUF"), _NO_GRAPH),
+    _foreign("hdf5", "an HDF5 file", _bytes(b"\x89HDF\r\n\x1a\n"), _NO_GRAPH),
+    _foreign(
+        "chrome-trace",
+        "a profiler's trace",
+        _is_trace,
+        "it says what ran and not what depends on what; the model's own file is wanted",
+    ),
+    _foreign("zip", "a zip archive", _bytes(_ZIP), "unpack it and name a file inside"),
+)
+"""Of the same kind the first that knows a file counts; those without a reader come last."""
