@@ -20,11 +20,8 @@ from functools import cache, partial
 from types import MappingProxyType
 from typing import TypeVar
 
-from heuristics.orderings.bfs import bfs
 from heuristics.orderings.common import Ordering
-from heuristics.orderings.dfs import dfs
-from heuristics.orderings.eager_free import eager_free
-from heuristics.orderings.inductor import inductor
+from heuristics.orderings.inductor import bfs, dfs, inductor
 from heuristics.orderings.lpmf import (
     lpmf,
     lpmf_backward,
@@ -32,18 +29,21 @@ from heuristics.orderings.lpmf import (
     lpmf_random,
     lpmf_successors,
 )
-from heuristics.orderings.program import program
+from heuristics.orderings.program import eager_free, program
 from heuristics.orderings.xla import xla_default, xla_dfs, xla_list, xla_post_order
 from heuristics.packings.common import Packing, joining
 from heuristics.packings.fits import BEST_FIT, FIRST_FIT
-from heuristics.packings.greedy_by_breadth import greedy_by_breadth, greedy_by_profile_breadth
-from heuristics.packings.greedy_by_longest_and_size import greedy_by_longest_and_size
-from heuristics.packings.greedy_by_size import greedy_by_size
+from heuristics.packings.greedy import (
+    greedy_by_breadth,
+    greedy_by_longest_and_size,
+    greedy_by_profile_breadth,
+    greedy_by_size,
+    linear_scan,
+    tflm_greedy,
+)
 from heuristics.packings.hill_climb import hill_climb
-from heuristics.packings.linear_scan import linear_scan
 from heuristics.packings.naive import naive
 from heuristics.packings.skyline import skyline
-from heuristics.packings.tflm_greedy import tflm_greedy
 from optsched.errors import UsageError
 from optsched.runtime.bytes import parse_bytes
 

@@ -133,7 +133,8 @@ def as_instructions(module: LogicalModule, computation: str) -> Instructions:
     ignored = np.zeros(n, np.bool_)
     ignored[list(logical.ignored)] = True
     maker = graph.arrays.producer
-    counted = np.where(ignored[maker], 0, size)
+    counted, defined = np.where(ignored[maker], 0, size), np.zeros(n, np.int64)
+    np.add.at(defined, maker, counted)
     user, operand = flatten(logical.operands)
     data = np.unique(user * n + operand)
     before = pack_rows(*flatten(logical.control), n)
@@ -146,7 +147,7 @@ def as_instructions(module: LogicalModule, computation: str) -> Instructions:
         users=pack_rows(data % n, data // n, n),
         before=before,
         after=transpose(before, n),
-        defined=_sums(maker, counted, n),
+        defined=defined,
         ignored=ignored,
         uses=pack_rows(*flatten(logical.uses), n),
         counted=counted,
@@ -154,13 +155,6 @@ def as_instructions(module: LogicalModule, computation: str) -> Instructions:
         limit=module.instructions,
         root=logical.root,
     )
-
-
-def _sums(group: IntArray, values: IntArray, count: int) -> IntArray:
-    """Return the sum of the values of each group."""
-    found = np.zeros(count, np.int64)
-    np.add.at(found, group, values)
-    return found
 
 
 def _with_called(

@@ -1,8 +1,8 @@
-"""Two walks over a graph: depth first in post-order, and smallest ready op first."""
+"""Walks over a graph: depth first in post-order, and smallest ready op first."""
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -62,8 +62,7 @@ def run_smallest_first(pred_ptr: IntArray, succ_ptr: IntArray, succ: IntArray) -
     """Run the ready op of the smallest id at each step."""
     n = len(pred_ptr) - 1
     waits = row_lengths(pred_ptr)
-    ready = [v for v in range(n) if waits[v] == 0]
-    heapify(ready)
+    ready = [v for v in range(n) if waits[v] == 0]  # ascending, and so a heap
     order = np.empty(n, np.int64)
     for step in range(n):
         v = heappop(ready)
@@ -73,4 +72,79 @@ def run_smallest_first(pred_ptr: IntArray, succ_ptr: IntArray, succ: IntArray) -
             waits[w] -= 1
             if waits[w] == 0:
                 heappush(ready, int(w))
+    return order
+
+
+@kernel
+def run_eager_free(
+    pred_ptr: IntArray,
+    succ_ptr: IntArray,
+    succ: IntArray,
+    read_ptr: IntArray,
+    read: IntArray,
+    user_ptr: IntArray,
+    user: IntArray,
+    size: IntArray,
+    left: IntArray,
+    alloc: IntArray,
+    own: IntArray,
+) -> IntArray:
+    """Run the smallest ready op that frees more than it allocates, else the smallest of all.
+
+    Parameters
+    ----------
+    pred_ptr, succ_ptr, succ, read_ptr, read, user_ptr, user, size, alloc, own
+        Of the graph.
+    left
+        Shape `(m,)`: users of each buffer that have not run, and one more if it is kept.
+        Overwritten.
+
+    Notes
+    -----
+    What an op frees only grows while it waits: it enters the heap of those that free more than
+    they allocate once, and is then passed over in the other. O((n + edges) log n).
+    """
+    n = len(alloc)
+    waits, freed = row_lengths(pred_ptr), own.copy()
+    for v in range(n):
+        for k in range(read_ptr[v], read_ptr[v + 1]):
+            if left[read[k]] == 1:
+                freed[v] += size[read[k]]
+    # In ascending order, and so heaps.
+    ready = [v for v in range(n) if waits[v] == 0]
+    eager = [v for v in ready if freed[v] > alloc[v]]
+    done, is_eager = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+    for v in eager:
+        is_eager[v] = True
+    order = np.empty(n, np.int64)
+    for step in range(n):
+        if len(eager) > 0:
+            v = heappop(eager)
+        else:
+            v = heappop(ready)
+            while done[v]:
+                v = heappop(ready)
+        done[v] = True
+        order[step] = v
+        for k in range(succ_ptr[v], succ_ptr[v + 1]):
+            w = succ[k]
+            waits[w] -= 1
+            if waits[w] == 0:
+                heappush(ready, int(w))
+                if freed[w] > alloc[w]:
+                    is_eager[w] = True
+                    heappush(eager, int(w))
+        for k in range(read_ptr[v], read_ptr[v + 1]):
+            b = read[k]
+            left[b] -= 1
+            if left[b] != 1 or size[b] == 0:
+                continue
+            for q in range(user_ptr[b], user_ptr[b + 1]):
+                w = user[q]
+                if done[w]:
+                    continue
+                freed[w] += size[b]
+                if waits[w] == 0 and not is_eager[w] and freed[w] > alloc[w]:
+                    is_eager[w] = True
+                    heappush(eager, int(w))
     return order

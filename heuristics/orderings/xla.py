@@ -178,16 +178,7 @@ def xla_dfs(graph: Graph, seed: int = 0, *, code: Instructions | None = None) ->
 
     Post-order; the operands and control predecessors of an instruction are visited by
     decreasing extra users, then decreasing bytes, both summed over all that leads to them, then
-    by name. O((n + edges) log n).
-
-    Parameters
-    ----------
-    graph
-        The graph.
-    seed
-        Not used.
-    code
-        The graph as instructions, if the caller has them.
+    by name. O((n + edges) log n). Parameters as for :func:`xla_list`.
 
     Notes
     -----
@@ -230,16 +221,8 @@ def xla_post_order(graph: Graph, seed: int = 0, *, code: Instructions | None = N
     """Return the order of XLA's `PostOrderMemoryScheduler`.
 
     Instructions without users are visited as listed, each after its control predecessors (last
-    one first) and its operands (in operand order). O(n + edges).
-
-    Parameters
-    ----------
-    graph
-        The graph.
-    seed
-        Not used.
-    code
-        The graph as instructions, if the caller has them.
+    one first) and its operands (in operand order). O(n + edges). Parameters as for
+    :func:`xla_list`.
 
     References
     ----------

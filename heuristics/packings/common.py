@@ -11,7 +11,7 @@ import numpy as np
 from heuristics.kernels.place import run_place
 from heuristics.kernels.place_apart import run_place_apart
 from heuristics.kernels.place_indexed import run_place_indexed
-from heuristics.kernels.sweep import run_scan, run_sweep
+from heuristics.kernels.sweep import run_sweep
 from optsched.errors import GraphError
 from optsched.model.arrays import IntArray, pack_rows
 from optsched.model.packing_problem import PackingProblem
@@ -152,7 +152,7 @@ def place_exactly(problem: PackingProblem, turn: IntArray, *, tightest: bool) ->
 
 def place_by_start(problem: PackingProblem, sequence: IntArray, *, tightest: bool) -> IntArray:
     """Place in a sequence of ascending starts: as `place_in_turn`, but quicker if it may sweep."""
-    if not _is_swept(problem):
+    if not is_swept(problem):
         return place_in_turn(problem, sequence, tightest=tightest)
     return run_sweep.for_work(len(problem))(
         sequence,
@@ -165,25 +165,7 @@ def place_by_start(problem: PackingProblem, sequence: IntArray, *, tightest: boo
     )
 
 
-def scan(problem: PackingProblem, sequence: IntArray) -> IntArray:
-    """Place in a sequence of ascending starts, growing the slab at its end only; see `run_scan`.
-
-    With pins or pairs kept apart, which the kernel knows nothing of, each goes into the tightest
-    hole that holds it.
-    """
-    if not _is_swept(problem):
-        return place_in_turn(problem, sequence, tightest=True)
-    return run_scan.for_work(len(problem))(
-        sequence,
-        np.argsort(problem.end, kind="stable"),
-        problem.start,
-        problem.end,
-        problem.size,
-        problem.alignment,
-    )
-
-
-def _is_swept(problem: PackingProblem) -> bool:
+def is_swept(problem: PackingProblem) -> bool:
     """Whether one sweep over time can place the buffers: pins and pairs know no time."""
     knows_time = not (problem.pin >= 0).any() and not len(problem.keep_apart)
     return knows_time and is_in_range(problem)

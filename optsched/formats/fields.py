@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from reprlib import Repr
 from typing import Any
 
-from optsched.errors import FormatError
+from optsched.errors import FormatError, UsageError
 
 _REQUIRED: Any = object()
 _SHORT = Repr()
@@ -135,3 +135,20 @@ def check_format(top: Record, wanted: str) -> None:
             f"format is {found[:60]!r}, this optsched reads {wanted!r}; "
             "the file may need a newer optsched"
         )
+
+
+def unknown_dimension(name: str, known: Sequence[str]) -> UsageError:
+    """Return the error of a size that is given for none of the dimensions that a model leaves open.
+
+    Parameters
+    ----------
+    name
+        What is called so.
+    known
+        Names of the open dimensions.
+    """
+    these = ", ".join(map(show, known[:8])) + (", ..." if len(known) > 8 else "")
+    return UsageError(
+        f"no dimension is called {show(name)}; "
+        + (f"open are {these}" if known else "all of this model are numbers")
+    )

@@ -105,6 +105,8 @@ class _ScriptReader:
     results: list[str] = field(default_factory=list)
     ids: dict[str, int] = field(default_factory=dict)
     last_effect: int | None = None
+    roots: dict[str, str] = field(default_factory=dict)
+    """By view: the buffer that it is a part of."""
 
     def add_input(self, value: str, kind: str, policy: InputPolicy) -> None:
         size = tensor_bytes(value, kind) or 0
@@ -200,6 +202,7 @@ class _ScriptReader:
 
     def _view(self, node: _ScriptNode, value: str, root: str, mutates: bool) -> str:
         base = self.newest.get(root, root)
+        self.roots[value] = root
         self._define(node, value, (value,))
         self._add(value, Buffer(value, 0, alias_of=self.ids[base], mutates=mutates))
         return value
@@ -210,12 +213,7 @@ class _ScriptReader:
             yield from self._lasting(other)
 
     def _root(self, name: str) -> str:
-        names = list(self.buffers)
-        buffer = self.buffers[name]
-        while buffer.alias_of is not None:
-            name = names[buffer.alias_of]
-            buffer = self.buffers[name]
-        return name
+        return self.roots.get(name, name)
 
     def _held(self, node: _ScriptNode, value: str) -> tuple[str, ...]:
         if value not in self.held:

@@ -291,7 +291,7 @@ def test_open_sizes_are_refused_by_name_and_given_by_symbol_or_axis(tmp_path: Pa
     [
         ({"s0": 1}, "must be at least 2 and at most 64, got 1"),
         ({"s0": 65}, "got 65"),
-        ({"b": 4}, "no dimension is called 'b'; the program's own are s0, x.0"),
+        ({"b": 4}, "no dimension is called 'b'; open are 's0', 'x.0'"),
         ({"s0": 4, "x.0": 5}, "'s0' is 4 already"),
     ],
 )

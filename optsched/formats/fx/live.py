@@ -324,11 +324,7 @@ def _nodes(given: Any) -> Iterator[Any]:
 
 
 def _flat(names: Any) -> Iterator[str]:
-    if isinstance(names, list):
-        for each in names:
-            yield from _flat(each)
-    elif names is not None:
-        yield names
+    return (name for name in _listed(names) if name is not None)
 
 
 def _is_tensor(value: Any) -> bool:
@@ -354,10 +350,9 @@ def _hint(size: Any) -> int | None:
 def _ranges(nodes: Sequence[Any]) -> dict[str, tuple[int | None, int | None]]:
     """Return the symbols of all sizes, with the least and the largest number of each."""
     found: dict[str, tuple[int | None, int | None]] = {}
-    values = [
-        value for node in nodes for value in _listed(node.meta.get("val")) if _is_tensor(value)
-    ]
-    for size in (size for value in values for size in value.shape if not isinstance(size, int)):
+    listed = (value for node in nodes for value in _listed(node.meta.get("val")))
+    sizes = (size for value in listed if _is_tensor(value) for size in value.shape)
+    for size in (size for size in sizes if not isinstance(size, int)):
         ranges = size.node.shape_env.var_to_range
         for symbol in size.node.expr.free_symbols:
             bounds = ranges.get(symbol)

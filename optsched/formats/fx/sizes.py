@@ -15,7 +15,7 @@ from math import ceil, floor, prod
 from typing import Final
 
 from optsched.errors import FormatError, UsageError
-from optsched.formats.fields import show
+from optsched.formats.fields import show, unknown_dimension
 from optsched.model.elements import MAX_TOTAL_BYTES
 
 MAX_TEXT: Final = 4096
@@ -129,10 +129,7 @@ class OpenSizes:
                 )
         for name in self.given:
             if name not in self.names:
-                these = ", ".join(list(self.names)[:8]) or "none: all are numbers"
-                raise UsageError(
-                    f"no dimension is called {show(name)}; the program's own are {these}"
-                )
+                raise unknown_dimension(name, list(self.names))
 
     def number(self, size: str | int, what: str, hint: int | None = None) -> int:
         """Return a size as a number.

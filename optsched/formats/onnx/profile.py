@@ -13,7 +13,7 @@ from typing import Any, Final
 from optsched.errors import FormatError
 from optsched.formats.fields import Record, show
 from optsched.formats.onnx.model import node_names, subgraphs
-from optsched.formats.onnx.tensor_type import ELEMENT_BITS, TensorType
+from optsched.formats.onnx.sizes import ELEMENT_BITS, TensorType
 from optsched.formats.source import decode_text, errors_named, label_of, parse_json, read_bytes
 
 _SUFFIX: Final = "_kernel_time"

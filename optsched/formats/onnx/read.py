@@ -3,8 +3,7 @@
 Graph inputs and constants belong to the caller and the session: they are not counted. Graph outputs
 live to the end and have bytes of their own, so an op that makes one neither renames nor overwrites.
 An output that has a name is allocated, whether anything reads it or not. Workspace of kernels is in
-no model file: what is known of it stands in :func:`optsched.formats.onnx.rules.scratch_bytes`, what
-subgraphs hold in :mod:`optsched.formats.onnx.bodies`.
+no model file: what is known of it, and of subgraphs, stands in :mod:`optsched.formats.onnx.rules`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from typing import Any, Final
 from optsched.errors import FormatError
 from optsched.formats.fields import show
 from optsched.formats.format import Source
-from optsched.formats.onnx.bodies import body_workspace
 from optsched.formats.onnx.model import (
     captures,
     drop_weights,
@@ -30,14 +28,14 @@ from optsched.formats.onnx.model import (
 )
 from optsched.formats.onnx.order import default_order
 from optsched.formats.onnx.profile import profiled_order, profiled_types, read_profile
-from optsched.formats.onnx.rules import is_view, overwritten_inputs, scratch_bytes
+from optsched.formats.onnx.rules import body_workspace, is_view, overwritten_inputs, scratch_bytes
 from optsched.formats.onnx.sizes import (
     HOW,
+    TensorType,
     infer_types,
     require_input_shapes,
     set_dimensions,
 )
-from optsched.formats.onnx.tensor_type import TensorType
 from optsched.model.builder import GraphBuilder
 from optsched.model.elements import InputPolicy, OutputPolicy
 from optsched.model.graph import Graph

@@ -4,15 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
+from dataclasses import dataclass
+from math import prod
 from typing import Any, Final
 
 from optsched.errors import FormatError, UsageError
-from optsched.formats.fields import show
+from optsched.formats.fields import show, unknown_dimension
 from optsched.formats.onnx.loops import settle_loops
 from optsched.formats.onnx.model import first_line, subgraphs
-from optsched.formats.onnx.tensor_type import ELEMENT_BITS, TensorType
 
 HOW: Final = "give --dim NAME=N for each dimension, or --profile with a profile of ONNX Runtime"
+ELEMENT_BITS: Final[dict[str, int]] = {
+    **dict.fromkeys(("BOOL", "INT8", "UINT8", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2"), 8),
+    **dict.fromkeys(("FLOAT8E5M2FNUZ", "FLOAT8E8M0"), 8),
+    **dict.fromkeys(("INT16", "UINT16", "FLOAT16", "BFLOAT16"), 16),
+    **dict.fromkeys(("INT32", "UINT32", "FLOAT"), 32),
+    **dict.fromkeys(("INT64", "UINT64", "DOUBLE", "COMPLEX64"), 64),
+    "COMPLEX128": 128,
+    **dict.fromkeys(("INT4", "UINT4", "FLOAT4E2M1"), 4),
+    **dict.fromkeys(("INT2", "UINT2"), 2),
+}
+"""Bits of an element by the name of its type in `TensorProto.DataType`; strings have no size."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Element width in bits and shape of a tensor all of whose dimensions are known."""
+
+    bits: int
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes; elements of less than 8 bits lie side by side, and the last byte is filled up."""
+        return -(-self.bits * prod(self.shape) // 8)
 
 
 def set_dimensions(model: Any, dims: Mapping[str, int]) -> None:
@@ -34,8 +59,7 @@ def set_dimensions(model: Any, dims: Mapping[str, int]) -> None:
     known = list(dict.fromkeys(name for name, _ in open_dims))
     for name, number in dims.items():
         if name not in known:
-            these = ", ".join(show(x) for x in known[:8]) or "none: all are numbers"
-            raise UsageError(f"no dimension is called {show(name)}; the model's own are {these}")
+            raise unknown_dimension(name, known)
         if number < 1:
             raise UsageError(f"dimension {show(name)} must be at least 1, got {number}")
     for name, dim in open_dims:

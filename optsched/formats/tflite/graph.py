@@ -15,7 +15,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from optsched.errors import FormatError, UsageError
+from optsched.errors import FormatError
+from optsched.formats.fields import unknown_dimension
 from optsched.formats.format import CHOSEN, Source
 from optsched.formats.tflite.model import Model, Operator, Tensor, read_model
 from optsched.formats.tflite.scratch import scratch_sizes
@@ -213,7 +214,7 @@ def _shapes(model: Model, dims: Mapping[str, int]) -> list[list[int]]:
     used: set[str] = set()
     shapes = [_shape(tensor, dims, used) for tensor in model.tensors]
     if unknown := sorted(dims.keys() - used):
-        raise UsageError(f"no dimension {unknown[0]!r} is open; {_open_dims(model)}")
+        raise unknown_dimension(unknown[0], _open_dims(model))
     return shapes
 
 
@@ -234,15 +235,13 @@ def _shape(tensor: Tensor, dims: Mapping[str, int], used: set[str]) -> list[int]
     return shape
 
 
-def _open_dims(model: Model) -> str:
-    names = [
+def _open_dims(model: Model) -> list[str]:
+    return [
         f"{tensor.name}:{axis}"
         for tensor in model.tensors
         for axis, size in enumerate(tensor.signature)
         if size == -1
     ]
-    more = ", ..." if len(names) > 4 else ""
-    return f"open are {', '.join(names[:4])}{more}" if names else "the model has no open one"
 
 
 def _rounded(size: int) -> int:
