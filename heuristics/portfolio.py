@@ -110,13 +110,8 @@ def candidate_offsets(
 ) -> Iterator[tuple[str, IntArray]]:
     """Yield the name and offsets of the packings worth trying.
 
-    Parameters
-    ----------
-    problem
-        Buffers to be packed.
-    rows
-        Where they lie in several pools: the positions of each pool's buffers. Each pool keeps its
-        best packing so far, whatever is tried next.
+    `rows` are the positions of each pool's buffers, where there are several. Each pool keeps its
+    best packing so far, whatever is tried next.
     """
     best: list[IntArray | None] = [None] * len(rows)
     for name in PROMISING_PACKINGS if is_in_range(problem) else ():

@@ -22,18 +22,8 @@ def pooled_orders(
     """Yield ever better orders by the sum of the pools' peaks, one a round, from a given one.
 
     What counts for a plan of several pools is the sum of their slabs, and no slab is below the
-    peak of its pool. Each round tries as many moves of one op as its work allows.
-
-    Parameters
-    ----------
-    graph
-        The graph; outputs have bytes of their own, whatever may be written in place.
-    order
-        A valid order, shape `(n,)`.
-    seed
-        Of the choices.
-    work
-        Of one round.
+    peak of its pool. Each round tries as many moves of one op as its `work` allows. Outputs of the
+    graph have bytes of their own, whatever may be written in place.
     """
     arrays = graph.arrays
     if arrays.op_count < 2:

@@ -56,18 +56,9 @@ def place_in_turn(
 ) -> IntArray:
     """Place pinned buffers at their pins, then the others in sequence; see the kernels.
 
-    Buffers that have no bytes or are never live come last, so that they are in nobody's way.
-
-    Parameters
-    ----------
-    problem
-        The buffers.
-    sequence
-        All of them, first to be placed first.
-    tightest
-        Best fit instead of first fit.
-    times
-        How often the caller will ask: compiling pays sooner.
+    Buffers that have no bytes or are never live come last, so that they are in nobody's way. The
+    sequence holds all buffers; `tightest` is best fit instead of first fit; `times` is how often
+    the caller will ask: compiling pays sooner.
     """
     hollow = (problem.size == 0) | (problem.start == problem.end)
     rank = 2 * hollow[sequence] + (problem.pin[sequence] < 0)
@@ -119,10 +110,7 @@ def _place_apart(
 def place_exactly(problem: PackingProblem, turn: IntArray, *, tightest: bool) -> IntArray:
     """Place in a sequence as the kernels do, in Python's own integers, which do not overflow.
 
-    Raises
-    ------
-    GraphError
-        If a buffer would end beyond 64-bit integers.
+    It raises `GraphError` if a buffer would end beyond 64-bit integers.
     """
     start, end = problem.start.tolist(), problem.end.tolist()
     size, alignment = problem.size.tolist(), problem.alignment.tolist()

@@ -85,10 +85,7 @@ def sniff_file(path: str | Path) -> Format:
 def alignment_of(path: str | Path, text: str) -> int:
     """Return an alignment that is given in bytes, or as :data:`FRAMEWORK`: that of the file's own.
 
-    Raises
-    ------
-    UsageError
-        If it is no power of two, or nothing is known of the framework.
+    It raises `UsageError` if it is no power of two, or nothing is known of the framework.
     """
     if text != FRAMEWORK:
         return parse_alignment(text)
@@ -184,15 +181,7 @@ def read_plan_claims(path: str | Path, graph: Graph) -> tuple[Plan, dict[str, An
 
 
 def read_certificate(path: str | Path, graph: Graph) -> Certificate:
-    """Read a certificate of a graph; whether it holds is for `optsched.check.certificate` to say.
-
-    Raises
-    ------
-    FormatError
-        On a malformed file or field, or an unknown version.
-    PlanError
-        If it names an op or buffer that the graph does not have.
-    """
+    """Read a certificate; whether it holds is for `optsched.check.certificate` to say."""
     _check_call("read_certificate(path, graph)", path, graph, Graph)
     found: Certificate = read_file(path, Content.CERTIFICATE, graph=graph)
     return found
@@ -201,12 +190,7 @@ def read_certificate(path: str | Path, graph: Graph) -> Certificate:
 def read_packing(path: str | Path, *, pins: bool = False) -> PackingTable:
     """Read a packing problem and the offsets that its file gives, if it does.
 
-    Parameters
-    ----------
-    path
-        The file.
-    pins
-        Take given offsets as required ones.
+    With `pins` given offsets are required ones.
     """
     found: PackingTable = read_file(path, Content.PACKING, pins=pins)
     return found
@@ -232,14 +216,10 @@ def write_module_plan(
     module: Module,
     claims: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
-    """Write plans by computation as `optsched-module-plan/1`.
+    """Write plans by computation, as :func:`optsched.solve_module` returns them.
 
-    Parameters
-    ----------
-    plans, path, module
-        As :func:`optsched.solve_module` returns them; the file; what was planned.
-    claims
-        What else is known: see :func:`optsched.formats.native_module.module_plan_document`.
+    `claims` is what else is known, as for
+    :func:`optsched.formats.native_module.module_plan_document`.
     """
     _check_call("write_module_plan(plans, path, module)", path, module, Module)
     _write(path, "optsched-module-plan", Content.MODULE_PLAN, module, plans, claims)

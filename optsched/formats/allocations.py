@@ -20,12 +20,7 @@ MOST_LABEL = 80
 class AllocatedBlock:
     """Bytes between an allocation and the free of the same address.
 
-    Parameters
-    ----------
-    name, pool, size
-        Its own name, the device it lies on, and its bytes.
-    start, end
-        Half-open live range in events; `end` is None while it lives.
+    The pool is the device; `[start, end)` is in events, and `end` None while the block lives.
     """
 
     name: str
@@ -48,13 +43,7 @@ class AllocationLog:
     _live: dict[tuple[str, int], AllocatedBlock] = field(default_factory=dict)
 
     def allocate(self, pool: str, address: int, size: int, label: str = "") -> None:
-        """Record an allocation.
-
-        Raises
-        ------
-        FormatError
-            If the address is taken.
-        """
+        """Record an allocation, of an address that is not taken."""
         known = self._live.get((pool, address))
         if known is not None:
             raise FormatError(
@@ -67,10 +56,7 @@ class AllocationLog:
     def free(self, pool: str, address: int, size: int | None = None) -> None:
         """Record a free; of an address that was never allocated, a block from before.
 
-        Raises
-        ------
-        FormatError
-            If it frees another number of bytes than was allocated, or one it does not say.
+        It frees as many bytes as were allocated, if it says how many.
         """
         block = self._live.pop((pool, address), None)
         if block is None:

@@ -90,10 +90,8 @@ def _applicable(row: Format) -> Format:
 def checked_plan(graph: Graph, plan: str | Path | Plan | Planned) -> tuple[Graph, Plan, Checked]:
     """Return the graph in the plan's memory model, the plan, and what the checker measured.
 
-    Raises
-    ------
-    PlanError
-        If the plan is of another graph, or not valid, or its file claims what is not so.
+    It raises `PlanError` if the plan is of another graph, not valid, or its file claims what is
+    not so.
     """
     if isinstance(plan, Planned):
         if plan.plan is None:

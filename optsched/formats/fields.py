@@ -18,17 +18,8 @@ _NEWER = "this file may need a newer optsched"
 class Record:
     """A JSON object whose fields are checked when they are taken.
 
-    Parameters
-    ----------
-    value
-        What the parser returned.
-    where
-        What it is, for messages.
-
-    Raises
-    ------
-    FormatError
-        If `value` is no object, a field is missing, or a field has the wrong type.
+    `where` is what messages call it. `FormatError` says that it is no object, a field is missing,
+    or a field has the wrong type.
     """
 
     def __init__(self, value: object, where: str) -> None:
@@ -107,14 +98,8 @@ def json_bytes(
 ) -> bytes:
     """Write a JSON object with one key a line, and one item a line of the lists in it.
 
-    Parameters
-    ----------
-    document
-        What to write.
-    rows
-        Keys whose lists are written item by item, all lists if None.
-    separators
-        Inside such an item, as for :func:`json.dumps`.
+    `rows` are the keys whose lists are written item by item, all if None; `separators` stand
+    inside such an item, as for :func:`json.dumps`.
     """
     parts = []
     for key, value in document.items():
@@ -138,14 +123,9 @@ def check_format(top: Record, wanted: str) -> None:
 
 
 def unknown_dimension(name: str, known: Sequence[str]) -> UsageError:
-    """Return the error of a size that is given for none of the dimensions that a model leaves open.
+    """Return the error of a size that is given for a dimension that the model does not leave open.
 
-    Parameters
-    ----------
-    name
-        What is called so.
-    known
-        Names of the open dimensions.
+    `known` are the names of those that it does.
     """
     these = ", ".join(map(show, known[:8])) + (", ..." if len(known) > 8 else "")
     return UsageError(

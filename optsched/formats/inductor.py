@@ -50,23 +50,10 @@ def read_inductor(
     name: str = "graph",
     input_bytes: InputBytes = InputBytes.RECORDED,
 ) -> Graph:
-    """Make a graph of a simulator file.
+    """Make a graph of a simulator file's parsed JSON.
 
-    Parameters
-    ----------
-    document
-        The parsed JSON.
-    name
-        Name of the graph.
-    input_bytes
-        Which size freed inputs have. `TRUE` needs the key `extra.freeable_true_nbytes`.
-
-    Raises
-    ------
-    FormatError
-        If a field is missing or of the wrong type.
-    GraphError
-        If the graph breaks a rule.
+    `TRUE` input bytes need the key `extra.freeable_true_nbytes`. It raises `FormatError` if a field
+    is missing or of the wrong type, `GraphError` if the graph breaks a rule.
     """
     top = Record(document, "simulator file")
     extra = Record(top.mapping("extra", {}), "extra")
@@ -259,26 +246,12 @@ def read_orders(source: Source) -> dict[str, tuple[int, ...]]:
 
 
 def recorded_orders(document: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """Return the orders that a simulator file holds, as op ids by name.
+    """Return the orders that a simulator file holds, as op ids by name; none if it holds none.
 
-    Nothing is checked beyond names and types: whether an order is valid is for
-    `optsched.check.plan`.
-
-    Parameters
-    ----------
-    document
-        The parsed JSON. Captures of Inductor have `extra.orders` (node positions by method) and
-        `extra.chosen`; those of other frameworks `extra.reference_order` (node names).
-
-    Returns
-    -------
-    dict
-        Empty if the file holds none. The order that was taken is under :data:`CHOSEN` as well.
-
-    Raises
-    ------
-    FormatError
-        If a field is of the wrong type, or names a node that is not there.
+    Captures of Inductor have `extra.orders` (node positions by method) and `extra.chosen`; those of
+    other frameworks `extra.reference_order` (node names). The order that was taken is under
+    :data:`CHOSEN` as well. Nothing is checked beyond names and types: whether an order is valid is
+    for `optsched.check.plan`.
     """
     top = Record(document, "simulator file")
     extra = Record(top.mapping("extra", {}), "extra")

@@ -17,13 +17,7 @@ from optsched.formats.fields import Record, show
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """What an op of the file reads under each name, and what is only handed on to it.
-
-    Parameters
-    ----------
-    direct, transferred
-        Names of buffers.
-    """
+    """Names of buffers that an op of the file reads itself, and that are only handed on to it."""
 
     direct: Sequence[str]
     transferred: Sequence[str]
@@ -63,12 +57,7 @@ def read_real_names(
 
     From `extra.mutation_real_name`, and from `extra.aliases` where the file gives the alias no
     bytes: one that has bytes is counted as Inductor's estimate counts it. Names of buffers that the
-    file does not have, caller's inputs say, are left out.
-
-    Raises
-    ------
-    FormatError
-        If an entry is no name, or names form a circle.
+    file does not have, caller's inputs say, are left out; names that form a circle are refused.
     """
     found: dict[str, str] = {}
     real = Record(extra.mapping("mutation_real_name", {}), "extra.mutation_real_name")

@@ -21,12 +21,8 @@ from optsched.model.streams import refuse_streams
 def write_inductor(graph: Graph) -> bytes:
     """Return the simulator file of a graph.
 
-    Raises
-    ------
-    FormatError
-        If a buffer has an alignment, a pin or a pool, is kept apart or shares, naming it.
-    UsageError
-        If ops run on several streams.
+    It raises `FormatError` if a buffer has an alignment, a pin or a pool, is kept apart or shares,
+    naming it; `UsageError` if ops run on several streams.
     """
     refuse_streams(graph, "a simulator file")
     _refuse_places(graph)

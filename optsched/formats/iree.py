@@ -65,13 +65,9 @@ class _Pack:
 def read_iree(source: Source) -> PackingTable:
     """Read the packs of a print; each is a pool where there are several.
 
-    The offsets are those that IREE gives the slices itself, and what is reserved is its slab.
-
-    Raises
-    ------
-    FormatError
-        If there is no pack, one is malformed, or the size of a slice is no constant; it names the
-        pack and the slice.
+    The offsets are those that IREE gives the slices itself, and what is reserved is its slab. It
+    raises `FormatError` if there is no pack, one is malformed, or the size of a slice is no
+    constant, naming pack and slice.
     """
     text = _COMMENT.sub("", source.text)
     offset_step, size_step = _alignments(text)
@@ -109,14 +105,7 @@ def read_iree(source: Source) -> PackingTable:
 def lay_out(start: IntArray, end: IntArray, size: IntArray, alignment: int) -> IntArray:
     """Return the offsets that IREE gives slices, shape `(k,)`.
 
-    Parameters
-    ----------
-    start, end
-        Half-open lifetimes, shape `(k,)`.
-    size
-        Bytes, shape `(k,)`.
-    alignment
-        Of the offsets.
+    Half-open lifetimes and bytes have this shape too; `alignment` is that of the offsets.
     """
     found = np.zeros(len(size), np.int64)
     placed = np.zeros(0, np.int64)  # by offset
@@ -207,13 +196,7 @@ class _Constants:
 
 
 def _alignments(text: str) -> tuple[int, int]:
-    """Return what offsets and sizes are rounded up to.
-
-    Raises
-    ------
-    FormatError
-        If devices in the file ask for different ones, or for none that makes sense.
-    """
+    """Return what offsets and sizes are rounded up to; devices that differ in it are refused."""
     found = {_limits(dict(_ENTRY.findall(config[1]))) for config in _CONFIG.finditer(text)}
     if len(found) > 1:
         raise FormatError("the devices of this file align slices in several ways")

@@ -73,13 +73,7 @@ class PlanLayout:
 
 
 def layout_of_document(document: Mapping[str, Any]) -> PlanLayout:
-    """Return the layout of an `optsched-plan/1` document, without sizes and live ranges.
-
-    Raises
-    ------
-    FormatError
-        On a missing or malformed field, or an offset above 2**62.
-    """
+    """Return the layout of an `optsched-plan/1` document, without sizes and live ranges."""
     top = Record(document, "plan")
     check_format(top, PLAN_FORMAT)
     offsets = Record(top.mapping("offsets"), "offsets")

@@ -96,23 +96,10 @@ def looks_like(text: str) -> bool:
 
 
 def read_minimalloc(text: str, *, name: str = "packing", pins: bool = False) -> PackingTable:
-    """Read a table.
+    """Read a table; with `pins` the column `offset` says what is required.
 
-    Parameters
-    ----------
-    text
-        The file.
-    name
-        Name of the problem.
-    pins
-        Take the column `offset` as required offsets; otherwise it is only a packing to look at.
-
-    Raises
-    ------
-    FormatError
-        On a malformed table, naming line, buffer and value.
-    GraphError
-        If the buffers make no valid problem.
+    It raises `FormatError` on a malformed table, naming line, buffer and value, and `GraphError` if
+    the buffers make no valid problem.
     """
     columns, lines = _split(text)
     place = _find_columns(columns)

@@ -93,12 +93,8 @@ def _buffer_document(graph: Graph, buffer: Buffer) -> dict[str, Any]:
 def read_graph_document(document: object) -> Graph:
     """Make a graph of a parsed `optsched-graph/1` document.
 
-    Raises
-    ------
-    FormatError
-        On a missing, unknown or malformed field, an unknown name or version, an unknown size.
-    GraphError
-        If the graph breaks a rule.
+    It raises `FormatError` on a missing, unknown or malformed field, an unknown name, version or
+    size, and `GraphError` if the graph breaks a rule.
     """
     top = Record(document, "graph")
     check_format(top, GRAPH_FORMAT)

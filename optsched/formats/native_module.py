@@ -62,12 +62,8 @@ def module_document(module: Module) -> dict[str, Any]:
 def read_module_document(document: object, name: str = "module") -> Module:
     """Make a module of a parsed `optsched-module/1` document; `name` is for one that has none.
 
-    Raises
-    ------
-    FormatError
-        On a missing, unknown or malformed field or an unknown version, in a graph as well.
-    GraphError
-        If a graph or the module breaks a rule: a computation that is not there, a circle of calls.
+    It raises `FormatError` on a missing, unknown or malformed field or an unknown version, and
+    `GraphError` if a graph or the module breaks a rule: a computation that is not there, a circle.
     """
     top = Record(document, "module")
     check_format(top, MODULE_FORMAT)
@@ -91,13 +87,8 @@ def module_plan_document(
 ) -> dict[str, Any]:
     """Return a plan of a module as a JSON object.
 
-    Parameters
-    ----------
-    module, plans
-        What was planned, and a plan of each computation.
-    claims
-        What else is known, by computation, as for :func:`plan_document`; and `peak`, with that of
-        what it calls. Those of the key `""` are of the whole: `versions`.
+    `claims` is what else is known, by computation, as for :func:`plan_document`; and `peak`, with
+    that of what it calls. Those of the key `""` are of the whole: `versions`.
     """
     slabs: dict[str, int] = {}
     rows = {}
@@ -116,15 +107,8 @@ def module_plan_document(
 def read_module_plan(module: Module, document: object) -> tuple[dict[str, Plan], Claims]:
     """Make plans by computation of a parsed `optsched-module-plan/1` document, and its claims.
 
-    Nothing is checked beyond names and types: that is what
-    :func:`optsched.check.module.check_module` is for.
-
-    Raises
-    ------
-    FormatError
-        On a missing, unknown or malformed field, or an unknown version.
-    PlanError
-        If it is of another module, or names a computation, op or buffer that this one has not.
+    Names and types are checked as by :func:`read_plan_document`, and whose plan it is; the rest is
+    what :func:`optsched.check.module.check_module` is for.
     """
     rows = _rows_of(module, document, MODULE_PLAN_FORMAT, "plan")
     slabs: dict[str, int] = {}
@@ -152,15 +136,7 @@ def module_certificate_document(
 
 
 def read_module_certificate(module: Module, document: object) -> dict[str, Certificate]:
-    """Make certificates of a parsed `optsched-module-certificate/1` document, by computation.
-
-    Raises
-    ------
-    FormatError
-        On a missing, unknown or malformed field, or an unknown version.
-    PlanError
-        If it is of another module, or names what this one has not.
-    """
+    """Make certificates of a parsed document by computation; for errors see the plan's reader."""
     rows = _rows_of(module, document, MODULE_CERTIFICATE_FORMAT, "certificate")
     shown: dict[str, int] = {}
     found: dict[str, Certificate] = {}

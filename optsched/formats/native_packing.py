@@ -65,21 +65,10 @@ def _buffer_document(table: PackingTable, i: int) -> dict[str, Any]:
 
 
 def read_packing_document(document: object, *, pins: bool = False) -> PackingTable:
-    """Make a packing of a parsed `optsched-packing/1` document.
+    """Make a packing of a parsed document; with `pins` given offsets are required ones.
 
-    Parameters
-    ----------
-    document
-        The JSON object.
-    pins
-        Take given offsets as required ones.
-
-    Raises
-    ------
-    FormatError
-        On a missing, unknown or malformed field, an unknown name or version.
-    GraphError
-        If the buffers make no valid problem.
+    It raises `FormatError` on a missing, unknown or malformed field or version, and `GraphError` if
+    the buffers make no valid problem.
     """
     top = Record(document, "packing")
     check_format(top, PACKING_FORMAT)

@@ -64,15 +64,10 @@ def plan_document(
 ) -> dict[str, Any]:
     """Return a plan as a JSON object.
 
-    Parameters
-    ----------
-    graph, plan
-        What was planned. Only buffers have offsets in the document; views share theirs. Where
-        there are several pools, the slab of each is written too.
-    claims
-        What else is known: the keys in :data:`BOUNDS`, :data:`NOTES`, `order_rules`, `versions`
-        and `trace` are written where they are not None, all others ignored. Peak and slab are the
-        plan's own. So are `capacities` where the plan says in which pool each buffer lies.
+    Only buffers have offsets in the document; views share theirs. Where there are several pools,
+    the slab of each is written too. `claims` is what else is known: the keys in :data:`BOUNDS`,
+    :data:`NOTES`, `order_rules`, `versions` and `trace` are written where they are not None, and
+    `capacities` where the plan says in which pool each buffer lies. Peak and slab are the plan's.
     """
     known = {**(claims or {}), "peak": plan.peak(graph), "slab": plan.slab(graph)}
     known["memory_model"] = graph.memory_model
@@ -102,21 +97,11 @@ def plan_document(
 
 
 def read_plan_document(graph: Graph, document: object) -> tuple[Plan, dict[str, Any]]:
-    """Make a plan of a parsed `optsched-plan/1` document, and say what the document claims.
+    """Make a plan of a parsed `optsched-plan/1` document, and say what it claims: all other fields.
 
-    Nothing is checked beyond names and types: that is what `optsched.check.plan.check_plan` is for.
-
-    Returns
-    -------
-    tuple
-        The plan, and the fields of the document but for its order and offsets.
-
-    Raises
-    ------
-    FormatError
-        On a missing, unknown or malformed field, or an unknown version.
-    PlanError
-        If it names an op or buffer that the graph does not have, or gives a view an offset.
+    Nothing is checked beyond names and types, that is what `optsched.check.plan.check_plan` is for:
+    `FormatError` is raised on a missing, unknown or malformed field or version, `PlanError` if it
+    names an op or buffer that the graph does not have, or gives a view an offset.
     """
     top = Record(document, "plan")
     check_format(top, PLAN_FORMAT)

@@ -38,10 +38,8 @@ def stem_of(path: str | Path) -> str:
 def expect(source: Source, wanted: Content) -> Format:
     """Return the row of a file that can be read and is what is wanted.
 
-    Raises
-    ------
-    FormatError
-        If no row knows the file, its row has no reader, or it holds something else.
+    It raises `FormatError` if no row knows the file, its row has no reader, or it holds something
+    else.
     """
     row = find_format(source)
     if row.read is None:
@@ -62,12 +60,8 @@ def opened(path: str | Path, wanted: Content) -> Iterator[tuple[Format, Source]]
 def read_as(row: Format, source: Source, options: Mapping[str, Any]) -> Any:
     """Read a file with those of the options that its row knows.
 
-    Raises
-    ------
-    UsageError
-        If sizes of dimensions, or a profile, are given for a format that takes none.
-    MissingDependencyError
-        If a package of the row's extra is not installed.
+    It raises as :func:`refuse_options`, and `MissingDependencyError` if a package of the row's
+    extra is not installed.
     """
     assert row.read is not None
     refuse_options(row, options)
@@ -76,13 +70,7 @@ def read_as(row: Format, source: Source, options: Mapping[str, Any]) -> Any:
 
 
 def refuse_options(row: Format, options: Mapping[str, Any]) -> None:
-    """Refuse what would change nothing although it was asked for.
-
-    Raises
-    ------
-    UsageError
-        If sizes of dimensions, or a profile, are given for a format that takes none.
-    """
+    """Refuse sizes of dimensions, or a profile, that are given for a format that takes none."""
     if options.get("dims") and "dims" not in row.options:
         raise UsageError(f"a file of format {row.name} has no dimensions that could be given")
     if options.get("profile") is not None and "profile" not in row.options:

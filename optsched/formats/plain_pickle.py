@@ -33,16 +33,8 @@ _IMPORTS = {"GLOBAL", "STACK_GLOBAL", "INST", "EXT1", "EXT2", "EXT4"}
 def parse_plain_pickle(data: bytes) -> object:
     """Return what a pickle of plain containers holds.
 
-    Parameters
-    ----------
-    data
-        The whole pickle.
-
-    Raises
-    ------
-    FormatError
-        If it is cut off, malformed, or asks for anything but plain containers; what it asks for
-        and the byte it stands at are named.
+    It raises `FormatError` if it is cut off, malformed, or asks for anything but plain containers;
+    what it asks for and the byte it stands at are named.
     """
     machine = _Machine()
     try:

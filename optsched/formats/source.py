@@ -59,19 +59,9 @@ def label_of(path: str | Path) -> str:
 def read_bytes(path: str | Path, *, limit: int = MAX_BYTES, compressed: bool = True) -> bytes:
     """Return what a file holds, decompressed if it is gzip by its first bytes.
 
-    Parameters
-    ----------
-    path
-        Of the file; "-" is standard input.
-    limit
-        Most bytes to accept, both before and after decompression.
-    compressed
-        Whether gzip is looked for; otherwise the bytes are as they lie on disk.
-
-    Raises
-    ------
-    FormatError
-        If there is no such file, it can not be read, is too large, or is damaged gzip.
+    `limit` is the most bytes to accept, before and after decompression; unless `compressed` the
+    bytes are as they lie on disk. It raises `FormatError` if there is no such file, it can not be
+    read, is too large, or is damaged gzip.
     """
     with errors_named(label_of(path)):
         try:
@@ -152,18 +142,9 @@ def decode_text(data: bytes) -> str:
 def parse_json(text: str, *, limit: int = MAX_JSON_VALUES) -> Any:
     """Parse JSON strictly.
 
-    Parameters
-    ----------
-    text
-        The document.
-    limit
-        Maximum number of values, estimated from the punctuation before any is built.
-
-    Raises
-    ------
-    FormatError
-        On malformed text, a key used twice in one object, a number that is not finite or of
-        absurd length, half a surrogate pair, nesting too deep for the parser, too many values.
+    It raises `FormatError` on malformed text, a key used twice in one object, a number that is not
+    finite or of absurd length, half a surrogate pair, nesting too deep for the parser, and more
+    values than the limit, estimated from the punctuation before any is built.
     """
     # Every value but the first follows one of these characters; in strings they count as well.
     if sum(map(text.count, "[{,:")) > limit:
@@ -214,14 +195,10 @@ def _parse_int(text: str) -> int:
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:
-    """Write a file whole or not at all, as gzip if its name ends in .gz.
+    """Write a file whole or not at all, as gzip if its name ends in .gz; "-" is standard output.
 
-    The same data gives the same file, byte for byte. "-" is standard output.
-
-    Raises
-    ------
-    FormatError
-        If the file can not be written; one that was there before is then still there.
+    The same data gives the same file, byte for byte. It raises `FormatError` if the file can not be
+    written; one that was there before is then still there.
     """
     with errors_named(label_of(path)):
         if str(path).endswith(".gz"):

@@ -74,13 +74,7 @@ def register_format(
 
 
 def find_format(source: Source) -> Format:
-    """Return the row of a file's format.
-
-    Raises
-    ------
-    FormatError
-        If no row is its own, or the file is malformed JSON or no text.
-    """
+    """Return the row of a file's format; refuse what no row knows, malformed JSON, and no text."""
     found = _first(source, readable=True)
     if found is None:
         _load_plugins()

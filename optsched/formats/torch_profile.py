@@ -24,10 +24,7 @@ EVENT = "[memory]"
 def read_torch_profile(source: Source) -> PackingTable:
     """Read the allocations of a trace; each device is a pool where there are several.
 
-    Raises
-    ------
-    FormatError
-        If an event lacks a field, or contradicts one before it.
+    An event that lacks a field, or contradicts one before it, is refused.
     """
     top = Record(source.document, "profiler's trace")
     events = [e for e in top.items("traceEvents") if isinstance(e, dict)]

@@ -30,12 +30,8 @@ OTHER = {"free_requested", "oom", "snapshot", "user_defined", "pool_create", "po
 def read_torch_snapshot(source: Source) -> PackingTable:
     """Read the allocations of a snapshot; each device with any is a pool where there are several.
 
-    An allocation lives until its free is completed: until then the allocator may not reuse it.
-
-    Raises
-    ------
-    FormatError
-        If it is no pickle of plain containers, no snapshot, or an entry contradicts one before.
+    An allocation lives until its free is completed: until then the allocator may not reuse it. What
+    is no pickle of plain containers, or an entry that contradicts one before, is refused.
     """
     top = Record(parse_plain_pickle(source.data), "memory snapshot")
     log, reserved = AllocationLog(), dict[str, int]()

@@ -80,11 +80,8 @@ class _ScriptNode:
 def read_torchscript(text: str, *, name: str = "graph") -> Graph:
     """Make a graph of a TorchScript graph's text; unmanaged values are buffers of policy `own`.
 
-    Raises
-    ------
-    FormatError
-        If a line is malformed, a value is defined twice or not at all, the graph has control
-        flow or its memory is planned already, naming line, op and value.
+    It raises `FormatError`, naming line, op and value, if a line is malformed, a value is defined
+    twice or not at all, the graph has control flow or its memory is planned already.
     """
     reader = _ScriptReader()
     for node in _nodes(text, reader):
@@ -245,13 +242,7 @@ def is_tensor(kind: str) -> bool:
 
 
 def tensor_bytes(value: str, kind: str) -> int | None:
-    """Return the bytes of a tensor type with known shape, else None.
-
-    Raises
-    ------
-    FormatError
-        If they are more than 2**62.
-    """
+    """Return the bytes of a tensor type with known shape, at most 2**62, else None."""
     found = _TENSOR.fullmatch(kind)
     if found is None or found[1] not in ELEMENT_BYTES:
         return None

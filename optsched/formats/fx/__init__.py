@@ -22,19 +22,9 @@ __all__ = ["from_fx", "read_orders", "read_pt2"]
 def read_pt2(source: Source, *, dims: Mapping[str, int] | None = None) -> Graph:
     """Make a graph of a `.pt2` file; PyTorch is not needed, and no pickle inside is opened.
 
-    Parameters
-    ----------
-    source
-        The file.
-    dims
-        Numbers for sizes that the program leaves open, by symbol or as `INPUT.AXIS`.
-
-    Raises
-    ------
-    FormatError
-        If the archive is damaged, holds no program, or the size of a tensor is unknown.
-    UsageError
-        If the program has no dimension of a name that is given.
+    `dims` are numbers for sizes that the program leaves open, by symbol or as `INPUT.AXIS`. It
+    raises `FormatError` if the archive is damaged, holds no program, or the size of a tensor is
+    unknown, `UsageError` if the program has no dimension of a name that is given.
     """
     return build_graph(read_program(_document(source), dims or {}), source.name)
 

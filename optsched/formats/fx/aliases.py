@@ -19,17 +19,7 @@ from optsched.formats.fx.program import FxNode, TensorValue
 
 
 def shared_with(node: FxNode, output: str, values: Mapping[str, TensorValue]) -> str | None:
-    """Return the argument of a node in whose bytes an output lies, None if it has its own.
-
-    Parameters
-    ----------
-    node
-        The node.
-    output
-        One of its outputs.
-    values
-        All tensors by name.
-    """
+    """Return the argument of a node in whose bytes an output lies, None if it has its own."""
     first = node.view_of or node.first
     if first is None or not node.operator.startswith("aten."):
         return node.view_of
@@ -64,12 +54,7 @@ def view_strides(
 ) -> tuple[int, ...] | None:
     """Return the strides by which a tensor can be looked at in another shape, None if by none.
 
-    Parameters
-    ----------
-    sizes, strides
-        Of the tensor.
-    wanted
-        The other shape, of as many elements.
+    The shape `wanted` has as many elements as the tensor of these sizes and strides.
 
     References
     ----------

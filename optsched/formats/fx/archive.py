@@ -26,13 +26,7 @@ _MODEL: Final = re.compile(r"(?:.*/)?(?:models/([^/]+)\.json|serialized_exported
 
 
 def read_program_json(data: bytes) -> bytes:
-    """Return the JSON of the one program that an archive holds.
-
-    Raises
-    ------
-    FormatError
-        If the archive is damaged, holds no program or several, or the program is too large.
-    """
+    """Return the JSON of the one program that an archive holds; refuse others, or one too large."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             member = _find(archive.infolist())

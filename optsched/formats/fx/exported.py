@@ -50,22 +50,11 @@ _CONSTANTS: Final = ("parameter", "buffer", "tensor_constant")
 
 
 def read_program(document: Mapping[str, Any], dims: Mapping[str, int]) -> FxProgram:
-    """Make a program of its JSON.
+    """Make a program of its JSON, with numbers for sizes that it leaves open.
 
-    Parameters
-    ----------
-    document
-        The parsed file.
-    dims
-        Numbers for sizes that the program leaves open.
-
-    Raises
-    ------
-    FormatError
-        If a field is missing or of the wrong type, the version is another one, a size stays open,
-        or what an operator does to its arguments is not known.
-    UsageError
-        If a number is given for a size that the program does not have.
+    It raises `FormatError` if a field is missing or of the wrong type, the version is another one,
+    a size stays open, or what an operator does to its arguments is not known; `UsageError` if a
+    number is given for a size that the program does not have.
     """
     top = Record(document, "exported program")
     module = _module(top)

@@ -31,25 +31,12 @@ _WRAPPERS = ("wrap", "strict_mode", "hints_wrapper")
 def build_graph(
     program: FxProgram, name: str, policy: OutputPolicy = OutputPolicy.LIVE, model: str = ""
 ) -> Graph:
-    """Make the graph of a program.
+    """Make the graph of a program; op `v` is its node `v`.
 
-    Parameters
-    ----------
-    program
-        The program; op `v` is its node `v`.
-    name
-        Name of the graph.
-    policy
-        What happens to its outputs.
-    model
-        Name of the memory model, where another policy of the inputs makes it another one.
-
-    Raises
-    ------
-    FormatError
-        If a tensor is used that nothing makes, or a node runs graphs in a way that is not known.
-    GraphError
-        If names are used twice.
+    `policy` is what happens to its outputs, `model` the name of the memory model where another
+    policy of the inputs makes it another one. It raises `FormatError` if a tensor is used that
+    nothing makes, or a node runs graphs in a way that is not known, `GraphError` if names are used
+    twice.
     """
     return _FxGraphMaker(program).make(name, policy, model or MEMORY_MODEL)
 

@@ -119,13 +119,7 @@ WITHOUT_VIEWS: Final = _names(
 
 
 def require_known_effects(operator: str, where: str) -> None:
-    """Refuse an operator of which nobody can say what becomes of its tensors.
-
-    Raises
-    ------
-    FormatError
-        It names the operator.
-    """
+    """Refuse an operator of which nobody can say what becomes of its tensors, by its name."""
     base = (*operator.split("."), "")[1]
     if base in RESIZINGS:
         raise FormatError(f"{where} ({operator}) gives a tensor another storage")
@@ -134,16 +128,9 @@ def require_known_effects(operator: str, where: str) -> None:
 
 
 def writes_to(operator: str, arguments: Sequence[str], settings: Mapping[str, object]) -> list[str]:
-    """Return the names of the arguments that an operator of `aten` writes to.
+    """Return the names of the arguments that an operator of `aten` (`aten.add_.Tensor`) writes to.
 
-    Parameters
-    ----------
-    operator
-        Such as `aten.add_.Tensor`.
-    arguments
-        Names of its tensor arguments, in order.
-    settings
-        Its other arguments.
+    `arguments` are the names of its tensor arguments, in order, `settings` its other arguments.
     """
     _, base, overload = (*operator.split("."), "", "")[:3]
     if base in RELABELLINGS:

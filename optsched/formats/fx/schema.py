@@ -26,10 +26,7 @@ def operator_of(target: Any) -> Any:
 def operator_name(target: Any) -> str:
     """Return how FX writes what a node calls: `aten.view.default`.
 
-    Raises
-    ------
-    FormatError
-        If it is no operator, so that nothing is known of what it does.
+    What is no operator is refused, since nothing is known of what it does.
     """
     import torch
 
@@ -56,12 +53,7 @@ def named_arguments(node: Any) -> Iterator[tuple[str, Any]]:
 def written_arguments(node: Any, *, results: bool = True) -> list[str]:
     """Return the names of the arguments that a node's operator says it writes to.
 
-    Parameters
-    ----------
-    node
-        The node.
-    results
-        Whether those that are there for its results count as well.
+    Those that are there for its results count as well, unless `results` says that they do not.
     """
     known = getattr(operator_of(node.target), "_schema", None)
     return [

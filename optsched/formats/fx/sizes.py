@@ -69,13 +69,7 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Fraction | int]]] = {
 
 @dataclass
 class OpenSizes:
-    """Numbers for the symbols of a program.
-
-    Parameters
-    ----------
-    given
-        Numbers by the symbol's name, or by `INPUT.AXIS`.
-    """
+    """Numbers for the symbols of a program, `given` by the symbol's name or by `INPUT.AXIS`."""
 
     given: Mapping[str, int]
     numbers: dict[str, int] = field(default_factory=dict)
@@ -86,10 +80,7 @@ class OpenSizes:
     def take_input(self, name: str, axes: Sequence[str | int]) -> None:
         """Note the symbols that an input's axes are; all inputs come before any value is asked.
 
-        Raises
-        ------
-        UsageError
-            If two numbers are given for one symbol.
+        Two numbers for one symbol are refused.
         """
         for axis, size in enumerate(axes):
             symbol = self._symbol(size)
@@ -110,10 +101,7 @@ class OpenSizes:
     def declare(self, symbols: Mapping[str, tuple[int | None, int | None]]) -> None:
         """Take the symbols of the program with the least and the largest number of each.
 
-        Raises
-        ------
-        UsageError
-            If a number is out of its range, or a dimension is given that the program does not have.
+        A number out of its range is refused, and a dimension that the program does not have.
         """
         for symbol, (least, most) in symbols.items():
             self.names[symbol] = None
@@ -132,23 +120,11 @@ class OpenSizes:
                 raise unknown_dimension(name, list(self.names))
 
     def number(self, size: str | int, what: str, hint: int | None = None) -> int:
-        """Return a size as a number.
+        """Return a size, a number or an expression as SymPy represents it, as a number.
 
-        Parameters
-        ----------
-        size
-            A number, or an expression as SymPy represents it.
-        what
-            What messages call it.
-        hint
-            What it was when the program was exported, for messages.
-
-        Raises
-        ------
-        OpenSizeError
-            If a symbol has no number.
-        FormatError
-            If it is no expression of sizes, or makes no size.
+        `what` is what messages call it, `hint` what it was when the program was exported. It raises
+        `OpenSizeError` if a symbol has no number, `FormatError` if it is no expression of sizes, or
+        makes no size.
         """
         if isinstance(size, int):
             found: Fraction | int = size

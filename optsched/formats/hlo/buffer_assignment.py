@@ -25,22 +25,11 @@ _OUTSIDE: Final = ("constant", "thread-local")
 
 
 def read_buffer_assignment(source: Source, graph: Graph) -> tuple[Plan, dict[str, Any]]:
-    """Make a plan of the text of a buffer assignment.
+    """Make a plan of the text of a buffer assignment, of the graph of the module dumped beside it.
 
-    Parameters
-    ----------
-    source
-        The file that XLA names `...-buffer-assignment.txt`.
-    graph
-        Of the scheduled module that was dumped beside it.
-
-    Raises
-    ------
-    FormatError
-        If the text is malformed.
-    PlanError
-        If it is of another module, or the module calls computations: their buffers have places of
-        their own, and no plan of the module alone can say so.
+    It raises `FormatError` if the text is malformed, and `PlanError` if it is of another module, or
+    the module calls computations: their buffers have places of their own, and no plan of the module
+    alone can say so.
     """
     known = _offsets(source.text.splitlines(), graph)
     offsets: list[int | None] = []

@@ -87,17 +87,8 @@ class LogicalModule(Module):
 def read_logical_module(source: Source, *, pointer_bytes: int = POINTER_BYTES) -> LogicalModule:
     """Make a module of all computations of an HLO text but those that are fused.
 
-    Parameters
-    ----------
-    source
-        The text.
-    pointer_bytes
-        Of each row of a tuple's index table; 0 if tables are not to count.
-
-    Raises
-    ------
-    FormatError
-        As :func:`optsched.formats.hlo.read.read_hlo`.
+    `pointer_bytes` is of each row of a tuple's index table; 0 if tables are not to count. Errors
+    are those of :func:`optsched.formats.hlo.read.read_hlo`.
     """
     parsed = parse_module(source.text)
     every = [x for c in parsed.computations.values() for x in c.instructions.values()]

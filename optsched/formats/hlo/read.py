@@ -46,23 +46,13 @@ def read_hlo(source: Source) -> Graph:
     """Make a graph of the entry computation of a module.
 
     What it calls counts as one block of workspace, as large as live bytes in the order of the text.
-
-    Raises
-    ------
-    FormatError
-        If the text is malformed or cut off, or a size is unknown.
+    It raises `FormatError` if the text is malformed or cut off, or a size is unknown.
     """
     return listed_graph(read_hlo_module(source))
 
 
 def read_hlo_module(source: Source) -> Module:
-    """Make a module of the entry computation and all that it calls, directly or not.
-
-    Raises
-    ------
-    FormatError
-        As :func:`read_hlo`.
-    """
+    """Make a module of the entry computation and all that it calls, directly or not."""
     parsed = parse_module(source.text)
     every = (x for c in parsed.computations.values() for x in c.instructions.values())
     bodies = {made.body for made in every if made.opcode == "while"}

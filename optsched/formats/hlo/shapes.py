@@ -54,10 +54,7 @@ class TensorShape:
 def parse_shape(text: str, start: int, depth: int = 0) -> tuple[ShapeTree, int]:
     """Read a shape that begins in a text at `start`; return it and where it ends.
 
-    Raises
-    ------
-    FormatError
-        If there is none, it is nested too deeply, or its size is unknown.
+    What is none, is nested too deeply, or has no known size, is refused.
     """
     if depth > _DEEPEST:
         raise FormatError("a tuple is nested too deeply")

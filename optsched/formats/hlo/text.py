@@ -93,13 +93,7 @@ class HloModule:
 
 
 def parse_module(text: str) -> HloModule:
-    """Parse HLO text.
-
-    Raises
-    ------
-    FormatError
-        On what is no such text, in one line that says which line is wrong.
-    """
+    """Parse HLO text; what is none is refused in one line that says which line is wrong."""
     lines = text.lstrip().splitlines()
     head = _HEAD.match(lines[0]) if lines else None
     if head is None:

@@ -20,14 +20,7 @@ Infer = Callable[[Any], dict[str, Any]]
 def settle_loops(model: Any, found: Mapping[str, Any], infer: Infer) -> dict[str, Any]:
     """Return the values that loops make, and that their bodies hold, as far as they are new.
 
-    Parameters
-    ----------
-    model
-        A ModelProto.
-    found
-        Values of known shape, by name.
-    infer
-        The inference of the onnx package.
+    `found` are the values of known shape in a ModelProto, `infer` the onnx package's inference.
     """
     new: dict[str, Any] = {}
     for node in model.graph.node:

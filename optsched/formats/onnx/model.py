@@ -23,11 +23,8 @@ _KEPT_BYTES: Final = 4096
 def parse_model(data: bytes) -> Any:
     """Return a checked ModelProto without functions; no other file is opened.
 
-    Raises
-    ------
-    FormatError
-        If the bytes are no model, or it refers to files outside its folder, is not sorted, or
-        makes a value twice.
+    It raises `FormatError` if the bytes are no model, or it refers to files outside its folder, is
+    not sorted, or makes a value twice.
     """
     import onnx
 

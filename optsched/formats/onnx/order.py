@@ -49,19 +49,12 @@ def reorder(source: Source, graph: Graph, plan: Plan) -> bytes:
 
 
 def reorder_onnx(source: Source, order: Sequence[str]) -> bytes:
-    """Return the model with its nodes in a plan's order; all else stays as it is.
+    """Return the model with its nodes in this order, names of all ops; all else stays as it is.
 
     ONNX Runtime runs the nodes in this order if the session says
     `options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED`. Functions are inlined.
     Nodes that compute constants come right before the first that reads them; `Shape` and `Size`,
     which the runtime runs before all else that is ready, come as soon as they can.
-
-    Parameters
-    ----------
-    source
-        The model's file.
-    order
-        Names of all ops of the model's graph, first to run first.
     """
     model = parse_model(source.data)
     nodes = list(model.graph.node)

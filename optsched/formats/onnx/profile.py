@@ -20,13 +20,7 @@ _SUFFIX: Final = "_kernel_time"
 
 
 def read_profile(path: str | Path) -> dict[str, Record]:
-    """Return, of the first run in a profile, the arguments of each op's event, in time's order.
-
-    Raises
-    ------
-    FormatError
-        If the file is no profile of ONNX Runtime, or has no event of an op.
-    """
+    """Return, of the first run in a profile, the arguments of each op's event, in time's order."""
     with errors_named(label_of(path)):
         events = parse_json(decode_text(read_bytes(path)))
         if not isinstance(events, list):
@@ -66,13 +60,7 @@ def profiled_types(events: Mapping[str, Record], graph: Any) -> dict[str, Tensor
 
 
 def profiled_order(events: Mapping[str, Record], ops: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the order in which a graph's ops ran; ids by name as in the graph.
-
-    Raises
-    ------
-    FormatError
-        If an op of the graph has no event.
-    """
+    """Return the order in which a graph's ops ran, ids by name; each must have its event."""
     for name in ops:
         if name not in events:
             raise FormatError(

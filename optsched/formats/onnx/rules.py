@@ -84,14 +84,10 @@ def body_workspace(
     peak
         Of the subgraph: without its outputs, but for a Loop with them.
     types
-        Of all values, those of subgraphs included.
+        Of all values, those of subgraphs included: that of the state, and of what is stacked, must
+        be known.
     label
         What messages call the op.
-
-    Raises
-    ------
-    FormatError
-        If the size of the state, or of what is stacked, is unknown; it names op and value.
     """
     results = [value.name for value in body.output]
     if node.op_type == "Loop":

@@ -41,19 +41,10 @@ class TensorType:
 
 
 def set_dimensions(model: Any, dims: Mapping[str, int]) -> None:
-    """Put numbers in the place of dimensions that the model leaves open.
+    """Put numbers in the place of dimensions that a ModelProto, changed in place, leaves open.
 
-    Parameters
-    ----------
-    model
-        A ModelProto; changed in place.
-    dims
-        Numbers by the dimension's name in the file, or by `INPUT.AXIS` where it has none.
-
-    Raises
-    ------
-    UsageError
-        If no dimension has one of these names, or a number is below 1.
+    They go by the dimension's name in the file, or by `INPUT.AXIS` where it has none. It raises
+    `UsageError` if no dimension has one of these names, or a number is below 1.
     """
     open_dims = list(_open_dimensions(_values(model.graph)))
     known = list(dict.fromkeys(name for name, _ in open_dims))
@@ -68,13 +59,7 @@ def set_dimensions(model: Any, dims: Mapping[str, int]) -> None:
 
 
 def require_input_shapes(graph: Any, constants: set[str]) -> None:
-    """Refuse a model whose inputs have a dimension that is no number.
-
-    Raises
-    ------
-    FormatError
-        It names the input, the axis and the dimension.
-    """
+    """Refuse a model whose inputs have a dimension that is no number, by name and axis."""
     for value in graph.input:
         if value.name in constants:
             continue
@@ -91,15 +76,9 @@ def infer_types(model: Any, known: Mapping[str, TensorType]) -> dict[str, Tensor
     """Return the types of all values of a model and of its subgraphs that can be worked out.
 
     Shapes that the file itself gives to values between ops, or to its outputs, may be stale: they
-    are dropped and inferred again. Where that leaves a value without a shape, because an op is
-    unknown to the onnx package or a loop might change it, the file is believed after all.
-
-    Parameters
-    ----------
-    model
-        A ModelProto; changed in place.
-    known
-        Types that are known better than the file does, from a profile.
+    are dropped from the ModelProto and inferred again. Where that leaves a value without a shape,
+    because an op is unknown to the onnx package or a loop might change it, the file is believed
+    after all. `known` is known better than the file does, from a profile.
     """
     bits = _bits_by_number()
 

@@ -46,23 +46,11 @@ def apply(source: Source, graph: Graph, plan: Plan) -> bytes:
 
 
 def apply_tflite(data: bytes, made: TfliteGraph, plan: Plan) -> bytes:
-    """Return a copy of a model file whose runtime follows a plan.
+    """Return a copy of a model file whose runtime follows a valid plan of the graph made of it.
 
-    Parameters
-    ----------
-    data
-        The file.
-    made
-        What was read of it.
-    plan
-        A valid plan of its graph.
-
-    Raises
-    ------
-    FormatError
-        If the plan has several pools, an offset does not fit 32 bits, the file keeps data behind
-        the flatbuffer, has fields that the schema does not know, or lays its operators out so that
-        they can not change places.
+    It raises `FormatError` if the plan has several pools, an offset does not fit 32 bits, the file
+    keeps data behind the flatbuffer, has fields that the schema does not know, or lays its
+    operators out so that they can not change places.
     """
     if len(set(plan.pools)) > 1:
         names = ", ".join(map(repr, sorted(set(plan.pools))))
@@ -176,16 +164,8 @@ class _Head:
     ) -> bytes:
         """Return the head and the old file behind it.
 
-        Parameters
-        ----------
-        data
-            The old file.
-        fields
-            What the fields of its model are.
-        buffers, metadata
-            Where the tables of these lists stand in it.
-        offsets
-            What the new metadata says of each tensor.
+        `fields` is what the fields of the old model are, `buffers` and `metadata` where the
+        tables of these lists stand in it, `offsets` what the new metadata says of each tensor.
         """
         root = self._table([4] * _MODEL_FIELDS)
         places = [root + 4 + 4 * i for i in range(_MODEL_FIELDS)]

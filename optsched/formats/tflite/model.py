@@ -115,13 +115,8 @@ def damage_named() -> Iterator[None]:
 def read_model(data: bytes) -> Model:
     """Read the main subgraph of a file.
 
-    Raises
-    ------
-    FormatError
-        If the file is damaged, names a tensor that is not there, or has an operator that this
-        version does not know.
-    ModuleNotFoundError
-        If the schema package `tflite` is not installed.
+    It raises `FormatError` if the file is damaged, names a tensor that is not there, or has an
+    operator that this version does not know.
     """
     with damage_named():
         return _Reader(data).read()

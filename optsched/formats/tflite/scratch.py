@@ -26,12 +26,7 @@ Shapes = Sequence[Sequence[int]]
 def scratch_sizes(op: Operator, tensors: Sequence[Tensor], shapes: Shapes) -> list[int]:
     """Return the bytes of each scratch buffer that the kernel of an operator requests.
 
-    Parameters
-    ----------
-    op
-        The operator.
-    tensors, shapes
-        All tensors of its subgraph, and their dimensions with all open ones filled in.
+    `tensors` and `shapes` are all of its subgraph, with all open dimensions filled in.
     """
     rule = _RULES.get(op.kind)
     if rule is None:
