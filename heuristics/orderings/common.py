@@ -7,7 +7,6 @@ from itertools import chain
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from optsched.model.arrays import GraphArrays, IntArray, Rows
 from optsched.model.graph import Graph
@@ -40,15 +39,6 @@ def flatten(rows: Sequence[Collection[int]]) -> tuple[IntArray, IntArray]:
     """Return the row number and the value of each entry."""
     entries = np.fromiter(chain.from_iterable(rows), np.int64)
     return np.repeat(np.arange(len(rows), dtype=np.int64), list(map(len, rows))), entries
-
-
-def is_among(values: IntArray, ascending: IntArray) -> npt.NDArray[np.bool_]:
-    """Return whether each value is in an ascending array."""
-    at = np.searchsorted(ascending, values)
-    found = np.zeros(len(values), np.bool_)
-    inside = at < len(ascending)
-    found[inside] = ascending[at[inside]] == values[inside]
-    return found
 
 
 def savings(arrays: GraphArrays) -> tuple[IntArray, IntArray]:

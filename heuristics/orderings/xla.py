@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from heuristics.kernels.walks import run_post_order
 from heuristics.kernels.xla_list import run_history, run_list_scheduler
-from heuristics.orderings.common import balance, flatten, is_among, sort_rows, work_of
+from heuristics.orderings.common import balance, flatten, sort_rows, work_of
 from optsched.model.arrays import IntArray, Rows, pack_rows, transpose
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
@@ -80,8 +80,7 @@ def as_instructions(graph: Graph) -> Instructions:
     data = np.unique(reader * count + operand)
     owner, given = flatten([dict.fromkeys(op.control) for op in graph.ops])
     v, u = arrays.pred.owners(), arrays.pred.idx
-    known = np.sort(np.append(data, owner * count + given))
-    named = is_among(v * count + u, known)
+    named = np.isin(v * count + u, np.append(data, owner * count + given))
     before = pack_rows(
         np.concatenate([owner, v[~named]]), np.concatenate([given, u[~named]]), count
     )

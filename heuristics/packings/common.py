@@ -8,8 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from heuristics.kernels.place import run_place
-from heuristics.kernels.place_apart import run_place_apart
+from heuristics.kernels.place import run_place, run_place_apart
 from heuristics.kernels.place_indexed import run_place_indexed
 from heuristics.kernels.sweep import run_sweep
 from optsched.errors import GraphError

@@ -130,5 +130,5 @@ def unknown_dimension(name: str, known: Sequence[str]) -> UsageError:
     these = ", ".join(map(show, known[:8])) + (", ..." if len(known) > 8 else "")
     return UsageError(
         f"no dimension is called {show(name)}; "
-        + (f"open are {these}" if known else "all of this model are numbers")
+        + (f"open are {these}" if known else "the model has no open one")
     )

@@ -35,22 +35,12 @@ UNPLACED = -1
 """Stands in offsets for a buffer that has none."""
 
 _COLUMNS = {
-    "id": "id",
-    "buffer": "id",
-    "buffer_id": "id",
-    "lower": "lower",
-    "start": "lower",
-    "begin": "lower",
-    "upper": "upper",
-    "end": "upper",
-    "size": "size",
-    "alignment": "alignment",
-    "gaps": "gaps",
-    "offset": "offset",
-    "pool": "pool",
-    "apart": "apart",
-    "share": "share",
+    **dict.fromkeys(("id", "buffer", "buffer_id"), "id"),
+    **dict.fromkeys(("lower", "start", "begin"), "lower"),
+    **dict.fromkeys(("upper", "end"), "upper"),
+    **{name: name for name in ("size", "alignment", "gaps", "offset", "pool", "apart", "share")},
 }
+"""What a column means, by its name."""
 _REQUIRED = ("id", "lower", "upper", "size")
 _INTEGER = re.compile(r"([+-]?)([0-9]+)")
 _LISTED = '," '

@@ -222,9 +222,9 @@ ROWS: Final = (
         "pt2",
         Content.GRAPH,
         _is_archive_of(b"models/", b"serialized_exported_program.json"),
-        later("fx", "read_pt2"),
+        later("fx.pt2", "read_pt2"),
         options=("dims",),
-        orders=later("fx", "read_orders"),
+        orders=later("fx.pt2", "read_orders"),
         binary=True,
         alignment=64,  # of PyTorch's allocator for the CPU, c10/core/alignment.h
         title="an exported program of PyTorch (.pt2)",

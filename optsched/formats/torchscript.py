@@ -27,21 +27,10 @@ from optsched.model.graph import Graph
 from optsched.runtime.text import readable
 
 ELEMENT_BYTES = {
-    "Bool": 1,
-    "Byte": 1,
-    "Char": 1,
-    "QInt8": 1,
-    "QUInt8": 1,
-    "Half": 2,
-    "BFloat16": 2,
-    "Short": 2,
-    "Int": 4,
-    "Float": 4,
-    "QInt32": 4,
-    "ComplexHalf": 4,
-    "Long": 8,
-    "Double": 8,
-    "ComplexFloat": 8,
+    **dict.fromkeys(("Bool", "Byte", "Char", "QInt8", "QUInt8"), 1),
+    **dict.fromkeys(("Half", "BFloat16", "Short"), 2),
+    **dict.fromkeys(("Int", "Float", "QInt32", "ComplexHalf"), 4),
+    **dict.fromkeys(("Long", "Double", "ComplexFloat"), 8),
     "ComplexDouble": 16,
 }
 VIEWS = {

@@ -372,7 +372,7 @@ def test_truncated_archives_are_one_line(tmp_path: Path) -> None:
 def test_a_bomb_is_measured_before_it_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("optsched.formats.fx.archive.MAX_BYTES", 2**16)
+    monkeypatch.setattr("optsched.formats.fx.pt2.MAX_BYTES", 2**16)
     with pytest.raises(OptschedError, match="decompresses to more than the limit of 65536 bytes"):
         graph_of(archive_of(b" " * 2**24), tmp_path)
 

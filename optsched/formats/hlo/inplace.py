@@ -1,4 +1,4 @@
-"""Which results of an instruction are written in the place of an operand, or may be.
+"""Which results of an instruction are an operand, take the place of one, or may do so.
 
 The rules are XLA's own: what its alias analysis demands (updates of a part of an array), and what
 its buffer assignment allows where the operand dies (elementwise, also through a loop fusion).
@@ -14,9 +14,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from optsched.formats.hlo.shapes import leaves
+from optsched.errors import FormatError
+from optsched.formats.fields import show
+from optsched.formats.hlo.shapes import Names, leaves
 from optsched.formats.hlo.text import Computation, Instruction
 
+SAME: Final = ("bitcast", "domain", "opt-barrier", "optimization-barrier", "add-dependency")
+"""Instructions whose result is their first operand."""
 UPDATES: Final = ("dynamic-update-slice", "scatter")
 ELEMENTWISE: Final = frozenset(
     {
@@ -29,6 +33,26 @@ ELEMENTWISE: Final = frozenset(
         *("sqrt", "stochastic-convert", "subtract", "tan", "tanh", "xor"),
     }
 )
+
+
+def passed_on(made: Instruction, read: list[Names]) -> Names | None:
+    """Return the buffers of an instruction that owns none itself; None of one that does."""
+    if made.opcode == "tuple":
+        return tuple(read)
+    if made.opcode == "after-all":
+        return ()
+    if made.opcode not in (*SAME, "get-tuple-element"):
+        return None
+    if not read:
+        raise FormatError(f"{show(made.name)}: {made.opcode} has no operand")
+    if made.opcode != "get-tuple-element":
+        return read[0]
+    whole = read[0]
+    if not isinstance(whole, tuple) or made.index >= len(whole):
+        raise FormatError(
+            f"{show(made.name)}: there is no part number {made.index} of {show(made.operands[0])}"
+        )
+    return whole[made.index]
 
 
 def overwritten(

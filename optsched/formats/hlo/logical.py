@@ -20,8 +20,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from optsched.formats.format import Source
-from optsched.formats.hlo.inplace import UPDATES, may_overwrite
-from optsched.formats.hlo.names import SAME
+from optsched.formats.hlo.inplace import SAME, UPDATES, may_overwrite
 from optsched.formats.hlo.read import CALLERS
 from optsched.formats.hlo.shapes import ShapeTree
 from optsched.formats.hlo.text import Computation, HloModule, Instruction, parse_module

@@ -16,9 +16,8 @@ from typing import Final
 from optsched.errors import FormatError
 from optsched.formats.fields import show
 from optsched.formats.format import Source
-from optsched.formats.hlo.inplace import may_overwrite, overwritten
-from optsched.formats.hlo.names import Names, leaf_at, map_leaves, names_in, passed_on
-from optsched.formats.hlo.shapes import TensorShape, leaves
+from optsched.formats.hlo.inplace import may_overwrite, overwritten, passed_on
+from optsched.formats.hlo.shapes import Names, TensorShape, leaf_at, leaves, map_leaves, names_in
 from optsched.formats.hlo.text import Computation, HloModule, Instruction, parse_module
 from optsched.model.builder import GraphBuilder
 from optsched.model.elements import InputPolicy, OutputPolicy

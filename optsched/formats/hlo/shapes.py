@@ -1,9 +1,9 @@
-"""Shapes of HLO: a tensor, or a tuple of shapes; and their bytes."""
+"""Shapes of HLO: a tensor, or a tuple of shapes; their bytes, and the buffers that lie in them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Final, TypeAlias
@@ -32,6 +32,10 @@ _WIDTH: Final = re.compile(r"E\((\d{1,3})\)")
 
 ShapeTree: TypeAlias = "TensorShape | tuple[ShapeTree, ...]"
 """A tensor, or a tuple of such trees."""
+
+
+Names: TypeAlias = "str | tuple[Names, ...] | None"
+"""A buffer's name at each tensor of a shape; None where there are no bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +100,30 @@ def leaves(tree: Any) -> Iterator[Any]:
             yield from leaves(part)
     else:
         yield tree
+
+
+def map_leaves(
+    shape: ShapeTree, name: str, make: Callable[[str, TensorShape], str | None]
+) -> Names:
+    """Return what `make` returns for each tensor of a shape and its name, as XLA writes it."""
+
+    def visit(part: ShapeTree, path: tuple[int, ...]) -> Names:
+        if isinstance(part, tuple):
+            return tuple(visit(x, (*path, i)) for i, x in enumerate(part))
+        return make(f"{name}{{{','.join(map(str, path))}}}" if path else name, part)
+
+    return visit(shape, ())
+
+
+def names_in(trees: Iterable[Names]) -> list[str]:
+    """Return the buffers of several trees, in order."""
+    return [x for tree in trees for x in leaves(tree) if x is not None]
+
+
+def leaf_at(names: Names, path: tuple[int, ...]) -> str | None:
+    """Return the buffer at a path into a tuple; None if there is none."""
+    for index in path:
+        if not isinstance(names, tuple) or index >= len(names):
+            return None
+        names = names[index]
+    return None if isinstance(names, tuple) else names

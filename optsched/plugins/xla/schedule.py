@@ -20,9 +20,8 @@ from jaxlib import _hlo
 from heuristics import OWN_ORDERINGS
 from optsched.errors import OptschedError
 from optsched.formats.format import Source
-from optsched.formats.hlo.names import map_leaves
 from optsched.formats.hlo.read import read_hlo
-from optsched.formats.hlo.shapes import leaves
+from optsched.formats.hlo.shapes import leaves, map_leaves
 from optsched.formats.hlo.text import HloModule, Instruction, parse_module
 from optsched.model.graph import Graph
 from optsched.plugins.records import CompiledGraph, remember

@@ -212,7 +212,7 @@ def test_open_dimensions_are_as_the_file_has_them_or_as_given() -> None:
     assert sizes(made.graph) == {"x": 320, "a": 96, "y": 48}
     with pytest.raises(UsageError, match="no dimension is called 'z:0'; open are 'x:0', "):
         read_tflite(net.bytes(), "net", {"z:0": 3})
-    with pytest.raises(UsageError, match="no dimension is called '0'; all of this"):
+    with pytest.raises(UsageError, match="no dimension is called '0'; the model has no open one"):
         read(chain(), d0=3)
 
 

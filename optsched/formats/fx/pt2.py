@@ -1,4 +1,4 @@
-"""The program inside a `.pt2` archive, found without unpacking or loading anything else.
+"""`.pt2` files: the program inside is found without unpacking or loading anything else.
 
 An archive is a zip whose member `models/NAME.json` is the program; weights, sample inputs and
 custom objects beside it may be pickles, and are never opened.
@@ -15,14 +15,43 @@ import io
 import re
 import zipfile
 import zlib
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from optsched.errors import FormatError
 from optsched.formats.fields import show
+from optsched.formats.format import Source
+from optsched.formats.fx.exported import EDGE, read_program, read_targets
+from optsched.formats.fx.graph import build_graph
 from optsched.formats.source import MAX_BYTES
+from optsched.model.graph import Graph
 
 MAX_MEMBERS: Final = 2**20
 _MODEL: Final = re.compile(r"(?:.*/)?(?:models/([^/]+)\.json|serialized_exported_program\.json)")
+
+
+def read_pt2(source: Source, *, dims: Mapping[str, int] | None = None) -> Graph:
+    """Make a graph of a `.pt2` file; PyTorch is not needed, and no pickle inside is opened.
+
+    `dims` are numbers for sizes that the program leaves open, by symbol or as `INPUT.AXIS`. It
+    raises `FormatError` if the archive is damaged, holds no program, or the size of a tensor is
+    unknown, `UsageError` if the program has no dimension of a name that is given.
+    """
+    return build_graph(read_program(_document(source), dims or {}), source.name)
+
+
+def read_orders(source: Source) -> dict[str, tuple[int, ...]]:
+    """Return the order of the program, which the interpreter of FX follows, and ExecuTorch."""
+    targets = read_targets(_document(source))
+    names = ["fx", "executorch"] if any(x.startswith(EDGE) for x in targets) else ["fx"]
+    return dict.fromkeys(names, tuple(range(len(targets))))
+
+
+def _document(source: Source) -> Mapping[str, Any]:
+    inner = Source(read_program_json(source.data))
+    if inner.trouble is not None:
+        raise inner.trouble
+    return inner.document
 
 
 def read_program_json(data: bytes) -> bytes:
