@@ -127,17 +127,13 @@ def _layout(
 
 
 def _json(layout: PlanLayout) -> bytes:
-    buffers = [_without_blanks(buffer) for buffer in layout.buffers]
+    fields = [{name: getattr(x, name) for name in PlacedBuffer.__slots__} for x in layout.buffers]
+    buffers = [{k: value for k, value in row.items() if value not in (None, "")} for row in fields]
     slab = sum(layout.slabs.values())
     document: dict[str, Any] = {"graph": layout.graph, "slab": slab}
     if _pooled(layout):
         document["slabs"] = dict(layout.slabs)
     return json_bytes({**document, "order": list(layout.order), "buffers": buffers})
-
-
-def _without_blanks(buffer: PlacedBuffer) -> dict[str, Any]:
-    fields = {name: getattr(buffer, name) for name in PlacedBuffer.__slots__}
-    return {name: value for name, value in fields.items() if value not in (None, "")}
 
 
 def _csv(layout: PlanLayout) -> bytes:

@@ -76,7 +76,10 @@ class Source:
         try:
             text = decode_text(self.data)
             if text.lstrip()[:1] in ("{", "["):
-                return text, _object(parse_json(text)), None
+                value = parse_json(text)
+                if isinstance(value, dict):
+                    return text, value, None
+                raise FormatError(f"expected a JSON object, got {show(value)}")
         except FormatError as error:
             return text, {}, error
         return text, {}, None
@@ -85,12 +88,6 @@ class Source:
         """Whether this is a JSON object whose key `format` is this name and some version."""
         tag = self.document.get("format")
         return isinstance(tag, str) and tag.startswith(f"{name}/")
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise FormatError(f"expected a JSON object, got {show(value)}")
-    return value
 
 
 @dataclass(frozen=True)

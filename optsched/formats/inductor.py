@@ -21,7 +21,6 @@ from optsched.formats.fields import Record, show
 from optsched.formats.format import CHOSEN, InputBytes, Source
 from optsched.formats.inductor_names import (
     Names,
-    NodeNames,
     Uses,
     find_names,
     read_real_names,
@@ -82,7 +81,7 @@ def read_inductor(
         # Without Inductor's own predecessors nothing else says that readers of the old contents
         # have to run before these are overwritten.
         overwriting = [x for x in extra.mapping("mutation_real_name", {}) if x in real]
-        names = find_names(real, overwriting, NodeNames(producer, uses))
+        names = find_names(real, overwriting, producer, uses)
         uses = [names.without_repeats(row) for row in uses]
     ops = _make_ops(op_names, writes, uses, ids, producer, extra)
     source = extra.text("source", "inductor")
@@ -262,7 +261,11 @@ def recorded_orders(document: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
         found[CHOSEN] = found[taken]
     if extra.has("reference_order"):
         ids = {Record(x, "node").text("name"): v for v, x in enumerate(top.items("nodes"))}
-        found[CHOSEN] = tuple(_node(ids, name) for name in extra.texts("reference_order"))
+        names = extra.texts("reference_order")
+        for name in names:
+            if name not in ids:
+                raise FormatError(f"extra.reference_order names unknown node {show(name)}")
+        found[CHOSEN] = tuple(ids[name] for name in names)
     return found
 
 
@@ -270,9 +273,3 @@ def _position(value: object) -> int:
     if type(value) is not int:
         raise FormatError(f"extra.orders: expected node positions, got {show(value)}")
     return value
-
-
-def _node(ids: Mapping[str, int], name: str) -> int:
-    if name not in ids:
-        raise FormatError(f"extra.reference_order names unknown node {show(name)}")
-    return ids[name]

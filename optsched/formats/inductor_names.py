@@ -23,14 +23,6 @@ class Uses:
     transferred: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class NodeNames:
-    """By name the node that makes it, and by node the names it uses."""
-
-    producer: Mapping[str, int]
-    uses: Sequence[Uses]
-
-
 @dataclass
 class Names:
     """Which names are views of which, and how each op uses them."""
@@ -83,7 +75,12 @@ def read_real_names(
     return kept
 
 
-def find_names(real: Mapping[str, str], overwriting: Collection[str], file: NodeNames) -> Names:
+def find_names(
+    real: Mapping[str, str],
+    overwriting: Collection[str],
+    producer: Mapping[str, int],
+    uses: Sequence[Uses],
+) -> Names:
     """Say what each name is a view of, and which of them overwrite what they name.
 
     A name is a view of the newest name of the same bytes that its op reads. It overwrites them if
@@ -97,14 +94,14 @@ def find_names(real: Mapping[str, str], overwriting: Collection[str], file: Node
         As :func:`read_real_names` returns it.
     overwriting
         Names that an op made by writing in place.
-    file
-        Who makes and uses each name.
+    producer, uses
+        By name the node that makes it, and by node the names it uses.
     """
     names = Names(dict(real))
     newest: dict[str, list[str]] = {}
-    for name in sorted(real, key=lambda name: file.producer[name]):
+    for name in sorted(real, key=lambda name: producer[name]):
         family = newest.setdefault(names.root(name), [])
-        read = [other for other in family if other in file.uses[file.producer[name]].direct]
+        read = [other for other in family if other in uses[producer[name]].direct]
         names.view_of[name] = read[-1] if read else real[name]
         family.append(name)
     for name in overwriting:
@@ -113,9 +110,9 @@ def find_names(real: Mapping[str, str], overwriting: Collection[str], file: Node
         if old is None or len(alike) > 1:
             continue
         shown = {old, *(x for x in real if x not in overwriting and names.view_of[x] == old)}
-        op = file.producer[name]
-        users = {v for v, row in enumerate(file.uses) if shown.intersection(row.direct)}
-        makers = {file.producer[x] for x in shown if x in file.producer}
+        op = producer[name]
+        users = {v for v, row in enumerate(uses) if shown.intersection(row.direct)}
+        makers = {producer[x] for x in shown if x in producer}
         if max(users | makers, default=-1) <= op and op not in makers:
             names.mutates.add(name)
     return names

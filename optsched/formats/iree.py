@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -197,16 +197,12 @@ class _Constants:
 
 def _alignments(text: str) -> tuple[int, int]:
     """Return what offsets and sizes are rounded up to; devices that differ in it are refused."""
-    found = {_limits(dict(_ENTRY.findall(config[1]))) for config in _CONFIG.finditer(text)}
+    keys = ("min_buffer_offset_alignment", "min_buffer_range_alignment")
+    configs = [dict(_ENTRY.findall(config[1])) for config in _CONFIG.finditer(text)]
+    found = {tuple(int(entries.get(key, ALIGNMENT)) for key in keys) for entries in configs}
     if len(found) > 1:
         raise FormatError("the devices of this file align slices in several ways")
-    steps = found.pop() if found else (ALIGNMENT, ALIGNMENT)
-    if any(not 1 <= step <= 2**32 for step in steps):
-        raise FormatError(f"alignments {steps[0]} and {steps[1]} make no sense")
-    return steps
-
-
-def _limits(entries: Mapping[str, str]) -> tuple[int, int]:
-    keys: Sequence[str] = ("min_buffer_offset_alignment", "min_buffer_range_alignment")
-    offset, size = (int(entries.get(key, ALIGNMENT)) for key in keys)
+    offset, size = found.pop() if found else (ALIGNMENT, ALIGNMENT)
+    if not (1 <= offset <= 2**32 and 1 <= size <= 2**32):
+        raise FormatError(f"alignments {offset} and {size} make no sense")
     return offset, size

@@ -98,6 +98,7 @@ def read_minimalloc(text: str, *, name: str = "packing", pins: bool = False) -> 
     _check_ids(rows)
     bounds = [row.live_range() for row in rows]
     offsets = _column([row.offset() for row in rows]) if "offset" in place else None
+    gaps = tuple(row.gaps() for row in rows)
     problem = PackingProblem(
         names=tuple(row.id for row in rows),
         start=_column([start for start, _ in bounds]),
@@ -105,7 +106,7 @@ def read_minimalloc(text: str, *, name: str = "packing", pins: bool = False) -> 
         size=_column([row.integer("size") for row in rows]),
         alignment=_column([row.alignment() for row in rows]),
         pin=np.full(len(rows), -1, np.int64) if offsets is None or not pins else offsets,
-        gaps=_drop_empty([row.gaps() for row in rows]),
+        gaps=gaps if any(gaps) else (),
         name=name,
         keep_apart=_pairs(rows) if "apart" in place else np.zeros((0, 2), np.int64),
         must_share=_groups(rows) if "share" in place else (),
@@ -258,10 +259,6 @@ def _groups(rows: Sequence[_TableRow]) -> tuple[tuple[int, ...], ...]:
 
 def _column(values: Sequence[int]) -> IntArray:
     return np.array(values, np.int64)
-
-
-def _drop_empty(gaps: list[tuple[Gap, ...]]) -> tuple[tuple[Gap, ...], ...]:
-    return tuple(gaps) if any(gaps) else ()
 
 
 def _gap_text(gap: Gap) -> str:

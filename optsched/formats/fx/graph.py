@@ -15,7 +15,7 @@ from optsched.errors import FormatError
 from optsched.formats.fields import show
 from optsched.formats.fx.aliases import shared_with
 from optsched.formats.fx.operators import OVERWRITES, draws_numbers
-from optsched.formats.fx.program import FxNode, FxProgram, TensorValue
+from optsched.formats.fx.program import FxNode, FxProgram
 from optsched.model.builder import GraphBuilder
 from optsched.model.elements import InputPolicy, OutputPolicy
 from optsched.model.graph import Graph
@@ -201,7 +201,8 @@ def _body_bytes(node: FxNode) -> int:
     peaks = [_peak(body, node.name) for body in node.bodies]
     if kind == "while_loop":
         # The state before an iteration beside what the iteration makes.
-        return _state_bytes(node.bodies[-1]) + max(peaks)
+        body = node.bodies[-1]
+        return sum(body.values[name].nbytes for name in body.outputs) + max(peaks)
     if kind in _RUN_ONCE or kind.startswith(_WRAPPERS):
         return max(peaks)
     raise FormatError(f"op {show(node.name)}: what {show(kind)} holds while it runs is not known")
@@ -210,8 +211,3 @@ def _body_bytes(node: FxNode) -> int:
 def _peak(body: FxProgram, name: str) -> int:
     inside = build_graph(body, f"body of {name}", OutputPolicy.OWN)
     return peak_memory(inside, tuple(range(len(inside.ops))))
-
-
-def _state_bytes(body: FxProgram) -> int:
-    values: Mapping[str, TensorValue] = body.values
-    return sum(values[name].nbytes for name in body.outputs)

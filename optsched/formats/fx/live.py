@@ -356,13 +356,10 @@ def _ranges(nodes: Sequence[Any]) -> dict[str, tuple[int | None, int | None]]:
         ranges = size.node.shape_env.var_to_range
         for symbol in size.node.expr.free_symbols:
             bounds = ranges.get(symbol)
-            found[symbol.name] = (None, None) if bounds is None else _bounds(bounds)
+            ends = (None, None) if bounds is None else (bounds.lower, bounds.upper)
+            least, most = (int(x) if x is not None and x.is_Integer else None for x in ends)
+            found[symbol.name] = least, most
     return found
-
-
-def _bounds(bounds: Any) -> tuple[int | None, int | None]:
-    least, most = (int(x) if x.is_Integer else None for x in (bounds.lower, bounds.upper))
-    return least, most
 
 
 def _listed(value: Any) -> Iterator[Any]:

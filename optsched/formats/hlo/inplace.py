@@ -106,15 +106,9 @@ def may_overwrite(
     if made.opcode != "fusion" or made.kind != "kLoop" or not made.called:
         return False
     fused = computations[made.called[0]]
-    parameter = next(
-        (x for x in fused.instructions.values() if _is_parameter(x, number)),
-        None,
-    )
+    parameters = (x for x in fused.instructions.values() if x.opcode == "parameter")
+    parameter = next((x for x in parameters if x.literal == str(number)), None)
     return parameter is not None and _elementwise_from(fused, parameter)
-
-
-def _is_parameter(made: Instruction, number: int) -> bool:
-    return made.opcode == "parameter" and made.literal == str(number)
 
 
 def _elementwise_from(fused: Computation, parameter: Instruction) -> bool:

@@ -103,7 +103,9 @@ def parse_module(text: str) -> HloModule:
         raise FormatError(f"module {show(head[1])} has no ENTRY computation: is the text cut off?")
     computations = _callees_first(computations)
     scheduled = "is_scheduled=true" in lines[0]
-    return HloModule(head[1], scheduled, computations, entry, _parse_donated(lines[0]))
+    aliases = _alias_entries(lines[0], "input_output_alias=")
+    donated = frozenset((number, leaf) for _, number, leaf in aliases)
+    return HloModule(head[1], scheduled, computations, entry, donated)
 
 
 def _parse_computations(lines: list[str]) -> tuple[dict[str, Computation], str]:
@@ -192,6 +194,7 @@ def _parse_line(line: str) -> tuple[bool, Instruction]:
     called += [x for names in _CALLED_LISTS.findall(rest) for x in _names(names)]
     control = [x for names in _CONTROL.findall(rest) for x in _names(names)]
     index = re.search(r"\bindex=(\d{1,9})", rest)
+    aliases = _alias_entries(rest, "output_to_operand_aliasing=")
     kind = re.search(r"\bkind=(k\w{1,30})", rest)
     return bool(found[1]), Instruction(
         name=found[2],
@@ -204,7 +207,7 @@ def _parse_line(line: str) -> tuple[bool, Instruction]:
         control=tuple(dict.fromkeys(control)),
         index=int(index[1]) if index else 0,
         kind=kind[1] if kind else "",
-        aliases=_parse_aliases(rest, "output_to_operand_aliasing="),
+        aliases=tuple((leaf, operand) for leaf, operand, _ in aliases),
     )
 
 
@@ -232,17 +235,6 @@ def _names(text: str) -> tuple[str, ...]:
             found += [name[1]] if name else []
             start = at + 1
     return tuple(found)
-
-
-def _parse_aliases(text: str, key: str) -> tuple[tuple[tuple[int, ...], int], ...]:
-    """Return leaf and number of an attribute such as `{ {0}: (1, {}) }`."""
-    pairs = _alias_entries(text, key)
-    return tuple((leaf, number) for leaf, number, _ in pairs)
-
-
-def _parse_donated(head: str) -> frozenset[tuple[int, tuple[int, ...]]]:
-    pairs = _alias_entries(head, "input_output_alias=")
-    return frozenset((number, leaf) for _, number, leaf in pairs)
 
 
 def _alias_entries(text: str, key: str) -> list[tuple[tuple[int, ...], int, tuple[int, ...]]]:

@@ -80,7 +80,10 @@ def infer_types(model: Any, known: Mapping[str, TensorType]) -> dict[str, Tensor
     because an op is unknown to the onnx package or a loop might change it, the file is believed
     after all. `known` is known better than the file does, from a profile.
     """
-    bits = _bits_by_number()
+    from onnx import TensorProto
+
+    numbers = TensorProto.DataType.items()
+    bits = {number: ELEMENT_BITS[name] for name, number in numbers if name in ELEMENT_BITS}
 
     def infer(model: Any) -> dict[str, Any]:
         return _infer(model, bits)
@@ -117,13 +120,6 @@ def _infer(model: Any, bits: Mapping[int, int]) -> dict[str, Any]:
         if kind and kind.size >= sizes.get(value.name, 0):
             found[value.name], sizes[value.name] = value, kind.size
     return found
-
-
-def _bits_by_number() -> dict[int, int]:
-    from onnx import TensorProto
-
-    numbers = TensorProto.DataType.items()
-    return {number: ELEMENT_BITS[name] for name, number in numbers if name in ELEMENT_BITS}
 
 
 def _type_of(value: Any, bits: Mapping[int, int]) -> TensorType | None:
