@@ -50,14 +50,9 @@ _BY_INSTRUCTIONS: Final[Mapping[str, Callable[..., IntArray]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ModuleSchedule:
-    """An order of each computation, and the memory that each needs.
+    """An order of each computation, and the bytes that each needs.
 
-    Parameters
-    ----------
-    orders
-        Op ids, first to run first, by computation.
-    memory_by_computation
-        Bytes, with the largest of what is called at each op, without fragmentation.
+    They count the largest of what is called at each op, and no fragmentation.
     """
 
     orders: dict[str, tuple[int, ...]]
@@ -184,20 +179,8 @@ def heap_size(module: Module, orders: Orders, *, alignment: int = ALIGNMENT) -> 
     """Return the bytes that a schedule needs as XLA's heap places buffers: fragmentation included.
 
     The largest buffer is placed first, at the tightest hole; of equals the one that lives longer.
-
-    Parameters
-    ----------
-    module, orders
-        The schedule.
-    alignment
-        Bytes to whose multiples all offsets are placed.
-
-    Raises
-    ------
-    PlanError
-        If the schedule breaks a rule.
-    UsageError
-        If calls within calls make too many buffers.
+    All offsets are multiples of `alignment`. It raises `PlanError` if the schedule breaks a rule,
+    `UsageError` if calls within calls make too many buffers.
     """
     check_schedule(module, orders)
     runs: dict[str, IntArray] = {}

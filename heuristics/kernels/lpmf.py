@@ -42,7 +42,7 @@ def run_forward(
     gain: IntArray,
     cap: IntArray,
 ) -> IntArray:
-    """Schedule from the first step on.
+    """Schedule from the first step on; return the order.
 
     Parameters
     ----------
@@ -64,11 +64,6 @@ def run_forward(
         if the buffer dies at it.
     cap
         Shape `(n,)`: no op saves more than this in all.
-
-    Returns
-    -------
-    IntArray
-        The order.
     """
     n = len(alloc)
     waits = row_lengths(pred_ptr)
@@ -181,23 +176,11 @@ def run_backward(
     gain: IntArray,
     cap: IntArray,
 ) -> IntArray:
-    """Schedule from the last step back.
+    """Schedule from the last step back; return the order, first op first.
 
     Seen backwards an op brings to life what it uses last, and then gives up what it allocates.
-
-    Parameters
-    ----------
-    pred_ptr, pred, succ_ptr, read_ptr, read, user_ptr, user, size, alloc, own
-        Of the graph.
-    held
-        Shape `(m,)`: 1 for buffers that are live after the current step. Overwritten.
-    live, most, bias, tie, weight, gain, cap
-        As in :func:`run_forward`, `live` at the end.
-
-    Returns
-    -------
-    IntArray
-        The order, first op first.
+    `held`, shape `(m,)`, is 1 for buffers that are live after the current step, and overwritten;
+    all else is as in :func:`run_forward`, `live` at the end.
     """
     n = len(alloc)
     waits = row_lengths(succ_ptr)

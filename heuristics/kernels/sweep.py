@@ -44,17 +44,9 @@ def run_sweep(
 ) -> IntArray:
     """Return the same offsets as `run_place`, shape `(k,)`; buffers without bytes lie at 0.
 
-    Parameters
-    ----------
-    sequence, ending
-        Buffers by ascending start, and by ascending end.
-    start, end, size, alignment, tightest
-        As for `run_place`.
-
-    Notes
-    -----
-    The buffers placed before that overlap a new one are those live at its start, so the holes are
-    what they leave free. O(k h) time with h holes, O(k) memory.
+    `sequence` is by ascending start, `ending` by ascending end, all else as for `run_place`. The
+    buffers placed before that overlap a new one are those live at its start, so the holes are what
+    they leave free. O(k h) time with h holes, O(k) memory.
     """
     lows, highs = np.empty(len(sequence) + 2, np.int64), np.empty(len(sequence) + 2, np.int64)
     lows[0], highs[0], holes = 0, ENDLESS, 1
@@ -92,15 +84,8 @@ def run_scan(
     size: IntArray,
     alignment: IntArray,
 ) -> IntArray:
-    """Return offsets, shape `(k,)`; buffers without bytes lie at 0.
+    """Return offsets, shape `(k,)`; buffers without bytes lie at 0; parameters as for `run_sweep`.
 
-    Parameters
-    ----------
-    sequence, ending, start, end, size, alignment
-        As for `run_sweep`.
-
-    Notes
-    -----
     All bytes below the highest top so far are either live or in a free region; regions that touch
     are one. A buffer takes the smallest region that holds it, the lowest among equals, or else
     new bytes above that top, even where a region that is too small ends there: this is what sets

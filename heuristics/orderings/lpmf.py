@@ -17,18 +17,10 @@ def lpmf(graph: Graph, seed: int = 0, *, size_threshold: int = 0) -> IntArray:
     """Return the order of Inductor's `topological_sort_lpmf`, tie-breaks included.
 
     Among the ready ops that fit below the peak so far, the one that leaves the fewest bytes live
-    runs next; if none fits, the one that allocates least. Ties go to the op listed first.
-
-    Parameters
-    ----------
-    graph
-        The graph.
-    seed
-        Not used.
-    size_threshold
-        If above 0: whenever every ready op allocates more than this, the op with the earliest
-        successor runs next, among equals the one that has been ready longest. Inductor's
-        `size_threshold_for_succ_based_strategy`.
+    runs next; if none fits, the one that allocates least. Ties go to the op listed first. With a
+    `size_threshold` above 0 (Inductor's `size_threshold_for_succ_based_strategy`), whenever every
+    ready op allocates more than so many bytes, the op with the earliest successor runs next, among
+    equals the one that has been ready longest.
 
     Notes
     -----
@@ -50,16 +42,10 @@ def lpmf(graph: Graph, seed: int = 0, *, size_threshold: int = 0) -> IntArray:
 
 
 def lpmf_successors(graph: Graph, seed: int = 0, *, size_threshold: int | None = None) -> IntArray:
-    """Return LPMF's order with its mode for steps at which every ready op is large.
+    """Return LPMF's order with its mode for steps at which every ready op is large; see :func:`lpmf`.
 
-    Parameters
-    ----------
-    graph, seed
-        As for :func:`lpmf`.
-    size_threshold
-        Whenever every ready op allocates more than so many bytes, the op whose earliest
-        successor is listed first runs next. By default the median of what an op allocates, of
-        those that allocate. Inductor's default, 0, never does that: it is `lpmf`.
+    The threshold is by default the median of what an op allocates, of those that allocate.
+    Inductor's own, 0, never has that mode: it is `lpmf`.
 
     References
     ----------
@@ -87,16 +73,9 @@ def lpmf_backward(graph: Graph, seed: int = 0) -> IntArray:
 def lpmf_random(graph: Graph, seed: int = 0, *, bound: int = 0) -> IntArray:
     """Return a randomised LPMF order, the same for the same seed.
 
-    Parameters
-    ----------
-    graph
-        The graph.
-    seed
-        Chooses how ties are broken, the amount of noise, and the noise.
-    bound
-        As long as no more than this many bytes are live, the op that leaves the fewest behind
-        runs next, peak so far or not. With the peak of a known order a run concentrates on
-        staying below it.
+    The seed chooses how ties are broken, the amount of noise, and the noise. As long as no more
+    than `bound` bytes are live, the op that leaves the fewest behind runs next, peak so far or not.
+    With the peak of a known order a run concentrates on staying below it.
     """
     return schedule_forward(graph, *_draw(graph, seed), bound=bound)
 

@@ -17,20 +17,11 @@ STALE = 8
 
 
 def stream_orders(graph: Graph, order: IntArray, *, seed: int = 0) -> Iterator[IntArray]:
-    """Yield the best order so far, once a round, from a given one.
+    """Yield the best order so far, once a round, from a given one of a graph on several streams.
 
     A move takes a buffer of the largest antichain and lets the op that allocates it run later, or
     one that uses it earlier, past others of its stream. Moves that make the antichain no larger are
-    kept.
-
-    Parameters
-    ----------
-    graph
-        A graph on several streams.
-    order
-        A valid order, shape `(n,)`.
-    seed
-        Of the choices.
+    kept; the seed is of the choices.
     """
     rng = np.random.default_rng(seed)
     current, best = order.tolist(), order

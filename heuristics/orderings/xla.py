@@ -113,19 +113,10 @@ def xla_default(graph: Graph, seed: int = 0) -> IntArray:
 
 
 def xla_list(graph: Graph, seed: int = 0, *, code: Instructions | None = None) -> IntArray:
-    """Return the order of XLA's `ListMemoryScheduler`.
+    """Return the order of XLA's `ListMemoryScheduler`; `code` is the graph as instructions, if known.
 
     The ready instruction that frees most bytes, less those it defines, runs next; ties go to the
     one with more users, then to the one queued last. O((n + edges) log n).
-
-    Parameters
-    ----------
-    graph
-        The graph.
-    seed
-        Not used.
-    code
-        The graph as instructions, if the caller has them.
 
     Notes
     -----
@@ -177,7 +168,7 @@ def xla_dfs(graph: Graph, seed: int = 0, *, code: Instructions | None = None) ->
 
     Post-order; the operands and control predecessors of an instruction are visited by
     decreasing extra users, then decreasing bytes, both summed over all that leads to them, then
-    by name. O((n + edges) log n). Parameters as for :func:`xla_list`.
+    by name. O((n + edges) log n). `code` is as for :func:`xla_list`.
 
     Notes
     -----
@@ -220,8 +211,7 @@ def xla_post_order(graph: Graph, seed: int = 0, *, code: Instructions | None = N
     """Return the order of XLA's `PostOrderMemoryScheduler`.
 
     Instructions without users are visited as listed, each after its control predecessors (last
-    one first) and its operands (in operand order). O(n + edges). Parameters as for
-    :func:`xla_list`.
+    one first) and its operands (in operand order). O(n + edges). `code` is as for :func:`xla_list`.
 
     References
     ----------

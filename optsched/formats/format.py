@@ -42,14 +42,8 @@ class InputBytes(StrEnum):
 class Source:
     """A file's content, decoded when a row first asks for its text, and once for all rows.
 
-    Parameters
-    ----------
-    data
-        The bytes, decompressed.
-    name
-        Of the file, without its folder and suffixes: what a graph without a name is called.
-    folder
-        The folder that the file lies in, for formats that keep data beside it; empty if unknown.
+    `data` are the bytes, decompressed; `name` is that of the file without its folder and suffixes,
+    what a graph without a name is called; `folder` is for formats that keep data beside the file.
     """
 
     def __init__(self, data: bytes, name: str = "graph", folder: str = "") -> None:

@@ -69,14 +69,9 @@ class LogicalComputation:
 
 @dataclass(frozen=True)
 class LogicalModule(Module):
-    """A module whose ops are instructions, and what else XLA's schedulers ask of it.
+    """A module whose ops are instructions, and by computation what else XLA's schedulers ask of it.
 
-    Parameters
-    ----------
-    logical
-        By computation.
-    instructions
-        Of the whole module, fused ones included: where XLA ends some counts.
+    `instructions` counts the whole module, fused ones included: where XLA ends some counts.
     """
 
     logical: Mapping[str, LogicalComputation] = field(default_factory=dict)

@@ -51,22 +51,10 @@ def read_onnx(
 ) -> Graph:
     """Make a graph of an ONNX model; no weights are needed, and no file but the profile is opened.
 
-    Parameters
-    ----------
-    source
-        The model's file.
-    dims
-        Numbers for dimensions that the model leaves open, by their name in the file, or by
-        `INPUT.AXIS` for one without a name.
-    profile
-        File that ONNX Runtime wrote when it ran the model: shapes that inference can not tell.
-
-    Raises
-    ------
-    FormatError
-        If the file is no model, or the size of a value is unknown.
-    UsageError
-        If the model has no dimension of a name that is given.
+    `dims` are numbers for dimensions that the model leaves open, by their name in the file, or by
+    `INPUT.AXIS` for one without a name; `profile` is what ONNX Runtime wrote when it ran the model:
+    shapes that inference can not tell. It raises `FormatError` if the file is no model, or the size
+    of a value is unknown, `UsageError` if the model has no dimension of a name that is given.
     """
     model = parse_model(source.data)
     set_dimensions(model, dims or {})

@@ -78,26 +78,12 @@ class TfliteGraph:
 
 
 def read_tflite(data: bytes, name: str, dims: Mapping[str, int] | None = None) -> TfliteGraph:
-    """Make the graph of a model file.
+    """Make the graph of a model file, called `name`.
 
-    Parameters
-    ----------
-    data
-        The file.
-    name
-        Name of the graph.
-    dims
-        Sizes of open dimensions by `TENSOR:AXIS`, or by `AXIS` for all tensors. Those that are not
-        given are as the file has them, which is what TFLite Micro takes.
-
-    Raises
-    ------
-    FormatError
-        If the file is damaged, a size is unknown, or an operator runs another subgraph.
-    GraphError
-        If the operators make no graph: a cycle, a tensor written twice or by none.
-    UsageError
-        If `dims` names a dimension that is not open.
+    `dims` are sizes of open dimensions by `TENSOR:AXIS`, or by `AXIS` for all tensors. Those that
+    are not given are as the file has them, which is what TFLite Micro takes. It raises `FormatError`
+    if the file is damaged, a size is unknown, or an operator runs another subgraph, `GraphError` if
+    the operators make no graph, and `UsageError` if `dims` names a dimension that is not open.
     """
     return _TfliteGraphMaker(read_model(data), dict(dims or {})).make(name)
 

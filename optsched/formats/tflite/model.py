@@ -28,20 +28,10 @@ MAX_RANK = 64
 class Tensor:
     """A tensor of the main subgraph.
 
-    Parameters
-    ----------
-    number
-        Its position in the file, which is its id there.
-    name
-        The file's, made unique with the number where it is empty or used twice.
-    type
-        Name of its element type, such as FLOAT32.
-    shape
-        Its dimensions as a runtime takes them that resizes nothing.
-    signature
-        Its dimensions with -1 where they are open; empty if none is.
-    constant, variable
-        Whether the file holds its data, or it keeps its data from run to run.
+    Its `number` is its position in the file; its `name` the file's, made unique with the number
+    where it is empty or used twice. The `shape` is what a runtime takes that resizes nothing, the
+    `signature` has -1 where it is open, and is empty if it is not. A `constant` has its data in the
+    file, a `variable` keeps its data from run to run.
     """
 
     number: int
@@ -57,18 +47,9 @@ class Tensor:
 class Operator:
     """An operator of the main subgraph.
 
-    Parameters
-    ----------
-    number
-        Its position in the file.
-    kind
-        Name of the builtin operator, or of the custom one.
-    inputs, outputs
-        Numbers of tensors; -1 stands for an optional one that is left out.
-    options
-        Table of builtin options; None if there is none.
-    custom
-        Options of a custom operator, a FlexBuffer as a rule.
+    Its `number` is its position in the file, its `kind` the name of the builtin or custom operator.
+    Of the numbers of tensors, -1 stands for an optional one that is left out. `options` is the
+    table of builtin options, if any, `custom` those of a custom operator, a FlexBuffer as a rule.
     """
 
     number: int
@@ -86,15 +67,7 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The main subgraph of a model.
-
-    Parameters
-    ----------
-    tensors, operators, inputs, outputs
-        As in the file.
-    other_tensors
-        How many tensors each further subgraph has.
-    """
+    """The main subgraph of a model, and how many tensors each further one has."""
 
     tensors: tuple[Tensor, ...]
     operators: tuple[Operator, ...]
