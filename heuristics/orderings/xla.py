@@ -113,7 +113,7 @@ def xla_default(graph: Graph, seed: int = 0) -> IntArray:
 
 
 def xla_list(graph: Graph, seed: int = 0, *, code: Instructions | None = None) -> IntArray:
-    """Return the order of XLA's `ListMemoryScheduler`; `code` is the graph as instructions, if known.
+    """Return the order of XLA's `ListMemoryScheduler`; `code` is the graph as instructions.
 
     The ready instruction that frees most bytes, less those it defines, runs next; ties go to the
     one with more users, then to the one queued last. O((n + edges) log n).
