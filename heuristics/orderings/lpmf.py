@@ -44,8 +44,8 @@ def lpmf(graph: Graph, seed: int = 0, *, size_threshold: int = 0) -> IntArray:
 def lpmf_successors(graph: Graph, seed: int = 0, *, size_threshold: int | None = None) -> IntArray:
     """Return LPMF's order with its mode for steps at which every ready op is large.
 
-    The threshold of :func:`lpmf` is by default the median of what an op allocates, of those that allocate.
-    Inductor's own, 0, never has that mode: it is `lpmf`.
+    The threshold of :func:`lpmf` is by default the median of what an op allocates, of those that
+    allocate. Inductor's own, 0, never has that mode: it is `lpmf`.
 
     References
     ----------

@@ -82,8 +82,9 @@ def read_tflite(data: bytes, name: str, dims: Mapping[str, int] | None = None) -
 
     `dims` are sizes of open dimensions by `TENSOR:AXIS`, or by `AXIS` for all tensors. Those that
     are not given are as the file has them, which is what TFLite Micro takes. It raises
-    `FormatError` if the file is damaged, a size is unknown, or an operator runs another subgraph, `GraphError` if
-    the operators make no graph, and `UsageError` if `dims` names a dimension that is not open.
+    `FormatError` if the file is damaged, a size is unknown, or an operator runs another subgraph,
+    `GraphError` if the operators make no graph, and `UsageError` if `dims` names a dimension that
+    is not open.
     """
     return _TfliteGraphMaker(read_model(data), dict(dims or {})).make(name)
 
