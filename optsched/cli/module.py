@@ -34,7 +34,8 @@ def solve_module(args: argparse.Namespace, module: Module) -> int:
             limits=common.limits(args),
             on_event=show,
         )
-    record, text = module_record(found), module_text(found)
+    record = module_record(found)
+    text = module_text(found, record)
     try:
         if args.output:
             if module.results_inside:

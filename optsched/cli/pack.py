@@ -67,7 +67,7 @@ def _pack_file(
     if regions:
         record["reserved"] = [str(region) for region in regions]
     code = common.exit_code(result.status, result.stop_reason)
-    text = pack_text(packing.problem, result)
+    text = pack_text(packing.problem, result, record)
     found = dict.fromkeys(packing.reserved, result.slab)
     return record, _with_reserve(packing, found, record, text), code
 
@@ -94,7 +94,7 @@ def _pack_pools(
         write_packing(with_pools(packing, names), args.output, offsets)
     record = pools_record(packing.problem, result)
     code = common.exit_code(result.status, result.stop_reason)
-    text = pools_text(packing.problem, result)
+    text = pools_text(packing.problem, result, record)
     found = {pool: part["slab"] for pool, part in record["pools"].items()}
     return record, _with_reserve(packing, found, record, text), code
 

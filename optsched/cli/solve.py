@@ -77,7 +77,8 @@ def _solve(args: argparse.Namespace) -> int:
             )
             graph = rules.apply(graph)
             status = result.status
-            record, text = solve_record(graph, result), solve_text(graph, result)
+            record = solve_record(graph, result)
+            text = solve_text(result, record)
     if args.keep_trace:
         record["trace"] = trace_rows(result.trace)
     try:
@@ -103,7 +104,7 @@ def _in_pools(
     record = pooled_record(found)
     if rules:
         record["order_rules"] = replace(found.result, order_rules=rules).order_record()
-    return found.status, found.result, record, pooled_text(found)
+    return found.status, found.result, record, pooled_text(found, record)
 
 
 def _certify(args: argparse.Namespace, graph: Graph, result: Result) -> dict[str, Any]:

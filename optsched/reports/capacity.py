@@ -5,7 +5,7 @@ A refusal is a part of a JSON record: the keys that it adds; none where nothing 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -72,8 +72,8 @@ def pool_refusal(problem: PackingProblem, shortage: Shortage | None) -> Refusal:
     return _refusal(shortage.required, shortage.available, culprits)
 
 
-def refusal_text(refused: Refusal) -> str:
-    """Return two lines: the bytes, and the largest culprits."""
+def refusal_text(refused: Mapping[str, Any]) -> str:
+    """Return two lines of a record with a refusal: the bytes, and the largest culprits."""
     named = [f"{readable(row['buffer'])} {row['size']:,}" for row in refused["culprits"]]
     return (
         f"does not fit in {refused['available']:,} bytes: at least {refused['required']:,} "

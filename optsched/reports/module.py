@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from heuristics.xla_module import heap_size, minimum_memory_for_module, schedule_module
@@ -62,19 +63,17 @@ def module_claims(found: ModuleResult) -> dict[str, dict[str, Any]]:
     return {**rows, "": {"versions": versions()}}
 
 
-def module_text(found: ModuleResult) -> str:
-    """Return a result in lines of words: what is called first, the whole last."""
-    module = found.module
-    called, model = len(module.graphs) - 1, module.graphs[module.entry].model_name
+def module_text(found: ModuleResult, record: Mapping[str, Any]) -> str:
+    """Return the same in lines of words: what is called first, the whole last."""
+    module, called = found.module, len(found.module.graphs) - 1
     lines = [
         f"{readable(module.name)}: an entry and {called} computations that it calls  "
-        f"(memory model: {readable(model)})"
+        f"(memory model: {readable(record['memory_model'])})"
     ]
-    for name, result in found.results.items():
-        if result.graph is not None:
-            place = ", the whole" if name == module.entry else ""
-            lines.append(f"  {readable(name)}{place}: {len(result.graph.ops)} ops")
-            lines += [f"  {line}" for line in result_lines(result.graph, result)[1:]]
+    for name, row in record["computations"].items():
+        place = ", the whole" if name == module.entry else ""
+        lines.append(f"  {readable(name)}{place}: {row['ops']} ops")
+        lines += [f"  {line}" for line in result_lines(found.results[name], row)[1:]]
     if found.covers_interleaving:
         lines.append("  no layout that fills gaps of a caller with parts of a callee is smaller")
     elif not module.results_inside:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from optsched.model.packing_problem import PackingProblem
@@ -16,6 +17,7 @@ from optsched.reports.results import end_line, result_lines, solve_record
 from optsched.runtime.facts import versions
 from optsched.runtime.limits import Objective
 from optsched.runtime.text import listed_names, readable
+from optsched.solver.result import Status
 from optsched.solver.spill.pack import PoolsResult
 from optsched.solver.spill.solve import PooledResult
 
@@ -69,15 +71,17 @@ def pools_fields(problem: PackingProblem, result: PoolsResult) -> dict[str, Any]
     }
 
 
-def pools_text(problem: PackingProblem, result: PoolsResult) -> str:
-    """Return the result in a few lines of words."""
+def pools_text(problem: PackingProblem, result: PoolsResult, record: Mapping[str, Any]) -> str:
+    """Return the same in a few lines of words."""
     head = f"{readable(problem.name)}: {len(problem)} buffers in {len(result.packed)} pools"
-    return "\n".join([head, *pools_lines(problem, result), end_line(result)])
+    return "\n".join([head, *_lines(problem, result, record), end_line(result)])
 
 
-def pools_lines(problem: PackingProblem, result: PoolsResult, short: bool = True) -> list[str]:
+def _lines(
+    problem: PackingProblem, result: PoolsResult, found: Mapping[str, Any], short: bool = True
+) -> list[str]:
     """Return a line per pool, and what is spilled and, if `short`, why."""
-    lines, found = [], pools_fields(problem, result)
+    lines = []
     for name, part in found["pools"].items():
         room = "" if part["capacity"] is None else f" of {part['capacity']:,}"
         slab = "nothing found" if part["slab"] is None else f"{part['slab']:,}{room} bytes"
@@ -126,18 +130,18 @@ def pooled_record(found: PooledResult) -> dict[str, Any]:
     return {**record, **fields, **why}
 
 
-def pooled_text(found: PooledResult) -> str:
-    """Return the result of a graph in pools in a few lines of words."""
-    lines = result_lines(found.graph, found.result)
-    why = _why_all_orders(found)
+def pooled_text(found: PooledResult, record: Mapping[str, Any]) -> str:
+    """Return the same in a few lines of words."""
+    lines = result_lines(found.result, record)
+    no_order = found.refuted is not None or found.before.status is Status.INFEASIBLE
     if found.refuted is not None:
-        lines.append(f"  {found.refuted.reason}")
-    if why:
+        lines += [f"  {found.refuted.reason}", f"  {refusal_text(record)}"]
+    elif no_order:
         only = next(iter({buffer.pool for buffer in found.graph.buffers}), "")
-        name = "" if found.refuted is not None else f"pool {readable(only)}: "
-        lines.append(f"  {name}{refusal_text(why)}")
+        lines.append(f"  pool {readable(only)}: {refusal_text(record)}")
     if found.packing is not None and found.problem is not None:
-        lines += pools_lines(found.problem, found.packing, short=not why)
+        fields = pools_fields(found.problem, found.packing)
+        lines += _lines(found.problem, found.packing, fields, short=not no_order)
         if found.spilled_bytes:
             proved = found.spilled_bytes <= found.spilled_bound
             most = "none spills fewer" if proved else f"at least {found.spilled_bound:,}"

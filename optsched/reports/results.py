@@ -1,4 +1,8 @@
-"""Results, and graphs, as JSON objects, whose keys are kept stable, and in a few lines of words."""
+"""Results, and graphs, as JSON objects, whose keys are kept stable, and in a few lines of words.
+
+The words are made of the objects: what takes long, such as the culprits of a capacity that is too
+small, is worked out once.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,6 @@ from optsched.model.regions import CONSTANTS, WORKSPACE, region_sizes
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.reports.capacity import (
     SHOWN,
-    Refusal,
     fullest_set,
     packing_refusal,
     refusal,
@@ -112,20 +115,20 @@ def pack_record(problem: PackingProblem, result: PackingResult) -> dict[str, Any
     }
 
 
-def solve_text(graph: Graph, result: Result) -> str:
-    """Return a result in a few lines of words."""
-    return "\n".join([*result_lines(graph, result), end_line(result)])
+def solve_text(result: Result, record: Mapping[str, Any]) -> str:
+    """Return a result, of which :func:`solve_record` made a record, in a few lines of words."""
+    return "\n".join([*result_lines(result, record), end_line(result)])
 
 
-def pack_text(problem: PackingProblem, result: PackingResult) -> str:
-    """Return a packing's result in a few lines of words."""
+def pack_text(problem: PackingProblem, result: PackingResult, record: Mapping[str, Any]) -> str:
+    """Return a packing's result, of which :func:`pack_record` made a record, in a few lines."""
     by_set = problem.max_load > problem.peak and result.slab_proof is Proof.PACKING
     why = "buffers that are all kept apart" if by_set else ""
     lines = [
         f"{readable(problem.name)}: {len(problem)} buffers",
         f"  slab  {_value_line(result.slab, result.slab_bound, result.slab_proof, why)}",
-        *_sharing_lines(problem),
-        *_capacity_lines(result, packing_refusal(problem, result)),
+        *_sharing_lines(record),
+        *_capacity_lines(result, record),
         *(f"  not tried: {name}, {why}" for name, why in result.left_out.items()),
         end_line(result),
     ]
@@ -181,14 +184,14 @@ def _sharing_fields(problem: PackingProblem) -> dict[str, Any]:
     }
 
 
-def _sharing_lines(problem: PackingProblem) -> list[str]:
-    found = _sharing_fields(problem)
-    if not found:
+def _sharing_lines(record: Mapping[str, Any]) -> list[str]:
+    heaviest = record.get("heaviest_set")
+    if heaviest is None:
         return []
-    heaviest = found["heaviest_set"]
+    pairs, groups = record["keep_apart"], record["must_share"]
     names = listed_names(heaviest["buffers"], SHOWN)
     return [
-        f"  {found['keep_apart']:,} pairs kept apart, {found['must_share']:,} groups at one offset",
+        f"  {pairs:,} pairs kept apart, {groups:,} groups at one offset",
         f"  at least {heaviest['bytes']:,} bytes: {names}, live {heaviest['live']}",
     ]
 
@@ -198,43 +201,43 @@ def end_line(result: Any, status: str = "") -> str:
     return f"  {status or result.status} ({result.stop_reason}) after {result.runtime:.2f} s"
 
 
-def result_lines(graph: Graph, result: Result) -> list[str]:
+def result_lines(result: Result, record: Mapping[str, Any]) -> list[str]:
     """Return a result's lines but for the last, which says how it ended."""
     lines = [
-        f"{readable(graph.name)}: {len(graph.ops)} ops, {len(graph.buffers)} buffers"
-        f"  (memory model: {readable(graph.model_name)})",
+        f"{readable(record['instance'])}: {record['ops']} ops, {record['buffers']} buffers"
+        f"  (memory model: {readable(record['memory_model'])})",
         f"  peak  {_value_line(result.peak, result.peak_bound, result.peak_proof)}",
         f"  slab  {_value_line(result.slab, result.slab_bound, result.slab_proof)}",
     ]
-    if streams := _stream_fields(graph, result).get("streams"):
+    if result.slab_proof is Proof.JOINT and (result.slab or 0) > result.peak_bound:
+        lines[-1] += " of each pool by itself, added up"
+    if streams := record.get("streams"):
         live = streams["live_at_once"]
         at_once = "" if live is None else f"; live at once in some execution: {live:,} bytes"
         lines.append(
             f"  {len(streams['names'])} streams: the peak is of buffers that pairwise may be in "
             f"use at once: {listed_names(streams['antichain'], _NAMED)}{at_once}"
         )
-    if result.slab_proof is Proof.JOINT and (result.slab or 0) > result.peak_bound:
-        lines[-1] += " of each pool by itself, added up"
-    slabs = {} if result.plan is None else result.plan.slabs(graph)
+    slabs = record.get("slabs", {})
     if len(slabs) > 1:
         pools = ", ".join(f"{pool!r} {slab:,}" for pool, slab in slabs.items())
         lines.append(f"  the slabs of {len(slabs)} pools together: {pools} bytes")
-    for name, sizes in _region_fields(graph, result).items():
+    if sizes := record.get("regions"):
         workspace = sizes["workspace"]
         lines.append(
-            f"  {name}: blob {sizes['blob']:,}, constants {sizes['constants']:,}, workspace "
+            f"  regions: blob {sizes['blob']:,}, constants {sizes['constants']:,}, workspace "
             f"{workspace['unique']:,} of ops alone and {workspace['shared']:,} shared"
         )
     if result.moved is not None:
-        lines.append(f"  order {_moves(len(graph.ops), result)}")
-    if apart := _apart_fields(graph).get("kept_apart"):
+        lines.append(f"  order {_moves(record['ops'], result)}")
+    if apart := record.get("kept_apart"):
         lines.append(
             f"  at least {apart['bytes']:,} bytes, whatever the order, are all kept apart: "
             f"{listed_names(apart['buffers'], SHOWN)}"
         )
     if result.claimed_bound is not None:
         lines.append(f"  a solver claims a bound of {result.claimed_bound:,} bytes")
-    return lines + _capacity_lines(result, refusal(graph, result))
+    return lines + _capacity_lines(result, record)
 
 
 def _moves(ops: int, result: Result) -> str:
@@ -269,11 +272,11 @@ def _value_line(value: int | None, bound: int, proof: Proof | None, why: str = "
     return f"{text}  at least {bound:,}, gap {shown} %"
 
 
-def _capacity_lines(result: Result | PackingResult, refused: Refusal) -> list[str]:
+def _capacity_lines(result: Result | PackingResult, record: Mapping[str, Any]) -> list[str]:
     if result.capacity is None:
         return []
-    if refused:
-        return [f"  {refusal_text(refused)}"]
+    if "culprits" in record:
+        return [f"  {refusal_text(record)}"]
     fits = result.stop_reason is StopReason.DECIDED
     return [f"  {'fits' if fits else 'not known whether it fits'} in {result.capacity:,} bytes"]
 

@@ -129,7 +129,7 @@ def test_a_slab_above_the_least_peak_is_proved_by_search() -> None:
     assert (result.peak_bound, result.slab, result.slab_bound) == (4, 5, 5)
     assert result.slab_proof is Proof.JOINT_SEARCH
     assert result.status is Status.OPTIMAL
-    assert "in every order" in solve_text(GAP, result)
+    assert "in every order" in solve_text(result, solve_record(GAP, result))
     bounds = [event.bound for event in result.trace]
     assert bounds == sorted(bounds)
 
@@ -232,8 +232,8 @@ def test_refused_capacity_names_bytes_and_culprits() -> None:
     record = solve_record(graph, result)
     assert (record["required"], record["available"], record["excess"]) == (14, 11, 3)
     assert _culprits(record) == [("y", 7), ("x", 5), ("z", 2)]
-    assert "14 required, 3 too few" in solve_text(graph, result)
-    assert "y 7, x 5, z 2" in solve_text(graph, result)
+    assert "14 required, 3 too few" in solve_text(result, record)
+    assert "y 7, x 5, z 2" in solve_text(result, record)
     assert "required" not in solve_record(graph, solve(graph, capacity=14))
     assert "required" not in solve_record(graph, solve(graph))
 
@@ -253,7 +253,7 @@ def test_refused_packing_names_its_fullest_step_or_its_pin() -> None:
     assert found["excess"] == found["required"] - 3
     assert sum(size for _, size in _culprits(found)) == problem.max_load
     assert pack_record(problem, result)["available"] == 3
-    assert "too few" in pack_text(problem, result)
+    assert "too few" in pack_text(problem, result, pack_record(problem, result))
     pinned = replace(problem, pin=np.array([10, -1, -1, -1, -1, -1, -1]))
     blamed = packing_refusal(pinned, pack(pinned, capacity=9))
     assert _culprits(blamed) == [("a", 2)]

@@ -17,8 +17,10 @@ def test_packers_that_were_not_tried_are_named_with_the_reason() -> None:
     problem, _ = packing_problem(build.build(), [0])
     result = pack(problem)
     assert result.left_out == {}
-    assert "not tried" not in pack_text(problem, result)
+    assert "not tried" not in pack_text(problem, result, pack_record(problem, result))
     assert "left_out" not in pack_record(problem, result)
     many = replace(result, left_out=packings_left_out(60_000))
-    assert "not tried: hill_climb, with so many buffers it is" in pack_text(problem, many)
+    assert "not tried: hill_climb, with so many buffers it is" in pack_text(
+        problem, many, pack_record(problem, many)
+    )
     assert set(pack_record(problem, many)["left_out"]) == set(many.left_out)
