@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import partial
 from multiprocessing import connection, get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -89,77 +90,14 @@ def run_tasks(
     jobs: int = 1,
     grace: float = GRACE,
 ) -> bool:
-    """Do tasks and hand over every message; return whether all was done, and not interrupted.
+    """Do tasks in this order, as a :class:`WorkerPool` does; return whether all was done."""
+    queue, count = deque(tasks), min(jobs, len(tasks))
+    runs = len(tasks) // max(1, count)
 
-    Parameters
-    ----------
-    tasks
-        What to do, in this order.
-    work
-        Does a task and tells messages; importable by its name where processes are used.
-    handle
-        Called in this process with each message of each task.
-    on_loss
-        Called when a task's process is lost; returns what is left to do of the task, if anything.
-    jobs
-        Processes at a time; 0 does it all in this one, where nothing can be ended from outside.
-    grace
-        Seconds beyond its deadline after which a process is ended.
-    """
-    queue = deque(tasks)
-    count = min(jobs, len(tasks))
-    return run_queue(
-        lambda: queue.popleft() if queue else None,
-        work,
-        handle,
-        on_loss,
-        jobs=count,
-        grace=grace,
-        runs=len(tasks) // max(1, count),
-    )
+    def take() -> _Task | None:
+        return queue.popleft() if queue else None
 
-
-def run_queue(
-    take: Take[_Task],
-    work: Work[_Task],
-    handle: Callable[[_Task, Any], None],
-    on_loss: Callable[[_Task, WorkerLoss], _Task | None],
-    *,
-    jobs: int = 1,
-    grace: float = GRACE,
-    runs: int = 1,
-) -> bool:
-    """Do tasks as :func:`run_tasks` does, each chosen when a process is free for it.
-
-    Parameters
-    ----------
-    take
-        Asked for a task whenever one can begin; the run ends when it has none and none is running.
-    work, handle, on_loss, jobs, grace
-        As for :func:`run_tasks`.
-    runs
-        How many tasks each process may expect: of many, kernels are compiled sooner.
-    """
-    if jobs == 0:
-        return _run_here(take, work, handle)
-    pool = _WorkerPool(take, work, handle, on_loss, jobs, grace, runs)
-    try:
-        pool.run()
-    except KeyboardInterrupt:
-        pool.interrupt()
-        return False
-    finally:
-        pool.dismiss()
-    return True
-
-
-def _run_here(take: Take[_Task], work: Work[_Task], handle: Callable[[_Task, Any], None]) -> bool:
-    try:
-        while (task := take()) is not None:
-            work(task, lambda message, task=task: handle(task, message))  # type: ignore[misc]
-    except KeyboardInterrupt:
-        return False
-    return True
+    return WorkerPool(take, work, handle, on_loss, count, grace, runs).run()
 
 
 class _Worker(Generic[_Task]):
@@ -212,66 +150,98 @@ class _Worker(Generic[_Task]):
 
 
 @dataclass
-class _WorkerPool(Generic[_Task]):
-    """Workers, and what is left of tasks whose process was lost."""
+class WorkerPool(Generic[_Task]):
+    """Tasks, each chosen when a process is free for it, and the processes that do them.
+
+    Parameters
+    ----------
+    take
+        Asked for a task whenever one can begin; the run ends when it has none and none is running.
+    work
+        Does a task and tells messages; importable by its name where processes are used.
+    handle
+        Called in this process with each message of each task.
+    on_loss
+        Called when a task's process is lost; returns what is left to do of the task, if anything.
+    jobs
+        Processes at a time; 0 does it all in this one, where nothing can be ended from outside.
+    grace
+        Seconds beyond its deadline after which a process is ended.
+    runs
+        How many tasks each process may expect: of many, kernels are compiled sooner.
+    """
 
     take: Take[_Task]
     work: Work[_Task]
     handle: Callable[[_Task, Any], None]
     on_loss: Callable[[_Task, WorkerLoss], _Task | None]
-    count: int
+    jobs: int
     grace: float
     runs: int
-    left: deque[_Task] = field(default_factory=deque)
-    workers: list[_Worker[_Task]] = field(default_factory=list)
-    stopping: bool = False
+    # What is left of tasks whose process was lost.
+    _left: deque[_Task] = field(default_factory=deque, init=False)
+    _workers: list[_Worker[_Task]] = field(default_factory=list, init=False)
+    _stopping: bool = field(default=False, init=False)
 
-    def run(self) -> None:
-        """Work until nothing is left."""
-        while self._assign():
-            self._listen(0.25)
-            take_interrupt()
-            for worker in self.busy():
-                if worker.is_late():
-                    self._reap(worker, timed_out=True)
+    def run(self) -> bool:
+        """Do all tasks and hand over every message; whether all was done, and not interrupted."""
+        try:
+            if self.jobs == 0:
+                self._run_here()
+            while self._assign():
+                self._listen(0.25)
+                take_interrupt()
+                for worker in self._busy():
+                    if worker.is_late():
+                        self._reap(worker, timed_out=True)
+        except KeyboardInterrupt:
+            self._interrupt()
+            return False
+        finally:
+            self._dismiss()
+        return True
 
-    def busy(self) -> list[_Worker[_Task]]:
+    def _run_here(self) -> None:
+        while (task := self.take()) is not None:
+            self.work(task, partial(self.handle, task))
+
+    def _busy(self) -> list[_Worker[_Task]]:
         """Workers that have a task."""
-        return [worker for worker in self.workers if worker.task is not None]
+        return [worker for worker in self._workers if worker.task is not None]
 
-    def interrupt(self) -> None:
+    def _interrupt(self) -> None:
         """Ask for what was found, listen for a short while, drop what is left."""
-        self.stopping = True
+        self._stopping = True
         with suppress(KeyboardInterrupt):
-            for worker in self.busy():
+            for worker in self._busy():
                 worker.process.terminate()
             clock = Clock.of(Limits(GRACE_AFTER_INTERRUPT))
-            while self.busy() and not clock.expired():
+            while self._busy() and not clock.expired():
                 self._listen(0.1)
 
-    def dismiss(self) -> None:
+    def _dismiss(self) -> None:
         """End all processes."""
         with _no_interrupts():
-            for worker in self.workers:
+            for worker in self._workers:
                 worker.end()
-        self.workers.clear()
+        self._workers.clear()
 
     def _assign(self) -> bool:
         """Give tasks to who is free; return whether anybody has one."""
-        free = [worker for worker in self.workers if worker.task is None]
-        while free or len(self.workers) < self.count:
-            task = self.left.popleft() if self.left else self.take()
+        free = [worker for worker in self._workers if worker.task is None]
+        while free or len(self._workers) < self.jobs:
+            task = self._left.popleft() if self._left else self.take()
             if task is None:
                 break
             if not free:
-                self.workers.append(_Worker(self.work, self.runs))
-                free = [self.workers[-1]]
+                self._workers.append(_Worker(self.work, self.runs))
+                free = [self._workers[-1]]
             free.pop().give(task)
-        return bool(self.busy())
+        return bool(self._busy())
 
     def _listen(self, seconds: float) -> None:
         """Handle what workers say within this time, or at once if they say something."""
-        pipes: dict[Any, _Worker[_Task]] = {worker.pipe: worker for worker in self.busy()}
+        pipes: dict[Any, _Worker[_Task]] = {worker.pipe: worker for worker in self._busy()}
         for pipe in connection.wait(list(pipes), timeout=seconds):
             self._receive(pipes[pipe])
 
@@ -292,9 +262,9 @@ class _WorkerPool(Generic[_Task]):
 
     def _reap(self, worker: _Worker[_Task], *, timed_out: bool) -> None:
         """Take a lost worker out, say what became of it, and queue what is left of its task."""
-        self.workers.remove(worker)
+        self._workers.remove(worker)
         code = worker.end(patience=0.0 if timed_out else 1.0)
-        if worker.task is None or self.stopping:
+        if worker.task is None or self._stopping:
             # What ends because it was told to is no loss.
             return
         reason = _reason(code)
@@ -302,7 +272,7 @@ class _WorkerPool(Generic[_Task]):
             reason = f"not done long after its limit of {worker.deadline.seconds:g} s"
         left = self.on_loss(worker.task, WorkerLoss(timed_out, reason, worker.clock.seconds()))
         if left is not None:
-            self.left.appendleft(left)
+            self._left.appendleft(left)
 
 
 def _reason(code: int | None) -> str:

@@ -59,7 +59,7 @@ class TaskEngine(ABC):
         runs: int = 1,
         grace: float = GRACE,
     ) -> bool:
-        """Do tasks as :func:`optsched.runtime.worker_pool.run_queue` does."""
+        """Do tasks as a :class:`optsched.runtime.worker_pool.WorkerPool` does."""
 
     def exclude(self) -> bool:
         """Give no more work to whoever sent the message that is being handled.

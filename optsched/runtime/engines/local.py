@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from optsched.runtime.engines.engine import OnLoss, TaskEngine
-from optsched.runtime.worker_pool import GRACE, Take, Work, run_queue
+from optsched.runtime.worker_pool import GRACE, Take, Work, WorkerPool
 
 _Task = TypeVar("_Task")
 
@@ -35,5 +35,5 @@ class LocalEngine(TaskEngine):
         runs: int = 1,
         grace: float = GRACE,
     ) -> bool:
-        """Do tasks as :func:`run_queue` does."""
-        return run_queue(take, work, handle, on_loss, jobs=self.jobs, grace=grace, runs=runs)
+        """Do tasks as a :class:`WorkerPool` does."""
+        return WorkerPool(take, work, handle, on_loss, self.jobs, grace, runs).run()
