@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
 from optsched.cli.module import check_module, minimal, note_unverified
-from optsched.cli.options import (
-    BASELINE,
-    MAX_MOVED,
-    MEMORY_MODEL,
-    ORDER_RULES,
-    READING,
-    Command,
-    flag,
-    option,
-)
+from optsched.cli.options import GRAPH_MODEL, NEAR, ORDER_RULES, Command, flag, option
 from optsched.errors import PlanError, UsageError
 
 if TYPE_CHECKING:
@@ -164,11 +155,9 @@ CHECK = Command(
             "--replay",
             "also execute the plan on a slab of patterns, which must survive until each read",
         ),
-        BASELINE,
-        MAX_MOVED,
+        *NEAR,
         *ORDER_RULES,
-        *READING,
-        *MEMORY_MODEL,
+        *GRAPH_MODEL,
     ),
     _check,
 )

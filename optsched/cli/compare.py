@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING
 
 from optsched.cli import common
 from optsched.cli.options import (
-    ENGINE,
+    GRAPH_MODEL,
     GRAPHS,
     JOBS,
-    LIMITS,
-    MEMORY_MODEL,
     ORDER_RULES,
-    READING,
+    SOLVER,
     STUDY_FILES,
     Command,
     flag,
@@ -167,8 +165,7 @@ COMPARE = Command(
             "NAME=PATH",
             "a plan from a file, or from a folder in which each graph has one",
         ),
-        ENGINE,
-        *LIMITS,
+        *SOLVER,
         JOBS,
         option(
             "--resume",
@@ -179,9 +176,8 @@ COMPARE = Command(
         top("excess"),
         option("--columns", metavar="LIST", help="methods of the printed table of graphs"),
         *STUDY_FILES,
-        *READING,
         *ORDER_RULES,
-        *MEMORY_MODEL,
+        *GRAPH_MODEL,
     ),
     _compare,
 )

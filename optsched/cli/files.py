@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from optsched.cli import common
 from optsched.cli.options import (
     GRAPH,
+    GRAPH_MODEL,
     LIMITS,
-    MEMORY_MODEL,
     ORDER_RULES,
     READING,
     Command,
@@ -162,10 +162,10 @@ def _warmup(args: argparse.Namespace) -> int:
     return common.OK
 
 
-INFO = Command("what a graph is made of", (GRAPH, *READING, *MEMORY_MODEL), _info)
+INFO = Command("what a graph is made of", (GRAPH, *GRAPH_MODEL), _info)
 EXPLAIN = Command(
     "why no order has a smaller peak",
-    (GRAPH, *LIMITS, *ORDER_RULES, *READING, *MEMORY_MODEL),
+    (GRAPH, *LIMITS, *ORDER_RULES, *GRAPH_MODEL),
     _explain,
 )
 CONVERT = Command(

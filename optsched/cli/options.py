@@ -158,16 +158,19 @@ ORDER_RULES = (
     repeated("--keep-order", "OPS", "ops that keep the sequence of the baseline, or of the file"),
 )
 """What an order must keep."""
-BASELINE = option(
-    "--baseline",
-    metavar="PLAN",
-    help="plan whose order is to be stayed near; the order of the file by default",
+NEAR = (
+    option(
+        "--baseline",
+        metavar="PLAN",
+        help="plan whose order is to be stayed near; the order of the file by default",
+    ),
+    number(
+        "--max-moved",
+        natural,
+        "at most N ops run elsewhere than in the baseline: all but a longest common subsequence",
+    ),
 )
-MAX_MOVED = number(
-    "--max-moved",
-    natural,
-    "at most N ops run elsewhere than in the baseline: all but a longest common subsequence",
-)
+"""What an order is held against."""
 READING = (
     repeated("--dim", "NAME=N", "size of a dimension that a model file leaves open"),
     option(
@@ -182,6 +185,8 @@ READING = (
     ),
 )
 """What readers of graphs can be told."""
+GRAPH_MODEL = (*READING, *MEMORY_MODEL)
+SOLVER = (ENGINE, *LIMITS)
 POOL = repeated(
     "--pool", "NAME[=CAPACITY]", "a slab; what one can not hold goes to the one given next"
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from optsched.cli import common
-from optsched.cli.options import ENGINE, LIMITS, MEMORY_MODEL, READING, Command, flag, option
+from optsched.cli.options import GRAPH_MODEL, SOLVER, Command, flag, option
 from optsched.errors import PlanError, UsageError
 from optsched.reports.progress import ProgressLine
 
@@ -182,10 +182,8 @@ REPORT = Command(
         option(
             "--methods", metavar="LIST", help="a table of these methods, comma-separated, or all"
         ),
-        ENGINE,
-        *LIMITS,
-        *READING,
-        *MEMORY_MODEL,
+        *SOLVER,
+        *GRAPH_MODEL,
     ),
     _report,
 )

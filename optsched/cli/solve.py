@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Any
 from optsched.cli import common
 from optsched.cli.module import solve_module
 from optsched.cli.options import (
-    BASELINE,
-    ENGINE,
     GRAPH,
-    LIMITS,
-    MAX_MOVED,
-    MEMORY_MODEL,
+    GRAPH_MODEL,
+    NEAR,
     OBJECTIVE,
     ORDER_RULES,
     POOL,
-    READING,
+    SOLVER,
     Command,
     flag,
     option,
@@ -127,8 +124,7 @@ SOLVE = Command(
         option("--capacity", metavar="BYTES", help="ask only whether it fits in BYTES"),
         option("--warm-start", metavar="PLAN", help="start from this plan"),
         option("--certificate", metavar="FILE", help="write why no order has less peak"),
-        BASELINE,
-        MAX_MOVED,
+        *NEAR,
         flag(
             "--fewest-moves",
             "of all plans that are best otherwise, one that moves fewest ops of the baseline",
@@ -136,10 +132,8 @@ SOLVE = Command(
         *ORDER_RULES,
         flag("--keep-trace", "keep in the plan how best and bound moved"),
         POOL,
-        ENGINE,
-        *LIMITS,
-        *READING,
-        *MEMORY_MODEL,
+        *SOLVER,
+        *GRAPH_MODEL,
     ),
     _solve,
 )

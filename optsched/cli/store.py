@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
-from optsched.cli.options import MEMORY_MODEL, READING, Command, flag, option, repeated
+from optsched.cli.options import GRAPH_MODEL, Command, flag, option, repeated
 from optsched.errors import OptschedError, UsageError
 
 if TYPE_CHECKING:
@@ -179,7 +179,6 @@ def _end(
 
 _STORE = option("store", help="file of the store")
 _WHICH = "record number, beginning of a key, or graph file"
-_ASKED = (*READING, *MEMORY_MODEL)
 _TRUST = flag("--trust", "take the word of the other store for bounds that have no certificate")
 _LS = Command("list what a store holds", (_STORE,), _ls)
 _SHOW = Command(
@@ -188,7 +187,7 @@ _SHOW = Command(
         _STORE,
         option("--plan", metavar="FILE", help="write the plan of the graph file"),
         option("which", nargs="+", help=_WHICH),
-        *_ASKED,
+        *GRAPH_MODEL,
     ),
     _show,
 )
@@ -198,7 +197,7 @@ _EXPORT = Command(
         _STORE,
         option("-o", "--output", required=True, help="file to write"),
         repeated("--only", "WHICH", _WHICH, dest="which"),
-        *_ASKED,
+        *GRAPH_MODEL,
     ),
     _export,
 )

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from optsched.cli import common
 from optsched.cli.compare import write_study
 from optsched.cli.options import (
+    GRAPH_MODEL,
     GRAPHS,
     JOBS,
-    MEMORY_MODEL,
     OBJECTIVE,
-    READING,
     SEED,
     STUDY_FILES,
     Command,
@@ -137,8 +136,7 @@ TUNE = Command(
         option("--log", metavar="FILE", help="add what happens here, one JSON object a line"),
         top("gap"),
         *STUDY_FILES,
-        *READING,
-        *MEMORY_MODEL,
+        *GRAPH_MODEL,
     ),
     _tune,
 )
