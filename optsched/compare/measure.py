@@ -13,11 +13,10 @@ from typing import Any, TypeVar
 from heuristics import ORDERINGS, OWN_ORDERINGS, OWN_PACKINGS, PACKINGS
 from heuristics.portfolio import pack_apart
 from optsched.check.plan import Checked, check_order, check_plan
-from optsched.compare.methods import FRAMEWORKS, Exact, Heuristic, Kind, Method, PlanFile
+from optsched.compare.methods import RECORDED, Exact, Heuristic, Kind, Method, PlanFile
 from optsched.compare.rows import Failed, Measured, Outcome, Trouble
 from optsched.errors import OptschedError, PlanError
 from optsched.formats import read_plan, read_recorded
-from optsched.formats.format import CHOSEN
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import pair_choices
 from optsched.model.liveness import peak_memory
@@ -148,7 +147,7 @@ class MethodRunner:
         if self.recorded is None:
             profile = self.profile or None
             self.recorded = read_recorded(self.path, profile=profile) if self.path else {}
-        name = method if method in FRAMEWORKS else method.partition(":")[2] or CHOSEN
+        name = RECORDED[method]
         if name not in self.recorded:
             raise AbsentError(f"the file records no order {name!r}")
         check_order(self.graph, self.recorded[name])

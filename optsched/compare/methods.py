@@ -15,16 +15,18 @@ from pathlib import Path
 
 from heuristics import ORDERINGS, PACKINGS, PARAMETERS, load_plugins
 from optsched.errors import UsageError
+from optsched.formats.format import CHOSEN
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.solver.pipeline import Engine
 
 OUR_METHOD = "optsched"
-RECORDED = "recorded"
-RECORDED_NAMES = (RECORDED, *(f"{RECORDED}:{x}" for x in ("baseline", "lpmf", "bfs", "dfs")))
-"""The order that the framework took, and those that TorchInductor weighed before."""
+INDUCTOR = {f"recorded:{order}": order for order in ("baseline", "lpmf", "bfs", "dfs")}
+"""Orders that TorchInductor weighed before it took one."""
 FRAMEWORKS = ("tflm", "litert", "ort", "xla", "fx", "executorch", "iree")
 """Orders that the files of these frameworks record: what each runs when it is left alone."""
+RECORDED = {"recorded": CHOSEN, **INDUCTOR, **dict(zip(FRAMEWORKS, FRAMEWORKS, strict=True))}
+"""Orders that files record, by method: what :mod:`optsched.formats.recorded` calls them."""
 OwnMethod = Callable[[Graph, int], Sequence[int] | IntArray]
 """A caller's own ordering: `(graph, seed) -> op ids`, first to run first."""
 SOLVERS = (OUR_METHOD, *(engine.value for engine in Engine if engine is not Engine.AUTO))
@@ -50,8 +52,7 @@ class Heuristic:
     name
         As in tables.
     ordering
-        Key of `ORDERINGS`, one of :data:`RECORDED_NAMES` or :data:`FRAMEWORKS`, or None for the
-        best order known.
+        Key of `ORDERINGS` or :data:`RECORDED`, or None for the best order known.
     packing
         Key of `PACKINGS`, or None where only the order is judged.
     function
@@ -73,7 +74,7 @@ class Heuristic:
     @property
     def is_recorded(self) -> bool:
         """Whether its order is one that the file records."""
-        return self.ordering in FRAMEWORKS or (self.ordering or "").startswith(RECORDED)
+        return self.ordering in RECORDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +190,7 @@ def groups() -> dict[str, list[str]]:
         "all-orderings": list(ORDERINGS),
         "all-packings": list(PACKINGS),
         "all-pairs": [f"{o}+{p}" for o in ORDERINGS for p in PACKINGS],
-        "all-recorded": [*RECORDED_NAMES, *FRAMEWORKS],
+        "all-recorded": list(RECORDED),
         "all-solvers": list(SOLVERS),
     }
 
@@ -197,11 +198,11 @@ def groups() -> dict[str, list[str]]:
 def _universe(*, pairs: bool) -> list[str]:
     if pairs:
         return [f"{o}+{p}" for o in _orders() for p in PACKINGS]
-    return [*ORDERINGS, *PACKINGS, *RECORDED_NAMES, *FRAMEWORKS, *SOLVERS]
+    return [*ORDERINGS, *PACKINGS, *RECORDED, *SOLVERS]
 
 
 def _orders() -> list[str]:
-    return [*ORDERINGS, *RECORDED_NAMES, *FRAMEWORKS]
+    return [*ORDERINGS, *RECORDED]
 
 
 def _plan_file(name: str) -> PlanFile:

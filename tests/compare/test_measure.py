@@ -18,7 +18,7 @@ from heuristics import ORDERINGS
 from optsched.check.plan import check_plan
 from optsched.compare import Comparison, Kind, Trouble, compare_methods
 from optsched.compare.measure import MethodRunner
-from optsched.compare.methods import RECORDED_NAMES, parse_methods, with_reference
+from optsched.compare.methods import INDUCTOR, parse_methods, with_reference
 from optsched.compare.rows import Measured, was_interrupted
 from optsched.compare.task import Started, measure_all
 from optsched.errors import UsageError
@@ -85,6 +85,14 @@ def test_a_crash_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [f.method for f in found.failed] == ["bfs", "bfs+naive"]
     assert {f.trouble for f in found.failed} == {Trouble.FAILED}
     assert found.failed[0].reason == "ZeroDivisionError: three lines long"
+
+
+def test_a_function_named_as_orders_of_files_are_is_called_all_the_same() -> None:
+    def recorded_elsewhere(graph: Graph, seed: int) -> range:
+        return range(len(graph.ops))
+
+    found = compare_methods(diamond(), methods=["program", recorded_elsewhere], limits=FAST)
+    assert figures(found, "recorded_elsewhere") == figures(found, "program")
 
 
 def test_a_function_is_a_method() -> None:
@@ -212,7 +220,7 @@ def test_recorded_orders_have_the_peaks_that_inductor_wrote_down() -> None:
     path = ROOT / "instances" / "inductor" / "alexnet_bs128.bwd.json.gz"
     recorded = json.loads(gzip.decompress(path.read_bytes()))["extra"]
     runner = MethodRunner(read_graph(path), FAST, path=str(path))
-    for method in parse_methods(list(RECORDED_NAMES)):
+    for method in parse_methods(["recorded", *INDUCTOR]):
         name = method.name.partition(":")[2] or recorded["chosen"]
         found = runner.measure(method)
         assert found.peak == recorded["peaks"][name], method.name  # type: ignore[union-attr]
