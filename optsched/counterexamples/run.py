@@ -110,12 +110,7 @@ class Hunt:
         return f"Hunt({self.target.method!r}, {found}, {self.tried:,} tried)"
 
 
-def hunt(
-    target: HuntTarget,
-    *,
-    name: str = "found",
-    on_progress: OnProgress | None = None,
-) -> Hunt:
+def hunt(target: HuntTarget, *, name: str = "found", on_progress: OnProgress | None = None) -> Hunt:
     """Find a small instance on which a method is as bad as possible.
 
     All instances of the smallest sizes are enumerated, then others are changed at random; the
@@ -125,29 +120,22 @@ def hunt(
     space, judge = space_kind(target), judge_kind(target)
     _compile(space, on_progress)
     clock = Clock.of(Limits(seconds=target.seconds))
-    within = clock.share(EFFORT.search_share)
-    search = HuntSearch(space, within, target.tries, target.seed, on_progress)
-    interrupted = False
+    search = HuntSearch(space, clock.share(EFFORT.search_share), on_progress)
+    closing = _Closing(judge, clock, on_progress)
     try:
         search.run()
     except KeyboardInterrupt:
-        interrupted = True
-    find = None
-    if search.best is not None and search.loss is not None:
-        best = search.best
+        closing.interrupted = True
+    find, best = None, search.best
+    if best is not None and search.loss is not None:
         item = best.graph(name) if isinstance(best, SmallGraph) else make_problem(best, name)
-        closing = _Closing(target, judge, clock, on_progress)
-        find = closing.run(item, search.loss, interrupted)
-        interrupted = closing.interrupted
+        find = closing.run(item, search.loss)
     exhausted, seconds = tuple(search.exhausted), clock.seconds()
-    return Hunt(target, find, exhausted, space.scope, search.tried, seconds, interrupted)
+    return Hunt(target, find, exhausted, space.scope, search.tried, seconds, closing.interrupted)
 
 
 def hunt_from(
-    item: Graph | PackingProblem,
-    target: HuntTarget,
-    *,
-    on_progress: OnProgress | None = None,
+    item: Graph | PackingProblem, target: HuntTarget, *, on_progress: OnProgress | None = None
 ) -> Hunt:
     """Shrink an instance to a minimal core on which the method still loses as much.
 
@@ -164,7 +152,7 @@ def hunt_from(
         refuse_streams(item, "hunts")
     judge = _KINDS[kind_of(target.method)][1](target)
     clock = Clock.of(Limits(seconds=target.seconds))
-    closing = _Closing(target, judge, clock, on_progress)
+    closing = _Closing(judge, clock, on_progress)
     if on_progress is not None:
         on_progress(HuntProgress(0.0, 0, f"the loss of {item.name}", None))
     loss = judge.loss(item, closing.proof_seconds())
@@ -178,7 +166,7 @@ def hunt_from(
                 f"less than {float(least):.4g}"
             )
         loss = wanted
-    find = closing.run(item, loss, False, keep_names=True) if loss.loses else None
+    find = closing.run(item, loss, keep_names=True) if loss.loses else None
     return Hunt(target, find, (), "", 0, clock.seconds(), closing.interrupted)
 
 
@@ -212,22 +200,21 @@ _KINDS: dict[str, tuple[type[HuntSpace[Any]], type[Judge[Any, Any]]]] = {
 class _Closing:
     """Shrinks what has a loss, and proves it."""
 
-    target: HuntTarget
     judge: Judge[Any, Any]
     clock: Clock
     on_progress: OnProgress | None
     interrupted: bool = False
 
-    def run(self, item: Any, wanted: Loss, interrupted: bool, *, keep_names: bool = False) -> Find:
+    def run(self, item: Any, wanted: Loss, *, keep_names: bool = False) -> Find:
         """Return the find; what a user gave keeps its names, other parts get letters."""
-        self.interrupted = interrupted
+        target = self.judge.target
         shrinker: Shrinker[Any] = Shrinker(
             item,
             self.judge.moves,
             lambda smaller: self._keeps(smaller, shrinker.item, wanted),
             self.clock.expired,
         )
-        if not interrupted:
+        if not self.interrupted:
             try:
                 shrinker.run()
             except KeyboardInterrupt:
@@ -235,13 +222,13 @@ class _Closing:
         core = shrinker.item if keep_names else _relettered(shrinker.item)
         seconds = EFFORT.hurried_seconds if self.interrupted else self.proof_seconds()
         optimum = self.judge.optimum(core, seconds)
-        method, versus = self.target.method, self.target.versus
-        made = {name: self.judge.plan(core, name) for name in (method, versus) if name is not None}
-        rival = optimum.value if versus is None else made[versus][0]
+        names = filter(None, (target.method, target.versus))
+        made = {name: self.judge.plan(core, name) for name in names}
+        rival = optimum.value if target.versus is None else made[target.versus][0]
         plans = {name: plan for name, (_, plan) in made.items()} | {OPTIMUM: optimum.plan}
-        loss = Loss(made[method][0], rival, self.target.objective)
+        loss = Loss(made[target.method][0], rival, target.objective)
         minimal = shrinker.minimal and not self.judge.undecided
-        return Find(self.target, core, loss, optimum, plans, minimal)
+        return Find(target, core, loss, optimum, plans, minimal)
 
     def proof_seconds(self) -> float:
         """Seconds for a proof: what is left, but enough."""

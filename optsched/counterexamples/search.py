@@ -35,19 +35,15 @@ class HuntSearch(Generic[T]):
     Parameters
     ----------
     space
-        What is hunted through.
-    clock, tries
-        Time, and how many instances may be judged; None for no limit.
-    seed
-        Of the random changes.
+        What is hunted through, and the target, which says how many instances may be judged.
+    clock
+        Time.
     on_progress
         Called now and then.
     """
 
     space: HuntSpace[T]
     clock: Clock
-    tries: int | None = None
-    seed: int = 0
     on_progress: OnProgress | None = None
     best: T | None = None
     loss: Loss | None = None
@@ -73,7 +69,7 @@ class HuntSearch(Generic[T]):
 
     def climb(self) -> None:
         """Runs of changes from random instances and from the best, warm at first, then strict."""
-        rng, run = Random(self.seed), 0
+        rng, run = Random(self.space.target.seed), 0
         while not self._is_over():
             at = self.best if run % 3 == 0 and self.best is not None else self.space.random(rng)
             run += 1
@@ -110,6 +106,7 @@ class HuntSearch(Generic[T]):
 
     def _is_over(self, share: float = 1.0) -> bool:
         """Whether a share of time or tries is used up; raise an interrupt that waits."""
-        if self.tries is not None and self.tried >= share * self.tries:
+        tries = self.space.target.tries
+        if tries is not None and self.tried >= share * tries:
             return True
         return self.clock.expired() or self.clock.spent(share)
