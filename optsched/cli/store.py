@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
-from optsched.cli.options import GRAPH_MODEL, Command, flag, option, repeated
+from optsched.cli.options import GRAPH_MODEL, Command, Option, flag, option, repeated
 from optsched.errors import OptschedError, UsageError
 
 if TYPE_CHECKING:
@@ -177,69 +177,57 @@ def _end(
     return common.CHECK_FAILED if troubles else common.OK
 
 
-_STORE = option("store", help="file of the store")
+def _action(says: str, run: Callable[[argparse.Namespace], int], *options: Option) -> Command:
+    return Command(says, (option("store", help="file of the store"), *options), run)
+
+
 _WHICH = "record number, beginning of a key, or graph file"
 _TRUST = flag("--trust", "take the word of the other store for bounds that have no certificate")
-_LS = Command("list what a store holds", (_STORE,), _ls)
-_SHOW = Command(
-    "show bounds, proofs, provenance and history of records",
-    (
-        _STORE,
-        option("--plan", metavar="FILE", help="write the plan of the graph file"),
-        option("which", nargs="+", help=_WHICH),
-        *GRAPH_MODEL,
-    ),
-    _show,
-)
-_EXPORT = Command(
-    "write records as text, for another store",
-    (
-        _STORE,
-        option("-o", "--output", required=True, help="file to write"),
-        repeated("--only", "WHICH", _WHICH, dest="which"),
-        *GRAPH_MODEL,
-    ),
-    _export,
-)
-_IMPORT = Command(
-    "take records that were exported, after the checker passed them",
-    (_STORE, option("files", nargs="+", help="exported files"), _TRUST),
-    _import,
-)
-_MERGE = Command(
-    "take the records of other stores, after the checker passed them",
-    (_STORE, option("files", nargs="+", help="other stores"), _TRUST),
-    _merge,
-)
-_VERIFY = Command(
-    "check the file, every plan and every certificate again",
-    (_STORE, option("--salvage", metavar="FILE", help="store to put into what is sound")),
-    _verify,
-)
-_GC = Command("throw away what nobody needs any more", (_STORE,), _gc)
-_REVOKE = Command(
-    "withdraw the proofs of an engine that turned out to be wrong",
-    (
-        _STORE,
-        option(
-            "--engine",
-            required=True,
-            metavar="RULE",
-            help="such as 'optsched<0.2' or 'ortools==9.12:L6': version, and kind of proof",
-        ),
-    ),
-    _revoke,
-)
 STORE = Command(
     "keep plans and proofs in a file",
     actions={
-        "ls": _LS,
-        "show": _SHOW,
-        "export": _EXPORT,
-        "import": _IMPORT,
-        "merge": _MERGE,
-        "verify": _VERIFY,
-        "gc": _GC,
-        "revoke": _REVOKE,
+        "ls": _action("list what a store holds", _ls),
+        "show": _action(
+            "show bounds, proofs, provenance and history of records",
+            _show,
+            option("--plan", metavar="FILE", help="write the plan of the graph file"),
+            option("which", nargs="+", help=_WHICH),
+            *GRAPH_MODEL,
+        ),
+        "export": _action(
+            "write records as text, for another store",
+            _export,
+            option("-o", "--output", required=True, help="file to write"),
+            repeated("--only", "WHICH", _WHICH, dest="which"),
+            *GRAPH_MODEL,
+        ),
+        "import": _action(
+            "take records that were exported, after the checker passed them",
+            _import,
+            option("files", nargs="+", help="exported files"),
+            _TRUST,
+        ),
+        "merge": _action(
+            "take the records of other stores, after the checker passed them",
+            _merge,
+            option("files", nargs="+", help="other stores"),
+            _TRUST,
+        ),
+        "verify": _action(
+            "check the file, every plan and every certificate again",
+            _verify,
+            option("--salvage", metavar="FILE", help="store to put into what is sound"),
+        ),
+        "gc": _action("throw away what nobody needs any more", _gc),
+        "revoke": _action(
+            "withdraw the proofs of an engine that turned out to be wrong",
+            _revoke,
+            option(
+                "--engine",
+                required=True,
+                metavar="RULE",
+                help="such as 'optsched<0.2' or 'ortools==9.12:L6': version, and kind of proof",
+            ),
+        ),
     },
 )
