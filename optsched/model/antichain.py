@@ -29,7 +29,7 @@ from optsched.errors import GraphError
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.steps import Order
-from optsched.model.stream_relation import StreamRelation, stream_relation
+from optsched.model.stream_relation import stream_relation
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +56,8 @@ def largest_antichain(graph: Graph, order: Order) -> Antichain:
     PlanError
         If `order` is no permutation of the ops or breaks a dependency.
     """
-    return antichain_of(stream_relation(graph, order))
-
-
-def antichain_of(relation: StreamRelation) -> Antichain:
-    """Return buffers of largest total size of which none is before another."""
-    ranges, size = relation.ranges(), relation.graph.arrays.size
+    relation = stream_relation(graph, order)
+    ranges, size = relation.ranges(), graph.arrays.size
     ids = np.flatnonzero((size > 0) & (ranges[:, 1] > ranges[:, 0]))
     count, k = len(ids), relation.after.shape[1]
     lengths = np.bincount(relation.stream, minlength=k)
@@ -70,7 +66,7 @@ def antichain_of(relation: StreamRelation) -> Antichain:
     buffer, stream = np.nonzero(free < lengths)
     places = np.arange(2 * count, first[-1])
     inner = places[~np.isin(places + 1, first)]
-    alloc = relation.graph.arrays.birth[ids]
+    alloc = graph.arrays.birth[ids]
     made = np.flatnonzero(alloc >= 0)
     at = first[relation.stream[alloc[made]]] + relation.place[alloc[made]]
     tails = np.concatenate([buffer, inner, at])

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from optsched.model.arrays import IntArray
-from optsched.model.grow_sets import grow_set
+from optsched.runtime.kernel import kernel
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -75,15 +75,20 @@ class Conflicts:
         """Return what a buffer conflicts with, shape `(k,)`."""
         row = self.rows.get(i)
         if row is None:
-            row = np.zeros(len(self.size), np.bool_)
-            for start, end in self.stretches.get(i, ()):
-                meets = (self.whole.start < end) & (self.whole.end > start)
-                row[self.whole.owner[meets]] = True
+            row = self._met(i)
             row[self.apart.get(i, [])] = True
             row[i] = False
             self.work += len(row)
             if len(self.size) <= TABLE_BUFFERS:
                 self.rows[i] = row
+        return row
+
+    def _met(self, i: int) -> BoolArray:
+        """Return the buffers that are there as a whole at a step at which this one is."""
+        row = np.zeros(len(self.size), np.bool_)
+        for start, end in self.stretches.get(i, ()):
+            meets = (self.whole.start < end) & (self.whole.end > start)
+            row[self.whole.owner[meets]] = True
         return row
 
     def cliques(self, known: int = 0) -> list[IntArray]:
@@ -95,7 +100,7 @@ class Conflicts:
             Bytes live at the fullest step: of the sets that weigh more one is searched for.
         """
         grow = self._grow_by_table if len(self.size) <= TABLE_BUFFERS else self._grow_by_rows
-        found = grow({a: set(self._unseen(a)) for a in self.apart})
+        found = grow({a: self._unseen(a) for a in self.apart})
         weights = [int(self.size[clique].sum()) for clique in found]
         heaviest = self.heaviest(max([known, *weights]))
         return found if heaviest is None else [*found, heaviest]
@@ -134,13 +139,10 @@ class Conflicts:
                 found.append(np.sort(members[:count]))
         return found
 
-    def _unseen(self, a: int) -> list[int]:
+    def _unseen(self, a: int) -> set[int]:
         """Return the partners of a buffer that are never there, as a whole, when it is."""
-        seen = np.zeros(len(self.size), np.bool_)
-        for start, end in self.stretches.get(a, ()):
-            meets = (self.whole.start < end) & (self.whole.end > start)
-            seen[self.whole.owner[meets]] = True
-        return [b for b in self.apart[a] if not seen[b]]
+        met = self._met(a)
+        return {b for b in self.apart[a] if not met[b]}
 
     def _grown(self, a: int, left: dict[int, set[int]]) -> IntArray:
         """Return a set that holds a buffer and a partner, and to which no other can be added.
@@ -232,3 +234,47 @@ class _HeaviestSet:
 
 def _bits(row: BoolArray) -> int:
     return int.from_bytes(np.packbits(row, bitorder="little").tobytes(), "little")
+
+
+@kernel
+def grow_set(
+    first: int, most: int, rows: BoolArray, left: BoolArray, size: IntArray, members: IntArray
+) -> int:
+    """Write a set that holds a buffer, and to which no other can be added; return how many it has.
+
+    Whoever brings most of the pairs that are left comes next, then the larger, then the first.
+
+    Parameters
+    ----------
+    first, most
+        The buffer to begin with, and how many the set may have.
+    rows
+        Shape `(k, k)`: which buffers conflict; none with itself.
+    left
+        Shape `(k, k)`: pairs that are in no set yet; those of the set are taken out.
+    size
+        Shape `(k,)`, bytes.
+    members
+        Shape `(k,)`: the set is written to its beginning.
+    """
+    ids = np.arange(len(size))
+    gain = np.zeros(len(size), np.int64)
+    able, count, best = len(size), 0, first
+    while best >= 0 and count < most:
+        members[count] = best
+        count += 1
+        kept, after = 0, -1
+        for x in range(able):
+            i = ids[x]
+            if rows[best, i]:
+                ids[kept] = i
+                kept += 1
+                gain[i] += left[best, i]
+                more = 0 if after < 0 else gain[i] - gain[after]
+                if after < 0 or more > 0 or (more == 0 and size[i] > size[after]):
+                    after = i
+        able, best = kept, after
+    for x in range(count):
+        for y in range(count):
+            left[members[x], members[y]] = False
+    return count

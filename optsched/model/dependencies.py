@@ -1,7 +1,8 @@
 """Which ops of a graph must run before which, and whether they can.
 
 An op waits for the producers of what it uses, for the op at which a buffer of its own is born, for
-its control edges, and, where it overwrites bytes, for everyone who uses the old contents.
+its control edges, and, where it overwrites bytes, for everyone who uses the old contents. Between
+streams each such dependency needs a sync: a control edge.
 """
 
 from __future__ import annotations
@@ -10,7 +11,11 @@ from collections.abc import Iterable, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from optsched.errors import GraphError
+from optsched.model.elements import Op
 from optsched.model.wiring import Wired
+
+MOST_STREAM_OPS = 20_000
+"""A graph on several streams may have as many ops: who precedes whom takes memory by its square."""
 
 
 def find_predecessors(graph: Wired) -> tuple[tuple[int, ...], ...]:
@@ -102,3 +107,46 @@ def reachable(rows: Sequence[Sequence[int]]) -> tuple[int, ...]:
         for u in rows[v]:
             masks[v] |= masks[u] | 1 << u
     return tuple(masks)
+
+
+def check_streams(graph: Wired) -> None:
+    """Stop at a dependency across streams that no sync covers.
+
+    Raises
+    ------
+    GraphError
+        Naming both ops and their streams; or if there are too many ops for several streams.
+    """
+    ops, names = graph.ops, {op.stream for op in graph.ops}
+    if len(names) < 2:
+        return
+    for name in names:
+        if not isinstance(name, str):
+            raise GraphError(f"a stream's name must be a text, got {name!r}")
+    if len(ops) > MOST_STREAM_OPS:
+        raise GraphError(
+            f"on several streams a graph has at most {MOST_STREAM_OPS} ops, not {len(ops)}"
+        )
+    crossing = [
+        (u, v)
+        for v, row in enumerate(graph.predecessors)
+        for u in row
+        if ops[u].stream != ops[v].stream and u not in ops[v].control
+    ]
+    if not crossing:
+        return
+    synced = reachable(_synced(ops, graph.predecessors))
+    for u, v in crossing:
+        if not synced[v] >> u & 1:
+            raise GraphError(
+                f"op {ops[v].name!r} (stream {ops[v].stream!r}) needs op {ops[u].name!r} "
+                f"(stream {ops[u].stream!r}) but waits for no sync: it wants a control edge"
+            )
+
+
+def _synced(ops: Sequence[Op], predecessors: Sequence[Iterable[int]]) -> list[tuple[int, ...]]:
+    """Return the predecessors that are kept at run time: those of the stream, and control edges."""
+    return [
+        tuple(u for u in row if u in op.control or ops[u].stream == op.stream)
+        for op, row in zip(ops, predecessors, strict=True)
+    ]

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from optsched.errors import GraphError
 from optsched.model.arrays import GraphArrays, build_arrays
-from optsched.model.dependencies import find_cycle, find_predecessors
+from optsched.model.dependencies import check_streams, find_cycle, find_predecessors
 from optsched.model.elements import (
     MAX_TOTAL_BYTES,
     Buffer,
@@ -24,7 +24,6 @@ from optsched.model.elements import (
 )
 from optsched.model.inplace import admissible_pairs
 from optsched.model.sharing import graph_sharing
-from optsched.model.syncs import check_streams
 from optsched.model.wiring import find_kept, find_producers, find_roots
 
 

@@ -19,17 +19,11 @@ MOST_STATES = 20_000
 """Beyond so many states the answer is not looked for."""
 
 
-def most_live_at_once(graph: Graph, order: Order, *, most: int = MOST_STATES) -> int | None:
+def most_live_at_once(graph: Graph, order: Order) -> int | None:
     """Return the most bytes live at once in any execution of an order on its streams.
 
-    It is never above the peak on streams, the largest antichain, and seldom below it.
-
-    Parameters
-    ----------
-    graph, order
-        What runs.
-    most
-        States to go through; None is returned where there are more.
+    It is never above the peak on streams, the largest antichain, and seldom below it. None where
+    that takes more than :data:`MOST_STATES`.
     """
     relation = stream_relation(graph, order)
     states = _States(relation)
@@ -44,7 +38,7 @@ def most_live_at_once(graph: Graph, order: Order, *, most: int = MOST_STATES) ->
             if after not in seen:
                 seen.add(after)
                 stack.append(after)
-        if len(seen) > most:
+        if len(seen) > MOST_STATES:
             return None
     return best
 

@@ -8,7 +8,7 @@ those that it calls are, and every size that one of these is planned with may on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import lcm
@@ -137,7 +137,8 @@ class Module:
             v = graph.op_ids[call.op]
             op, size = ops[v], max(sizes[name] for name in call.callees)
             if call.results_inside:
-                size -= own_bytes(graph, op.writes)
+                # Views have no bytes of their own.
+                size -= sum(buffers[b].size for b in op.writes if not buffers[b].external)
             if size <= 0:
                 continue
             has_own = op.workspace is not None
@@ -169,12 +170,6 @@ def listed_graph(module: Module) -> Graph:
 def module_of(graph: Graph) -> Module:
     """Return the module that has one graph and calls nothing."""
     return Module(graph.name, {graph.name: graph}, graph.name)
-
-
-def own_bytes(graph: Graph, written: Iterable[int]) -> int:
-    """Return the bytes that buffers take which are no views and lie in the slab."""
-    made = (graph.buffers[b] for b in written)
-    return sum(buffer.size for buffer in made if not buffer.external)
 
 
 def _check_calls(graphs: Mapping[str, Graph], calls: Sequence[Call]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import lcm
 
 import numpy as np
 
@@ -213,17 +214,15 @@ class PackingProblem:
         """
         parts = self.parts
         there = (parts.end > parts.start) & (parts.high > parts.low)
-        columns = (parts.owner, parts.start, parts.end, parts.low, parts.high)
-        live = Parts(*(column[there] for column in columns))
+        live = Parts(*(column[there] for column in parts))
         cliques = self._cliques(live)
         if not cliques:
             return live
         owner = np.concatenate(cliques)
         step = np.repeat(np.arange(len(cliques)), [len(clique) for clique in cliques])
         step += int(self.end.max())
-        more = (owner, step, step + 1, np.zeros_like(owner), self.size[owner])
-        columns = (live.owner, live.start, live.end, live.low, live.high)
-        return Parts(*(np.concatenate(both) for both in zip(columns, more, strict=True)))
+        more = Parts(owner, step, step + 1, np.zeros_like(owner), self.size[owner])
+        return Parts(*(np.concatenate(both) for both in zip(live, more, strict=True)))
 
     def _cliques(self, live: Parts) -> list[IntArray]:
         """Return the sets of buffers kept apart that no step shows."""
@@ -310,17 +309,14 @@ def _join(problem: PackingProblem) -> Joined:
     for group in problem.must_share:
         first, live = group[0], [i for i in group if problem.end[i] > problem.start[i]]
         members = live or list(group)
-        one = unite(
-            problem.size[members].tolist(),
-            problem.alignment[list(group)].tolist(),
-            problem.pin[list(group)].tolist(),
-            [problem.rectangles(i) for i in members],
-        )
-        start, end = int(problem.start[members].min()), int(problem.end[members].max())
-        values = (start, end if live else start, one.size, one.alignment, one.pin)
-        for column, value in zip(columns.values(), values, strict=True):
-            column[first] = value
-        gaps[first] = gaps_between(start, end, one.size, one.rows) if live else ()
+        start = int(problem.start[members].min())
+        end = int(problem.end[members].max()) if live else start
+        size = int(problem.size[members].max())
+        columns["start"][first], columns["end"][first], columns["size"][first] = start, end, size
+        columns["alignment"][first] = lcm(*problem.alignment[list(group)].tolist())
+        columns["pin"][first] = problem.pin[list(group)].max()
+        rows = [(int(problem.size[i]), problem.rectangles(i)) for i in live]
+        gaps[first] = gaps_between(start, end, size, unite(rows, size))
     uses = problem.uses
     if uses is not None:
         pairs = np.unique(np.column_stack([place[uses.owners()], uses.idx]), axis=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,8 +29,7 @@ class Gap:
     window: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(NamedTuple):
     """Rectangles that move together: part `i` fills `offset[owner[i]] + [low[i], high[i])`.
 
     A buffer without gaps is one part; each gap splits it. All arrays have shape `(parts,)`.

@@ -79,7 +79,7 @@ def with_workspace_apart(graph: Graph) -> Graph:
         If a pool of the graph has that name, or scratch is pinned or used by several ops.
     """
     shared = {op.workspace for op in graph.ops if op.workspace is not None}
-    buffers, top = _stacked(graph, _scratch(graph), WORKSPACE, 0)
+    buffers, top = _stacked(graph, _scratch(graph), WORKSPACE)
     for b in shared:
         start = -(-top // buffers[b].alignment) * buffers[b].alignment
         buffers[b] = _moved(buffers[b], WORKSPACE, start)
@@ -94,11 +94,11 @@ def with_constants(graph: Graph, place: ConstantsRegion) -> Graph:
     GraphError
         If constants are to lie in a region of their own and a pool of the graph has its name.
     """
-    constants = _constants(graph)
+    constants = [b for b, x in enumerate(graph.buffers) if x.input is InputPolicy.CONSTANT]
     if place is ConstantsRegion.OUTSIDE or not constants:
         return graph
     pool = CONSTANTS if place is ConstantsRegion.BESIDE else ""
-    buffers, _ = _stacked(graph, constants, pool, 0)
+    buffers, _ = _stacked(graph, constants, pool)
     for b in constants:
         buffers[b] = replace(buffers[b], input=InputPolicy.KEPT)
     return replace(graph, buffers=tuple(buffers))
@@ -125,10 +125,6 @@ def region_sizes(graph: Graph, plan: Plan) -> RegionSizes:
     return RegionSizes(sum(slabs.values()), constants, Workspace(scratch - unique, unique))
 
 
-def _constants(graph: Graph) -> list[int]:
-    return [b for b, buffer in enumerate(graph.buffers) if buffer.input is InputPolicy.CONSTANT]
-
-
 def _scratch(graph: Graph) -> list[int]:
     """Return the buffers that ops keep to themselves, in the order of the graph."""
     found = [b for b, buffer in enumerate(graph.buffers) if buffer.input is InputPolicy.SCRATCH]
@@ -142,12 +138,12 @@ def _scratch(graph: Graph) -> list[int]:
     return found
 
 
-def _stacked(graph: Graph, ids: Sequence[int], pool: str, start: int) -> tuple[list[Buffer], int]:
+def _stacked(graph: Graph, ids: Sequence[int], pool: str) -> tuple[list[Buffer], int]:
     """Return all buffers with some of them side by side in a pool, and where these end."""
     taken = next((x for x in graph.buffers if pool and x.pool == pool), None)
     if taken is not None:
         raise GraphError(f"buffer {taken.name!r} lies in a pool {pool!r}: the region has that name")
-    buffers, top = list(graph.buffers), start
+    buffers, top = list(graph.buffers), 0
     for b in ids:
         at = -(-top // buffers[b].alignment) * buffers[b].alignment
         buffers[b] = _moved(buffers[b], pool, at)

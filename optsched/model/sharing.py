@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, pairwise
 from math import lcm
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 
@@ -22,23 +22,6 @@ from optsched.model.wiring import Wired
 
 Rectangle = tuple[int, int, int, int]
 """Half-open steps, half-open bytes."""
-
-
-class SharedBuffer(NamedTuple):
-    """What a group is as one buffer.
-
-    Parameters
-    ----------
-    size, alignment, pin
-        Bytes; pin -1 for none.
-    rows
-        Ascending and disjoint rectangles: when it is there, and which of its bytes.
-    """
-
-    size: int
-    alignment: int
-    pin: int
-    rows: list[Rectangle]
 
 
 def positions(
@@ -71,9 +54,7 @@ def positions(
     return found
 
 
-def make_pairs(
-    pairs: IntArray | Iterable[Iterable[int | str]], names: Sequence[str], what: str = "keep apart"
-) -> IntArray:
+def make_pairs(pairs: IntArray | Iterable[Iterable[int | str]], names: Sequence[str]) -> IntArray:
     """Return pairs as positions, the lower first, ascending and each once; shape `(p, 2)`.
 
     Raises
@@ -86,20 +67,20 @@ def make_pairs(
     if isinstance(pairs, np.ndarray) and pairs.shape[1:] == (2,) and pairs.dtype.kind in "iu":
         table = np.array(pairs, np.int64)
         for x in table[(table < 0) | (table >= len(names))]:
-            raise GraphError(f"{what}: there is no buffer number {x}")
+            raise GraphError(f"keep apart: there is no buffer number {x}")
     else:
-        rows = positions(pairs, names, what)
+        rows = positions(pairs, names, "keep apart")
         for row in rows:
             if len(row) != 2:
-                raise GraphError(f"{what}: {_text(names, row)} is no pair")
+                raise GraphError(f"keep apart: {_text(names, row)} is no pair")
         table = np.array(rows, np.int64).reshape(-1, 2)
     for a in table[table[:, 0] == table[:, 1], 0]:
-        raise GraphError(f"{what}: buffer {names[a]!r} is paired with itself")
+        raise GraphError(f"keep apart: buffer {names[a]!r} is paired with itself")
     return np.unique(np.sort(table, axis=1), axis=0)
 
 
 def make_groups(
-    groups: Iterable[Iterable[int | str]], names: Sequence[str], what: str = "must share"
+    groups: Iterable[Iterable[int | str]], names: Sequence[str]
 ) -> tuple[tuple[int, ...], ...]:
     """Return groups as positions, ascending in each, and by their first.
 
@@ -108,14 +89,14 @@ def make_groups(
     GraphError
         If a group has fewer than two buffers, names one that there is not, or a buffer is in two.
     """
-    rows = positions(groups, names, what)
+    rows = positions(groups, names, "must share")
     seen: set[int] = set()
     for row in rows:
         if len(row) < 2:
-            raise GraphError(f"{what}: a group of {_text(names, row)} is no group")
+            raise GraphError(f"must share: a group of {_text(names, row)} is no group")
         for i in row:
             if i in seen:
-                raise GraphError(f"{what}: buffer {names[i]!r} is named twice")
+                raise GraphError(f"must share: buffer {names[i]!r} is named twice")
             seen.add(i)
     return tuple(sorted(tuple(sorted(row)) for row in rows))
 
@@ -163,37 +144,32 @@ def check_groups(
         )
 
 
-def unite(
-    sizes: Sequence[int],
-    alignments: Sequence[int],
-    pins: Sequence[int],
-    rows: Sequence[Sequence[Rectangle]],
-) -> SharedBuffer:
-    """Return the one buffer that a group is, from its members' rectangles.
+def unite(members: Sequence[tuple[int, Sequence[Rectangle]]], size: int) -> list[Rectangle]:
+    """Return when the one buffer that a group is is there, ascending, and which of its bytes.
 
-    While some member is there as a whole all of the buffer is; else from the lowest to the highest
-    byte of what members leave in their gaps.
+    `members` have a size and rectangles each. While some member is there as a whole all `size`
+    bytes of the buffer are; else from the lowest to the highest byte of what members leave in
+    their gaps.
     """
-    size = max(sizes)
     starts: dict[int, list[tuple[int, Rectangle]]] = {}
-    for member, row in enumerate(rows):
-        for one in (one for one in row if one[2] < one[3]):
-            starts.setdefault(one[0], []).append((member, one))
+    for own, rows in members:
+        for one in (one for one in rows if one[2] < one[3]):
+            starts.setdefault(one[0], []).append((own, one))
     united: list[Rectangle] = []
     here: list[tuple[int, Rectangle]] = []
-    steps = sorted({step for row in rows for one in row for step in one[:2]})
+    steps = sorted({step for _, rows in members for one in rows for step in one[:2]})
     for start, end in pairwise(steps):
         here = [x for x in here if x[1][1] > start] + starts.get(start, [])
         if not here:
             continue
-        whole = any(one[2:] == (0, sizes[member]) for member, one in here)
+        whole = any(one[2:] == (0, own) for own, one in here)
         low = 0 if whole else min(one[2] for _, one in here)
         high = size if whole else max(one[3] for _, one in here)
         if united and united[-1][1:] == (start, low, high):
             united[-1] = (united[-1][0], end, low, high)
         else:
             united.append((start, end, low, high))
-    return SharedBuffer(size, lcm(*alignments), max(pins), united)
+    return united
 
 
 def graph_sharing(

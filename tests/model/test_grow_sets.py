@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from optsched.model.conflicts import Conflicts, Whole
-from optsched.model.grow_sets import grow_set
+from optsched.model.conflicts import Conflicts, Whole, grow_set
 
 
 def test_the_kernel_grows_the_same_sets() -> None:

@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 
 from optsched.model.builder import GraphBuilder
-from optsched.model.liveness import peak_memory, timeline
-from optsched.model.step_memory import OpMemory, buf_to_snode_last_use, snodes_allocfree
+from optsched.model.liveness import (
+    OpMemory,
+    buf_to_snode_last_use,
+    peak_memory,
+    snodes_allocfree,
+    timeline,
+)
 from tests.support.families.small import diamond
 from tests.support.generators import FEATURES, random_graph, random_order
 
