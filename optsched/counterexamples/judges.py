@@ -31,7 +31,7 @@ from optsched.model.steps import Order
 from optsched.ordering import OrderOutcome, solve_order
 from optsched.packing import solve_packing
 from optsched.runtime.limits import Event, Limits, Objective, Proof
-from optsched.solver.pack import pack, packing_bound
+from optsched.solver.pack import pack
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Status
 
@@ -266,7 +266,7 @@ class PackingJudge(Judge[PackingProblem, IntArray]):
 
     def has_plan(self, item: PackingProblem, capacity: int, seconds: float) -> bool:
         """Whether some packing has at most this slab: heuristics first, then the exact engine."""
-        if packing_bound(item) > capacity:
+        if item.slab_bound > capacity:
             return False
         if any(item.slab_size(offsets) <= capacity for _, offsets in candidate_offsets(item)):
             return True

@@ -34,19 +34,12 @@ from optsched.runtime.limits import Limits
 
 @dataclass(frozen=True, slots=True)
 class EnumerationEffort:
-    """How much the search of all orders may do.
-
-    Parameters
-    ----------
-    states
-        Partial orders that are looked at before the search gives up.
-    packing_seconds
-        Seconds, or as much work, for one packing; where that does not decide it, the search gives
-        up.
-    """
+    """How much the search of all orders may do before it gives up."""
 
     states: int = 100_000
+    """Partial orders that are looked at."""
     packing_seconds: float = 5.0
+    """Seconds, or as much work, for one packing, which these have to decide."""
 
 
 @dataclass(frozen=True, slots=True)

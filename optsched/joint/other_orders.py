@@ -29,28 +29,20 @@ from optsched.runtime.limits import Limits, OnEvent, StopReason
 
 @dataclass(frozen=True, slots=True)
 class OtherOrdersEffort:
-    """How much is done for each further order.
-
-    Parameters
-    ----------
-    tries
-        Orders that are packed at most.
-    packing_seconds, search_seconds
-        Seconds, or as much work, for a packing and for a search for an order of minimum peak.
-    search_every
-        One order in this many comes from a search, the rest from exchanges.
-    exchanges
-        Exchanges tried between two packings, times the number of ops over eight, in turn.
-    stale
-        Packings without progress after which the walk begins at another order.
-    """
+    """How much is done for each further order."""
 
     tries: int = 200
+    """Orders that are packed at most."""
     packing_seconds: float = 0.5
+    """Seconds, or as much work, for a packing."""
     search_seconds: float = 2.0
+    """The same for a search for an order of minimum peak."""
     search_every: int = 3
+    """One order in this many comes from a search, the rest from exchanges."""
     exchanges: tuple[int, ...] = (2, 8, 32)
+    """Exchanges tried between two packings, times the number of ops over eight, in turn."""
     stale: int = 4
+    """Packings without progress after which the walk begins at another order."""
 
 
 def other_plans(
@@ -60,7 +52,6 @@ def other_plans(
     *,
     bound: int,
     limits: Limits | Clock,
-    room: int | None = None,
     seen: dict[bytes, None] | None = None,
     effort: OtherOrdersEffort | None = None,
 ) -> Iterator[Plan]:
@@ -71,16 +62,14 @@ def other_plans(
     graph
         The graph; not in-place.
     orders
-        Known orders within the room; one at least.
+        Known orders within the budget; one at least.
     budget
-        Bytes that the slab should have: a plan that fits ends the search.
+        Bytes that the slab should have: a plan that fits ends the search. Orders may have as many
+        live bytes: one above the minimum peak may pack into less than all orders of that peak.
     bound
         Known minimum peak, so that a search for another such order ends when it has one.
     limits
         Time and seed.
-    room
-        Live bytes that orders may have; the budget if None. An order above the minimum peak may
-        pack into less than all orders of minimum peak.
     seen
         Digests of live ranges that were packed before, and are not packed again; those that are
         packed now are added. A call with the same set goes on with other random choices.
@@ -89,7 +78,7 @@ def other_plans(
     """
     known = {} if seen is None else seen
     search = _OtherOrders(graph, orders, Clock.of(limits), known, effort or OtherOrdersEffort())
-    return search.plans(budget, bound, budget if room is None else room)
+    return search.plans(budget, bound)
 
 
 class _OtherOrders:
@@ -106,7 +95,7 @@ class _OtherOrders:
         self.starts: list[list[int]] = [order.tolist() for order in orders]
         self.rng = np.random.default_rng((clock.limits.seed, len(seen)))
 
-    def plans(self, budget: int, bound: int, room: int) -> Iterator[Plan]:
+    def plans(self, budget: int, bound: int) -> Iterator[Plan]:
         """Yield the plans, see :func:`other_plans`."""
         effort, seen = self.effort, self.seen
         best, slab, stale = self.starts[0], None, 0
@@ -116,10 +105,10 @@ class _OtherOrders:
             if attempt < len(self.starts):
                 order = self.starts[attempt]
             elif attempt % effort.search_every == 0 or stale >= effort.stale:
-                order, stale = self.search_again(room, bound) or best, 0
+                order, stale = self.search_again(budget, bound) or best, 0
                 best, slab = order, None
             else:
-                walk = RandomWalk(self.graph, best, room, self.rng)
+                walk = RandomWalk(self.graph, best, budget, self.rng)
                 share = effort.exchanges[attempt % len(effort.exchanges)]
                 walk.wander(share * len(best) // 8 + 1)
                 order = walk.order
@@ -154,8 +143,8 @@ class _OtherOrders:
             raise KeyboardInterrupt
         return None if outcome.offsets is None else make_plan(self.graph, order, outcome.offsets)
 
-    def search_again(self, room: int, bound: int) -> list[int] | None:
-        """Search for an order within the room under other names, from a random order."""
+    def search_again(self, budget: int, bound: int) -> list[int] | None:
+        """Search for an order within the budget under other names, from a random order."""
         names: list[int] = self.rng.permutation(len(self.graph.ops)).tolist()
         seed = int(self.rng.integers(2**31))
         limits = portion(self.clock, self.effort.search_seconds, seed)
@@ -164,7 +153,7 @@ class _OtherOrders:
         )
         if outcome.stop_reason is StopReason.INTERRUPTED:
             raise KeyboardInterrupt
-        return list(outcome.order) if outcome.peak <= room else None
+        return list(outcome.order) if outcome.peak <= budget else None
 
 
 class RandomWalk:

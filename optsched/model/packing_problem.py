@@ -270,6 +270,12 @@ class PackingProblem:
         """Bytes of the fullest step, or of a heavier set kept apart: no packing is smaller."""
         return fullest(self.joined.problem.solid)
 
+    @property
+    def slab_bound(self) -> int:
+        """Bytes of every slab: :attr:`max_load`, or up to the highest pin if that is more."""
+        pinned = (self.end > self.start) & (self.pin >= 0)
+        return max(self.max_load, int((self.pin[pinned] + self.size[pinned]).max(initial=0)))
+
     @cached_property
     def joined(self) -> Joined:
         """The problem in which each group is one buffer, and where its buffers are there."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from optsched.packing.outcome import PackingOutcome
 from optsched.packing.rules import PackingEffort, Rules
-from optsched.packing.solve import solve_packing
+from optsched.packing.solve import PackingOutcome, solve_packing
 
 __all__ = ["PackingEffort", "PackingOutcome", "Rules", "solve_packing"]

@@ -31,19 +31,8 @@ from optsched.packing.kernels.search import LIMIT, SOLVED
 from optsched.packing.kernels.state import S
 from optsched.runtime.clock import Clock
 
-WEIGHT_BITS = 13
-"""Binary digits that slack is measured to."""
-
 FACTOR_BITS = 22
 """Of the random numbers in codes: times any offset they fit 64 bits."""
-
-NOISE_FACTORS = 1024
-
-CHUNK = 64
-"""Nodes that are expanded between two looks at the clock."""
-
-NODE_WORK = 500
-"""Elements of work in expanding a node."""
 
 
 def search_beam(
@@ -78,10 +67,10 @@ def search_beam(
     state = engine.prepare(capacity)
     if state is None:
         return LIMIT
-    n, m = len(engine.component), engine.component.sections.count
+    n, m, effort = len(engine.component), engine.component.sections.count, engine.effort
     state = state._replace(cover=short_first(engine))
     units = int(state.sections[S.cap].max())
-    shift = max(0, units.bit_length() - WEIGHT_BITS)
+    shift = max(0, units.bit_length() - effort.beam_bits)
     scale = (units >> shift) * softness + 1e-9
     beam = Beam(
         heap=np.zeros(SLOTS + width, np.int64),
@@ -90,8 +79,8 @@ def search_beam(
         seen=np.full(1 << (8 * width).bit_length(), -1),
         factors=random.integers(1, 1 << FACTOR_BITS, n + m),
         weights=np.exp(-np.arange((units >> shift) + 1) / scale),
-        noise=1 + engine.effort.beam_noise * random.random(NOISE_FACTORS),
-        knobs=np.array([rule, engine.effort.beam_skips, shift], np.int64),
+        noise=1 + effort.beam_noise * random.random(effort.beam_factors),
+        knobs=np.array([rule, effort.beam_skips, shift], np.int64),
     )
     nodes, following = make_nodes(width + 1, n, m), make_nodes(width + 1, n, m)
     if not start_node.for_work(n)(state, nodes):
@@ -100,9 +89,9 @@ def search_beam(
     layers: list[IntArray] = []
     for _ in range(n):
         beam.heap[KEPT] = beam.heap[FREE] = 0
-        for begin in range(0, len(parents), CHUNK):
-            chunk = parents[begin : begin + CHUNK]
-            run = expand.for_work(NODE_WORK * len(chunk))
+        for begin in range(0, len(parents), effort.beam_chunk):
+            chunk = parents[begin : begin + effort.beam_chunk]
+            run = expand.for_work(effort.beam_work * len(chunk))
             made = run(state, beam, nodes, chunk, following)
             engine.nodes += made
             clock.spend(made)

@@ -126,7 +126,7 @@ class CapacitySearch:
         """Search until done, out of time, or beyond what the search can take."""
         effort, nodes, turn = self.effort, self.effort.first_nodes, 0
         many = len(self.component) >= effort.core_buffers
-        growth = 8 if self._has_beams() else 2
+        growth = effort.beam_growth if self._has_beams() else effort.growth
         while not self.is_done() and not self.clock.expired():
             target = max(self.bound, min(self.enough, self.slab - 1))
             if many:
@@ -172,7 +172,7 @@ class CapacitySearch:
             if capacity <= target:
                 return
             slab = self.slab
-            self.search(capacity, nodes // 4)
+            self.search(capacity, nodes // self.effort.approach)
             if self.slab < slab:
                 self.stride = min(0.5, 2 * self.stride)
             elif self.bound <= target:
@@ -200,7 +200,7 @@ class CapacitySearch:
         """Go to the next possible slab above a capacity whose search was exhausted."""
         if self.sums is None:
             upper = self.slab if self.rules.subset_sums else 0
-            self.sums = SubsetSums(self.component, upper)
+            self.sums = SubsetSums(self.component, upper, self.effort.sum_words)
         self.bound = max(self.bound, min(self.sums.after(refuted), self.slab))
         self.on_move("exhaustive search")
 

@@ -11,7 +11,7 @@ these packings.
 >>> import numpy as np
 >>> from optsched.model.packing_problem import PackingProblem
 >>> two = PackingProblem([2**60, 3], [0, 0], [1, 1], alignment=[2**61, 1])
->>> enumerate_packings(two).offsets
+>>> enumerate_packings(two, max_nodes=100).offsets
 [0, 1152921504606846976]
 """
 
@@ -21,10 +21,6 @@ from dataclasses import dataclass
 
 from optsched.model.packing_problem import PackingProblem
 
-MAX_BUFFERS = 8
-"""Up to this many buffers the packings are enumerated: there are up to n! sequences."""
-MAX_NODES = 200_000
-"""Buffers placed before the enumeration gives up."""
 HUGE = 1 << 40
 """Bytes up to which the search's own units always suffice."""
 
@@ -45,9 +41,9 @@ class Enumerated:
     is_complete: bool
 
 
-def is_for_enumeration(problem: PackingProblem) -> bool:
+def is_for_enumeration(problem: PackingProblem, few: int) -> bool:
     """Whether there are few buffers, and bytes of which the search may take no account."""
-    if len(problem) > MAX_BUFFERS:
+    if len(problem) > few:
         return False
     total: int = sum(problem.size.tolist()) + sum(problem.alignment.tolist())
     total += max(problem.pin.tolist(), default=0)
@@ -55,7 +51,7 @@ def is_for_enumeration(problem: PackingProblem) -> bool:
 
 
 def enumerate_packings(
-    problem: PackingProblem, capacity: int | None = None, *, max_nodes: int = MAX_NODES
+    problem: PackingProblem, capacity: int | None = None, *, max_nodes: int
 ) -> Enumerated:
     """Find a packing of minimum slab, or one within a capacity, or show that there is none.
 

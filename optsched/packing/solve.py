@@ -10,9 +10,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field
 from itertools import count
-from typing import TypedDict, Unpack
 
 import numpy as np
 
@@ -22,7 +21,6 @@ from optsched.model.packing_problem import PackingProblem
 from optsched.packing.capacity_search import CapacitySearch
 from optsched.packing.components import make_components
 from optsched.packing.enumeration import enumerate_packings, is_for_enumeration
-from optsched.packing.outcome import PackingOutcome
 from optsched.packing.rules import PackingEffort, Rules
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import held_interrupts
@@ -31,12 +29,34 @@ from optsched.runtime.limits import Event, Limits, OnEvent, Proof, StopReason
 OnOffsets = Callable[[IntArray], None]
 
 
-class _Options(TypedDict):
-    limits: Limits | Clock
-    capacity: int | None
-    rules: Rules | None
-    effort: PackingEffort | None
-    on_event: OnEvent | None
+@dataclass(frozen=True, slots=True)
+class PackingOutcome:
+    """A packing and what is proved about it.
+
+    Parameters
+    ----------
+    offsets
+        Shape `(k,)`, bytes; None if none was found within the capacity asked for.
+    slab
+        Bytes of that packing, or None.
+    bound
+        No packing is smaller.
+    proof
+        `L1`: a step's live bytes equal the slab. `L4`: everything below was searched. None while
+        slab and bound differ.
+    stop_reason
+        PROVED: slab and bound meet. DECIDED: the capacity is answered. EXHAUSTED: nothing is left
+        that the engine could do (sizes beyond the search).
+    statistics
+        Counters: nodes, searches, states refuted by the table, first fits, components, units, ...
+    """
+
+    offsets: IntArray | None
+    slab: int | None
+    bound: int
+    proof: Proof | None
+    stop_reason: StopReason
+    statistics: dict[str, int] = field(default_factory=dict)
 
 
 def solve_packing(
@@ -83,52 +103,32 @@ def solve_packing(
     GraphError
         If two pinned buffers overlap while both are live.
     """
-    if problem.must_share:
-        return _solve_joined(
-            problem,
-            limits=limits,
-            capacity=capacity,
-            warm_start=warm_start,
-            rules=rules,
-            effort=effort,
-            on_event=on_event,
-            on_offsets=on_offsets,
-        )
-    if is_for_enumeration(problem) and problem.clashing_pins() is None:
-        found = enumerate_packings(problem, capacity)
+    # One buffer for each group; all of the group have its offset.
+    joined = problem.joined
+    problem, place = joined.problem, joined.place
+    effort = effort or PackingEffort()
+    if is_for_enumeration(problem, effort.few_buffers) and problem.clashing_pins() is None:
+        found = enumerate_packings(problem, capacity, max_nodes=effort.few_nodes)
         if found.is_complete:
-            return _enumerated(problem, found.offsets, capacity)
-    solver = _PackingSolver(problem, Clock.of(limits), capacity, on_event, on_offsets)
+            return _enumerated(problem, place, found.offsets, capacity)
+    solver = _PackingSolver(problem, place, Clock.of(limits), capacity, on_event, on_offsets)
+    start = None if warm_start is None else joined.offsets(warm_start)
     interrupted = False
     try:
         with held_interrupts():
-            solver.run(warm_start, rules or Rules(), effort or PackingEffort())
+            solver.run(start, rules or Rules(), effort)
     except KeyboardInterrupt:
         interrupted = True
     return solver.outcome(interrupted)
 
 
-def _solve_joined(
-    problem: PackingProblem,
-    *,
-    warm_start: IntArray | None,
-    on_offsets: OnOffsets | None,
-    **options: Unpack[_Options],
-) -> PackingOutcome:
-    """Solve with one buffer for each group, and give its offset to all of the group."""
-    joined = problem.joined
-    outcome = solve_packing(
-        joined.problem,
-        warm_start=None if warm_start is None else joined.offsets(warm_start),
-        on_offsets=on_offsets and (lambda found: on_offsets(found[joined.place])),
-        **options,
-    )
-    offsets = None if outcome.offsets is None else outcome.offsets[joined.place]
-    return replace(outcome, offsets=offsets)
+def _proof(problem: PackingProblem, slab: int) -> Proof:
+    """Return what stands behind a minimum slab."""
+    return Proof.PACKING if slab == problem.max_load else Proof.PACKING_SEARCH
 
 
 def _enumerated(
-    problem: PackingProblem, offsets: list[int] | None, capacity: int | None
+    problem: PackingProblem, place: IntArray, offsets: list[int] | None, capacity: int | None
 ) -> PackingOutcome:
     """Return what is known once every packing was tried."""
     counters = {"buffers": len(problem)}
@@ -139,31 +139,27 @@ def _enumerated(
     ends = [offset + size for offset, size in zip(offsets, problem.size.tolist(), strict=True)]
     if max(ends) >= 2**63:
         raise GraphError(f"{problem.name}: every packing is larger than 2**63 bytes")
-    places = np.array(offsets, np.int64)
-    slab = problem.slab_size(places)
-    if capacity is not None and slab > problem.max_load:
-        bound, proof, reason = problem.max_load, None, StopReason.DECIDED
-    else:
-        at_load = slab == problem.max_load
-        proof = Proof.PACKING if at_load else Proof.PACKING_SEARCH
-        bound, reason = slab, StopReason.PROVED
-    return PackingOutcome(places, slab, bound, proof, reason, counters)
+    found = np.array(offsets, np.int64)
+    slab, bound = problem.slab_size(found), problem.max_load
+    if capacity is not None and slab > bound:
+        return PackingOutcome(found[place], slab, bound, None, StopReason.DECIDED, counters)
+    proof = _proof(problem, slab)
+    return PackingOutcome(found[place], slab, slab, proof, StopReason.PROVED, counters)
 
 
 class _PackingSolver:
     def __init__(
         self,
         problem: PackingProblem,
+        place: IntArray,
         clock: Clock,
         capacity: int | None,
         on_event: OnEvent | None,
         on_offsets: OnOffsets | None,
     ) -> None:
-        self.problem, self.clock, self.capacity = problem, clock, capacity
+        self.problem, self.place, self.clock, self.capacity = problem, place, clock, capacity
         self.on_event, self.on_offsets = on_event, on_offsets
-        live = problem.end > problem.start
-        ends = np.maximum(problem.pin, 0) + problem.size
-        self.bound = max(problem.max_load, int(ends[live].max(initial=0)))
+        self.bound = problem.slab_bound
         self.offsets: IntArray | None = None
         self.slab = 0
         self.searches: list[CapacitySearch] = []
@@ -220,17 +216,15 @@ class _PackingSolver:
         if self.offsets is None or slab < self.slab:
             self.offsets, self.slab = offsets, slab
             if self.on_offsets is not None:
-                self.on_offsets(offsets.copy())
+                self.on_offsets(offsets[self.place])
         if self.on_event is not None and before != (self.slab, self.bound):
             self.on_event(Event(self.clock.seconds(), self.slab, self.bound, source))
 
     def outcome(self, interrupted: bool) -> PackingOutcome:
         """Put the result together."""
-        slab = None if self.offsets is None else self.slab
-        proof = None
-        if slab == self.bound:
-            at_load = slab == self.problem.max_load
-            proof = Proof.PACKING if at_load else Proof.PACKING_SEARCH
+        offsets = None if self.offsets is None else self.offsets[self.place]
+        slab = None if offsets is None else self.slab
+        proof = _proof(self.problem, self.slab) if slab == self.bound else None
         if interrupted:
             reason = StopReason.INTERRUPTED
         elif slab == self.bound:
@@ -251,4 +245,4 @@ class _PackingSolver:
             "nodes": sum(engine.nodes for engine in engines),
             "states refuted before": sum(engine.refuted for engine in engines),
         }
-        return PackingOutcome(self.offsets, slab, self.bound, proof, reason, self.statistics)
+        return PackingOutcome(offsets, slab, self.bound, proof, reason, self.statistics)

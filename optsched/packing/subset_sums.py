@@ -10,18 +10,17 @@ from __future__ import annotations
 from optsched.packing.components import Component
 from optsched.packing.occupancy import Occupancy
 
-MAX_WORDS = 1 << 23
-"""Work of making the sums, in words of 64 bits; with more all slabs are taken to be possible."""
-
 
 class SubsetSums:
-    """The sums as a bit set; every slab, if the component is not plain or the sums are too large.
+    """The sums as a bit set; every slab, if the component is not plain or they take too much work.
+
+    The sums go up to `upper` bytes and take up to `most_words` words of 64 bits in all.
 
     Where buffers are there in part, each adds the top of one of its parts, or its size, less the
     bottom of one, or 0. Alignment, pins and half-filled units break the argument.
     """
 
-    def __init__(self, component: Component, upper: int) -> None:
+    def __init__(self, component: Component, upper: int, most_words: int) -> None:
         self.component = component
         self.sums: int | None = None
         self.zero = 0
@@ -35,7 +34,7 @@ class SubsetSums:
         self.zero = -sum(min(0, *each) for each in steps)
         top = upper // component.unit + 1 + self.zero
         bits = top + self.zero
-        if bits * sum(map(len, steps)) > MAX_WORDS * 64:
+        if bits * sum(map(len, steps)) > most_words * 64:
             return
         sums, mask = 1 << self.zero, (1 << bits) - 1
         for each in steps:

@@ -98,14 +98,6 @@ def problem_of(problem: PackingProblem | PackingTable) -> PackingProblem:
     return problem
 
 
-def packing_bound(problem: PackingProblem) -> int:
-    """Return the bytes of the fullest step, or of the highest pin if that is more."""
-    live = problem.end > problem.start
-    pinned = live & (problem.pin >= 0)
-    highest = int((problem.pin[pinned] + problem.size[pinned]).max(initial=0))
-    return max(problem.max_load, highest)
-
-
 class PackingIncumbent(Incumbent):
     """The best packing of one problem so far.
 
@@ -126,7 +118,7 @@ class PackingIncumbent(Incumbent):
     ) -> None:
         super().__init__(limits, capacity, on_event)
         self.problem, self.size = problem, len(problem)
-        self.slab_bound, self.proof = packing_bound(problem), Proof.PACKING
+        self.slab_bound, self.proof = problem.slab_bound, Proof.PACKING
         self.offsets: IntArray | None = None
         self.slab = 0
         self.is_searched = False

@@ -32,14 +32,14 @@ def test_the_minimum_slab_is_that_of_brute_force() -> None:
     above = 0
     for problem in small_problems(250):
         least = brute.least_slab(problem)
-        found = enumerate_packings(problem)
+        found = enumerate_packings(problem, max_nodes=200_000)
         assert found.is_complete
         assert (found.offsets is None) == (least is None)
         if found.offsets is not None and least is not None:
             assert check_packing(problem, found.offsets) == least
             above += least > problem.max_load
-            assert enumerate_packings(problem, least).offsets is not None
-            assert enumerate_packings(problem, least - 1).offsets is None
+            assert enumerate_packings(problem, least, max_nodes=200_000).offsets is not None
+            assert enumerate_packings(problem, least - 1, max_nodes=200_000).offsets is None
     assert above > 20
 
 
@@ -95,9 +95,9 @@ def test_a_packing_that_no_64_bit_integer_can_say_is_refused_in_a_line() -> None
 def test_what_is_left_to_the_search() -> None:
     graph = random_graph(np.random.default_rng(1), 30)
     problem, _ = packing_problem(graph, range(len(graph.ops)))
-    assert not is_for_enumeration(problem)
+    assert not is_for_enumeration(problem, 8)
     few = replace(small_problems(1)[0])
-    assert not is_for_enumeration(few)
+    assert not is_for_enumeration(few, 8)
     assert not enumerate_packings(few, max_nodes=0).is_complete
 
 

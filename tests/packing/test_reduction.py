@@ -66,7 +66,7 @@ def test_sums_are_sums_of_sizes() -> None:
     (component,) = make_components(
         problem_of([(0, 2, 3), (0, 2, 5), (0, 2, 9)]), Rules(units=False)
     )
-    sums = SubsetSums(component, 17)
+    sums = SubsetSums(component, 17, 1 << 23)
     found = [0]
     while found[-1] < 17:
         found.append(sums.after(found[-1]))
@@ -79,7 +79,7 @@ def test_sums_with_windows_add_and_take_away() -> None:
     (component,) = make_components(
         problem_of([(0, 2, 5), (0, 2, 9)], gaps=gaps), Rules(units=False)
     )
-    sums = SubsetSums(component, 14)
+    sums = SubsetSums(component, 14, 1 << 23)
     found = [0]
     while found[-1] < 14:
         found.append(sums.after(found[-1]))
@@ -91,7 +91,14 @@ def test_sums_with_windows_add_and_take_away() -> None:
     (component,) = make_components(
         problem_of([(0, 2, 6), (0, 2, 4)], gaps=gaps), Rules(units=False)
     )
-    assert [SubsetSums(component, 10).after(x) for x in (0, 1, 2, 4, 5, 6)] == [1, 2, 4, 5, 6, 10]
+    assert [SubsetSums(component, 10, 1 << 23).after(x) for x in (0, 1, 2, 4, 5, 6)] == [
+        1,
+        2,
+        4,
+        5,
+        6,
+        10,
+    ]
 
 
 def test_range_max() -> None:

@@ -7,7 +7,7 @@ claims, and values replayed in integers.
 
 from __future__ import annotations
 
-from optsched.joint.cpsat.effort import CpSatEffort
 from optsched.joint.cpsat.solve import CpSatOutcome, solve_joint
+from optsched.joint.cpsat.solver import CpSatEffort
 
 __all__ = ["CpSatEffort", "CpSatOutcome", "solve_joint"]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from optsched.joint.cpsat.instance import ModelInstance
-from optsched.joint.cpsat.variables import Literal, ModelVariables, length_of
+from optsched.joint.cpsat.variables import Literal, ModelVariables
 
 
 def joint_model(
@@ -142,7 +141,7 @@ def _time_interval(variables: ModelVariables, i: int) -> Any:
     if isinstance(first, int) and isinstance(last, int):
         return variables.model.new_fixed_size_interval_var(first, last - first, name)
     horizon = variables.instance.horizon
-    length = variables.integer(1, horizon, f"length[{i}]", partial(length_of, i))
+    length = variables.integer(1, horizon, "length", lambda p, i: p.spans[i][1] - p.spans[i][0], i)
     return variables.model.new_interval_var(first, length, last, name)
 
 

@@ -60,6 +60,29 @@ class ModelPoint:
         offsets = tuple((plan.offsets[item.id] or 0) // instance.unit for item in instance.items)
         return cls(instance, plan.order, offsets)
 
+    def slot(self, i: int) -> int:
+        """Multiples of its alignment that an item lies above 0."""
+        return self.offsets[i] // self.instance.items[i].alignment
+
+    def is_written(self, output: int) -> bool:
+        """Whether an output lies where an input does that its op writes it into."""
+        pairs = zip(self.instance.pairs, self.shared, strict=True)
+        return any(shared and pair.output == output for pair, shared in pairs)
+
+    def is_skipped(self, output: int, step: int) -> bool:
+        """Whether an output is spared, and its op runs at a step."""
+        pairs = zip(self.instance.pairs, self.spared, strict=True)
+        return any(
+            spared and pair.output == output and self.step[pair.op] == step
+            for pair, spared in pairs
+        )
+
+    def own_span(self, output: int) -> tuple[int, int] | None:
+        """Return the steps at which an output has bytes that are no input's; None without any."""
+        start, end = self.spans[output]
+        start += self.is_written(output)
+        return (start, end) if start < end else None
+
     @property
     def peak(self) -> int:
         """Units live at the fullest step."""

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 
 from optsched.check.plan import check_plan
 from optsched.joint.cpsat.constraints import joint_model
-from optsched.joint.cpsat.effort import EFFORT, CpSatEffort
 from optsched.joint.cpsat.instance import graph_instance
 from optsched.joint.cpsat.point import ModelPoint
-from optsched.joint.cpsat.solver import CpSatRun, SolverThread
+from optsched.joint.cpsat.solver import EFFORT, CpSatEffort, CpSatRun, SolverThread
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.model.streams import refuse_streams

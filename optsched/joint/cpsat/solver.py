@@ -4,21 +4,39 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
 from ortools.sat.python import cp_model
 
 from optsched.errors import UsageError
-from optsched.joint.cpsat.effort import CpSatEffort
 from optsched.joint.cpsat.point import ModelPoint
 from optsched.joint.cpsat.variables import ModelVariables
 from optsched.runtime.clock import Clock
 
 EXACT_FLOAT = 2**53
 """CP-SAT reports bounds as floats; integers below this are exact in them."""
+SAFE: Mapping[str, Any] = {"presolve_inclusion_work_limit": 0}
+"""Without this OR-Tools 9.15 is known to return a wrong optimum with a matching bound (OR-Tools
+issue 5293)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpSatEffort:
+    """What a run of CP-SAT is given beside its limits."""
+
+    poll_seconds: float = 0.1
+    """Between two looks at the clock and at a waiting interrupt."""
+    work_per_second: int = 100_000
+    """Units of `Limits.work` for one second of CP-SAT's own deterministic time."""
+    parameters: Mapping[str, Any] = field(default_factory=lambda: SAFE)
+    """Names and values of further parameters of CP-SAT."""
+
+
+EFFORT = CpSatEffort()
+"""What is used where nothing else is given."""
 
 
 @dataclass

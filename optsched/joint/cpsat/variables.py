@@ -9,20 +9,59 @@
 
 The step windows of the ops fix most of `done`, and an item with a single last user needs no
 `released` of its own. Since every variable knows its meaning, a hint is complete by construction.
+
+In-place two things are chosen. The peak of an order counts the heaviest matching of outputs and
+dying inputs, whatever lies where; offsets may share fewer bytes, or others. In each, a flag says of
+a pair whether it is taken::
+
+    skipped[o]      0    0    1    0      where o, which v writes, is spared: inside the input's
+    time of o                 .    #      where it shares them: its rectangle begins one step later
+
+An output that shares its bytes and is released at once has no rectangle of its own at all.
 """
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from optsched.joint.cpsat.hinted_model import HintedModel
-from optsched.joint.cpsat.inplace import InplaceVariables
+from ortools.sat.python import cp_model
+
 from optsched.joint.cpsat.instance import INPUT, ModelInstance, ModelItem
 from optsched.joint.cpsat.point import ModelPoint
 
+Meaning = Callable[..., int]
+"""The value that a variable has in a point."""
 Literal = Any
 """A boolean variable of CP-SAT, its negation, or the constants 0 and 1."""
+
+
+class HintedModel:
+    """A model and its variables; a hint is complete by construction."""
+
+    def __init__(self) -> None:
+        self.model = cp_model.CpModel()
+        self.meanings: list[tuple[Any, Meaning]] = []
+
+    def add_hint(self, point: ModelPoint) -> None:
+        """Hint every variable at the value it has in a point."""
+        for variable, meaning in self.meanings:
+            self.model.add_hint(variable, int(meaning(point)))
+        # CP-SAT makes variables of constants; they count when it asks whether a hint is complete.
+        hinted = {variable.index for variable, _ in self.meanings}
+        for index, made in enumerate(self.model.proto.variables):
+            if index not in hinted:
+                self.model.add_hint(self.model.get_int_var_from_proto_index(index), made.domain[0])
+
+    def boolean(self, name: str, meaning: Meaning, *key: int | str) -> Any:
+        """Add the boolean variable `name[key]`."""
+        return self.integer(0, 1, name, meaning, *key)
+
+    def integer(self, low: int, high: int, name: str, meaning: Meaning, *key: int | str) -> Any:
+        """Add the integer variable `name[key]`; `meaning` takes a point and the key."""
+        variable = self.model.new_int_var(low, high, name + "".join(f"[{x}]" for x in key))
+        self.meanings.append((variable, lambda point: meaning(point, *key)))
+        return variable
 
 
 class ModelVariables(HintedModel):
@@ -89,7 +128,7 @@ class ModelVariables(HintedModel):
         for v, (early, late) in enumerate(self.step_windows):
             self.done.append(
                 {
-                    s: self.boolean(f"done[{v}][{s}]", partial(_is_done, v, s))
+                    s: self.boolean("done", lambda p, v, s: p.step[v] <= s, v, s)
                     for s in range(early, late)
                 }
             )
@@ -99,13 +138,13 @@ class ModelVariables(HintedModel):
             early = max(self.step_windows[u][0] for u in users)
             late = max(self.step_windows[u][1] for u in users)
             self.released[i] = {
-                s: self.boolean(f"released[{i}][{s}]", partial(_is_released, i, s))
+                s: self.boolean("released", lambda p, i, s: p.spans[i][1] <= s + 1, i, s)
                 for s in range(early, late)
             }
 
     def _add_times(self) -> None:
         for v, (early, late) in enumerate(self.step_windows):
-            self.position.append(self.integer(early, late, f"position[{v}]", partial(_step, v)))
+            self.position.append(self.integer(early, late, "position", lambda p, v: p.step[v], v))
         for i, item in enumerate(self.instance.items):
             users = self.last_users[i]
             self.start.append(0 if item.birth == INPUT else self.position[item.birth])
@@ -116,7 +155,7 @@ class ModelVariables(HintedModel):
             else:
                 early = max(self.step_windows[u][0] for u in users) + 1
                 late = max(self.step_windows[u][1] for u in users) + 1
-                self.end.append(self.integer(early, late, f"end[{i}]", partial(_end, i)))
+                self.end.append(self.integer(early, late, "end", lambda p, i: p.spans[i][1], i))
 
     def _add_offsets(self) -> None:
         for i, item in enumerate(self.instance.items):
@@ -124,7 +163,7 @@ class ModelVariables(HintedModel):
                 self.offset.append(item.pin)
                 continue
             highest = (self.instance.slab_limits[item.pool] - item.room) // item.alignment
-            slot = self.integer(0, highest, f"slot[{i}]", partial(_slot, i))
+            slot = self.integer(0, highest, "slot", ModelPoint.slot, i)
             self.offset.append(slot * item.alignment)
 
     def _add_slabs(self, bound: int) -> None:
@@ -135,36 +174,64 @@ class ModelVariables(HintedModel):
             self.slabs = {self.instance.pools[0]: self.slab}
             return
         for pool, limit in self.instance.slab_limits.items():
-            self.slabs[pool] = self.integer(0, limit, f"slab[{pool}]", partial(_slab_of, pool))
+            self.slabs[pool] = self.integer(0, limit, "slab", ModelPoint.slab_of, pool)
 
 
-def _slab_of(pool: str, point: ModelPoint) -> int:
-    return point.slab_of(pool)
+class InplaceVariables:
+    """The variables that in-place pairs add to a model; none without pairs."""
 
+    def __init__(self, variables: HintedModel, instance: ModelInstance) -> None:
+        self.variables, self.horizon, self.pairs = variables, instance.horizon, instance.pairs
+        made = range(len(self.pairs))
+        self.spared = [variables.boolean("spared", lambda p, k: p.spared[k], k) for k in made]
+        self.shared = [variables.boolean("shared", lambda p, k: p.shared[k], k) for k in made]
+        self.outputs = sorted({pair.output for pair in self.pairs})
+        self.skipped: dict[tuple[int, int], Any] = {}
+        self.written: dict[int, Any] = {}
+        for i in self.outputs:
+            early, late = instance.step_windows[instance.items[i].birth]
+            for step in range(early, late + 1):
+                key = (i, step)
+                self.skipped[key] = variables.boolean("skipped", ModelPoint.is_skipped, *key)
+            self.written[i] = variables.boolean("written", ModelPoint.is_written, i)
 
-def _step(v: int, point: ModelPoint) -> int:
-    return point.step[v]
+    def pairs_of(self, output: int) -> list[int]:
+        """Return the numbers of the pairs of an output."""
+        return [k for k, pair in enumerate(self.pairs) if pair.output == output]
 
+    def groups(self) -> Iterator[list[int]]:
+        """Yield the pairs of each output, and of each input: one of them may be taken."""
+        yield from (self.pairs_of(i) for i in self.outputs)
+        for source in sorted({pair.source for pair in self.pairs}):
+            yield [k for k, pair in enumerate(self.pairs) if pair.source == source]
 
-def _is_done(v: int, step: int, point: ModelPoint) -> int:
-    return point.step[v] <= step
+    def skipped_at(self, i: int, step: int) -> Any:
+        """Whether item `i` is not counted at a step, though it is live: a literal or 0."""
+        return self.skipped.get((i, step), 0)
 
+    def time_interval(self, i: int, start: Any, end: Any, name: str) -> Any:
+        """Return when an output has bytes that no other item has; if never, behind the last step.
 
-def _is_released(i: int, step: int, point: ModelPoint) -> int:
-    return point.spans[i][1] <= step + 1
+        Each output has a step of its own there. An interval that may be absent would say the same,
+        but OR-Tools 9.15 then removes solutions in its presolve.
+        """
+        variables, horizon, model = self.variables, self.horizon, self.variables.model
+        behind = horizon + self.outputs.index(i)
 
+        def times(point: ModelPoint) -> tuple[int, int]:
+            return point.own_span(i) or (behind, behind + 1)
 
-def _end(i: int, point: ModelPoint) -> int:
-    return point.spans[i][1]
-
-
-def length_of(i: int, point: ModelPoint) -> int:
-    """Steps for which item `i` is live."""
-    return point.spans[i][1] - point.spans[i][0]
-
-
-def _slot(i: int, point: ModelPoint) -> int:
-    return point.offsets[i] // point.instance.items[i].alignment
+        own = variables.boolean("own", lambda p, i: p.own_span(i) is not None, i)
+        begin = variables.integer(0, behind, "begin", lambda p, _: times(p)[0], i)
+        finish = variables.integer(0, behind + 1, "finish", lambda p, _: times(p)[1], i)
+        length = variables.integer(1, horizon, "length", lambda p, _: times(p)[1] - times(p)[0], i)
+        model.add(begin == start + self.written[i]).only_enforce_if(own)
+        model.add(finish == end).only_enforce_if(own)
+        model.add(begin == behind).only_enforce_if(~own)
+        model.add(finish == behind + 1).only_enforce_if(~own)
+        model.add_implication(~own, self.written[i])
+        model.add(end == start + 1).only_enforce_if(~own)
+        return model.new_interval_var(begin, length, finish, name)
 
 
 def _last_users(instance: ModelInstance, item: ModelItem) -> tuple[int, ...]:

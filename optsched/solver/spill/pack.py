@@ -21,7 +21,7 @@ from optsched.model.packing_problem import PackingProblem, select
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import LimitKeywords, Limits, OnEvent, StopReason, choose_limits
 from optsched.solver.effort import SPILL_EFFORT
-from optsched.solver.pack import pack, packing_bound
+from optsched.solver.pack import pack
 from optsched.solver.result import PackingResult, Status
 from optsched.solver.spill.search import choose_spill, steps_of_pool
 
@@ -390,7 +390,7 @@ class _PoolFiller:
                 text = f"{live} bytes are live at once, pools from {pool.name!r} on have {room}"
                 return Shortage(ids, live, room, text)
             pinned = np.flatnonzero((self.home == number) & self.pinned)
-            reach = packing_bound(select(self.problem, pinned))
+            reach = select(self.problem, pinned).slab_bound
             if pool.capacity is not None and reach > pool.capacity:
                 text = f"pins in pool {pool.name!r} reach {reach} bytes, it has {pool.capacity}"
                 return Shortage(pinned, reach, pool.capacity, text)
@@ -405,7 +405,7 @@ class _PoolFiller:
         found = {}
         for number, pool in enumerate(self.pools):
             own = np.flatnonzero(self.home == number)
-            bytes_ = packing_bound(select(self.problem, own))
+            bytes_ = select(self.problem, own).slab_bound
             if pool.capacity is not None and bytes_ > pool.capacity:
                 text = f"pool {pool.name!r} is too small for the buffers that name it"
                 found[pool.name] = Shortage(own, bytes_, pool.capacity, text)

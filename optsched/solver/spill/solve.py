@@ -38,7 +38,6 @@ from optsched.runtime.limits import (
 )
 from optsched.solver.effort import SPILL_EFFORT
 from optsched.solver.incumbent import written_plan
-from optsched.solver.pack import packing_bound
 from optsched.solver.pipeline import Engine, solve
 from optsched.solver.result import PackingResult, Result, Status
 from optsched.solver.spill.bounds import Homes, find_homes, find_shortage, spilled_bound
@@ -257,7 +256,7 @@ class _PoolPlanner:
             for taken in pair_choices(self.graph, order, tries=0)
         ]
         able = [choice for choice in choices if not pins_clash(self.graph, *choice[:2])]
-        return min(able, key=lambda choice: packing_bound(choice[0]), default=None)
+        return min(able, key=lambda choice: choice[0].slab_bound, default=None)
 
     def plan(
         self,

@@ -8,7 +8,7 @@ import pytest
 from optsched.check.plan import check_plan
 from optsched.errors import PlanError, UsageError
 from optsched.joint.cpsat import CpSatEffort, CpSatOutcome, solve_joint
-from optsched.joint.cpsat.effort import SAFE
+from optsched.joint.cpsat.solver import SAFE
 from optsched.model.builder import GraphBuilder
 from optsched.model.plan import Plan
 from optsched.runtime.limits import Event, Limits, Objective, StopReason
