@@ -12,6 +12,7 @@ import numpy as np
 from optsched.errors import UsageError
 from optsched.model.elements import MAX_TOTAL_BYTES, Buffer, InputPolicy
 from optsched.model.graph import Graph
+from optsched.model.order_rules import NO_RULES, OrderRules
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.regions import ConstantsRegion, with_constants, with_workspace_apart
 from optsched.model.streams import in_levels, refuse_streams
@@ -140,8 +141,17 @@ def aligned_packing(problem: PackingProblem, align: int) -> PackingProblem:
     )
 
 
-def plannable(graph: Graph, inplace: bool, align: str | SupportsIndex | None = None) -> Graph:
-    """Return the graph in the memory model asked for; say what to do with what is no graph."""
+def plannable(
+    graph: Graph,
+    inplace: bool,
+    align: str | SupportsIndex | None = None,
+    order_rules: OrderRules = NO_RULES,
+) -> Graph:
+    """Return the graph as it is planned: in the memory model asked for, and under the rules.
+
+    Whoever plans it takes it from here: what is counted and in which orders is data of the graph
+    from then on. What is no graph is refused, with a word on what to do.
+    """
     if isinstance(graph, str | Path):
         raise UsageError(f"{str(graph)!r} is no Graph: read_graph makes one of a file")
     if not isinstance(graph, Graph):
@@ -150,7 +160,7 @@ def plannable(graph: Graph, inplace: bool, align: str | SupportsIndex | None = N
         raise UsageError(f"a Graph is wanted, got {kind}{hint}")
     if align is not None:
         graph = _aligned(graph, parse_alignment(align))
-    return _with_inplace(graph) if inplace else graph
+    return order_rules.apply(_with_inplace(graph) if inplace else graph)
 
 
 def _with_inplace(graph: Graph) -> Graph:

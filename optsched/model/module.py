@@ -76,9 +76,7 @@ class Module:
     def __post_init__(self) -> None:
         _require(self.graphs, self.entry, f"module {self.name!r}: its entry is")
         _check_calls(self.graphs, self.calls)
-        callees = {
-            name: [c for call in self.calls_of(name) for c in call.callees] for name in self.graphs
-        }
+        callees = {name: self.callees_of(name) for name in self.graphs}
         object.__setattr__(self, "computations", _callees_first(callees))
         for name in dict.fromkeys(c for call in self.calls for c in call.callees):
             _check_block(name, self.graphs[name])
@@ -97,6 +95,10 @@ class Module:
         """Return the calls that ops of a computation make."""
         return self._by_caller.get(computation, ())
 
+    def callees_of(self, computation: str) -> tuple[str, ...]:
+        """Return the names of the computations that a computation calls, call by call."""
+        return tuple(c for call in self.calls_of(computation) for c in call.callees)
+
     @cached_property
     def _by_caller(self) -> dict[str, tuple[Call, ...]]:
         found: dict[str, list[Call]] = {}
@@ -110,8 +112,7 @@ class Module:
         found: dict[str, int] = {}
         for name in self.computations:
             own = [buffer.alignment for buffer in self.graphs[name].buffers]
-            called = [found[c] for call in self.calls_of(name) for c in call.callees]
-            found[name] = lcm(*own, *called)
+            found[name] = lcm(*own, *(found[c] for c in self.callees_of(name)))
         return found
 
     def with_graphs(self, change: Callable[[Graph], Graph]) -> Module:

@@ -43,12 +43,20 @@ class DriverEffort:
     """For searching an order once more, each round, while its peak is not proved."""
     others_share: float = 0.5
     """For packing other orders, each round."""
+    least_peak_share: float = 0.5
+    """Of that, for orders of minimum peak; the rest is for orders above it."""
+    milp_ops: int = 60
+    """Above this many ops the MILP would not be built in useful time."""
     moves_share: float = 0.7
     """For orders that move few ops of a baseline, where only such are wanted."""
     objective_share: float = 0.6
     """For all that comes before moving ops back, where fewest moves are wanted as well."""
     back_share: float = 0.3
     """For moving ops one by one, before the search for fewest moves or the least peak of few."""
+    fewest_share: float = 0.7
+    """For the search for fewest moves; the rest is for going through orders of a small graph."""
+    moved_share: float = 0.5
+    """For packing one order that moves fewer ops, of what that search has left."""
     last_packing: float = 0.35
     """Part of the whole time that packing the best plan's own order may count on at the end."""
     packed_orders: int = 3
@@ -59,6 +67,10 @@ class DriverEffort:
     """A packing, with the check of its plan, may take this many times as long as the last one."""
     checks_a_plan: float = 2.0
     """Packing an order and checking its plan takes this many times as long as the check alone."""
+    plan_share: float = 0.6
+    """For a plan of a computation of a module, where the bytes of what it calls are not proved."""
+    bound_share: float = 0.5
+    """For the bound on its peak then, and again for that on its slab."""
 
 
 EFFORT = DriverEffort()

@@ -32,7 +32,7 @@ from optsched.model.pools import (
 from optsched.model.steps import Order
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import take_interrupt
-from optsched.runtime.limits import Event, Limits, Objective, OnEvent, Proof, StopReason
+from optsched.runtime.limits import Limits, Objective, OnEvent, Proof, StopReason
 from optsched.solver.driver import Feature, Incumbent
 from optsched.solver.effort import EFFORT, DriverEffort
 from optsched.solver.result import Result
@@ -151,7 +151,17 @@ class PlanIncumbent(Incumbent):
         """The slab of the best plan, or the capacity if that is enough and moves are counted."""
         return max(self.slab, self.capacity or 0) if self.counts_moves else self.slab
 
-    # What an earlier search left.
+    # What is known before.
+
+    def start_from(self, plan: Plan) -> None:
+        """Take up a plan that the caller has."""
+        if plan.placed(self.graph) != self.graph:
+            raise UsageError("the warm start has buffers in other pools than their own")
+        if self.baseline is not None and not self.is_near(self.moved_by(plan.order)):
+            most = self.baseline.max_moved
+            raise UsageError(f"the warm start moves more than {most} ops of the baseline")
+        self.offer(plan, "warm start")
+        self.offer_order(plan.order, "warm start")
 
     def go_on_from(self, progress: SearchProgress) -> None:
         """Take up an earlier search of this graph; its bounds are taken at their word."""
@@ -296,20 +306,15 @@ class PlanIncumbent(Incumbent):
 
     # What callers see.
 
-    def relay(self, source: str) -> OnEvent:
-        """Return an event handler for an engine: its bound, with our best value."""
-        return lambda event: self.report(source, event.bound)
+    def relay(self, source: str, *, orders: bool = False) -> OnEvent:
+        """Return an event handler for an engine: its bound, with our best value.
 
-    def relay_orders(self, source: str) -> OnEvent:
-        """The same for a search of orders; its best peak too, where that is what is asked for."""
+        Of a search of `orders` its best peak too, where that is what is asked for.
+        """
         # Where bytes are pinned, an order may have no packing at all.
         anything = not pinned_bytes(self.graph) and Feature.MOVES not in self.features
-        wanted = self.objective is Objective.PEAK and anything
-
-        def forward(event: Event) -> None:
-            self.report(source, event.bound, event.incumbent if wanted else None)
-
-        return forward
+        wanted = orders and self.objective is Objective.PEAK and anything
+        return lambda event: self.report(source, event.bound, event.incumbent if wanted else None)
 
     def result(self) -> Result:
         """Put together what is known; the plan is checked once more as it is written to a file."""

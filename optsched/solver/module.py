@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, SupportsIndex, Unpack
+from typing import Any, SupportsIndex, Unpack
 
 import numpy as np
 
 from optsched.check.module import check_module, check_schedule
 from optsched.errors import PlanError, UsageError
+from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 from optsched.model.memory_model import plannable
 from optsched.model.module import Module
@@ -33,15 +34,11 @@ from optsched.runtime.limits import (
     choose_limits,
     choose_member,
 )
+from optsched.solver.effort import EFFORT
 from optsched.solver.incumbent import PlanIncumbent
 from optsched.solver.pack import pack
 from optsched.solver.pipeline import Engine, solve
 from optsched.solver.result import Result, Status
-
-_PLAN_SHARE: Final = 0.6
-"""Of a computation's time, for its plan; the rest is for a bound where a callee's is open."""
-_BOUND_SHARE: Final = 0.5
-"""Of what is then left, for the bound on the peak, and again for that on the slab."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,40 +164,39 @@ def solve_module(
 
 @dataclass
 class _ModuleRun:
-    """The pass over the computations: bytes of what is planned already, and results."""
+    """The pass over the computations, and the results of those that are planned already.
+
+    Blocks of these have their `peak` or `slab`, or a bound on it: the key that methods take.
+    """
 
     module: Module
     objective: Objective
     engine: Engine
     capacity: int | None
     on_event: OnEvent | None
-    peaks: dict[str, int] = field(default_factory=dict)
-    slabs: dict[str, int] = field(default_factory=dict)
-    peak_bounds: dict[str, int] = field(default_factory=dict)
-    slab_bounds: dict[str, int] = field(default_factory=dict)
     results: dict[str, Result] = field(default_factory=dict)
 
     def plan(self, name: str, clock: Clock) -> None:
         """Plan a computation whose callees are planned, and bound what any plan of it needs."""
         by_slab = self.objective is Objective.SLAB
-        sizes = self.slabs if by_slab else self.peaks
+        key = "slab" if by_slab else "peak"
         is_entry = name == self.module.entry
-        closed = all(self._same(name, sizes, x) for x in (self.peak_bounds, self.slab_bounds))
+        closed = all(self._same(name, key, bound) for bound in ("peak_bound", "slab_bound"))
         found = solve(
-            self.module.with_blocks(name, sizes),
+            self._graph(name, key),
             objective=self.objective,
             capacity=self.capacity if is_entry else None,
             engine=self.engine,
-            limits=clock if closed else clock.share(_PLAN_SHARE),
+            limits=clock if closed else clock.share(EFFORT.plan_share),
             on_event=self.on_event if is_entry else None,
         )
         made = found if by_slab else self._placed(name, found, clock)
         if made.plan is None and not is_entry:
             raise PlanError(f"computation {name!r}: no plan was found, so none of its callers")
-        low_peak = self._below(name, sizes, self.peak_bounds, found, Objective.PEAK, clock)
+        low_peak = self._below(name, key, "peak_bound", found, Objective.PEAK, clock)
         low_slab = low_peak
-        if by_slab or self._same(name, sizes, self.slab_bounds):
-            low_slab = self._below(name, sizes, self.slab_bounds, found, self.objective, clock)
+        if by_slab or self._same(name, key, "slab_bound"):
+            low_slab = self._below(name, key, "slab_bound", found, self.objective, clock)
         self._keep(name, made, low_peak, low_slab)
 
     def result(self, seconds: float) -> ModuleResult:
@@ -218,13 +214,9 @@ class _ModuleRun:
 
     def _placed(self, name: str, found: Result, clock: Clock) -> Result:
         """Return the order of a plan packed anew, if callees take more than their live bytes."""
-        if (
-            found.plan is None
-            or self.module.results_inside
-            or self._same(name, self.slabs, self.peaks)
-        ):
+        if found.plan is None or self.module.results_inside or self._same(name, "slab", "peak"):
             return found
-        graph = self.module.with_blocks(name, self.slabs)
+        graph = self._graph(name, "slab")
         order = np.array(found.plan.order, np.int64)
         best = PlanIncumbent(graph, self.objective, clock)
         best.offer_order(order, "order of least peak")
@@ -238,39 +230,43 @@ class _ModuleRun:
     def _below(
         self,
         name: str,
-        sizes: Mapping[str, int],
-        bounds: Mapping[str, int],
+        key: str,
+        bound: str,
         found: Result,
         objective: Objective,
         clock: Clock,
     ) -> Result:
         """Return a result whose bound holds whatever the plans of the callees are."""
-        if self._same(name, sizes, bounds):
+        if self._same(name, key, bound):
             return found
-        graph = self.module.with_blocks(name, bounds)
+        graph = self._graph(name, bound)
         fits = found.plan is not None and len(found.plan.offsets) == len(graph.buffers)
         return solve(
             graph,
             objective=objective,
             engine=self.engine,
-            limits=clock.share(_BOUND_SHARE),
+            limits=clock.share(EFFORT.bound_share),
             warm_start=found.plan if fits else None,
         )
 
-    def _same(self, name: str, one: Mapping[str, int], other: Mapping[str, int]) -> bool:
-        callees = (c for call in self.module.calls_of(name) for c in call.callees)
-        return all(one[c] == other[c] for c in callees)
+    def _graph(self, name: str, key: str) -> Graph:
+        """Return the graph of a computation, its callees' blocks by a number of their results."""
+        return self.module.with_blocks(name, self._sizes(name, key))
+
+    def _same(self, name: str, key: str, other: str) -> bool:
+        return self._sizes(name, key) == self._sizes(name, other)
+
+    def _sizes(self, name: str, key: str) -> dict[str, int]:
+        return {c: getattr(self.results[c], key) or 0 for c in self.module.callees_of(name)}
 
     def _keep(self, name: str, made: Result, low_peak: Result, low_slab: Result) -> None:
         """Keep a computation's numbers, as they are with all that it calls."""
         peak = slab = None
         if made.plan is not None:
-            peak = peak_memory(self.module.with_blocks(name, self.peaks), made.plan.order)
+            peak = peak_memory(self._graph(name, "peak"), made.plan.order)
             slab = None if self.module.results_inside else made.slab
         peak_bound = low_peak.peak_bound
         slab_bound = max(peak_bound, low_slab.slab_bound)
-        self.peaks[name], self.slabs[name] = peak or 0, slab or 0
-        self.peak_bounds[name], self.slab_bounds[name] = peak_bound, slab_bound
         slab_proof = low_slab.slab_proof if slab == slab_bound else None
         if slab_proof is not None and not any(b.pool for b in self.module.graphs[name].buffers):
             # What is L5 of the callees' blocks may not be so of their live bytes.
@@ -292,6 +288,5 @@ class _ModuleRun:
         settled = result.status in (Status.OPTIMAL, Status.INFEASIBLE)
         if settled or result.stop_reason not in (StopReason.PROVED, StopReason.DECIDED):
             return result.stop_reason
-        callees = [c for call in self.module.calls_of(name) for c in call.callees]
-        reasons = [self.results[c].stop_reason for c in callees]
+        reasons = [self.results[c].stop_reason for c in self.module.callees_of(name)]
         return next((x for x in reasons if x is not StopReason.PROVED), result.stop_reason)

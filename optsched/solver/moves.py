@@ -17,6 +17,7 @@ from optsched.model.order_rules import Baseline
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Objective, Proof
 from optsched.solver.driver import Stage
+from optsched.solver.effort import DriverEffort
 from optsched.solver.incumbent import PlanIncumbent
 from optsched.solver.pack import WHOLE
 from optsched.solver.stages import pack_order
@@ -92,7 +93,7 @@ def _improves(best: PlanIncumbent, order: Sequence[int], clock: Clock) -> bool:
         return False
     best.pack(np.array(order, np.int64), "fewer moves")
     if best.moved > moved and not clock.expired():
-        pack_order(best, order, clock.share(0.5), WHOLE)
+        pack_order(best, order, clock.share(best.effort.moved_share), WHOLE)
     return best.moved > moved
 
 
@@ -119,6 +120,9 @@ def _fewest_of_all_orders(best: PlanIncumbent, clock: Clock) -> bool:
     return False
 
 
-def fewest_moves_stages(small: int) -> tuple[Stage[PlanIncumbent], ...]:
+def fewest_moves_stages(effort: DriverEffort) -> tuple[Stage[PlanIncumbent], ...]:
     """Return what follows once the objective is proved, or its time is over."""
-    return (Stage(_fewest_moves, share=0.7), Stage(_fewest_of_all_orders, most=small))
+    return (
+        Stage(_fewest_moves, share=effort.fewest_share),
+        Stage(_fewest_of_all_orders, most=effort.small_ops),
+    )

@@ -124,52 +124,31 @@ def solve(
     PlanError
         If the warm start breaks a rule of the graph.
     """
-    graph = order_rules.apply(plannable(graph, inplace, align))
+    graph = plannable(graph, inplace, align, order_rules)
     given = baseline.order if isinstance(baseline, Plan) else baseline
-    near = make_baseline(graph, given, max_moved, fewest_moves)
-    chosen: Limits | Clock = choose_limits(limits, named)
-    asked = choose_member(Objective, objective, "objective")
-    room = None if capacity is None else parse_bytes(capacity)
-    engine = choose_member(Engine, engine, "engine")
-    best = PlanIncumbent(graph, asked, chosen, room, on_event, baseline=near)
-    plan = _SCHEDULES[engine]
-    if graph.on_streams:
-        plan = _on_streams(best, engine)
+    best = PlanIncumbent(
+        graph,
+        choose_member(Objective, objective, "objective"),
+        choose_limits(limits, named),
+        None if capacity is None else parse_bytes(capacity),
+        on_event,
+        baseline=make_baseline(graph, given, max_moved, fewest_moves),
+    )
+    schedule = _schedule(best, choose_member(Engine, engine, "engine"))
     if warm_start is not None:
-        if warm_start.placed(graph) != graph:
-            raise UsageError("the warm start has buffers in other pools than their own")
-        if not best.is_near(best.moved_by(warm_start.order)):
-            raise UsageError(f"the warm start moves more than {max_moved} ops of the baseline")
-        best.offer(warm_start, "warm start")
-        best.offer_order(warm_start.order, "warm start")
+        best.start_from(warm_start)
     if progress is not None:
         best.go_on_from(progress)
-    try:
-        _run(best, plan)
-    except TooManySavingsError as error:
-        name = graph.ops[error.op].name
-        raise UsageError(f"{graph.name}: op {name!r}: {error}; solve without in-place") from None
+    _run(best, schedule)
     if best.plan is None and best.interrupted:
         best.offer_order(program(graph), "program order")
     return replace(best.result(), order_rules=order_rules)
 
 
-def _run(best: PlanIncumbent, plan: Schedule) -> None:
-    """Run all stages; where fewest moves are wanted too, those that count them come behind."""
-    if best.baseline is not None:
-        begin_near(best, best.baseline)
-    whole = best.clock
-    if best.fewest:
-        best.clock = whole.share(best.effort.objective_share)
-    run_stages(best, plan.first, plan.repeated)
-    best.clock = whole
-    if best.fewest and not best.interrupted:
-        best.counts_moves = True
-        run_stages(best, fewest_moves_stages(best.effort.small_ops))
-
-
-def _on_streams(best: PlanIncumbent, engine: Engine) -> Schedule:
-    """Return the stages for ops on streams; refuse what takes ops for running one at a time."""
+def _schedule(best: PlanIncumbent, engine: Engine) -> Schedule:
+    """Return an engine's stages; on streams refuse what takes ops for running one at a time."""
+    if not best.graph.on_streams:
+        return _SCHEDULES[engine]
     if best.baseline is not None:
         refuse_streams(best.graph, "a count of moved ops")
     if engine is Engine.AUTO:
@@ -177,6 +156,24 @@ def _on_streams(best: PlanIncumbent, engine: Engine) -> Schedule:
     if engine is not Engine.HEURISTICS:
         refuse_streams(best.graph, f"engine {engine}")
     return _SCHEDULES[engine]
+
+
+def _run(best: PlanIncumbent, schedule: Schedule) -> None:
+    """Run all stages; where fewest moves are wanted too, those that count them come behind."""
+    if best.baseline is not None:
+        begin_near(best, best.baseline)
+    whole = best.clock
+    if best.fewest:
+        best.clock = whole.share(best.effort.objective_share)
+    try:
+        run_stages(best, schedule.first, schedule.repeated)
+        best.clock = whole
+        if best.fewest and not best.interrupted:
+            best.counts_moves = True
+            run_stages(best, fewest_moves_stages(best.effort))
+    except TooManySavingsError as error:
+        op = f"{best.graph.name}: op {best.graph.ops[error.op].name!r}"
+        raise UsageError(f"{op}: {error}; solve without in-place") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,6 @@ from optsched.solver.pack import CONTINUED, WHOLE, PackingIncumbent
 PackingStages = Sequence[Stage[PackingIncumbent]]
 OTHER_ORDERS_LACK = Feature.INPLACE | Feature.POOLS | Feature.PEAK | Feature.MOVES
 """What packing other orders knows nothing of."""
-MILP_OPS = 60
-"""Above this many ops the MILP would not be built in useful time."""
 
 
 def heuristic_orders(best: PlanIncumbent, clock: Clock) -> bool:
@@ -100,7 +98,7 @@ def order_search(best: PlanIncumbent, clock: Clock) -> bool:
         warm_start=best.best_orders(1)[0][1].tolist(),
         bound=best.peak_bound,
         effort=replace(EFFORT, reached_states=best.states),
-        on_event=best.relay_orders("order search"),
+        on_event=best.relay("order search", orders=True),
     )
     best.states = max(best.states, outcome.states)
     best.order_search = asdict(outcome.statistics)
@@ -240,7 +238,7 @@ def other_orders(best: PlanIncumbent, clock: Clock) -> bool:
     elif room >= best.slab:
         # Only an order of smaller peak could bring less.
         return False
-    part, before = clock.share(0.5), len(best.seen_orders)
+    part, before = clock.share(best.effort.least_peak_share), len(best.seen_orders)
     while not best.done():
         slab, seen = best.slab, len(best.seen_orders)
         orders = [order for peak, order in known if peak <= room]
@@ -279,7 +277,7 @@ def search_again(best: PlanIncumbent, clock: Clock) -> bool:
     best.searches += 1
     rng = np.random.default_rng((best.clock.limits.seed, best.searches))
     peak, order = best.best_orders(1)[0]
-    relay = best.relay_orders("order search again")
+    relay = best.relay("order search again", orders=True)
     names: list[int] = rng.permutation(best.size).tolist()
     start = np.argsort(names)[order].tolist()
     outcome = search_renamed(best.graph, names, lambda _: start, best.peak_bound, clock, relay)
@@ -358,10 +356,8 @@ def milp_order(best: PlanIncumbent, clock: Clock) -> bool:
     """Choose the order by MILP, then pack it by heuristics; the bound is a claim."""
     from optsched.joint.milp import solve_order_milp
 
-    if best.size > MILP_OPS:
-        raise UsageError(
-            f"engine milp takes up to {MILP_OPS} ops, {best.graph.name} has {best.size}"
-        )
+    if best.size > (most := best.effort.milp_ops):
+        raise UsageError(f"engine milp takes up to {most} ops, {best.graph.name} has {best.size}")
     outcome = solve_order_milp(best.graph, limits=clock, peak_bound=best.peak_bound)
     if outcome.order is not None:
         best.offer_order(outcome.order, "milp")
