@@ -44,23 +44,16 @@ class EnumerationEffort:
 
 @dataclass(frozen=True, slots=True)
 class EnumerationOutcome:
-    """What a search through all orders came to.
-
-    Parameters
-    ----------
-    complete
-        Whether every order was packed or refuted.
-    refuted
-        If complete: no order of the graph, or none near the baseline, packs into this many bytes.
-    states, packings, cores
-        Partial orders, packing problems, and refuted stretches it took.
-    """
+    """What a search through all orders came to."""
 
     complete: bool
+    """Whether every order was packed or refuted."""
     refuted: int
+    """If complete: no order of the graph, or none near the baseline, packs into this many bytes."""
     states: int
     packings: int
     cores: int
+    """Partial orders, packing problems, and refuted stretches it took."""
 
 
 def enumerate_orders(

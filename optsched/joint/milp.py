@@ -39,27 +39,18 @@ more); the feasibility tolerances asked for are a thousand times tighter."""
 
 @dataclass(frozen=True, slots=True)
 class MilpOutcome:
-    """The best order and what the solver claims about all others.
-
-    Parameters
-    ----------
-    order
-        Op ids by step, or None.
-    value
-        Its peak in bytes, replayed in integers.
-    bound
-        Claimed minimum peak; at least the bound that was given.
-    finished
-        Whether the solver says that its search is complete.
-    seconds
-        Wall-clock time, with the making of the model.
-    """
+    """The best order and what the solver claims about all others."""
 
     order: tuple[int, ...] | None
+    """Op ids by step, or None."""
     value: int | None
+    """Its peak in bytes, replayed in integers."""
     bound: int
+    """Claimed minimum peak; at least the bound that was given."""
     finished: bool
+    """Whether the solver says that its search is complete."""
     seconds: float
+    """Wall-clock time, with the making of the model."""
 
     @property
     def optimal(self) -> bool:

@@ -39,12 +39,7 @@ def portion(clock: Clock, seconds: float, seed: int) -> Clock:
 class PackingOracle:
     """Asks the exact packing engine, each time for a short while, and counts how often.
 
-    Parameters
-    ----------
-    clock
-        Time or work for all packings, and seed.
-    seconds
-        For one packing, see :func:`portion`; without a decision the search gives up.
+    A packing has `seconds`, see :func:`portion`; without a decision the search gives up.
     """
 
     def __init__(self, clock: Clock, seconds: float) -> None:

@@ -159,16 +159,7 @@ class _OtherOrders:
 class RandomWalk:
     """An order that changes by exchanges of adjacent ops while its live bytes stay in a budget.
 
-    Parameters
-    ----------
-    graph
-        The graph; not in-place.
-    order
-        A valid order.
-    budget
-        Bytes; no step of the order is above it.
-    rng
-        Of the choices.
+    The order is valid, and no step of it above the budget; the graph is not in-place.
     """
 
     def __init__(
@@ -243,14 +234,8 @@ def search_renamed(
 ) -> OrderOutcome:
     """Search for an order of minimum peak with ops under other names, so that ties break otherwise.
 
-    Parameters
-    ----------
-    graph, bound, limits, on_event
-        As for :func:`optsched.ordering.solve_order`.
-    names
-        What is op `names[i]` becomes op `i`.
-    start
-        Returns the order to start from, of the graph under the other names.
+    What is op `names[i]` becomes op `i`; `start` returns the order to begin with, of the graph
+    under the other names. All else is as for :func:`optsched.ordering.solve_order`.
     """
     renamed = rename_ops(graph, names)
     outcome = solve_order(

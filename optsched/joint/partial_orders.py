@@ -23,25 +23,17 @@ from optsched.model.packing_problem import packing_problem
 
 @dataclass(frozen=True, slots=True)
 class PartialOrder:
-    """Steps taken so far: ops and the in-place pairs they took.
-
-    Parameters
-    ----------
-    steps
-        Op and pairs, as buffer ids, of each step.
-    done, live
-        Masks of the ops that have run and of the buffers that are live behind them.
-    constraints
-        Mask of what the steps ask of a packing, see :meth:`OrderGrowth.constraints`.
-    peaks
-        The most bytes of each pool so far.
-    """
+    """Steps taken so far: ops and the in-place pairs they took."""
 
     steps: tuple[tuple[int, Pairs], ...]
+    """Op and pairs, as buffer ids, of each step."""
     done: int
     live: int
+    """Masks of the ops that have run and of the buffers that are live behind them."""
     constraints: int
+    """Mask of what the steps ask of a packing, see :meth:`OrderGrowth.constraints`."""
     peaks: tuple[int, ...]
+    """The most bytes of each pool so far."""
 
 
 class OrderGrowth:
@@ -139,16 +131,9 @@ class OrderGrowth:
     def constraints(
         self, order: Sequence[int], taken: Pairs, packed: set[int], low: int, high: int
     ) -> int:
-        """Return what the steps `[low, high)` ask of the buffers of a pool.
+        """Return what the steps `[low, high)` of an order ask of the buffers of a pool.
 
-        Parameters
-        ----------
-        order, taken
-            The order and its in-place pairs.
-        packed
-            The pool's buffers that others may be written into: their roots in the packing.
-        low, high
-            Steps.
+        `packed` are the pool's buffers that others may be written into: their roots in the packing.
         """
         ranges, into, head = live_ranges(self.graph, order), dict(taken), heads(taken)
         start, end = np.maximum(ranges[:, 0], low), np.minimum(ranges[:, 1], high)

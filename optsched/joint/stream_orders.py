@@ -37,24 +37,16 @@ from optsched.runtime.limits import Limits, Objective
 
 @dataclass(frozen=True, slots=True)
 class StreamOutcome:
-    """What a search through all orders of the streams came to.
-
-    Parameters
-    ----------
-    complete
-        Whether every order was packed or refuted.
-    refuted
-        If complete: no order has as little as this many bytes.
-    least_peak
-        If complete: no order has a smaller peak.
-    states
-        Beginnings of orders that were looked at.
-    """
+    """What a search through all orders of the streams came to."""
 
     complete: bool
+    """Whether every order was packed or refuted."""
     refuted: int
+    """If complete: no order has as little as this many bytes."""
     least_peak: int
+    """If complete: no order has a smaller peak."""
     states: int
+    """Beginnings of orders that were looked at."""
 
 
 def enumerate_stream_orders(

@@ -34,18 +34,12 @@ from optsched.model.stream_relation import stream_relation
 
 @dataclass(frozen=True, slots=True)
 class Antichain:
-    """Buffers that pairwise conflict, and their bytes in all.
-
-    Parameters
-    ----------
-    buffers
-        Ids, ascending: the witness.
-    size
-        Bytes; with these orders of the streams no slab is smaller.
-    """
+    """Buffers that pairwise conflict, and their bytes in all."""
 
     buffers: tuple[int, ...]
+    """Ids, ascending: the witness."""
     size: int
+    """Bytes; with these orders of the streams no slab is smaller."""
 
 
 def largest_antichain(graph: Graph, order: Order) -> Antichain:

@@ -37,18 +37,12 @@ def row_counts(ptr: IntArray, marked: npt.NDArray[np.bool_]) -> IntArray:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Compressed sparse rows.
-
-    Parameters
-    ----------
-    ptr
-        Shape `(rows + 1,)`.
-    idx
-        Shape `(ptr[-1],)`.
-    """
+    """Compressed sparse rows."""
 
     ptr: IntArray
+    """Shape `(rows + 1,)`."""
     idx: IntArray
+    """Shape `(ptr[-1],)`."""
 
     def row(self, i: int) -> IntArray:
         """The entries of row `i`."""
@@ -73,50 +67,36 @@ class GraphArrays:
 
     Views are buffers of 0 bytes here: an op that uses a view uses its root as well, so live ranges
     need no other rule. Buffers outside the slab have 0 bytes too.
-
-    Parameters
-    ----------
-    pred, succ
-        Op to ops that must run before, after it.
-    read
-        Op to buffers that it uses and does not produce.
-    user
-        Buffer to ops that use it, its producer excepted: the transpose of `read`.
-    write, born
-        Op to buffers that it produces; whose bytes it allocates.
-    producer, birth
-        Shape `(m,)`: op id, or -1 for a graph input.
-    size
-        Shape `(m,)`: bytes that count.
-    keep
-        Shape `(m,)`, bool: live to the end.
-    alloc
-        Shape `(n,)`: bytes allocated when the op starts.
-    own
-        Shape `(n,)`: bytes of the op's own products that nobody uses, released when it ends.
-    initial
-        Bytes live before the first step.
-    inplace_op, inplace_output, inplace_source
-        Shape `(pairs,)`: ops, ascending, that may write an output into a dying input; admissible
-        pairs only, and none unless the graph is in-place. Inputs are roots.
     """
 
     pred: Rows
     succ: Rows
+    """Op to ops that must run before, after it."""
     read: Rows
+    """Op to buffers that it uses and does not produce."""
     user: Rows
+    """Buffer to ops that use it, its producer excepted: the transpose of `read`."""
     write: Rows
     born: Rows
+    """Op to buffers that it produces; whose bytes it allocates."""
     producer: IntArray
     birth: IntArray
+    """Shape `(m,)`: op id, or -1 for a graph input."""
     size: IntArray
+    """Shape `(m,)`: bytes that count."""
     keep: npt.NDArray[np.bool_]
+    """Shape `(m,)`, bool: live to the end."""
     alloc: IntArray
+    """Shape `(n,)`: bytes allocated when the op starts."""
     own: IntArray
+    """Shape `(n,)`: bytes of the op's own products that nobody uses, released when it ends."""
     initial: int
+    """Bytes live before the first step."""
     inplace_op: IntArray
     inplace_output: IntArray
     inplace_source: IntArray
+    """Shape `(pairs,)`: ops, ascending, that may write an output into a dying input; admissible
+    pairs only, and none unless the graph is in-place. Inputs are roots."""
 
     @property
     def op_count(self) -> int:

@@ -94,10 +94,8 @@ class Conflicts:
     def cliques(self, known: int = 0) -> list[IntArray]:
         """Return sets of buffers that all conflict; each pair that no step shows is in one.
 
-        Parameters
-        ----------
-        known
-            Bytes live at the fullest step: of the sets that weigh more one is searched for.
+        Of the sets that weigh more than the bytes that are `known` to be live at once, one is
+        searched for.
         """
         grow = self._grow_by_table if len(self.size) <= TABLE_BUFFERS else self._grow_by_rows
         found = grow({a: self._unseen(a) for a in self.apart})

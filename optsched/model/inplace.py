@@ -85,14 +85,7 @@ def available_pairs(
 ) -> dict[int, list[Pair]]:
     """Return the available pairs of an order, by op.
 
-    Parameters
-    ----------
-    arrays
-        Of the graph.
-    steps
-        Shape `(n,)`: the step of each op.
-    ranges
-        Shape `(m, 2)`: live ranges.
+    The order is given by the steps of its ops, shape `(n,)`, and its live ranges, shape `(m, 2)`.
     """
     found: dict[int, list[Pair]] = {}
     for i in _available(arrays, steps, ranges).tolist():

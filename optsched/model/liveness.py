@@ -21,21 +21,14 @@ from optsched.model.steps import Order, steps_of
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Live bytes around each step.
-
-    Parameters
-    ----------
-    before
-        Shape `(n,)`: before the op of the step allocates.
-    running
-        Shape `(n,)`: while it runs; its maximum is the peak memory.
-    after
-        Shape `(n,)`: after it has released what it used last.
-    """
+    """Live bytes around each step."""
 
     before: IntArray
+    """Shape `(n,)`: before the op of the step allocates."""
     running: IntArray
+    """Shape `(n,)`: while it runs; its maximum is the peak memory."""
     after: IntArray
+    """Shape `(n,)`: after it has released what it used last."""
 
 
 def live_ranges(graph: Graph, order: Order) -> IntArray:

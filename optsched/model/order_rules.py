@@ -175,21 +175,14 @@ def _refuse_pin(graph: Graph, u: int, v: int, end: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """An order that others are to stay near.
-
-    Parameters
-    ----------
-    order
-        Op ids, a permutation.
-    max_moved
-        Ops that may be moved, or None for any number.
-    fewest_moves
-        Whether, of all plans that are best otherwise, one that moves fewest ops is wanted.
-    """
+    """An order that others are to stay near."""
 
     order: tuple[int, ...]
+    """Op ids, a permutation."""
     max_moved: int | None = None
+    """Ops that may be moved, or None for any number."""
     fewest_moves: bool = False
+    """Whether, of all plans that are best otherwise, one that moves fewest ops is wanted."""
 
     def moved(self, order: Sequence[int]) -> int:
         """Return how many ops an order moves."""

@@ -34,18 +34,12 @@ def _no_pairs() -> IntArray:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A packing problem without groups, made of one that may have some.
-
-    Parameters
-    ----------
-    problem
-        Each group is one buffer, in the place and with the name of its first member.
-    place
-        Shape `(k,)`: the position there of each buffer of the problem that it was made of.
-    """
+    """A packing problem without groups, made of one that may have some."""
 
     problem: PackingProblem
+    """Each group is one buffer, in the place and with the name of its first member."""
     place: IntArray
+    """Shape `(k,)`: the position there of each buffer of the problem that it was made of."""
 
     def offsets(self, given: IntArray) -> IntArray:
         """Return what offsets of all buffers, shape `(k,)`, are there."""

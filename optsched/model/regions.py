@@ -42,18 +42,12 @@ class ConstantsRegion(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Scratch bytes of all ops.
-
-    Parameters
-    ----------
-    shared
-        What the op that needs most needs while it runs.
-    unique
-        What ops keep to themselves, all together.
-    """
+    """Scratch bytes of all ops."""
 
     shared: int
+    """What the op that needs most needs while it runs."""
     unique: int
+    """What ops keep to themselves, all together."""
 
     @property
     def total(self) -> int:

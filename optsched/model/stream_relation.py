@@ -23,26 +23,18 @@ from optsched.model.steps import Order, steps_of
 
 @dataclass(frozen=True)
 class StreamRelation:
-    """Who precedes whom in every execution of an order on its streams.
-
-    Parameters
-    ----------
-    graph
-        The graph, with `n` ops and `m` buffers on `k` streams.
-    stream, place
-        Shape `(n,)`: the stream of each op, and its place in that stream's order.
-    after
-        Shape `(n, k)`: of each stream the first place whose op starts only when op `v` has ended;
-        the length of the stream if there is none.
-    depth
-        Shape `(n,)`: ops on the longest chain of those that precede `v`.
-    """
+    """Who precedes whom in every execution of an order on its streams."""
 
     graph: Graph
+    """The graph, with `n` ops and `m` buffers on `k` streams."""
     stream: IntArray
     place: IntArray
+    """Shape `(n,)`: the stream of each op, and its place in that stream's order."""
     after: IntArray
+    """Shape `(n, k)`: of each stream the first place whose op starts only when op `v` has ended;
+    the length of the stream if there is none."""
     depth: IntArray
+    """Shape `(n,)`: ops on the longest chain of those that precede `v`."""
 
     @cached_property
     def free(self) -> IntArray:

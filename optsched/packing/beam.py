@@ -49,20 +49,14 @@ def search_beam(
 
     Parameters
     ----------
-    engine
-        Of the component; its `offsets` returns the packing.
-    capacity
-        Bytes.
+    engine, capacity
+        The engine's `offsets` returns the packing; bytes.
     width
         Nodes that live on in each layer.
     softness
         Share of the capacity at which slack weighs 1/e of none.
-    rule
-        How to choose sections.
-    random
-        Of the noise in the ratings.
-    clock
-        When to stop.
+    rule, random
+        How to choose sections; of the noise in the ratings.
     """
     state = engine.prepare(capacity)
     if state is None:

@@ -34,18 +34,7 @@ from optsched.runtime.clock import Clock
 class CapacitySearch:
     """Goes up from the bound and down from the best packing, until they meet.
 
-    Parameters
-    ----------
-    component
-        What to pack.
-    rules, effort
-        Prunings, and how to spend the time.
-    seed
-        Of the noise in the orders.
-    clock
-        When to stop.
-    on_move
-        Called with the source when the best packing or the bound has moved.
+    `on_move` is called with the source when either has moved.
 
     Attributes
     ----------

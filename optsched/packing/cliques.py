@@ -22,44 +22,32 @@ MAX_TABLE = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """Sections of `n` buffers.
-
-    Parameters
-    ----------
-    count
-        Number of sections.
-    first, last
-        Shape `(n,)`: half-open range of sections from a buffer's first to its last.
-    masks
-        Shape `(n, words)`: the sections it covers as bits, 60 a word; `(n, 0)` if every buffer
-        covers its whole range.
-    part_first, part_last
-        Shape `(parts,)`: half-open range of sections of each part they were cut from.
-    """
+    """Sections of `n` buffers."""
 
     count: int
+    """Number of sections."""
     first: IntArray
     last: IntArray
+    """Shape `(n,)`: half-open range of sections from a buffer's first to its last."""
     masks: IntArray
+    """Shape `(n, words)`: the sections it covers as bits, 60 a word; `(n, 0)` if every buffer
+    covers its whole range."""
     part_first: IntArray
     part_last: IntArray
+    """Shape `(parts,)`: half-open range of sections of each part they were cut from."""
 
 
 def cut_sections(
     owner: IntArray, start: IntArray, end: IntArray, buffers: int, *, maximal: bool = True
 ) -> Sections:
-    """Cut time into sections.
+    """Cut time into sections: maximal sets, or every stretch between two events.
 
     Parameters
     ----------
     owner, start, end
         Shape `(parts,)`: which buffer is live in `[start, end)`; parts of a buffer are apart.
         Where the occupied bytes change one part ends and the next starts, so that sections are
-        maximal among those of the same bytes.
-    buffers
-        How many there are; each has a part.
-    maximal
-        Keep maximal sets only; else every stretch between two events.
+        maximal among those of the same bytes. Each of the `buffers` has a part.
     """
     times, index = np.unique(np.concatenate([start, end]), return_inverse=True)
     begin, until = index[: len(start)], index[len(start) :]

@@ -34,34 +34,24 @@ class Component:
 
     A buffer of `bytes` fills `size` units, the last perhaps in part: as all starts are whole
     units, nothing else fits there.
-
-    Parameters
-    ----------
-    problem
-        Whose buffers they are.
-    ids
-        Shape `(n,)`: the buffers' ids in the problem, sorted by first section.
-    bytes, size
-        In bytes, in units rounded up.
-    alignment, pin
-        In units; pin -1 for none.
-    sections
-        What is live together.
-    unit
-        Bytes per unit.
-    occupancy
-        Which bytes are there in which section; None if a buffer is there as a whole or not at all.
     """
 
     problem: PackingProblem
+    """Whose buffers they are."""
     ids: IntArray
+    """Shape `(n,)`: the buffers' ids in the problem, sorted by first section."""
     bytes: IntArray
     size: IntArray
+    """In bytes, in units rounded up."""
     alignment: IntArray
     pin: IntArray
+    """In units; pin -1 for none."""
     sections: Sections
+    """What is live together."""
     unit: int
+    """Bytes per unit."""
     occupancy: Occupancy | None = None
+    """Which bytes are there in which section; None if each buffer is there as a whole or not."""
 
     def __len__(self) -> int:
         return len(self.ids)

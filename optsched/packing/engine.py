@@ -29,17 +29,7 @@ class SearchArrays(NamedTuple):
 
 
 class PackingEngine:
-    """Searches one component.
-
-    Parameters
-    ----------
-    component
-        What to pack.
-    rules
-        Which prunings are on.
-    effort
-        How often to look at the clock, and how many failed states to keep.
-    """
+    """Searches one component."""
 
     def __init__(self, component: Component, rules: Rules, effort: PackingEffort) -> None:
         n = len(component)
@@ -169,20 +159,10 @@ class PackingEngine:
         return state
 
     def decide(self, capacity: int, rank: IntArray, rule: int, limit: int, clock: Clock) -> int:
-        """Search for a packing within a capacity; `offsets` returns it.
+        """Search for a packing within a capacity in bytes; `offsets` returns it.
 
-        Parameters
-        ----------
-        capacity
-            Bytes.
-        rank
-            Shape `(n,)`: a permutation, the order in which buffers are tried.
-        rule
-            How to choose sections.
-        limit
-            Nodes.
-        clock
-            Asked now and then; once it has expired the answer is LIMIT.
+        Buffers are tried by `rank`, a permutation of shape `(n,)`; `rule` chooses sections. The
+        answer is LIMIT after `limit` nodes, or once the clock has expired.
         """
         self.runs += 1
         state = self.prepare(capacity)
@@ -224,18 +204,10 @@ class PackingEngine:
     def first_fit(
         self, order: IntArray, capacity: int, clock: Clock, held: IntArray | None = None
     ) -> bool:
-        """Place buffers in turn within a capacity; `offsets` returns the packing.
+        """Place all buffers in an order within a capacity in bytes; `offsets` returns the packing.
 
-        Parameters
-        ----------
-        order
-            All buffers.
-        capacity
-            Bytes.
-        clock
-            Asked now and then where buffers are many; once expired the packing is given up.
-        held
-            Buffers that stay at the offsets that were set, beside the pinned ones.
+        Those `held` stay at the offsets that were set, as the pinned ones do. Once the clock has
+        expired, at which one looks where buffers are many, the packing is given up.
         """
         if not self._set_capacity(capacity):
             return False

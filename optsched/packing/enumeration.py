@@ -27,18 +27,12 @@ HUGE = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class Enumerated:
-    """What an enumeration came to.
-
-    Parameters
-    ----------
-    offsets
-        A packing of minimum slab, or the first within the capacity asked for; None without one.
-    is_complete
-        Whether no packing was left out: without offsets there is none, and these are minimum.
-    """
+    """What an enumeration came to."""
 
     offsets: list[int] | None
+    """A packing of minimum slab, or the first within the capacity asked for; None without one."""
     is_complete: bool
+    """Whether no packing was left out: without offsets there is none, and these are minimum."""
 
 
 def is_for_enumeration(problem: PackingProblem, few: int) -> bool:

@@ -21,22 +21,16 @@ class Occupancy:
 
     All arrays have shape `(r,)` and ascend by owner, then by section; where a buffer has no
     row none of it is there.
-
-    Parameters
-    ----------
-    owner
-        Position of the buffer in its component.
-    first, last
-        Sections.
-    low, high
-        Bytes. All `low` are multiples of the component's unit.
     """
 
     owner: IntArray
+    """Position of the buffer in its component."""
     first: IntArray
     last: IntArray
+    """Sections."""
     low: IntArray
     high: IntArray
+    """Bytes. All `low` are multiples of the component's unit."""
 
     def in_units(self, unit: int) -> IntArray:
         """Return `first`, `last`, `low` and `high`, shape `(4, r)`; bytes as units rounded up."""

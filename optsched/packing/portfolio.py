@@ -38,19 +38,7 @@ def shuffled(rank: IntArray, noise: float, random: np.random.Generator) -> IntAr
 
 
 class RestartPortfolio:
-    """Rounds over the arms at one capacity, with growing limits.
-
-    Parameters
-    ----------
-    engine
-        Of the component.
-    capacity
-        Bytes.
-    random
-        Of the noise.
-    clock
-        When to stop.
-    """
+    """Rounds over the arms at one capacity in bytes, with growing limits."""
 
     def __init__(
         self, engine: PackingEngine, capacity: int, random: np.random.Generator, clock: Clock

@@ -31,32 +31,22 @@ OnOffsets = Callable[[IntArray], None]
 
 @dataclass(frozen=True, slots=True)
 class PackingOutcome:
-    """A packing and what is proved about it.
-
-    Parameters
-    ----------
-    offsets
-        Shape `(k,)`, bytes; None if none was found within the capacity asked for.
-    slab
-        Bytes of that packing, or None.
-    bound
-        No packing is smaller.
-    proof
-        `L1`: a step's live bytes equal the slab. `L4`: everything below was searched. None while
-        slab and bound differ.
-    stop_reason
-        PROVED: slab and bound meet. DECIDED: the capacity is answered. EXHAUSTED: nothing is left
-        that the engine could do (sizes beyond the search).
-    statistics
-        Counters: nodes, searches, states refuted by the table, first fits, components, units, ...
-    """
+    """A packing and what is proved about it."""
 
     offsets: IntArray | None
+    """Shape `(k,)`, bytes; None if none was found within the capacity asked for."""
     slab: int | None
+    """Bytes of that packing, or None."""
     bound: int
+    """No packing is smaller."""
     proof: Proof | None
+    """`L1`: a step's live bytes equal the slab. `L4`: everything below was searched. None while
+    slab and bound differ."""
     stop_reason: StopReason
+    """PROVED: slab and bound meet. DECIDED: the capacity is answered. EXHAUSTED: nothing is left
+    that the engine could do (sizes beyond the search)."""
     statistics: dict[str, int] = field(default_factory=dict)
+    """Counters: nodes, searches, states refuted by the table, first fits, components, units, ..."""
 
 
 def solve_packing(

@@ -39,14 +39,8 @@ class Feature(Flag):
 class Incumbent(ABC):
     """The best answer and bound so far of one question, on one clock.
 
-    Parameters
-    ----------
-    limits
-        They count from now; or a clock that runs already.
-    capacity
-        Bytes that would be enough; None where the minimum is asked for.
-    on_event
-        Told of every better answer and bound.
+    Limits count from now. `capacity` are bytes that would be enough, None where the minimum is
+    asked for; `on_event` is told of every better answer and bound.
     """
 
     features = Feature.NONE
@@ -111,29 +105,20 @@ Asked = TypeVar("Asked", bound=Incumbent)
 
 @dataclass(frozen=True, slots=True)
 class Stage(Generic[Asked]):
-    """One engine's turn.
-
-    Parameters
-    ----------
-    run
-        Takes the incumbent and a clock for its share. Returns whether more time might bring more,
-        which counts where stages are repeated.
-    share
-        Part of the time left.
-    needs, lacks
-        Features it is made for, and those it cannot take.
-    most
-        Ops or buffers it takes at most.
-    named
-        Asked for by the caller: it has its say even where the question is answered.
-    """
+    """One engine's turn."""
 
     run: Callable[[Asked, Clock], bool]
+    """Takes the incumbent and a clock for its share. Returns whether more time might bring more,
+    which counts where stages are repeated."""
     share: float = 1.0
+    """Part of the time left."""
     needs: Feature = Feature.NONE
     lacks: Feature = Feature.NONE
+    """Features it is made for, and those it cannot take."""
     most: int | None = None
+    """Ops or buffers it takes at most."""
     named: bool = False
+    """Asked for by the caller: it has its say even where the question is answered."""
 
     def serves(self, asked: Asked) -> bool:
         """Whether it can take the question."""

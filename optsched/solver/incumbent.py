@@ -61,19 +61,7 @@ def packing_key(order: Order, taken: Pairs) -> bytes:
 
 
 class PlanIncumbent(Incumbent):
-    """The best plan, orders and bounds of a graph so far.
-
-    Parameters
-    ----------
-    graph, objective
-        The question.
-    limits, capacity, on_event
-        As for :class:`optsched.solver.driver.Incumbent`.
-    effort
-        How the time is divided.
-    baseline
-        An order that plans are to stay near.
-    """
+    """The best plan, orders and bounds of a graph so far; plans are to stay near a baseline."""
 
     def __init__(
         self,

@@ -99,15 +99,7 @@ def problem_of(problem: PackingProblem | PackingTable) -> PackingProblem:
 
 
 class PackingIncumbent(Incumbent):
-    """The best packing of one problem so far.
-
-    Parameters
-    ----------
-    problem
-        Buffers with live ranges.
-    limits, capacity, on_event
-        As for :class:`optsched.solver.driver.Incumbent`.
-    """
+    """The best packing of one problem so far."""
 
     def __init__(
         self,

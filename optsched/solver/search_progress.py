@@ -21,30 +21,21 @@ _DIGEST_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class SearchProgress:
-    """What a search has behind it, beside its best plan.
-
-    Parameters
-    ----------
-    peak_bound, peak_proof
-        No order has a lower peak, and what stands behind that.
-    refuted_slab, pool_peaks
-        Bytes that no plan's slab has or is below; what the pools need, each by itself.
-    orders
-        The best orders, best first.
-    states
-        The effort that the search of orders came to.
-    packed, seen
-        Digests of packings that are settled, and of live ranges that were packed for a while.
-    """
+    """What a search has behind it, beside its best plan."""
 
     peak_bound: int = 0
     peak_proof: Proof = Proof.BOUND
+    """No order has a lower peak, and what stands behind that."""
     refuted_slab: int = -1
     pool_peaks: int = 0
+    """Bytes that no plan's slab has or is below; what the pools need, each by itself."""
     orders: tuple[tuple[int, ...], ...] = ()
+    """The best orders, best first."""
     states: int = 0
+    """The effort that the search of orders came to."""
     packed: tuple[bytes, ...] = ()
     seen: tuple[bytes, ...] = ()
+    """Digests of packings that are settled, and of live ranges that were packed for a while."""
 
     @property
     def slab_bound(self) -> int:

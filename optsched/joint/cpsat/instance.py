@@ -31,36 +31,25 @@ MAX_AREA = 2**60
 
 @dataclass(frozen=True, slots=True)
 class ModelItem:
-    """A buffer that takes room in a slab.
-
-    Parameters
-    ----------
-    id
-        Buffer id in the graph.
-    size, alignment, pin
-        In units; `pin` is None for a free offset.
-    room
-        Units from its offset on that are its own while it is live: its size, or that of the largest
-        of the group with which it shares its offset.
-    pool
-        Only items of one pool must be kept apart.
-    birth
-        Op that allocates it, or :data:`INPUT`.
-    users
-        Ops that must have ended before it is released; empty if it is `kept`.
-    kept
-        Live to the end.
-    """
+    """A buffer that takes room in a slab."""
 
     id: int
+    """Buffer id in the graph."""
     size: int
     alignment: int
     pin: int | None
+    """In units; `pin` is None for a free offset."""
     pool: str
+    """Only items of one pool must be kept apart."""
     birth: int
+    """Op that allocates it, or :data:`INPUT`."""
     users: tuple[int, ...]
+    """Ops that must have ended before it is released; empty if it is `kept`."""
     kept: bool
+    """Live to the end."""
     room: int
+    """Units from its offset on that are its own while it is live: its size, or that of the largest
+    of the group with which it shares its offset."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,30 +14,21 @@ Spans = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True)
 class ModelPoint:
-    """A plan as the model sees it.
-
-    Parameters
-    ----------
-    instance
-        What was planned.
-    order
-        Op ids by step.
-    offsets
-        First unit of each item.
-    step, spans
-        Step of each op, live range of each item.
-    spared, shared
-        By in-place pair: whether the bytes of its output are spared at the peak, and whether it
-        lies where the input does.
-    """
+    """A plan as the model sees it."""
 
     instance: ModelInstance
+    """What was planned."""
     order: tuple[int, ...]
+    """Op ids by step."""
     offsets: tuple[int, ...]
+    """First unit of each item."""
     step: tuple[int, ...] = field(init=False)
     spans: tuple[tuple[int, int], ...] = field(init=False)
+    """Step of each op, live range of each item."""
     spared: tuple[bool, ...] = field(init=False)
     shared: tuple[bool, ...] = field(init=False)
+    """By in-place pair: whether the bytes of its output are spared at the peak, and whether it
+    lies where the input does."""
 
     def __post_init__(self) -> None:
         step = [0] * len(self.order)

@@ -28,25 +28,17 @@ from optsched.runtime.limits import Event, Limits, Objective, OnEvent, StopReaso
 
 @dataclass(frozen=True, slots=True)
 class CpSatOutcome:
-    """The best plan and what CP-SAT claims about all others; nothing here is a proof.
-
-    Parameters
-    ----------
-    value
-        Bytes of the objective (slab, or peak), or None without a plan.
-    bound
-        CP-SAT says that no plan has fewer bytes; at least the bound it was given, and above the
-        capacity if it says that no plan fits.
-    stop_reason
-        EXHAUSTED: CP-SAT says that its search is complete. DECIDED: a plan fits the capacity.
-    plan
-        Order and offsets, or None.
-    """
+    """The best plan and what CP-SAT claims about all others; nothing here is a proof."""
 
     value: int | None
+    """Bytes of the objective (slab, or peak), or None without a plan."""
     bound: int
+    """CP-SAT says that no plan has fewer bytes; at least the bound it was given, and above the
+    capacity if it says that no plan fits."""
     stop_reason: StopReason
+    """EXHAUSTED: CP-SAT says that its search is complete. DECIDED: a plan fits the capacity."""
     plan: Plan | None = None
+    """Order and offsets, or None."""
 
     @property
     def optimal(self) -> bool:

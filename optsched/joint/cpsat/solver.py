@@ -41,24 +41,16 @@ EFFORT = CpSatEffort()
 
 @dataclass
 class CpSatRun:
-    """What one run of CP-SAT has found so far.
-
-    Parameters
-    ----------
-    best
-        Best point seen, or None.
-    bound
-        Units below which, it says, the objective does not go; None without an objective or bound.
-    finished
-        It says that the search is complete.
-    interrupted
-        It was stopped by Ctrl-C.
-    """
+    """What one run of CP-SAT has found so far."""
 
     best: ModelPoint | None = None
+    """Best point seen, or None."""
     bound: int | None = None
+    """Units below which, it says, the objective does not go; None without an objective or bound."""
     finished: bool = False
+    """It says that the search is complete."""
     interrupted: bool = False
+    """It was stopped by Ctrl-C."""
 
 
 class _SolutionReader(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
@@ -83,16 +75,7 @@ class _SolutionReader(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
 class SolverThread:
     """Solves a model in a thread of its own, so that Ctrl-C ends the search and not the program.
 
-    Parameters
-    ----------
-    variables
-        A complete model.
-    value
-        What is minimised, told from the point itself and not from the solver's variables.
-    clock
-        Time or work, workers, seed.
-    effort
-        How it is run.
+    `value` is what is minimised, told from a point itself and not from the solver's variables.
     """
 
     def __init__(

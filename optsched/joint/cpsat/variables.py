@@ -65,15 +65,7 @@ class HintedModel:
 
 
 class ModelVariables(HintedModel):
-    """The variables of one model.
-
-    Parameters
-    ----------
-    instance
-        What is to be planned.
-    peak_bound, slab_bound
-        Lower bounds in bytes that are known already.
-    """
+    """The variables of one model; lower bounds that are known already are given in bytes."""
 
     def __init__(
         self, instance: ModelInstance, *, peak_bound: int = 0, slab_bound: int = 0

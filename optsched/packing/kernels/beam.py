@@ -38,53 +38,35 @@ RULE, SKIPS, SHIFT = 0, 1, 2
 
 
 class Nodes(NamedTuple):
-    """The nodes of a layer, by slot.
-
-    Parameters
-    ----------
-    buffers, sections
-        Shapes `(width + 1, BUFFER_ROWS, n)` and `(width + 1, SECTION_ROWS, m)`.
-    codes
-        Shape `(width + 1,)`: of what is placed.
-    """
+    """The nodes of a layer, by slot."""
 
     buffers: IntArray
     sections: IntArray
+    """Shapes `(width + 1, BUFFER_ROWS, n)` and `(width + 1, SECTION_ROWS, m)`."""
     codes: IntArray
+    """Shape `(width + 1,)`: of what is placed."""
 
 
 class Beam(NamedTuple):
-    """The best children of a layer, in `width + 1` slots of which one is free.
-
-    Parameters
-    ----------
-    heap
-        Shape `(SLOTS + width,)`. KEPT: how many are kept. FREE: the slot that is written next.
-        From SLOTS on the slots of those kept, the worst first, as a heap.
-    ratings
-        Shape `(width + 1,)`, by slot.
-    births
-        Shape `(width + 1, BIRTH_COLUMNS)`, by slot: slot of the parent, buffer, offset.
-    seen
-        Shape `(s,)`, s a power of two: codes of children, each at the place its low bits name.
-    factors
-        Shape `(n + m,)`: random numbers that codes are made of.
-    weights
-        Of a section, by its slack shifted right by SHIFT bits.
-    noise
-        Shape `(z,)`, z a power of two: factors of ratings, by code.
-    knobs
-        RULE: how to choose sections. SKIPS: sections that may be skipped in a row. SHIFT.
-    """
+    """The best children of a layer, in `width + 1` slots of which one is free."""
 
     heap: IntArray
+    """Shape `(SLOTS + width,)`. KEPT: how many are kept. FREE: the slot that is written next.
+    From SLOTS on the slots of those kept, the worst first, as a heap."""
     ratings: FloatArray
+    """Shape `(width + 1,)`, by slot."""
     births: IntArray
+    """Shape `(width + 1, BIRTH_COLUMNS)`, by slot: slot of the parent, buffer, offset."""
     seen: IntArray
+    """Shape `(s,)`, s a power of two: codes of children, each at the place its low bits name."""
     factors: IntArray
+    """Shape `(n + m,)`: random numbers that codes are made of."""
     weights: FloatArray
+    """Of a section, by its slack shifted right by SHIFT bits."""
     noise: FloatArray
+    """Shape `(z,)`, z a power of two: factors of ratings, by code."""
     knobs: IntArray
+    """RULE: how to choose sections. SKIPS: sections that may be skipped in a row. SHIFT."""
 
 
 @inner

@@ -20,22 +20,15 @@ HASH_BITS = (1 << 40) - 1
 
 
 class Failures(NamedTuple):
-    """The table.
-
-    Parameters
-    ----------
-    rows
-        Shape `(WAYS * places, words + m + 1)`, places a power of two. An entry: 1 (0: empty), the
-        unplaced buffers as bits, 60 a word, and the floor of each section.
-    key
-        Shape `(words,)`: scratch.
-    victim
-        Shape `(1,)`: turns around to choose what to overwrite.
-    """
+    """The table."""
 
     rows: IntArray
+    """Shape `(WAYS * places, words + m + 1)`, places a power of two. An entry: 1 (0: empty), the
+    unplaced buffers as bits, 60 a word, and the floor of each section."""
     key: IntArray
+    """Shape `(words,)`: scratch."""
     victim: IntArray
+    """Shape `(1,)`: turns around to choose what to overwrite."""
 
 
 @inner

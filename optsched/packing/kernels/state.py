@@ -103,35 +103,24 @@ B, S, C = BufferRows(), SectionRows(), CounterRows()
 
 
 class PackingState(NamedTuple):
-    """Everything about `n` buffers and `m` sections.
-
-    Parameters
-    ----------
-    buffers
-        Shape `(len(B), n)`.
-    sections
-        Shape `(len(S), m + 2)`.
-    cover
-        Buffers of each section, one section after another.
-    zones
-        Shape `(2, z)`. Per buffer, ascending and disjoint: starts strictly between `zones[0]` and
-        `zones[1]` would meet a pinned buffer.
-    masks
-        Shape `(n, words)`: the sections that each buffer covers as bits, 60 a word; no words if
-        each covers its whole range.
-    trail
-        Shape `(2, t)`: what changed, and what it was.
-    counters
-        Shape `(len(C),)`.
-    """
+    """Everything about `n` buffers and `m` sections."""
 
     buffers: IntArray
+    """Shape `(len(B), n)`."""
     sections: IntArray
+    """Shape `(len(S), m + 2)`."""
     cover: IntArray
+    """Buffers of each section, one section after another."""
     zones: IntArray
+    """Shape `(2, z)`. Per buffer, ascending and disjoint: starts strictly between `zones[0]` and
+    `zones[1]` would meet a pinned buffer."""
     masks: IntArray
+    """Shape `(n, words)`: the sections that each buffer covers as bits, 60 a word; no words if
+    each covers its whole range."""
     trail: IntArray
+    """Shape `(2, t)`: what changed, and what it was."""
     counters: IntArray
+    """Shape `(len(C),)`."""
 
 
 @inner

@@ -23,24 +23,16 @@ from optsched.solver.spill.search import Steps, least_leaving
 
 @dataclass(frozen=True)
 class Homes:
-    """A graph, and the pool that each of its buffers names.
-
-    Parameters
-    ----------
-    given
-        As the caller has it.
-    graph
-        The same graph; its buffers all name a pool.
-    pools
-        In order of preference.
-    home
-        Shape `(m,)`: the number of each buffer's pool.
-    """
+    """A graph, and the pool that each of its buffers names."""
 
     given: Graph
+    """As the caller has it."""
     graph: Graph
+    """The same graph; its buffers all name a pool."""
     pools: tuple[Pool, ...]
+    """In order of preference."""
     home: IntArray
+    """Shape `(m,)`: the number of each buffer's pool."""
 
     @cached_property
     def counted(self) -> IntArray:
@@ -82,12 +74,7 @@ def find_homes(graph: Graph, pools: Sequence[Pool]) -> Homes:
 def find_shortage(homes: Homes, before: Result) -> Shortage | None:
     """Return why no order has room, if that is known.
 
-    Parameters
-    ----------
-    homes
-        The graph in its pools.
-    before
-        What is known of it where nothing is spilled.
+    `before` is what is known of the graph where nothing is spilled.
     """
     graph, later = homes.graph, homes.pools[homes.used[0] :]
     room = room_of(later)
@@ -118,12 +105,7 @@ def find_shortage(homes: Homes, before: Result) -> Shortage | None:
 def spilled_bound(homes: Homes, before: Result, clock: Clock) -> int:
     """Return bytes that are spilled in every order: what the pools' own peaks are too much.
 
-    Parameters
-    ----------
-    homes, before
-        As for :func:`find_shortage`.
-    clock
-        Less time makes a weaker bound.
+    `before` is as for :func:`find_shortage`; less time makes a weaker bound.
     """
     alone = sum(_spilled_alone(homes, number, clock) for number in homes.used)
     if len(homes.used) == 1:

@@ -27,27 +27,18 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What is live where: one row per step at which live bytes may be most.
-
-    Parameters
-    ----------
-    height
-        Shape `(steps, n)`: bytes of each buffer that are there.
-    size
-        Shape `(n,)`: what it costs when a buffer leaves, never less than its height.
-    movable
-        Shape `(n,)`.
-    capacity
-        Bytes.
-    length
-        Shape `(steps,)`: how long each lasts, to tell who relieves most; it decides no bound.
-    """
+    """What is live where: one row per step at which live bytes may be most."""
 
     height: IntArray
+    """Shape `(steps, n)`: bytes of each buffer that are there."""
     size: IntArray
+    """Shape `(n,)`: what it costs when a buffer leaves, never less than its height."""
     movable: BoolArray
+    """Shape `(n,)`."""
     capacity: int
+    """Bytes."""
     length: npt.NDArray[np.float64]
+    """Shape `(steps,)`: how long each lasts, to tell who relieves most; it decides no bound."""
 
     def excess(self, stays: BoolArray) -> IntArray:
         """Return by how much the live bytes of each step pass the capacity; shape `(steps,)`."""
