@@ -49,8 +49,6 @@ class MilpOutcome:
     """Claimed minimum peak; at least the bound that was given."""
     finished: bool
     """Whether the solver says that its search is complete."""
-    seconds: float
-    """Wall-clock time, with the making of the model."""
 
     @property
     def optimal(self) -> bool:
@@ -96,7 +94,7 @@ def solve_order_milp(
             bound = max(bound, _safe_units(units) * model.unit)
     if order is not None:
         value = check_order(graph, order)
-    return MilpOutcome(order, value, bound, finished, clock.seconds())
+    return MilpOutcome(order, value, bound, finished)
 
 
 class _Model:
@@ -175,9 +173,7 @@ class _Model:
         fixed = [0] * max(1, self.count)
         for b, size in enumerate(sizes):
             units, birth = size // self.unit, int(arrays.birth[b])
-            users = [int(u) for u in arrays.user.row(b)]
-            if arrays.producer[b] >= 0:
-                users.append(int(arrays.producer[b]))
+            users = arrays.users(b)
             if not units or not (users or arrays.keep[b]):
                 continue
             released = None if arrays.keep[b] else self._released(b, users)
@@ -200,8 +196,7 @@ class _Model:
         arrays = self.graph.arrays
         by_output: dict[int, list[Any]] = {}
         by_source: dict[int, list[Any]] = {}
-        rows = (arrays.inplace_op, arrays.inplace_output, arrays.inplace_source)
-        for p, (v, output, source) in enumerate(zip(*(x.tolist() for x in rows), strict=True)):
+        for p, (v, output, source) in enumerate(arrays.inplace_pairs()):
             flag = self.pulp.LpVariable(f"spared_{p}", cat="Binary")
             by_output.setdefault(output, []).append(flag)
             by_source.setdefault(source, []).append(flag)

@@ -173,9 +173,8 @@ class RandomWalk:
         self.users: list[list[int]] = []
         self.uses: list[list[int]] = [[] for _ in graph.ops]
         for b, size in enumerate(self.size):
-            users = {*arrays.user.row(b).tolist(), int(arrays.producer[b])} - {-1}
             freed = size > 0 and not arrays.keep[b]
-            self.users.append(sorted(users) if freed else [])
+            self.users.append(arrays.users(b) if freed else [])
             for v in self.users[b]:
                 self.uses[v].append(b)
         self.order = [int(v) for v in order]

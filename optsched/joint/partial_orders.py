@@ -61,16 +61,13 @@ class OrderGrowth:
         self.born: list[list[int]] = [[] for _ in graph.ops]
         self.inputs: list[int] = []
         for i, b in enumerate(ids.tolist()):
-            users = {*arrays.user.row(b).tolist(), int(arrays.producer[b])} - {-1}
-            self.users.append(sum(1 << v for v in users))
+            self.users.append(sum(1 << v for v in arrays.users(b)))
             birth = int(arrays.birth[b])
             (self.inputs if birth < 0 else self.born[birth]).append(i)
 
     def _number_pairs(self) -> None:
-        arrays = self.graph.arrays
         self.pairs: list[list[Pair]] = [[] for _ in self.graph.ops]
-        rows = (arrays.inplace_op, arrays.inplace_output, arrays.inplace_source)
-        for v, output, source in zip(*(row.tolist() for row in rows), strict=True):
+        for v, output, source in self.graph.arrays.inplace_pairs():
             self.pairs[v].append((output, source))
 
     def start(self) -> PartialOrder:

@@ -108,6 +108,16 @@ class GraphArrays:
         """Number of buffers, `m`."""
         return len(self.size)
 
+    def users(self, buffer: int) -> list[int]:
+        """Ops that use a buffer, its producer among them; ascending."""
+        made = int(self.producer[buffer])
+        return sorted({*self.user.row(buffer).tolist(), *((made,) if made >= 0 else ())})
+
+    def inplace_pairs(self) -> list[tuple[int, int, int]]:
+        """Op, output and source of each admissible pair, in their order."""
+        columns = (self.inplace_op, self.inplace_output, self.inplace_source)
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
 
 def build_rows(rows: Sequence[Iterable[int]]) -> Rows:
     """Pack ascending, repeat-free rows."""

@@ -239,16 +239,11 @@ def _check_references(graph: Graph) -> None:
         require_id(v, len(graph.ops), "in-place candidate names op")
         op = graph.ops[v]
         for b in (output, source):
-            require_id(
-                b,
-                len(graph.buffers),
-                f"op {op.name!r}: in-place candidate names buffer",
-            )
-        if output not in op.writes:
-            name = graph.buffers[output].name
-            raise GraphError(
-                f"op {op.name!r}: in-place output {name!r} is no buffer that it writes"
-            )
-        if source not in op.reads:
-            name = graph.buffers[source].name
-            raise GraphError(f"op {op.name!r}: in-place input {name!r} is no buffer that it reads")
+            require_id(b, len(graph.buffers), f"op {op.name!r}: in-place candidate names buffer")
+        for b, known, what in (
+            (output, op.writes, "output {!r} is no buffer that it writes"),
+            (source, op.reads, "input {!r} is no buffer that it reads"),
+        ):
+            if b not in known:
+                text = what.format(graph.buffers[b].name)
+                raise GraphError(f"op {op.name!r}: in-place {text}")

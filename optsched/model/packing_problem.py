@@ -106,17 +106,13 @@ class PackingProblem:
     def __post_init__(self) -> None:
         self._convert()
         if len(set(self.names)) != len(self.names):
-            seen: set[str] = set()
-            twice = next(x for x in self.names if x in seen or seen.add(x))  # type: ignore[func-returns-value]
+            twice = next(x for i, x in enumerate(self.names) if x in self.names[:i])
             raise GraphError(f"buffer {twice!r} is defined twice")
         for i in np.flatnonzero(self.end < self.start):
             raise GraphError(
                 f"buffer {self.names[i]!r}: live range [{self.start[i]}, {self.end[i]}) is reversed"
             )
-        for values, what, least in (
-            (self.size, "size", 0),
-            (self.alignment, "alignment", 1),
-        ):
+        for values, what, least in ((self.size, "size", 0), (self.alignment, "alignment", 1)):
             for i in np.flatnonzero(values < least):
                 raise GraphError(
                     f"buffer {self.names[i]!r}: {what} must be at least {least}, got {values[i]}"
@@ -142,13 +138,8 @@ class PackingProblem:
         if len(names) != count:
             raise GraphError(f"there are {len(names)} names for {count} sizes")
         object.__setattr__(self, "names", names)
-        for field_name, default in (
-            ("size", None),
-            ("start", None),
-            ("end", None),
-            ("alignment", 1),
-            ("pin", -1),
-        ):
+        defaults = {"size": None, "start": None, "end": None, "alignment": 1, "pin": -1}
+        for field_name, default in defaults.items():
             values = np.asarray(getattr(self, field_name))
             if default is not None and not len(values):
                 values = np.full(count, default, np.int64)

@@ -222,7 +222,8 @@ def _check_same_place(graph: Wired, a: int, b: int) -> None:
 
 def _check_in_turn(graph: Wired, group: Sequence[int]) -> None:
     """Stop if some order has two of a group live at once."""
-    births = {b: _birth(graph, b) for b in group}
+    made = {b: graph.buffers[b].birth for b in group}
+    births = {b: graph.producers[b] if birth is None else birth for b, birth in made.items()}
     users: dict[int, set[int]] = {b: set() for b in group}
     for v, op in enumerate(graph.ops):
         for b in (*op.reads, *op.uses, *op.writes):
@@ -240,11 +241,6 @@ def _check_in_turn(graph: Wired, group: Sequence[int]) -> None:
                 f"buffers {graph.buffers[a].name!r} and {graph.buffers[b].name!r} must share an "
                 "offset, but some order has both live at once: make one a view of the other"
             )
-
-
-def _birth(graph: Wired, b: int) -> int | None:
-    birth = graph.buffers[b].birth
-    return graph.producers[b] if birth is None else birth
 
 
 def _ancestors(graph: Wired, v: int | None) -> set[int]:

@@ -12,14 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from optsched.errors import GraphError, UsageError
 from optsched.model.dependencies import reachable, topological_order
 from optsched.model.elements import Op
-
-if TYPE_CHECKING:
-    from optsched.model.graph import Graph
+from optsched.model.graph import Graph
 
 MOST_EDGES = 1_000_000
 """Levels may be joined by as many syncs."""

@@ -107,9 +107,9 @@ Asked = TypeVar("Asked", bound=Incumbent)
 class Stage(Generic[Asked]):
     """One engine's turn."""
 
-    run: Callable[[Asked, Clock], bool]
-    """Takes the incumbent and a clock for its share. Returns whether more time might bring more,
-    which counts where stages are repeated."""
+    run: Callable[[Asked, Clock], bool | None]
+    """Takes the incumbent and a clock for its share. One that is repeated returns whether more time
+    might bring more."""
     share: float = 1.0
     """Part of the time left."""
     needs: Feature = Feature.NONE
@@ -153,7 +153,7 @@ def _run_stage(asked: Asked, stage: Stage[Asked]) -> bool:
     late = asked.value() is not None and asked.clock.expired()
     if late or not stage.serves(asked) or (asked.done() and not stage.named):
         return False
-    return stage.run(asked, asked.part(stage.share))
+    return bool(stage.run(asked, asked.part(stage.share)))
 
 
 def raise_if_interrupted(reason: StopReason) -> None:

@@ -31,11 +31,11 @@ def begin_near(best: PlanIncumbent, baseline: Baseline) -> None:
         best.offer_order(baseline.order, "baseline")
 
 
-def orders_near(best: PlanIncumbent, clock: Clock) -> bool:
+def orders_near(best: PlanIncumbent, clock: Clock) -> None:
     """Find the order of least peak among those that move at most so many ops."""
     near = best.baseline
     if near is None or near.max_moved is None or best.order_done():
-        return False
+        return
     from optsched.ordering.improve.few_moves import lower_peak
     from optsched.ordering.moves import least_peak_within
 
@@ -61,14 +61,13 @@ def orders_near(best: PlanIncumbent, clock: Clock) -> bool:
     if found.order is not None:
         best.offer_order(found.order, "orders near the baseline")
         best.pack(np.array(found.order, np.int64), "orders near the baseline")
-    return False
 
 
-def _fewest_moves(best: PlanIncumbent, clock: Clock) -> bool:
+def _fewest_moves(best: PlanIncumbent, clock: Clock) -> None:
     """Move ops of the best plan back to the baseline while it stays as good; bound how many."""
     near, plan = best.baseline, best.plan
     if near is None or plan is None:
-        return False
+        return
     from optsched.ordering.improve.moves_back import move_back
     from optsched.ordering.moves import fewest_moves
 
@@ -83,7 +82,6 @@ def _fewest_moves(best: PlanIncumbent, clock: Clock) -> bool:
     for order in ([] if found.order is None else [found.order]) + back[:0:-1]:
         if not _improves(best, order, clock):
             break
-    return False
 
 
 def _improves(best: PlanIncumbent, order: Sequence[int], clock: Clock) -> bool:
@@ -97,7 +95,7 @@ def _improves(best: PlanIncumbent, order: Sequence[int], clock: Clock) -> bool:
     return best.moved > moved
 
 
-def _fewest_of_all_orders(best: PlanIncumbent, clock: Clock) -> bool:
+def _fewest_of_all_orders(best: PlanIncumbent, clock: Clock) -> None:
     """Go through the orders of a small graph that move one op more, and one more."""
     from optsched.joint import enumerate_orders
 
@@ -105,7 +103,7 @@ def _fewest_of_all_orders(best: PlanIncumbent, clock: Clock) -> bool:
     while near is not None and best.plan is not None and not best.done():
         room = best.slab_wanted
         if best.objective is Objective.PEAK:
-            return False
+            return
         found = enumerate_orders(
             best.graph,
             room,
@@ -115,9 +113,8 @@ def _fewest_of_all_orders(best: PlanIncumbent, clock: Clock) -> bool:
             baseline=replace(near, max_moved=best.moved_bound),
         )
         if not found.complete or best.moved <= best.moved_bound or best.slab_wanted < room:
-            return False
+            return
         best.raise_moved_bound(best.moved_bound + 1)
-    return False
 
 
 def fewest_moves_stages(effort: DriverEffort) -> tuple[Stage[PlanIncumbent], ...]:

@@ -175,7 +175,7 @@ class PackingIncumbent(Incumbent):
         )
 
 
-def try_heuristics(best: PackingIncumbent, clock: Clock) -> bool:
+def try_heuristics(best: PackingIncumbent, clock: Clock) -> None:
     """Try the heuristic packers, the best one first; that one whatever the time."""
     turn = packing_turn(len(best.problem)) if is_in_range(best.problem) else []
     for name in turn:
@@ -183,10 +183,9 @@ def try_heuristics(best: PackingIncumbent, clock: Clock) -> bool:
             break
         if name != LAST:
             best.try_packer(name)
-    return False
 
 
-def search_packings(best: PackingIncumbent, clock: Clock) -> bool:
+def search_packings(best: PackingIncumbent, clock: Clock) -> None:
     """Search all packings."""
     from optsched.packing import solve_packing
 
@@ -203,14 +202,12 @@ def search_packings(best: PackingIncumbent, clock: Clock) -> bool:
         best.offer(outcome.offsets, "packing search")
     best.is_searched = not outcome.stop_reason.is_limit
     raise_if_interrupted(outcome.stop_reason)
-    return False
 
 
-def climb_hills(best: PackingIncumbent, clock: Clock) -> bool:
+def climb_hills(best: PackingIncumbent, clock: Clock) -> None:
     """Try the one packer that is slower than a search which succeeds."""
     if LAST in packing_turn(len(best.problem)) and is_in_range(best.problem):
         best.try_packer(LAST)
-    return False
 
 
 CONTINUED: tuple[Stage[PackingIncumbent], ...] = (Stage(search_packings),)

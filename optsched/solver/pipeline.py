@@ -184,7 +184,7 @@ class Schedule:
     repeated: tuple[Stage[PlanIncumbent], ...] = ()
 
 
-def _pools_apart(best: PlanIncumbent, clock: Clock) -> bool:
+def _pools_apart(best: PlanIncumbent, clock: Clock) -> None:
     """Plan each pool by itself, whatever order the others would like: a bound, and orders."""
     peaks = slabs = 0
     for number, graph in enumerate(best.pool_graphs):
@@ -195,7 +195,6 @@ def _pools_apart(best: PlanIncumbent, clock: Clock) -> bool:
             best.offer_order(found.plan.order, f"order of pool {number}")
         raise_if_interrupted(found.stop_reason)
     best.refute_slab(slabs - 1, "pools apart", pool_peaks=peaks)
-    return False
 
 
 def _schedules() -> dict[Engine, Schedule]:

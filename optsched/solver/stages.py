@@ -1,12 +1,13 @@
 """The stages of solve(): each calls one engine, for its share of the time, and keeps what it has.
 
-A stage takes a :class:`optsched.solver.incumbent.PlanIncumbent` and the clock of its share, and
-returns whether more time might bring more.
+A stage takes a :class:`optsched.solver.incumbent.PlanIncumbent` and the clock of its share; one
+that is repeated returns whether more time might bring more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -32,13 +33,13 @@ OTHER_ORDERS_LACK = Feature.INPLACE | Feature.POOLS | Feature.PEAK | Feature.MOV
 """What packing other orders knows nothing of."""
 
 
-def heuristic_orders(best: PlanIncumbent, clock: Clock) -> bool:
+def heuristic_orders(best: PlanIncumbent, clock: Clock) -> None:
     """Try orders, promising ones first, until one meets a simple bound.
 
     A search that is gone on with has the best of them already.
     """
     if best.continued:
-        return False
+        return
     for name, order in candidate_orders(best.graph, seed=best.clock.limits.seed):
         best.clock.spend(len(order))
         best.offer_order(order, name)
@@ -50,43 +51,39 @@ def heuristic_orders(best: PlanIncumbent, clock: Clock) -> bool:
         take_interrupt()
         late = len(best.candidates) > 1 and best.clock.spent(best.effort.heuristics_share)
         if late or best.order_done():
-            return False
-    return False
+            return
 
 
-def closure_bounds(best: PlanIncumbent, clock: Clock) -> bool:
+def closure_bounds(best: PlanIncumbent, clock: Clock) -> None:
     """Raise the bound by flows, where the simple one leaves a gap."""
     if best.order_done() or best.continued:
-        return False
+        return
     from optsched.ordering import closure_bound
 
     orders = [order for _, order in best.best_orders(best.effort.closure_orders)]
     found = closure_bound(best.graph, orders, clock=clock)
     best.raise_bound(found.value, Proof.BOUND, "closure bound")
-    return False
 
 
-def pack_heuristically(best: PlanIncumbent, clock: Clock) -> bool:
+def pack_heuristically(best: PlanIncumbent, clock: Clock) -> None:
     """Pack the best orders so far by all promising packers."""
     many = len(best.graph.buffers) > best.effort.many_buffers
     for _, order in best.best_orders(1 if many else best.effort.packed_orders):
         best.pack(order, "heuristic order")
         if best.done() or best.clock.expired():
             break
-    return False
 
 
-def pack_before_search(best: PlanIncumbent, clock: Clock) -> bool:
+def pack_before_search(best: PlanIncumbent, clock: Clock) -> None:
     """Do the same, but of many buffers not while a better order may be found: it takes longer."""
     if best.order_done() or len(best.graph.buffers) <= best.effort.many_buffers:
         pack_heuristically(best, clock)
-    return False
 
 
-def order_search(best: PlanIncumbent, clock: Clock) -> bool:
+def order_search(best: PlanIncumbent, clock: Clock) -> None:
     """Find the minimum peak over all orders by our exact search; then pack that order."""
     if best.order_done() or not best.has_time() or not best.candidates:
-        return False
+        return
     from optsched.ordering import solve_order
 
     # Where other orders can be packed afterwards, these take time too.
@@ -107,13 +104,11 @@ def order_search(best: PlanIncumbent, clock: Clock) -> bool:
     best.pack(best.best_orders(1)[0][1], "order search")
     best.cut_short = outcome.stop_reason.is_limit
     raise_if_interrupted(outcome.stop_reason)
-    return False
 
 
-def first_packing(best: PlanIncumbent, clock: Clock) -> bool:
+def first_packing(best: PlanIncumbent, clock: Clock) -> None:
     """Search the packings of the order of smallest peak, for a part of the time only."""
     _pack_best_orders(best, _before_last_packing(best, clock), CONTINUED)
-    return False
 
 
 def last_packing(best: PlanIncumbent, clock: Clock) -> bool:
@@ -191,7 +186,7 @@ def _pack_choice(
     return settled
 
 
-def all_orders(best: PlanIncumbent, clock: Clock) -> bool:
+def all_orders(best: PlanIncumbent, clock: Clock) -> None:
     """Pack or refute each order of a small graph: a proof where the slab exceeds the peak.
 
     Where only the peak is asked for, any plan will do; without one, pins may clash in every order.
@@ -199,7 +194,7 @@ def all_orders(best: PlanIncumbent, clock: Clock) -> bool:
     from optsched.joint import enumerate_orders
 
     if Feature.PEAK & best.features and best.plan is not None:
-        return False
+        return
     # Pins may have refused all orders so far; with this much room they alone can.
     room = roof(best.graph)
     below = room if best.plan is None else best.slab - 1
@@ -216,7 +211,6 @@ def all_orders(best: PlanIncumbent, clock: Clock) -> bool:
         raise GraphError(f"{best.graph.name}: buffers are pinned onto each other in every order")
     if found.complete:
         best.refute_slab(found.refuted, "all orders")
-    return False
 
 
 def other_orders(best: PlanIncumbent, clock: Clock) -> bool:
@@ -309,7 +303,7 @@ def _left_before_last_packing(best: PlanIncumbent) -> float | None:
     return best.clock.share(1.0, best.effort.last_packing * (best.whole or 0.0)).left()
 
 
-def pooled_walk(best: PlanIncumbent, clock: Clock) -> bool:
+def pooled_walk(best: PlanIncumbent, clock: Clock) -> None:
     """Lower the sum of the pools' peaks, of which the search for the minimum peak knows nothing."""
     from heuristics.orderings.pooled import pooled_orders
 
@@ -320,10 +314,9 @@ def pooled_walk(best: PlanIncumbent, clock: Clock) -> bool:
             best.pack(order, "pooled order")
             if best.done() or clock.expired():
                 break
-    return False
 
 
-def joint_model(best: PlanIncumbent, clock: Clock) -> bool:
+def joint_model(best: PlanIncumbent, clock: Clock) -> None:
     """Choose order and offsets together, by CP-SAT; its bound is a claim."""
     from optsched.joint.cpsat import solve_joint
 
@@ -341,18 +334,15 @@ def joint_model(best: PlanIncumbent, clock: Clock) -> bool:
         best.offer(outcome.plan, "cpsat")
     best.claim(best.objective, outcome.bound)
     raise_if_interrupted(outcome.stop_reason)
-    return False
 
 
-def joint_model_if_exact(best: PlanIncumbent, clock: Clock) -> bool:
+def joint_model_if_exact(best: PlanIncumbent, clock: Clock) -> None:
     """Ask the joint model where nobody asked for it by name, and sizes are in its exact range."""
-    try:
-        return joint_model(best, clock)
-    except UsageError:
-        return False
+    with suppress(UsageError):
+        joint_model(best, clock)
 
 
-def milp_order(best: PlanIncumbent, clock: Clock) -> bool:
+def milp_order(best: PlanIncumbent, clock: Clock) -> None:
     """Choose the order by MILP, then pack it by heuristics; the bound is a claim."""
     from optsched.joint.milp import solve_order_milp
 
@@ -363,4 +353,3 @@ def milp_order(best: PlanIncumbent, clock: Clock) -> bool:
         best.offer_order(outcome.order, "milp")
         best.pack(np.asarray(outcome.order, np.int64), "milp")
     best.claim(Objective.PEAK, outcome.bound)
-    return False

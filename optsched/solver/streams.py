@@ -17,15 +17,14 @@ from optsched.solver.effort import EFFORT
 from optsched.solver.incumbent import PlanIncumbent
 
 
-def only_order(best: PlanIncumbent, clock: Clock) -> bool:
+def only_order(best: PlanIncumbent, clock: Clock) -> None:
     """Where edges leave each stream one order, its peak is the least, and its packings are all."""
     if best.candidates and has_one_order(best.graph):
         best.is_only_order = True
         best.raise_bound(best.best_orders(1)[0][0], Proof.BOUND, "only order")
-    return False
 
 
-def one_at_a_time(best: PlanIncumbent, clock: Clock) -> bool:
+def one_at_a_time(best: PlanIncumbent, clock: Clock) -> None:
     """Let the ops run one after another: what that takes is a bound on all orders of the streams.
 
     An order of the streams, and a plan for it, allow the ops to run one at a time, in an order of
@@ -35,7 +34,7 @@ def one_at_a_time(best: PlanIncumbent, clock: Clock) -> bool:
     in every order is a bound besides. The order found is where the streams' orders may begin.
     """
     if best.order_done() or not best.candidates:
-        return False
+        return
     from optsched.ordering import closure_bound, solve_order
     from optsched.ordering.bound.forced_conflicts import forced_conflict_bound
 
@@ -46,12 +45,11 @@ def one_at_a_time(best: PlanIncumbent, clock: Clock) -> bool:
     forced = forced_conflict_bound(best.graph)
     best.raise_bound(forced.value, Proof.BOUND, "conflicts in every order")
     if best.order_done():
-        return False
+        return
     outcome = solve_order(graph, limits=clock, warm_start=order.tolist(), bound=bound)
     best.raise_bound(outcome.bound, outcome.proof or Proof.SEARCH, "one at a time")
     best.offer_order(outcome.order, "one at a time")
     raise_if_interrupted(outcome.stop_reason)
-    return False
 
 
 def stream_walk(best: PlanIncumbent, clock: Clock) -> bool:
@@ -73,12 +71,12 @@ def stream_walk(best: PlanIncumbent, clock: Clock) -> bool:
     return not best.order_done()
 
 
-def all_stream_orders(best: PlanIncumbent, clock: Clock) -> bool:
+def all_stream_orders(best: PlanIncumbent, clock: Clock) -> None:
     """Pack or refute each order of a small graph's streams."""
     from optsched.joint.stream_orders import enumerate_stream_orders
 
     if best.plan is None:
-        return False
+        return
     asked = Objective.PEAK if Feature.PEAK & best.features else Objective.SLAB
     below = (best.value() or 0) - 1
 
@@ -98,7 +96,6 @@ def all_stream_orders(best: PlanIncumbent, clock: Clock) -> bool:
         best.raise_bound(found.least_peak, Proof.SEARCH, "all orders")
     if found.complete and asked is Objective.SLAB:
         best.refute_slab(found.refuted, "all orders")
-    return False
 
 
 STREAM_STAGES: tuple[Stage[PlanIncumbent], ...] = (

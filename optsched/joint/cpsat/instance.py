@@ -161,8 +161,7 @@ def graph_instance(graph: Graph) -> ModelInstance:
     items: list[ModelItem] = []
     for b, buffer in enumerate(graph.buffers):
         size, birth = int(arrays.size[b]), int(arrays.birth[b])
-        users = {*arrays.user.row(b).tolist(), int(arrays.producer[b])} - {INPUT}
-        kept = bool(arrays.keep[b])
+        users, kept = arrays.users(b), bool(arrays.keep[b])
         if not size or graph.roots[b] != b or not (birth != INPUT or users or kept):
             continue
         items.append(
@@ -173,7 +172,7 @@ def graph_instance(graph: Graph) -> ModelInstance:
                 pin=buffer.pin,
                 pool=buffer.pool,
                 birth=birth,
-                users=() if kept else tuple(sorted(users)),
+                users=() if kept else tuple(users),
                 kept=kept,
                 room=size,
             )
@@ -196,11 +195,8 @@ def graph_instance(graph: Graph) -> ModelInstance:
         for item in items
     )
     succs = tuple(tuple(arrays.succ.row(u).tolist()) for u in range(len(graph.ops)))
-    number = {item.id: i for i, item in enumerate(items)}
-    rows = (arrays.inplace_op, arrays.inplace_output, arrays.inplace_source)
     pairs = tuple(
-        ModelPair(v, number[output], number[source])
-        for v, output, source in zip(*(row.tolist() for row in rows), strict=True)
+        ModelPair(v, place[output], place[source]) for v, output, source in arrays.inplace_pairs()
     )
     horizon = max(1, len(graph.ops))
     return ModelInstance(unit, horizon, graph.predecessors, succs, scaled, apart, shared, pairs)
