@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import replace
 
 import numpy as np
@@ -95,22 +96,14 @@ class PackingOracle:
 
         First `high` is made as small as possible, then `low` as large as possible.
         """
-        low, high = 0, int(problem.end.max())
-        first = 1
-        while first < high:
-            middle = (first + high) // 2
-            if self.within(clip(problem, 0, middle), capacity) is None:
-                high = middle
-            else:
-                first = middle + 1
-        last = high - 1
-        while low < last:
-            middle = (low + last + 1) // 2
-            if self.within(clip(problem, middle, high), capacity) is None:
-                low = middle
-            else:
-                last = middle - 1
-        return low, high
+
+        def refuses(low: int, high: int) -> bool:
+            return self.within(clip(problem, low, high), capacity) is None
+
+        ends = range(1, int(problem.end.max()))
+        high = 1 + bisect_left(ends, True, key=lambda end: refuses(0, end))
+        starts = range(high - 1, 0, -1)
+        return high - 1 - bisect_left(starts, True, key=lambda start: refuses(start, high)), high
 
     def _ask(self, problem: PackingProblem, capacity: int | None) -> PackingOutcome:
         self.packings += 1

@@ -109,7 +109,8 @@ class _StreamSearch:
             made = (arrays.producer[b], arrays.birth[b])
             for v in (*arrays.user.row(b).tolist(), *(int(v) for v in made if v >= 0)):
                 self.users[b] |= 1 << v
-        counts = [b for b in np.flatnonzero(arrays.size).tolist() if self._lives(b)]
+        sized = np.flatnonzero(arrays.size).tolist()
+        counts = [b for b in sized if self.users[b] or arrays.keep[b]]
         self.inputs = [b for b in counts if arrays.birth[b] < 0]
         self.born: list[list[int]] = [[] for _ in ops]
         for b in counts:
@@ -120,9 +121,6 @@ class _StreamSearch:
         self.order: list[int] = []
         self.last: list[int] = [-1] * len(numbers)
         self.ancestors = [0] * len(ops)
-
-    def _lives(self, b: int) -> bool:
-        return bool(self.users[b]) or bool(self.graph.arrays.keep[b])
 
     def extend(self, placed: int, conflicting: int) -> None:
         """Go through all orders that begin with what stands there.

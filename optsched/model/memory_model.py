@@ -90,7 +90,10 @@ def parse_alignment(value: str | SupportsIndex) -> int:
 
 def _aligned(graph: Graph, align: int) -> Graph:
     buffers = tuple(
-        _aligned_buffer(buffer, align) if _is_placed(buffer) else buffer for buffer in graph.buffers
+        replace(b, size=-(-b.size // align) * align, alignment=lcm(b.alignment, align))
+        if _is_placed(b)
+        else b
+        for b in graph.buffers
     )
     return _said(replace(graph, buffers=buffers), f"sizes and offsets multiples of {align}")
 
@@ -117,26 +120,22 @@ def _is_placed(buffer: Buffer) -> bool:
     )
 
 
-def _aligned_buffer(buffer: Buffer, align: int) -> Buffer:
-    size = -(-buffer.size // align) * align
-    return replace(buffer, size=size, alignment=lcm(buffer.alignment, align))
-
-
 def aligned_packing(problem: PackingProblem, align: int) -> PackingProblem:
     """Return a packing problem with sizes rounded up, and offsets placed, as `MemoryModel` does.
 
     Raises
     ------
+    UsageError
+        If the sizes add up to too much.
     GraphError
-        If a buffer is pinned elsewhere, or the sizes add up to too much.
+        If a buffer is pinned elsewhere.
     """
-    sizes = (problem.size.astype(object) + (align - 1)) // align * align
-    limit = min(MAX_TOTAL_BYTES, int(sizes.sum()) if len(sizes) else 0)
-    if limit == MAX_TOTAL_BYTES:
+    sizes = [-(-size // align) * align for size in problem.size.tolist()]
+    if sum(sizes) >= MAX_TOTAL_BYTES:
         raise UsageError(f"{problem.name}: sizes rounded up to {align} add up to 2**62 or more")
     return replace(
         problem,
-        size=sizes.astype(np.int64),
+        size=np.array(sizes, np.int64),
         alignment=np.array([lcm(a, align) for a in problem.alignment.tolist()], np.int64),
     )
 

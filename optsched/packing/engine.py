@@ -98,9 +98,7 @@ class PackingEngine:
         words = n // 60 + 1
         width = words + m + 1
         most = min(n << 10, self.effort.failure_bytes // (WAYS * width * 8))
-        places = 1
-        while remember and 2 * places <= most:
-            places *= 2
+        places = 1 << max(0, most.bit_length() - 1) if remember else 1
         return Failures(
             np.zeros((WAYS * places, width), np.int64),
             np.zeros(words, np.int64),
