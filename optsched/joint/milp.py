@@ -57,10 +57,7 @@ class MilpOutcome:
 
 
 def solve_order_milp(
-    graph: Graph,
-    *,
-    limits: Limits | Clock | None = None,
-    peak_bound: int = 0,
+    graph: Graph, *, limits: Limits | Clock | None = None, peak_bound: int = 0
 ) -> MilpOutcome:
     """Choose an order of minimum peak.
 

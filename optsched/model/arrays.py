@@ -153,18 +153,13 @@ def build_arrays(graph: Wired, inplace: Sequence[tuple[int, int, int]]) -> Graph
     )
     reads: list[set[int]] = []
     for v, op in enumerate(graph.ops):
-        used = {
-            *op.reads,
-            *op.uses,
-            *(roots[b] for b in (*op.reads, *op.uses, *op.writes)),
-        }
+        used = {*op.reads, *op.uses, *(roots[b] for b in (*op.reads, *op.uses, *op.writes))}
         reads.append({b for b in used if producer[b] != v})
     read = build_rows(reads)
     user = transpose(read, m)
     pred = build_rows(graph.predecessors)
     size = np.array(
-        [0 if buffers[roots[b]].external else buffers[b].size for b in range(m)],
-        np.int64,
+        [0 if buffers[roots[b]].external else buffers[b].size for b in range(m)], np.int64
     )
     keep = np.array(graph.kept, np.bool_)
     unread = (np.diff(user.ptr) == 0) & ~keep

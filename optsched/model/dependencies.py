@@ -57,11 +57,7 @@ def _order_mutations(graph: Wired, before: list[set[int]]) -> None:
     version = [_version(graph, b) for b in range(len(graph.buffers))]
     users: dict[int, set[int]] = {}
     for v, op in enumerate(graph.ops):
-        for b in (
-            *op.reads,
-            *op.uses,
-            *(b for b in op.writes if not graph.buffers[b].mutates),
-        ):
+        for b in (*op.reads, *op.uses, *(b for b in op.writes if not graph.buffers[b].mutates)):
             users.setdefault(version[b], set()).add(v)
     overwriter: dict[int, int] = {}
     for b, buffer in enumerate(graph.buffers):

@@ -75,9 +75,7 @@ def timeline(graph: Graph, order: Order) -> Timeline:
         at = np.asarray(order, np.int64)
         saved = bytes_saved(arrays, steps_of(graph, order), ranges)[at]
     return Timeline(
-        before=running - allocated[:n],
-        running=running - saved,
-        after=running - freed[1 : n + 1],
+        before=running - allocated[:n], running=running - saved, after=running - freed[1 : n + 1]
     )
 
 

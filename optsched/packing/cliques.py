@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from optsched.model.arrays import IntArray
+from optsched.packing.kernels.state import WORD_BITS
 
-WORD_BITS = 60
 MAX_TABLE = 1 << 24
 """Buffers times sections up to which sections are brought into order."""
 
@@ -30,7 +30,7 @@ class Sections:
     last: IntArray
     """Shape `(n,)`: half-open range of sections from a buffer's first to its last."""
     masks: IntArray
-    """Shape `(n, words)`: the sections it covers as bits, 60 a word; `(n, 0)` if every buffer
+    """Shape `(n, words)`: the sections it covers as bits; `(n, 0)` if every buffer
     covers its whole range."""
     part_first: IntArray
     part_last: IntArray
@@ -77,9 +77,9 @@ def cut_sections(
     return Sections(count, first, last, masks, low, high)
 
 
-def words_of(sections: int) -> int:
-    """Return the words of bits that so many sections take."""
-    return sections // WORD_BITS + 1
+def words_of(count: int) -> int:
+    """Return the words of bits that a set of some of so many takes."""
+    return count // WORD_BITS + 1
 
 
 def in_time_order(sections: Sections, middle: IntArray) -> Sections:

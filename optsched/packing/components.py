@@ -18,6 +18,7 @@ import numpy as np
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem, Parts
 from optsched.packing.cliques import Sections, cut_sections, in_time_order
+from optsched.packing.kernels.state import WORD_BITS
 from optsched.packing.occupancy import Occupancy, make_occupancy
 from optsched.packing.rules import Rules
 
@@ -105,8 +106,8 @@ class Component:
         section = pair - np.repeat(np.cumsum(length) - length, length)
         section += np.repeat(first, length)
         if self.sections.masks.shape[1]:
-            word = self.sections.masks[buffer, section // 60]
-            there = (word >> (section % 60)) & 1 == 1
+            word = self.sections.masks[buffer, section // WORD_BITS]
+            there = (word >> (section % WORD_BITS)) & 1 == 1
             buffer, section, pair = buffer[there], section[there], pair[there]
         starts = np.zeros(self.sections.count + 1, np.int64)
         np.cumsum(np.bincount(section, minlength=self.sections.count), out=starts[1:])

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from optsched.model.arrays import IntArray
+from optsched.packing.cliques import words_of
 from optsched.packing.components import Component
 from optsched.packing.kernels.failures import WAYS, Failures
 from optsched.packing.kernels.first_fit import first_fit
@@ -95,7 +96,7 @@ class PackingEngine:
 
     def _make_failures(self, remember: bool) -> Failures:
         n, m = len(self.component), self.component.sections.count
-        words = n // 60 + 1
+        words = words_of(n)
         width = words + m + 1
         most = min(n << 10, self.effort.failure_bytes // (WAYS * width * 8))
         places = 1 << max(0, most.bit_length() - 1) if remember else 1

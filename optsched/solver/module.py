@@ -228,13 +228,7 @@ class _ModuleRun:
         return replace(found, plan=best.plan, slab=best.slab, graph=graph)
 
     def _below(
-        self,
-        name: str,
-        key: str,
-        bound: str,
-        found: Result,
-        objective: Objective,
-        clock: Clock,
+        self, name: str, key: str, bound: str, found: Result, objective: Objective, clock: Clock
     ) -> Result:
         """Return a result whose bound holds whatever the plans of the callees are."""
         if self._same(name, key, bound):

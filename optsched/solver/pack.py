@@ -212,9 +212,5 @@ def climb_hills(best: PackingIncumbent, clock: Clock) -> None:
 
 CONTINUED: tuple[Stage[PackingIncumbent], ...] = (Stage(search_packings),)
 """For an order that the quick heuristics have packed already."""
-WHOLE: tuple[Stage[PackingIncumbent], ...] = (
-    Stage(try_heuristics),
-    *CONTINUED,
-    Stage(climb_hills),
-)
+WHOLE: tuple[Stage[PackingIncumbent], ...] = (Stage(try_heuristics), *CONTINUED, Stage(climb_hills))
 """All that is known of packing."""

@@ -212,12 +212,7 @@ def _schedules() -> dict[Engine, Schedule]:
     searches = (
         *bounds,
         Stage(stages.pack_before_search),
-        Stage(
-            _pools_apart,
-            share=effort.pool_share,
-            needs=Feature.POOLS,
-            lacks=Feature.PEAK,
-        ),
+        Stage(_pools_apart, share=effort.pool_share, needs=Feature.POOLS, lacks=Feature.PEAK),
         Stage(stages.order_search),
         Stage(orders_near, share=effort.moves_share, needs=Feature.MOVES),
         Stage(stages.first_packing, share=effort.first_packing_share),
@@ -229,10 +224,7 @@ def _schedules() -> dict[Engine, Schedule]:
         ),
         Stage(stages.all_orders, share=effort.all_orders_share, most=small),
         Stage(
-            stages.joint_model_if_exact,
-            share=effort.joint_share,
-            lacks=Feature.MOVES,
-            most=small,
+            stages.joint_model_if_exact, share=effort.joint_share, lacks=Feature.MOVES, most=small
         ),
     )
     cpsat = Stage(stages.joint_model, named=True)

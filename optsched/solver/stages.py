@@ -239,12 +239,7 @@ def other_orders(best: PlanIncumbent, clock: Clock) -> bool:
         if not orders:
             break
         for plan in other_plans(
-            best.graph,
-            orders,
-            room,
-            bound=best.peak_bound,
-            limits=part,
-            seen=best.seen_orders,
+            best.graph, orders, room, bound=best.peak_bound, limits=part, seen=best.seen_orders
         ):
             best.offer(plan, "other order")
             known.insert(0, (best.peak, np.array(best.plan.order, np.int64)))

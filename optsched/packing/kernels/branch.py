@@ -10,13 +10,7 @@ top, or, with alignment and pins, on the first admissible offset above one.
 from __future__ import annotations
 
 from optsched.model.arrays import IntArray
-from optsched.packing.kernels.moves import (
-    enqueue,
-    forget_queue,
-    note,
-    raise_offset,
-    settle,
-)
+from optsched.packing.kernels.moves import enqueue, forget_queue, note, raise_offset, settle
 from optsched.packing.kernels.state import (
     NEVER,
     B,

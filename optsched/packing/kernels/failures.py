@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from optsched.model.arrays import IntArray
-from optsched.packing.kernels.state import B, PackingState, S
+from optsched.packing.kernels.state import WORD_BITS, B, PackingState, S
 from optsched.runtime.kernel import inner
 
 WAYS = 4
@@ -24,7 +24,7 @@ class Failures(NamedTuple):
 
     rows: IntArray
     """Shape `(WAYS * places, words + m + 1)`, places a power of two. An entry: 1 (0: empty), the
-    unplaced buffers as bits, 60 a word, and the floor of each section."""
+    unplaced buffers as bits, and the floor of each section."""
     key: IntArray
     """Shape `(words,)`: scratch."""
     victim: IntArray
@@ -39,7 +39,7 @@ def find_place(state: PackingState, failures: Failures) -> int:
         key[word] = 0
     for i in range(len(placed)):
         if placed[i] == 0:
-            key[i // 60] |= 1 << (i % 60)
+            key[i // WORD_BITS] |= 1 << (i % WORD_BITS)
     code = 0
     for word in range(len(key)):
         code = ((code * 1000003) ^ key[word] ^ (key[word] >> 31)) & HASH_BITS

@@ -12,12 +12,7 @@ branch on `occupied is None` for the kind that it is called with, and leaves the
 from __future__ import annotations
 
 from optsched.model.arrays import IntArray
-from optsched.packing.kernels.branch import (
-    choose_section,
-    floor_after_skip,
-    next_child,
-    skip,
-)
+from optsched.packing.kernels.branch import choose_section, floor_after_skip, next_child, skip
 from optsched.packing.kernels.failures import Failures, is_refuted, remember_failure
 from optsched.packing.kernels.moves import place, reset, settle, undo
 from optsched.packing.kernels.partial_branch import (

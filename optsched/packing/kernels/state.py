@@ -25,6 +25,8 @@ from optsched.runtime.kernel import inner
 
 NEVER = 1 << 60
 """Above every offset."""
+WORD_BITS = 60
+"""Bits in a word of a set, of buffers or of sections."""
 
 
 class BufferRows(NamedTuple):
@@ -115,7 +117,7 @@ class PackingState(NamedTuple):
     """Shape `(2, z)`. Per buffer, ascending and disjoint: starts strictly between `zones[0]` and
     `zones[1]` would meet a pinned buffer."""
     masks: IntArray
-    """Shape `(n, words)`: the sections that each buffer covers as bits, 60 a word; no words if
+    """Shape `(n, words)`: the sections that each buffer covers as bits; no words if
     each covers its whole range."""
     trail: IntArray
     """Shape `(2, t)`: what changed, and what it was."""
@@ -148,7 +150,7 @@ def admissible(state: PackingState, i: int, offset: int) -> int:
 @inner
 def covers(state: PackingState, i: int, t: int) -> bool:
     """Whether the buffer, whose range has section `t`, is there in it."""
-    return bool((state.masks[i, t // 60] >> (t % 60)) & 1)
+    return bool((state.masks[i, t // WORD_BITS] >> (t % WORD_BITS)) & 1)
 
 
 @inner

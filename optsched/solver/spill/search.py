@@ -244,10 +244,7 @@ class _Node:
 
 
 def least_leaving(
-    steps: Steps,
-    cost: int | None,
-    packs: Callable[[BoolArray], bool | None],
-    clock: Clock,
+    steps: Steps, cost: int | None, packs: Callable[[BoolArray], bool | None], clock: Clock
 ) -> tuple[BoolArray | None, int]:
     """Search for the fewest bytes that leave.
 
