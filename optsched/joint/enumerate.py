@@ -80,8 +80,6 @@ def enumerate_orders(
         Called with each plan within the capacity; the capacity then drops below its slab.
     limits
         Time or work, and seed; work is counted in partial orders.
-    effort
-        When to give up.
     baseline
         Orders that move more of its ops than it allows are left out.
     """

@@ -68,8 +68,6 @@ def other_plans(
         live bytes: one above the minimum peak may pack into less than all orders of that peak.
     bound
         Known minimum peak, so that a search for another such order ends when it has one.
-    limits
-        Time and seed.
     seen
         Digests of live ranges that were packed before, and are not packed again; those that are
         packed now are added. A call with the same set goes on with other random choices.

@@ -63,8 +63,6 @@ def enumerate_stream_orders(
 
     Parameters
     ----------
-    graph
-        A graph on several streams.
     below
         Bytes that a plan may have at first.
     objective
@@ -74,8 +72,6 @@ def enumerate_stream_orders(
         under it.
     limits
         Time or work, and seed; work is counted in states.
-    effort
-        When to give up.
     """
     search = _StreamSearch(graph, below, Clock.of(limits), effort or EnumerationEffort())
     search.objective, search.offer, search.offer_order = objective, offer, offer_order

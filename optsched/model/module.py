@@ -124,8 +124,6 @@ class Module:
 
         Parameters
         ----------
-        computation
-            Its name.
         sizes
             Bytes of the block of each computation that it calls. The block is the op's workspace,
             or one more buffer that it alone uses where it has workspace of its own.

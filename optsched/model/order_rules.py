@@ -203,12 +203,8 @@ def make_baseline(
 
     Parameters
     ----------
-    graph
-        The graph.
     order
         Ids or names of all ops; if None the graph's own order, where it is needed.
-    max_moved, fewest_moves
-        As for :class:`Baseline`.
 
     Raises
     ------

@@ -16,10 +16,10 @@ from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs, heads
 from optsched.model.liveness import live_ranges
-from optsched.model.parts import Gap, Parts, fullest, gaps_between, rectangles
+from optsched.model.parts import Gap, Parts, fullest, gaps_between
 from optsched.model.sharing import Rectangle, check_groups, make_groups, make_pairs, unite
 from optsched.model.steps import Order, steps_of
-from optsched.model.stream_relation import StreamRelation, stream_relation
+from optsched.model.stream_relation import stream_relation
 
 __all__ = ["Gap", "Joined", "PackingProblem", "Parts", "packing_problem", "select"]
 
@@ -178,8 +178,15 @@ class PackingProblem:
 
     def rectangles(self, i: int) -> list[Rectangle]:
         """Return when a buffer is there, and which of its bytes."""
-        gaps = self.gaps[i] if self.gaps else ()
-        return rectangles(int(self.start[i]), int(self.end[i]), int(self.size[i]), gaps)
+        at, end, size = int(self.start[i]), int(self.end[i]), int(self.size[i])
+        rows: list[Rectangle] = []
+        for gap in self.gaps[i] if self.gaps else ():
+            rows.append((at, gap.start, 0, size))
+            if gap.window is not None:
+                rows.append((gap.start, gap.end, *gap.window))
+            at = gap.end
+        rows.append((at, end, 0, size))
+        return [row for row in rows if row[0] < row[1]]
 
     @cached_property
     def parts(self) -> Parts:
@@ -326,14 +333,7 @@ def _join(problem: PackingProblem) -> Joined:
 
 def select(problem: PackingProblem, ids: IntArray) -> PackingProblem:
     """Return the problem of some buffers only, by their positions."""
-    pairs, groups = problem.keep_apart, problem.must_share
-    if len(pairs) or groups:
-        slot = np.full(len(problem), -1, np.int64)
-        slot[ids] = np.arange(len(ids))
-        pairs = slot[pairs]
-        pairs = pairs[(pairs >= 0).all(axis=1)]
-        rows = [tuple(int(slot[i]) for i in group if slot[i] >= 0) for group in groups]
-        groups = tuple(row for row in rows if len(row) > 1)
+    pairs, groups = _among(ids, len(problem), problem.keep_apart, problem.must_share)
     return replace(
         problem,
         names=tuple(problem.names[i] for i in ids),
@@ -347,6 +347,19 @@ def select(problem: PackingProblem, ids: IntArray) -> PackingProblem:
         keep_apart=pairs,
         must_share=groups,
     )
+
+
+def _among(
+    ids: IntArray, count: int, pairs: IntArray, groups: tuple[tuple[int, ...], ...]
+) -> tuple[IntArray, tuple[tuple[int, ...], ...]]:
+    """Return the pairs and groups among some of `count` buffers, by their positions in `ids`."""
+    if not len(pairs) and not groups:
+        return pairs, groups
+    slot = np.full(count, -1, np.int64)
+    slot[ids] = np.arange(len(ids))
+    pairs = slot[pairs]
+    rows = [tuple(int(slot[i]) for i in group if slot[i] >= 0) for group in groups]
+    return pairs[(pairs >= 0).all(axis=1)], tuple(row for row in rows if len(row) > 1)
 
 
 def packing_problem(
@@ -382,6 +395,10 @@ def packing_problem(
         ranges[head, 1] = max(ranges[head, 1], ranges[output, 1])
     ids = np.flatnonzero(packed)
     buffers = [graph.buffers[b] for b in ids]
+    apart = np.array(graph.keep_apart, np.int64).reshape(-1, 2)
+    pairs, groups = _among(ids, len(size), apart, graph.must_share)
+    if relation is not None:
+        pairs = np.concatenate([pairs, relation.hidden_conflicts(ids)])
     problem = PackingProblem(
         names=tuple(buffer.name for buffer in buffers),
         start=ranges[ids, 0],
@@ -393,25 +410,10 @@ def packing_problem(
         name=graph.name,
         memory_model=graph.memory_model,
         uses=_steps_of_use(graph, steps, owner).select(ids),
-        must_share=_groups_of(graph, ids),
-        keep_apart=_pairs_of(graph, ids, relation),
+        must_share=groups,
+        keep_apart=pairs,
     )
     return problem, ids
-
-
-def _groups_of(graph: Graph, ids: IntArray) -> tuple[tuple[int, ...], ...]:
-    """Return the groups of a graph among the buffers that are packed."""
-    slot = {b: i for i, b in enumerate(ids.tolist())} if graph.must_share else {}
-    groups = [tuple(slot[b] for b in group if b in slot) for group in graph.must_share]
-    return tuple(group for group in groups if len(group) > 1)
-
-
-def _pairs_of(graph: Graph, ids: IntArray, relation: StreamRelation | None) -> IntArray:
-    """Return the pairs of a graph among the buffers that are packed, and those of its streams."""
-    slot = {b: i for i, b in enumerate(ids.tolist())} if graph.keep_apart else {}
-    pairs = [(slot[a], slot[b]) for a, b in graph.keep_apart if a in slot and b in slot]
-    found = np.array(pairs, np.int64).reshape(-1, 2)
-    return found if relation is None else np.concatenate([found, relation.hidden_conflicts(ids)])
 
 
 def _steps_of_use(graph: Graph, steps: IntArray, owner: Mapping[int, int]) -> Rows:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -48,19 +47,6 @@ def fullest(parts: Parts) -> int:
     change = np.concatenate([parts.low - parts.high, parts.high - parts.low])
     # At equal steps ends come first: they stand first and the sort is stable.
     return max(0, int(np.cumsum(change[np.argsort(steps, kind="stable")]).max(initial=0)))
-
-
-def rectangles(start: int, end: int, size: int, gaps: Sequence[Gap]) -> list[Rectangle]:
-    """Return when a buffer is there, and which of its bytes."""
-    at = start
-    rows: list[Rectangle] = []
-    for gap in gaps:
-        rows.append((at, gap.start, 0, size))
-        if gap.window is not None:
-            rows.append((gap.start, gap.end, *gap.window))
-        at = gap.end
-    rows.append((at, end, 0, size))
-    return [row for row in rows if row[0] < row[1]]
 
 
 def gaps_between(start: int, end: int, size: int, rows: list[Rectangle]) -> tuple[Gap, ...]:

@@ -9,7 +9,7 @@ of these and of dependencies inside a stream. Which buffers may share bytes then
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -39,9 +39,13 @@ def with_streams(graph: Graph, streams: Sequence[str]) -> Graph:
     ops = []
     for v, op in enumerate(graph.ops):
         waits = (u for u in graph.predecessors[v] if streams[u] != streams[v])
-        control = tuple(dict.fromkeys((*op.control, *waits)))
-        ops.append(replace(op, stream=streams[v], control=control))
+        ops.append(replace(_waiting(op, waits), stream=streams[v]))
     return replace(graph, ops=tuple(ops))
+
+
+def _waiting(op: Op, waits: Iterable[int]) -> Op:
+    """Return an op that waits for others as well."""
+    return replace(op, control=tuple(dict.fromkeys((*op.control, *waits))))
 
 
 def in_streams(graph: Graph, orders: Mapping[str, Sequence[int]]) -> Graph:
@@ -72,7 +76,7 @@ def in_streams(graph: Graph, orders: Mapping[str, Sequence[int]]) -> Graph:
             stream[v] = name
         _refuse_going_back(graph, name, order)
         for u, v in pairwise(order):
-            ops[v] = replace(ops[v], control=tuple(dict.fromkeys((*ops[v].control, u))))
+            ops[v] = _waiting(ops[v], [u])
     for v, name in stream.items():
         ops[v] = replace(ops[v], stream=name)
     return replace(graph, ops=tuple(ops))
@@ -145,10 +149,9 @@ def in_levels(
     _check_levels(graph, levels, most)
     made = list(ops)
     for number, row in enumerate(levels):
-        waits = tuple(levels[number - 1]) if number else ()
+        waits = levels[number - 1] if number else ()
         for place, v in enumerate(row):
-            control = tuple(dict.fromkeys((*ops[v].control, *waits)))
-            made[v] = replace(ops[v], stream=str(place), control=control)
+            made[v] = replace(_waiting(ops[v], waits), stream=str(place))
     return replace(graph, ops=tuple(made))
 
 

@@ -71,15 +71,11 @@ def solve_joint(
 
     Parameters
     ----------
-    graph
-        What is to be planned.
     objective
         What is to be minimal.
     capacity
         Ask only whether the objective can be at most this many bytes; the first such plan ends the
         search.
-    limits
-        Time or work, workers, seed.
     warm_start
         A valid plan to start from; the answer is never worse.
     peak_bound, slab_bound
@@ -87,8 +83,6 @@ def solve_joint(
     on_event
         Called in this thread with every incumbent and bound. If it raises, the search is stopped
         and the error passed on; KeyboardInterrupt ends the search with the incumbent.
-    effort
-        How CP-SAT is run.
 
     Raises
     ------

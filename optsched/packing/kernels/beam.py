@@ -166,12 +166,8 @@ def expand(
 
     Parameters
     ----------
-    state
-        Work space.
     beam
         What is kept; goes on from earlier calls for the same layer.
-    nodes, following
-        The layer, and the next one.
     parents
         Slots to expand; those of good rating first save work.
 

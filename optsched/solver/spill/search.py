@@ -169,8 +169,6 @@ def choose_spill(
         All buffers, and the ids of those that want to stay, shape `(n,)`.
     movable
         Shape `(n,)`: those that may leave.
-    capacity
-        Bytes.
     pack
         Tries to pack the buffers of some ids, in their order, under a capacity.
     has_room
@@ -250,8 +248,6 @@ def least_leaving(
 
     Parameters
     ----------
-    steps
-        What is live where.
     cost
         Bytes that leave in the best choice known, or None.
     packs
