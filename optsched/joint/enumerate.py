@@ -51,9 +51,9 @@ class EnumerationOutcome:
     refuted: int
     """If complete: no order of the graph, or none near the baseline, packs into this many bytes."""
     states: int
-    packings: int
-    cores: int
-    """Partial orders, packing problems, and refuted stretches it took."""
+    """Partial orders that were looked at."""
+    least_peak: int = 0
+    """If complete, on streams: no order has a smaller peak."""
 
 
 def enumerate_orders(
@@ -90,8 +90,7 @@ def enumerate_orders(
         search.run()
     except GiveUpError:
         complete = False
-    packings = search.oracle.packings
-    return EnumerationOutcome(complete, search.capacity, search.states, packings, len(search.cores))
+    return EnumerationOutcome(complete, search.capacity, search.states)
 
 
 class _OrderEnumeration:

@@ -38,14 +38,13 @@ def portion(clock: Clock, seconds: float, seed: int) -> Clock:
 
 
 class PackingOracle:
-    """Asks the exact packing engine, each time for a short while, and counts how often.
+    """Asks the exact packing engine, each time for a short while.
 
     A packing has `seconds`, see :func:`portion`; without a decision the search gives up.
     """
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self.clock, self.seconds = clock, seconds
-        self.packings = 0
         self.known: dict[bytes, tuple[int, IntArray] | None] = {}
 
     def within(self, problem: PackingProblem, capacity: int) -> IntArray | None:
@@ -106,7 +105,6 @@ class PackingOracle:
         return high - 1 - bisect_left(starts, True, key=lambda start: refuses(start, high)), high
 
     def _ask(self, problem: PackingProblem, capacity: int | None) -> PackingOutcome:
-        self.packings += 1
         part = portion(self.clock, self.seconds, self.clock.limits.seed)
         outcome = solve_packing(problem, limits=part, capacity=capacity)
         if outcome.stop_reason is StopReason.INTERRUPTED:

@@ -18,11 +18,10 @@ Information Sciences, 1979.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from optsched.joint.enumerate import EnumerationEffort
+from optsched.joint.enumerate import EnumerationEffort, EnumerationOutcome
 from optsched.joint.oracle import GiveUpError, PackingOracle
 from optsched.model.antichain import heaviest_antichain
 from optsched.model.arrays import IntArray
@@ -35,20 +34,6 @@ from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, Objective
 
 
-@dataclass(frozen=True, slots=True)
-class StreamOutcome:
-    """What a search through all orders of the streams came to."""
-
-    complete: bool
-    """Whether every order was packed or refuted."""
-    refuted: int
-    """If complete: no order has as little as this many bytes."""
-    least_peak: int
-    """If complete: no order has a smaller peak."""
-    states: int
-    """Beginnings of orders that were looked at."""
-
-
 def enumerate_stream_orders(
     graph: Graph,
     below: int,
@@ -58,7 +43,7 @@ def enumerate_stream_orders(
     offer_order: Callable[[Sequence[int]], None],
     limits: Limits | Clock,
     effort: EnumerationEffort | None = None,
-) -> StreamOutcome:
+) -> EnumerationOutcome:
     """Look for plans of at most so many bytes, and then of fewer, until none is left.
 
     Parameters
@@ -82,7 +67,7 @@ def enumerate_stream_orders(
         complete = False
     # What was not gone to the end of has more than `below`.
     least_peak = min([search.below + 1, *search.peaks])
-    return StreamOutcome(complete, search.below, least_peak, search.states)
+    return EnumerationOutcome(complete, search.below, search.states, least_peak)
 
 
 class _StreamSearch:
