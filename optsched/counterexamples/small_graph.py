@@ -9,6 +9,7 @@ import numpy as np
 
 from optsched.counterexamples.kernels import NEVER, fill_sets
 from optsched.model.arrays import IntArray
+from optsched.model.dependencies import members
 from optsched.model.elements import Buffer, Op, OutputPolicy
 from optsched.model.graph import Graph
 
@@ -52,7 +53,7 @@ class SmallGraph:
         """The graph as kernels take it."""
         need = [1 << v for v in range(len(self))]
         for v, mask in enumerate(self.before):
-            for u in ops_in(mask):
+            for u in members(mask):
                 need[u] |= 1 << v
         outputs = self.outputs
         left = [0 if outputs >> v & 1 else mask for v, mask in enumerate(need)]
@@ -66,7 +67,7 @@ class SmallGraph:
         return Graph(
             name,
             tuple(
-                Op(labels[v], reads=tuple(ops_in(self.before[v])), writes=(v,))
+                Op(labels[v], reads=tuple(members(self.before[v])), writes=(v,))
                 for v in range(len(self))
             ),
             tuple(
@@ -74,16 +75,6 @@ class SmallGraph:
                 for v, size in enumerate(self.size)
             ),
         )
-
-
-def ops_in(mask: int) -> list[int]:
-    """Return the ops of a mask, ascending."""
-    found = []
-    while mask:
-        low = mask & -mask
-        found.append(low.bit_length() - 1)
-        mask ^= low
-    return found
 
 
 def masks_of(graph: Graph) -> Masks:
@@ -107,7 +98,7 @@ def order_of_minimum_peak(masks: Masks) -> list[int]:
     fill_sets.compiled(*masks, best, live)
     done, order = (1 << len(before)) - 1, []
     while done:
-        for v in ops_in(done):
+        for v in members(done):
             rest = done & ~(1 << v)
             if best[rest] < NEVER and not before[v] & ~rest:
                 during = int(live[rest]) + alloc[v]

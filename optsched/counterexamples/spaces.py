@@ -14,9 +14,10 @@ from heuristics import ORDERINGS, PACKINGS
 from optsched.counterexamples.change import LiveRows, change_graph, change_packing
 from optsched.counterexamples.effort import EFFORT
 from optsched.counterexamples.kernels import fullest_step, minimum_slab, peak_range, sized_above
-from optsched.counterexamples.small_graph import SmallGraph, ops_in, order_of_minimum_peak
+from optsched.counterexamples.small_graph import SmallGraph, order_of_minimum_peak
 from optsched.counterexamples.target import HuntTarget, Loss, LossObjective, split
 from optsched.model.arrays import IntArray
+from optsched.model.dependencies import members
 from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import PackingProblem
 
@@ -148,7 +149,7 @@ def live_rows(graph: SmallGraph, order: Sequence[int]) -> LiveRows:
     step = {v: at for at, v in enumerate(order)}
     end = [len(graph) if graph.outputs >> v & 1 else 0 for v in range(len(graph))]
     for v, mask in enumerate(graph.before):
-        for u in ops_in(mask):
+        for u in members(mask):
             end[u] = max(end[u], step[v] + 1)
     return tuple((step[v], max(end[v], step[v] + 1), x) for v, x in enumerate(graph.size))
 

@@ -12,7 +12,7 @@ from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import Gap, PackingProblem
 from optsched.packing import PackingOutcome, solve_packing
 from optsched.runtime.clock import Clock
-from optsched.runtime.limits import Limits, StopReason
+from optsched.runtime.limits import Limits
 
 
 class GiveUpError(Exception):
@@ -107,8 +107,7 @@ class PackingOracle:
     def _ask(self, problem: PackingProblem, capacity: int | None) -> PackingOutcome:
         part = portion(self.clock, self.seconds, self.clock.limits.seed)
         outcome = solve_packing(problem, limits=part, capacity=capacity)
-        if outcome.stop_reason is StopReason.INTERRUPTED:
-            raise KeyboardInterrupt
+        outcome.stop_reason.raise_if_interrupted()
         return outcome
 
 

@@ -24,7 +24,7 @@ from optsched.model.plan import Plan, make_plan
 from optsched.ordering import OrderOutcome, solve_order
 from optsched.packing import solve_packing
 from optsched.runtime.clock import Clock
-from optsched.runtime.limits import Limits, OnEvent, StopReason
+from optsched.runtime.limits import Limits, OnEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +137,7 @@ class _OtherOrders:
         except GraphError:
             # Two pins clash in this order.
             return None
-        if outcome.stop_reason is StopReason.INTERRUPTED:
-            raise KeyboardInterrupt
+        outcome.stop_reason.raise_if_interrupted()
         return None if outcome.offsets is None else make_plan(self.graph, order, outcome.offsets)
 
     def search_again(self, budget: int, bound: int) -> list[int] | None:
@@ -149,8 +148,7 @@ class _OtherOrders:
         outcome = search_renamed(
             self.graph, names, lambda graph: random_order(graph, self.rng), bound, limits
         )
-        if outcome.stop_reason is StopReason.INTERRUPTED:
-            raise KeyboardInterrupt
+        outcome.stop_reason.raise_if_interrupted()
         return list(outcome.order) if outcome.peak <= budget else None
 
 

@@ -13,7 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
-from optsched.model.dependencies import topological_order
+from optsched.model.dependencies import members, topological_order
 from optsched.model.graph import Graph
 from optsched.model.inplace import Pair
 from optsched.model.inplace_choice import Pairs, heads
@@ -101,13 +101,13 @@ class OrderGrowth:
         """Return what is live with some more buffers, and the constraints that these add."""
         constraints = 0
         for i in born:
-            for j in _bits(live & self.same_pool[i]):
+            for j in members(live & self.same_pool[i]):
                 constraints |= self._shared(i, j) if into.get(i) == j else self._apart(i, j)
             live |= 1 << i
         return live, constraints
 
     def _release(self, live: int, done: int) -> int:
-        for i in _bits(live):
+        for i in members(live):
             if not self.kept[i] and not self.users[i] & ~done:
                 live &= ~(1 << i)
         return live
@@ -122,7 +122,7 @@ class OrderGrowth:
 
     def _raised(self, peaks: tuple[int, ...], live: int) -> tuple[int, ...]:
         """Return the most bytes of each pool, those of `live` included."""
-        now = [sum(self.size[i] for i in _bits(live & mask)) for mask in self.pool_masks]
+        now = [sum(self.size[i] for i in members(live & mask)) for mask in self.pool_masks]
         return tuple(max(pair) for pair in zip(peaks, now, strict=True))
 
     def constraints(
@@ -157,12 +157,3 @@ def matchings(pairs: Sequence[Pair]) -> Iterator[Pairs]:
     for others in matchings(apart):
         yield ((output, source), *others)
     yield from matchings(rest)
-
-
-def _bits(mask: int) -> list[int]:
-    found = []
-    while mask:
-        low = mask & -mask
-        found.append(low.bit_length() - 1)
-        mask ^= low
-    return found

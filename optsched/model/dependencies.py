@@ -96,6 +96,16 @@ def topological_order(predecessors: Sequence[Iterable[int]]) -> list[int]:
     return list(TopologicalSorter(dict(enumerate(predecessors))).static_order())
 
 
+def members(mask: int) -> list[int]:
+    """Return the numbers whose bits are set in a mask, ascending."""
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return found
+
+
 def reachable(rows: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """Return all that each node reaches through the rows, as masks: its ancestors, for example."""
     masks = [0] * len(rows)

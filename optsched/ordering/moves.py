@@ -30,9 +30,10 @@ fails says by how much the peak must rise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from optsched.model.dependencies import members
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 from optsched.model.order_rules import moved_ops
@@ -320,7 +321,7 @@ class _MoveSearch:
         return state
 
     def _catch_up(self, state: _MoveState, origin: _MoveState) -> _MoveState:
-        for i in _bits(state.ready & ((1 << state.next) - 1)):
+        for i in members(state.ready & ((1 << state.next) - 1)):
             if self._fits(self.piece.running(i, state.done, state.live)):
                 after = self._ran(state, i, kept=False, before=origin)
                 if after.live <= state.live:
@@ -339,17 +340,10 @@ class _MoveSearch:
         """Run each op that may run, as one kept or moved."""
         ahead = ~state.done & self.all & -(1 << state.next)
         following = ahead & -ahead
-        for i in reversed(list(_bits(state.ready))):
+        for i in reversed(members(state.ready)):
             if not self._fits(self.piece.running(i, state.done, state.live)):
                 continue
             if 1 << i != following:
                 self._push(self._ran(state, i, kept=False, before=state))
             if i >= state.next:
                 self._push(self._ran(state, i, kept=True, before=state))
-
-
-def _bits(mask: int) -> Iterator[int]:
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low

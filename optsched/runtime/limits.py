@@ -28,6 +28,11 @@ class StopReason(StrEnum):
         """Whether a limit of the caller ended it, so that more time or work might bring more."""
         return self in (StopReason.TIME_LIMIT, StopReason.WORK_LIMIT)
 
+    def raise_if_interrupted(self) -> None:
+        """End the run where an engine was interrupted and has handed over what it found."""
+        if self is StopReason.INTERRUPTED:
+            raise KeyboardInterrupt
+
 
 class Objective(StrEnum):
     """What is to be least."""

@@ -154,9 +154,3 @@ def _run_stage(asked: Asked, stage: Stage[Asked]) -> bool:
     if late or not stage.serves(asked) or (asked.done() and not stage.named):
         return False
     return bool(stage.run(asked, asked.part(stage.share)))
-
-
-def raise_if_interrupted(reason: StopReason) -> None:
-    """End the run where an engine was interrupted and has handed over what it found."""
-    if reason is StopReason.INTERRUPTED:
-        raise KeyboardInterrupt

@@ -31,7 +31,7 @@ from optsched.runtime.limits import (
     StopReason,
     choose_limits,
 )
-from optsched.solver.driver import Incumbent, Stage, raise_if_interrupted, run_stages
+from optsched.solver.driver import Incumbent, Stage, run_stages
 from optsched.solver.result import PackingResult
 
 _LOG = logging.getLogger(__name__)
@@ -201,7 +201,7 @@ def search_packings(best: PackingIncumbent, clock: Clock) -> None:
     if outcome.offsets is not None:
         best.offer(outcome.offsets, "packing search")
     best.is_searched = not outcome.stop_reason.is_limit
-    raise_if_interrupted(outcome.stop_reason)
+    outcome.stop_reason.raise_if_interrupted()
 
 
 def climb_hills(best: PackingIncumbent, clock: Clock) -> None:

@@ -30,7 +30,7 @@ from optsched.runtime.limits import (
     choose_member,
 )
 from optsched.solver import stages
-from optsched.solver.driver import Feature, Stage, raise_if_interrupted, run_stages
+from optsched.solver.driver import Feature, Stage, run_stages
 from optsched.solver.effort import EFFORT
 from optsched.solver.incumbent import PlanIncumbent
 from optsched.solver.moves import begin_near, fewest_moves_stages, orders_near
@@ -193,7 +193,7 @@ def _pools_apart(best: PlanIncumbent, clock: Clock) -> None:
         peaks, slabs = peaks + found.peak_bound, slabs + found.slab_bound
         if found.plan is not None:
             best.offer_order(found.plan.order, f"order of pool {number}")
-        raise_if_interrupted(found.stop_reason)
+        found.stop_reason.raise_if_interrupted()
     best.refute_slab(slabs - 1, "pools apart", pool_peaks=peaks)
 
 

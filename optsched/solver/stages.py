@@ -24,7 +24,7 @@ from optsched.ordering.effort import EFFORT
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import take_interrupt
 from optsched.runtime.limits import Objective, Proof
-from optsched.solver.driver import Feature, Stage, raise_if_interrupted, run_stages
+from optsched.solver.driver import Feature, Stage, run_stages
 from optsched.solver.incumbent import PlanIncumbent, packing_key
 from optsched.solver.pack import CONTINUED, WHOLE, PackingIncumbent
 
@@ -103,7 +103,7 @@ def order_search(best: PlanIncumbent, clock: Clock) -> None:
     best.offer_order(outcome.order, "order search")
     best.pack(best.best_orders(1)[0][1], "order search")
     best.cut_short = outcome.stop_reason.is_limit
-    raise_if_interrupted(outcome.stop_reason)
+    outcome.stop_reason.raise_if_interrupted()
 
 
 def first_packing(best: PlanIncumbent, clock: Clock) -> None:
@@ -275,7 +275,7 @@ def search_again(best: PlanIncumbent, clock: Clock) -> bool:
         found = np.array(outcome.order, np.int64)
         best.offer_order(found, "order search again")
         best.pack(found, "order search again")
-    raise_if_interrupted(outcome.stop_reason)
+    outcome.stop_reason.raise_if_interrupted()
     return True
 
 
@@ -328,7 +328,7 @@ def joint_model(best: PlanIncumbent, clock: Clock) -> None:
     if outcome.plan is not None:
         best.offer(outcome.plan, "cpsat")
     best.claim(best.objective, outcome.bound)
-    raise_if_interrupted(outcome.stop_reason)
+    outcome.stop_reason.raise_if_interrupted()
 
 
 def joint_model_if_exact(best: PlanIncumbent, clock: Clock) -> None:

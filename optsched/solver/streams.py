@@ -12,7 +12,7 @@ from optsched.model.streams import has_one_order
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Objective, Proof
 from optsched.solver import stages
-from optsched.solver.driver import Feature, Stage, raise_if_interrupted
+from optsched.solver.driver import Feature, Stage
 from optsched.solver.effort import EFFORT
 from optsched.solver.incumbent import PlanIncumbent
 
@@ -49,7 +49,7 @@ def one_at_a_time(best: PlanIncumbent, clock: Clock) -> None:
     outcome = solve_order(graph, limits=clock, warm_start=order.tolist(), bound=bound)
     best.raise_bound(outcome.bound, outcome.proof or Proof.SEARCH, "one at a time")
     best.offer_order(outcome.order, "one at a time")
-    raise_if_interrupted(outcome.stop_reason)
+    outcome.stop_reason.raise_if_interrupted()
 
 
 def stream_walk(best: PlanIncumbent, clock: Clock) -> bool:
