@@ -366,11 +366,10 @@ class _PoolFiller:
 
     def try_packing(self, ids: IntArray, capacity: int) -> PackingResult:
         """Pack some buffers for a short while."""
+        limits: Limits | Clock = self.clock.share(SPILL_EFFORT.try_share)
         if self.clock.left() is None:
-            return self.pack(
-                ids, capacity, replace(self.clock.limits, seconds=SPILL_EFFORT.try_seconds)
-            )
-        return self.pack(ids, capacity, self.clock.share(SPILL_EFFORT.try_share))
+            limits = replace(self.clock.limits, seconds=SPILL_EFFORT.try_seconds)
+        return self.pack(ids, capacity, limits)
 
     def pack(self, ids: IntArray, capacity: int | None, limits: Limits | Clock) -> PackingResult:
         """Pack some buffers; an interrupt leaves no time for more."""

@@ -236,14 +236,13 @@ class _PoolPlanner:
 
     def orders(self, first: Sequence[Sequence[int]], clock: Clock) -> list[IntArray]:
         """Return orders to be packed, each once: those given, then heuristics' of smallest peak."""
-        found = {tuple(order): 0 for order in first}
+        found = dict.fromkeys(tuple(order) for order in first)
         others = []
         for _, order in candidate_orders(self.graph, seed=clock.limits.seed):
             others.append((peak_memory(self.graph, order), tuple(np.asarray(order).tolist())))
             if clock.expired():
                 break
-        for _, steps in sorted(others):
-            found.setdefault(steps, 0)
+        found |= dict.fromkeys(steps for _, steps in sorted(others))
         return [np.array(order, np.int64) for order in list(found)[: SPILL_EFFORT.orders]]
 
     def problem(self, order: IntArray) -> tuple[PackingProblem, IntArray, Pairs] | None:
