@@ -168,10 +168,6 @@ def build_arrays(graph: Wired, inplace: Sequence[tuple[int, int, int]]) -> Graph
     np.add.at(alloc, birth[made], size[made])
     np.add.at(own, producer[made & unread], size[made & unread])
     writes = build_rows([op.writes for op in graph.ops])
-    born_rows: list[list[int]] = [[] for _ in range(n)]
-    for b in range(m):
-        if birth[b] >= 0:
-            born_rows[birth[b]].append(b)
     pairs = np.array(inplace, np.int64).reshape(-1, 3).T
     return GraphArrays(
         pred=pred,
@@ -179,7 +175,7 @@ def build_arrays(graph: Wired, inplace: Sequence[tuple[int, int, int]]) -> Graph
         read=read,
         user=user,
         write=writes,
-        born=build_rows(born_rows),
+        born=pack_rows(birth[made], np.flatnonzero(made), n),
         producer=producer,
         birth=birth,
         size=size,

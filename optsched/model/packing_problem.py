@@ -28,10 +28,6 @@ def _no_values() -> IntArray:
     return np.zeros(0, np.int64)
 
 
-def _no_pairs() -> IntArray:
-    return np.zeros((0, 2), np.int64)
-
-
 @dataclass(frozen=True, slots=True)
 class Joined:
     """A packing problem without groups, made of one that may have some."""
@@ -100,7 +96,7 @@ class PackingProblem:
     name: str = "packing"
     memory_model: str = field(default="given live ranges", compare=False)
     uses: Rows | None = field(default=None, compare=False, repr=False)
-    keep_apart: IntArray = field(default_factory=_no_pairs)
+    keep_apart: IntArray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     must_share: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
