@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -127,8 +128,8 @@ def _layout(
 
 
 def _json(layout: PlanLayout) -> bytes:
-    fields = [{name: getattr(x, name) for name in PlacedBuffer.__slots__} for x in layout.buffers]
-    buffers = [{k: value for k, value in row.items() if value not in (None, "")} for row in fields]
+    rows = map(asdict, layout.buffers)
+    buffers = [{key: x for key, x in row.items() if x not in (None, "")} for row in rows]
     slab = sum(layout.slabs.values())
     document: dict[str, Any] = {"graph": layout.graph, "slab": slab}
     if _pooled(layout):

@@ -50,6 +50,7 @@ def _refuse_places(graph: Graph) -> None:
 class _Writer:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        self.names = [buffer.name for buffer in graph.buffers]
         taken = set(graph.buffer_ids)
         # A dependency hangs on a buffer: an op that writes none gets one without bytes.
         self.token = {
@@ -78,26 +79,24 @@ class _Writer:
         for row in buffers:
             row["unmet_deps"] = [name for name in row["deps"] if name not in named]
         nodes = [
-            {"name": op.name, "buffer_names": self._names(v)} for v, op in enumerate(graph.ops)
+            {"name": op.name, "buffer_names": self._made_by(v)} for v, op in enumerate(graph.ops)
         ]
         return {"nodes": nodes, "buffers": buffers, "extra": self._extra()}
 
-    def _names(self, v: int) -> list[str]:
+    def _made_by(self, v: int) -> list[str]:
         parent = [self.parent[v]] if v in self.parent else []
         token = [self.token[v]] if v in self.token else []
-        return [*parent, *(self.graph.buffers[b].name for b in self.graph.ops[v].writes), *token]
+        return [*parent, *(self.names[b] for b in self.graph.ops[v].writes), *token]
 
     def _deps(self, v: int) -> list[str]:
         op, graph = self.graph.ops[v], self.graph
-        names = dict.fromkeys(
-            graph.buffers[b].name for b in (*op.reads, *op.uses) if self._is_known(b)
-        )
+        names = dict.fromkeys(self.names[b] for b in (*op.reads, *op.uses) if self._is_known(b))
         for b in op.writes:
             birth, root = graph.buffers[b].birth, graph.roots[b]
             if birth is not None and birth in self.parent and birth != v:
                 names[self.parent[birth]] = None
             if root != b and self._is_known(root) and root not in op.writes:
-                names[graph.buffers[root].name] = None
+                names[self.names[root]] = None
         return list(names)
 
     def _is_known(self, b: int) -> bool:
@@ -105,19 +104,15 @@ class _Writer:
         return self.graph.producers[b] is not None or self._is_written_input(b)
 
     def _is_written_input(self, b: int) -> bool:
-        return self.graph.buffers[b].input in (
-            InputPolicy.FREED,
-            InputPolicy.KEPT,
-            InputPolicy.SCRATCH,
-        )
+        policy = self.graph.buffers[b].input
+        return policy in (InputPolicy.FREED, InputPolicy.KEPT, InputPolicy.SCRATCH)
 
     def _bytes(self, b: int) -> int:
         return 0 if self.graph.buffers[b].external else self.graph.buffers[b].size
 
     def _input(self, b: int) -> dict[str, Any]:
-        row = _row(self.graph.buffers[b].name, self._bytes(b), self._bytes(b), [])
-        kept = self.graph.kept[b]
-        return {**row, "is_input": True, "is_output": kept}
+        row = _row(self.names[b], self._bytes(b), self._bytes(b), [])
+        return {**row, "is_input": True, "is_output": self.graph.kept[b]}
 
     def _made(self, b: int, v: int, deps: list[str]) -> dict[str, Any]:
         buffer = self.graph.buffers[b]
@@ -139,24 +134,21 @@ class _Writer:
 
     def _extra(self) -> dict[str, Any]:
         graph = self.graph
-        raw = []
-        for op in graph.ops:
-            direct = [graph.buffers[b].name for b in op.reads if self._is_known(b)]
-            raw.append(list(dict.fromkeys(direct)))
+        direct = [[self.names[b] for b in op.reads if self._is_known(b)] for op in graph.ops]
         candidates: dict[str, list[list[str]]] = {}
         for v, output, source in graph.inplace_candidates:
             if self._is_known(source):
-                pair = [graph.buffers[output].name, graph.buffers[source].name]
+                pair = [self.names[output], self.names[source]]
                 candidates.setdefault(graph.ops[v].name, []).append(pair)
         views = {
-            b.name: graph.buffers[b.alias_of].name
+            b.name: self.names[b.alias_of]
             for i, b in enumerate(graph.buffers)
             if b.alias_of is not None and self._is_known(graph.roots[i])
         }
         return {
             "source": graph.memory_model,
             "pred_nodes": [list(row) for row in graph.predecessors],
-            "unmet_dep_names": raw,
+            "unmet_dep_names": [list(dict.fromkeys(row)) for row in direct],
             "kinds": [op.kind for op in graph.ops],
             "mutation_real_name": views,
             "inplace_candidates": candidates,

@@ -8,7 +8,6 @@ JSON Schemas of this and our other formats.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from enum import StrEnum
 from importlib.resources import files
@@ -118,7 +117,7 @@ def read_graph_document(document: object) -> Graph:
     )
     if "streams" in top.value:
         rows = Record(top.mapping("streams"), "streams")
-        graph = in_streams(graph, {name: names.op_list(rows, name) for name in rows.value})
+        graph = in_streams(graph, {name: names.row("op", rows, name) for name in rows.value})
     if "levels" in top.value:
         graph = _read_levels(graph, Record(top.mapping("levels"), "levels"), names)
     return graph
@@ -127,7 +126,7 @@ def read_graph_document(document: object) -> Graph:
 def _read_levels(graph: Graph, record: Record, names: _Names) -> Graph:
     record.refuse_unknown(_LEVEL_KEYS)
     rows = [
-        names.op_list(Record({"ops": row}, f"level {number}"), "ops")
+        names.row("op", Record({"ops": row}, f"level {number}"), "ops")
         for number, row in enumerate(record.items("ops"))
     ]
     return in_levels(graph, rows, record.count("at_most") if record.has("at_most") else None)
@@ -147,34 +146,26 @@ class _Names:
     """Ids by name, and what is said when there is none."""
 
     def __init__(self, ops: list[Record], buffers: list[Record]) -> None:
-        self.ops = {record.text("name"): v for v, record in enumerate(ops)}
-        self.buffers = {record.text("name"): b for b, record in enumerate(buffers)}
+        rows = {"op": ops, "buffer": buffers}
+        self.ids = {what: {x.text("name"): i for i, x in enumerate(rows[what])} for what in rows}
 
-    def op(self, record: Record, key: str) -> int:
-        return _look_up(self.ops, record.text(key), record, key, "op")
+    def one(self, what: str, record: Record, key: str) -> int:
+        return self._id(what, record.text(key), record, key)
 
-    def buffer(self, record: Record, key: str) -> int:
-        return _look_up(self.buffers, record.text(key), record, key, "buffer")
+    def row(self, what: str, record: Record, key: str) -> tuple[int, ...]:
+        return tuple(self._id(what, name, record, key) for name in record.texts(key, []))
 
-    def op_list(self, record: Record, key: str) -> tuple[int, ...]:
-        return tuple(_look_up(self.ops, x, record, key, "op") for x in record.texts(key, []))
-
-    def buffer_list(self, record: Record, key: str) -> tuple[int, ...]:
-        names = record.texts(key, [])
-        return tuple(_look_up(self.buffers, x, record, key, "buffer") for x in names)
-
-
-def _look_up(ids: Mapping[str, int], name: str, record: Record, key: str, what: str) -> int:
-    if name not in ids:
-        raise FormatError(f"{record.where}: {key} names unknown {what} {name!r}")
-    return ids[name]
+    def _id(self, what: str, name: str, record: Record, key: str) -> int:
+        if name not in self.ids[what]:
+            raise FormatError(f"{record.where}: {key} names unknown {what} {name!r}")
+        return self.ids[what][name]
 
 
 def _read_op(record: Record, names: _Names, buffers: list[Buffer]) -> Op:
-    writes = names.buffer_list(record, "writes")
+    writes = names.row("buffer", record, "writes")
     workspace = None
     if isinstance(record.value.get("workspace"), str):
-        workspace = names.buffer(record, "workspace")
+        workspace = names.one("buffer", record, "workspace")
     elif size := record.count("workspace", 0):
         # By its bytes alone: the buffer is added behind those that the file lists.
         workspace = len(buffers)
@@ -182,10 +173,10 @@ def _read_op(record: Record, names: _Names, buffers: list[Buffer]) -> Op:
         buffers.append(Buffer(f"{record.text('name')}.workspace", size))
     return Op(
         name=record.text("name"),
-        reads=names.buffer_list(record, "reads"),
-        uses=names.buffer_list(record, "uses"),
+        reads=names.row("buffer", record, "reads"),
+        uses=names.row("buffer", record, "uses"),
         writes=writes,
-        control=names.op_list(record, "control"),
+        control=names.row("op", record, "control"),
         workspace=workspace,
         kind=record.text("kind", ""),
         stream=record.text("stream", ""),
@@ -201,9 +192,9 @@ def _read_buffer(record: Record, names: _Names) -> Buffer:
         size=record.count("size", 0),
         input=_read_policy(record, "input", InputPolicy),
         output=_read_policy(record, "output", OutputPolicy),
-        alias_of=names.buffer(record, "alias_of") if view else None,
+        alias_of=names.one("buffer", record, "alias_of") if view else None,
         mutates=record.flag("mutates", False),
-        birth=names.op(record, "birth") if "birth" in record.value else None,
+        birth=names.one("op", record, "birth") if "birth" in record.value else None,
         alignment=record.count("alignment", 1),
         pool=record.text("pool", ""),
         pin=record.count("pin") if "pin" in record.value else None,
@@ -224,9 +215,9 @@ def _read_policy(record: Record, key: str, kind: type[_Policy]) -> _Policy | Non
 def _read_inplace(record: Record, names: _Names) -> tuple[int, int, int]:
     record.refuse_unknown(_INPLACE_KEYS)
     return (
-        names.op(record, "op"),
-        names.buffer(record, "output"),
-        names.buffer(record, "input"),
+        names.one("op", record, "op"),
+        names.one("buffer", record, "output"),
+        names.one("buffer", record, "input"),
     )
 
 
@@ -235,7 +226,7 @@ def _read_rows(top: Record, key: str, names: _Names) -> tuple[tuple[Any, ...], .
     rows = []
     for number, value in enumerate(top.items(key, [])):
         row = Record({"buffers": value}, f"{key} number {number}")
-        rows.append(names.buffer_list(row, "buffers"))
+        rows.append(names.row("buffer", row, "buffers"))
     return tuple(rows)
 
 
