@@ -32,8 +32,9 @@ from heuristics.orderings.lpmf import (
 from heuristics.orderings.program import eager_free, program
 from heuristics.orderings.xla import xla_default, xla_dfs, xla_list, xla_post_order
 from heuristics.packings.common import Packing, joining
-from heuristics.packings.fits import BEST_FIT, FIRST_FIT
 from heuristics.packings.greedy import (
+    BEST_FIT,
+    FIRST_FIT,
     greedy_by_breadth,
     greedy_by_longest_and_size,
     greedy_by_profile_breadth,

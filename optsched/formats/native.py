@@ -7,10 +7,8 @@ JSON Schemas of this and our other formats.
 
 from __future__ import annotations
 
-import json
 from dataclasses import MISSING, fields
 from enum import StrEnum
-from importlib.resources import files
 from typing import Any, TypeVar
 
 from optsched.errors import FormatError
@@ -29,13 +27,6 @@ _BUFFER_KEYS = {field.name for field in fields(Buffer)}
 _INPLACE_KEYS = {"op", "output", "input"}
 _LEVEL_KEYS = {"ops", "at_most"}
 _Policy = TypeVar("_Policy", bound=StrEnum)
-
-
-def schema(name: str) -> dict[str, Any]:
-    """Return the JSON Schema of a format, `"graph-1"`, `"plan-1"` or `"packing-1"`."""
-    text = files("optsched.formats").joinpath("schemas", f"{name}.schema.json").read_text("utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
 
 
 def graph_document(graph: Graph) -> dict[str, Any]:

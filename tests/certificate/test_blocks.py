@@ -20,7 +20,6 @@ from optsched.check.network import Network
 from optsched.check.steps import BlocksStep, Certificate, StatesStep, Step, SupposeStep
 from optsched.errors import OptschedError, PlanError
 from optsched.formats.certificate import certificate_document, read_certificate_document
-from optsched.formats.native import schema
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.liveness import timeline
@@ -34,6 +33,7 @@ from tests.ordering.test_blocks import block_graphs, swapped
 from tests.support.brute import least_peak
 from tests.support.families.copies import branches, microbatches
 from tests.support.generators import random_order
+from tests.support.schemas import schema
 
 
 def pairs(scratch: int = 9) -> Graph:

@@ -30,7 +30,6 @@ from optsched.cli import main
 from optsched.errors import FormatError, GraphError, OptschedError, PlanError
 from optsched.formats import read_certificate, write_certificate, write_graph
 from optsched.formats.certificate import certificate_document, read_certificate_document
-from optsched.formats.native import schema
 from optsched.model.graph import Graph
 from optsched.ordering import closure_bound, solve_order
 from optsched.runtime.clock import Clock
@@ -40,6 +39,7 @@ from tests.ordering.test_inplace import some_graph
 from tests.support.brute import least_peak
 from tests.support.families.small import diamond
 from tests.support.generators import random_graph
+from tests.support.schemas import schema
 
 Document = dict[str, Any]
 

@@ -27,7 +27,7 @@ from optsched.check.steps import (
 )
 from optsched.errors import FormatError, OptschedError, PlanError
 from optsched.formats.certificate import certificate_document, read_certificate_document
-from optsched.formats.native import graph_document, schema
+from optsched.formats.native import graph_document
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.ordering import solve_order
@@ -43,6 +43,7 @@ from tests.fuzz.ordering import chains
 from tests.support.brute import least_peak
 from tests.support.definition import Model
 from tests.support.families.shapes import series_parallel
+from tests.support.schemas import schema
 
 
 def test_no_chain_that_is_accepted_costs_bytes() -> None:

@@ -18,7 +18,6 @@ from optsched.check.certificate import check_certificate
 from optsched.check.steps import Certificate, OpStep, OrderStep, SupposeStep
 from optsched.errors import PlanError
 from optsched.formats.certificate import certificate_document, read_certificate_document
-from optsched.formats.native import schema
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.ordering import closure_bound, solve_order
@@ -30,6 +29,7 @@ from optsched.runtime.limits import Limits
 from tests.certificate.branches import some_graphs
 from tests.support.brute import least_peak
 from tests.support.families.wiring import random_wiring
+from tests.support.schemas import schema
 
 ENOUGH = 10_000
 

@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 import optsched.formats
 from optsched.check.plan import check_plan
 from optsched.errors import FormatError, GraphError, PlanError
-from optsched.formats.native import graph_document, read_graph_document, schema
+from optsched.formats.native import graph_document, read_graph_document
 from optsched.formats.native_packing import packing_document, read_packing_document
 from optsched.formats.native_plan import plan_document, read_plan_document
 from optsched.model.builder import GraphBuilder
@@ -26,6 +26,7 @@ from optsched.model.graph import Graph
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, make_plan
 from tests.support.generators import FEATURES, PLANNABLE, graphs, random_graph, random_order
+from tests.support.schemas import schema
 
 GRAPH_SCHEMA = Draft202012Validator(schema("graph-1"))
 PLAN_SCHEMA = Draft202012Validator(schema("plan-1"))

@@ -15,12 +15,12 @@ from optsched import read_graph, read_module, solve_module, write_module
 from optsched.errors import FormatError, GraphError, OptschedError, PlanError, UsageError
 from optsched.formats import read_module_plan, write_module_plan
 from optsched.formats.export import export_plan
-from optsched.formats.native import schema
 from optsched.formats.native_module import module_document, read_module_document
 from optsched.model.module import listed_graph
 from optsched.reports.module import module_claims
 from tests.solver.test_module import nested
 from tests.support.module_oracle import random_module
+from tests.support.schemas import schema
 
 
 def test_a_module_is_written_and_read_without_loss(tmp_path: Path) -> None:

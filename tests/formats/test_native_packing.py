@@ -13,11 +13,11 @@ from jsonschema import Draft202012Validator
 from optsched.errors import FormatError, GraphError
 from optsched.formats import packing_of, read_packing, write_packing
 from optsched.formats.minimalloc import PackingTable, minimalloc_text, read_minimalloc, with_pools
-from optsched.formats.native import schema
 from optsched.formats.native_packing import packing_document, read_packing_document
 from optsched.model.packing_problem import PackingProblem
 from tests.formats.test_minimalloc import AWKWARD
 from tests.support.packing_instances import random_problem
+from tests.support.schemas import schema
 
 COLUMNS = ("start", "end", "size", "alignment", "pin", "keep_apart")
 

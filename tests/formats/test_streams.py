@@ -8,11 +8,12 @@ import pytest
 
 from optsched.errors import FormatError, GraphError, UsageError
 from optsched.formats.inductor_write import write_inductor
-from optsched.formats.native import graph_document, read_graph_document, schema
+from optsched.formats.native import graph_document, read_graph_document
 from optsched.formats.networkx import from_networkx, to_networkx
 from optsched.model.streams import in_levels, in_streams
 from optsched.store.canonical import canonical_form
 from tests.model.test_streams import loads
+from tests.support.schemas import schema
 
 
 def document(**more: Any) -> dict[str, Any]:

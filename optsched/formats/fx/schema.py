@@ -41,9 +41,14 @@ def operator_name(target: Any) -> str:
     return f"{module}.{found.__name__}"
 
 
+def _schema(node: Any) -> Any:
+    """Return the schema of the operator that a node calls; None of a function."""
+    return getattr(operator_of(node.target), "_schema", None)
+
+
 def named_arguments(node: Any) -> Iterator[tuple[str, Any]]:
     """Yield the arguments of a node with their names, or their positions where they have none."""
-    known = getattr(operator_of(node.target), "_schema", None)
+    known = _schema(node)
     names = [] if known is None else [argument.name for argument in known.arguments]
     for position, given in enumerate(node.args):
         yield names[position] if position < len(names) else str(position), given
@@ -55,7 +60,7 @@ def written_arguments(node: Any, *, results: bool = True) -> list[str]:
 
     Those that are there for its results count as well, unless `results` says that they do not.
     """
-    known = getattr(operator_of(node.target), "_schema", None)
+    known = _schema(node)
     return [
         argument.name
         for argument in (() if known is None else known.arguments)
@@ -67,9 +72,8 @@ def written_arguments(node: Any, *, results: bool = True) -> list[str]:
 
 def viewed_tensor(node: Any, tensors: Mapping[str, tuple[str, ...]]) -> str | None:
     """Return the tensor of which an operator outside of `aten` says that its results are views."""
-    found = operator_of(node.target)
-    known = getattr(found, "_schema", None)
-    if known is None or found.namespace == "aten":
+    known = _schema(node)
+    if known is None or operator_of(node.target).namespace == "aten":
         return None
     shared = [x.alias_info for x in known.returns if x.alias_info is not None]
     for argument in known.arguments if shared else ():
@@ -80,9 +84,7 @@ def viewed_tensor(node: Any, tensors: Mapping[str, tuple[str, ...]]) -> str | No
 
 def returns_something(node: Any) -> bool:
     """Whether a node calls an operator that says it has results."""
-    known = (
-        getattr(operator_of(node.target), "_schema", None) if node.op == "call_function" else None
-    )
+    known = _schema(node) if node.op == "call_function" else None
     return known is not None and len(known.returns) > 0
 
 
