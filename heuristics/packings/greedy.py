@@ -35,28 +35,23 @@ def fit(problem: PackingProblem, *, sequence: Sequence, tightest: bool) -> IntAr
     return place(problem, sequence(problem), tightest=tightest)
 
 
+_SEQUENCES: dict[str, Sequence] = {
+    "size": sequences.by_size,
+    "area": sequences.by_area,
+    "start": sequences.by_start,
+    "arrival": sequences.by_arrival,
+    "lifetime": sequences.by_lifetime,
+    "conflicts": sequences.by_conflicts,
+    "breadth": sequences.by_breadth,
+}
 FIRST_FIT: dict[str, Packing] = {
     f"first_fit_{name}": partial(fit, sequence=sequence, tightest=False)
-    for name, sequence in (
-        ("size", sequences.by_size),
-        ("area", sequences.by_area),
-        ("start", sequences.by_start),
-        ("arrival", sequences.by_arrival),
-        ("lifetime", sequences.by_lifetime),
-        ("conflicts", sequences.by_conflicts),
-        ("breadth", sequences.by_breadth),
-    )
+    for name, sequence in _SEQUENCES.items()
 }
 """First fit, by what comes first in its name."""
-
 BEST_FIT: dict[str, Packing] = {
-    f"best_fit_{name}": partial(fit, sequence=sequence, tightest=True)
-    for name, sequence in (
-        ("area", sequences.by_area),
-        ("start", sequences.by_start),
-        ("lifetime", sequences.by_lifetime),
-        ("conflicts", sequences.by_conflicts),
-    )
+    f"best_fit_{name}": partial(fit, sequence=_SEQUENCES[name], tightest=True)
+    for name in ("area", "start", "lifetime", "conflicts")
 }
 """Best fit, by what comes first in its name."""
 
