@@ -17,7 +17,7 @@ PLACEMENTS = 50_000
 """Bound on attempts times buffers."""
 
 
-def hill_climb(problem: PackingProblem, *, seed: int = 0) -> IntArray:
+def hill_climb(problem: PackingProblem) -> IntArray:
     """Start with the largest first; swap turns of what ends at the slab's top and what it meets.
 
     A swap stays if the slab does not grow. The work is bounded by attempts and by placements, so
@@ -35,7 +35,7 @@ def hill_climb(problem: PackingProblem, *, seed: int = 0) -> IntArray:
     turn[sequence] = np.arange(len(problem))
     solid = (problem.size > 0) & (problem.start < problem.end)
     movable = solid & (problem.pin < 0)
-    rng = Random(seed)
+    rng = Random(0)
     for _ in range(attempts):
         tops = np.flatnonzero(movable & (offsets + problem.size == slab))
         if slab == problem.max_load or len(tops) == 0:

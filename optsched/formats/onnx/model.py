@@ -15,7 +15,6 @@ RANDOM: Final = frozenset(
     }
 )
 """Ops whose outputs differ from run to run although their inputs are constant."""
-CONTROL_FLOW: Final = ("If", "Loop", "Scan")
 _EXTERNAL: Final = 1
 _KEPT_BYTES: Final = 4096
 
