@@ -52,35 +52,23 @@ _TROUBLES: dict[type[BaseException], Trouble] = {
 
 @dataclass
 class MethodRunner:
-    """Measures methods on one graph, and keeps what they share.
-
-    Parameters
-    ----------
-    graph
-        The graph.
-    limits, engine
-        Of solvers without their own.
-    path
-        The graph's file, for the orders it records.
-    best_order
-        What packings are given; set by our own method.
-    on_event
-        Told how solvers get on.
-    patience
-        Seconds after which a method that is not our own is given up; None where its process can
-        be ended instead.
-    profile
-        A runtime's profile of the graph, for the order that it records; empty without.
-    """
+    """Measures methods on one graph, and keeps what they share."""
 
     graph: Graph
     limits: Limits
     engine: Engine = Engine.AUTO
+    """Like the limits, of solvers without their own."""
     path: str = ""
+    """The graph's file, for the orders it records."""
     best_order: Order | None = None
+    """What packings are given; set by our own method."""
     on_event: OnEvent | None = None
+    """Told how solvers get on."""
     patience: float | None = None
+    """Seconds after which a method that is not our own is given up; None where its process can be
+    ended instead."""
     profile: str = ""
+    """A runtime's profile of the graph, for the order that it records; empty without."""
     orders: dict[str, tuple[Order, float]] = field(default_factory=dict)
     recorded: dict[str, tuple[int, ...]] | None = None
 

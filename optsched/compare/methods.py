@@ -45,24 +45,15 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Heuristic:
-    """An ordering, a packing or both.
-
-    Parameters
-    ----------
-    name
-        As in tables.
-    ordering
-        Key of `ORDERINGS` or :data:`RECORDED`, or None for the best order known.
-    packing
-        Key of `PACKINGS`, or None where only the order is judged.
-    function
-        What makes the order, where that is a caller's own function or has a parameter.
-    """
+    """An ordering, a packing or both."""
 
     name: str
     ordering: str | None = None
+    """Key of `ORDERINGS` or :data:`RECORDED`, or None for the best order known."""
     packing: str | None = None
+    """Key of `PACKINGS`, or None where only the order is judged."""
     function: OwnMethod | None = None
+    """What makes the order, where that is a caller's own function or has a parameter."""
 
     @property
     def kind(self) -> Kind:
@@ -88,21 +79,13 @@ class PlanFile:
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """A solver.
-
-    Parameters
-    ----------
-    name
-        As in tables.
-    engine
-        Who closes what is open; None for the engine asked for on the whole.
-    seconds
-        Own time limit; None for the limit asked for on the whole, `inf` for none.
-    """
+    """A solver."""
 
     name: str
     engine: Engine | None = None
+    """Who closes what is open; None for the engine asked for on the whole."""
     seconds: float | None = None
+    """Own time limit; None for the limit asked for on the whole, `inf` for none."""
     kind: Kind = Kind.PLAN
 
     @property

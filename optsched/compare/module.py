@@ -27,17 +27,11 @@ class ModuleRunner(MethodRunner):
     Where only orders are judged, a method is shown what its own orders of the callees need at their
     peaks; otherwise the slabs that they are packed in. Where results lie inside what is called
     there are orders alone to judge.
-
-    Parameters
-    ----------
-    module
-        The module; `graph` is its entry, for names and sizes of tables.
-    best_orders
-        What packings are given; set by our own method.
     """
 
     module: Module = field(kw_only=True)
     best_orders: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """What packings are given; set by our own method."""
 
     def _heuristic(self, method: Heuristic) -> Measured:
         if self.module.results_inside and method.kind is not Kind.ORDER:

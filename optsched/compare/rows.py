@@ -35,29 +35,19 @@ class Trouble(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A method's plan as the independent checker measured it.
-
-    Parameters
-    ----------
-    method, kind
-        Its name, and what it chooses.
-    peak, slab
-        Bytes.
-    runtime
-        Seconds.
-    result
-        Of a solver: its plan, bounds and proofs.
-    order
-        Op ids, first to run first.
-    """
+    """A method's plan as the independent checker measured it."""
 
     method: str
     kind: Kind
+    """What it chooses."""
     peak: int
     slab: int
     runtime: float
+    """Seconds."""
     result: Result | None = None
+    """Of a solver: its plan, bounds and proofs."""
     order: tuple[int, ...] = field(default=(), repr=False)
+    """Op ids, first to run first."""
 
 
 @dataclass(frozen=True, slots=True)

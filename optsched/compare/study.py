@@ -37,53 +37,33 @@ from optsched.runtime.worker_pool import WorkerLoss, run_tasks
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What a run over many graphs gave.
-
-    Parameters
-    ----------
-    methods
-        All that were asked for, our own included.
-    settings
-        As they were given.
-    comparisons
-        One per graph with figures, in the order of the files.
-    skipped
-        Files without.
-    interrupted
-        Whether the run was cut short.
-    reused
-        Outcomes that the journal had already.
-    """
+    """What a run over many graphs gave."""
 
     methods: tuple[Method, ...]
+    """All that were asked for, our own included."""
     settings: StudySettings
     comparisons: tuple[Comparison, ...]
+    """One per graph with figures, in the order of the files."""
     skipped: tuple[Skipped, ...]
+    """Files without."""
     interrupted: bool = False
+    """Whether the run was cut short."""
     reused: int = 0
+    """Outcomes that the journal had already."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a run is: graphs done of how many, and the latest word of one that is being worked on.
-
-    Parameters
-    ----------
-    done, total
-        Graphs.
-    instance
-        Name of a graph's file.
-    method
-        What runs on it, or empty between methods.
-    event
-        Its incumbent and bound, if it is a solver and has said so.
-    """
+    """Where a run is: graphs done of how many, and the latest word of one that is under way."""
 
     done: int
     total: int
     instance: str
+    """Name of a graph's file."""
     method: str = ""
+    """What runs on it, or empty between methods."""
     event: Event | None = None
+    """Its incumbent and bound, if it is a solver and has said so."""
 
 
 @dataclass

@@ -17,42 +17,28 @@ TAUS = (1.0, 1.01, 1.05, 1.1, 1.25, 1.5, 2.0, 4.0)
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One method over all graphs, by the excess of what it is judged by.
-
-    Parameters
-    ----------
-    method, kind
-        Its name, and what it chooses.
-    measured, asked
-        Graphs with figures, and those that should have some: a file that records no such order is
-        none of either.
-    mean_excess
-        Geometric mean of `value / best known`, less 1.
-    worst_excess, worst_instance
-        The largest, and the first graph that has it.
-    at_optimum
-        Graphs on which its value is proved to be the minimum, whoever proved it.
-    proved
-        Graphs on which the method proved that itself: solvers only.
-    against_optimum
-        Graphs on which the best known is proved to be the minimum.
-    wins
-        Graphs on which no other method of its kind is better.
-    seconds
-        In all.
-    """
+    """One method over all graphs, by the excess of what it is judged by."""
 
     method: str
     kind: Kind
+    """What it chooses."""
     measured: int
+    """Graphs with figures."""
     asked: int
+    """Graphs that should have some: not those whose file records no such order."""
     mean_excess: float
+    """Geometric mean of `value / best known`, less 1."""
     worst_excess: float
     worst_instance: str
+    """The first graph that has it; empty where that is no excess."""
     at_optimum: int
+    """Graphs on which its value is proved to be the minimum, whoever proved it."""
     proved: int
+    """Graphs on which the method proved that itself: solvers only."""
     against_optimum: int
+    """Graphs on which the best known is proved to be the minimum."""
     wins: int
+    """Graphs on which no other method of its kind is better."""
     seconds: float
 
 

@@ -39,28 +39,19 @@ EVENT_PAUSE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class StudySettings:
-    """How graphs are read and methods run: what a run depends on beside files and code.
-
-    Parameters
-    ----------
-    methods
-        What to compare.
-    limits, engine
-        Of solvers without their own.
-    reading
-        How graphs are read, and in which memory model.
-    jobs
-        Processes at a time; 0 works in this one.
-    grace
-        Seconds beyond its limit after which a method's process is ended.
-    """
+    """How graphs are read and methods run: what a run depends on beside files and code."""
 
     methods: tuple[Method, ...]
+    """What to compare."""
     limits: Limits = DEFAULT_LIMITS
     engine: Engine = Engine.AUTO
+    """Like the limits, of solvers without their own."""
     reading: GraphReading = AS_RECORDED
+    """How graphs are read, and in which memory model."""
     jobs: int = 1
+    """Processes at a time; 0 works in this one."""
     grace: float = GRACE
+    """Seconds beyond its limit after which a method's process is ended."""
 
     def record(self) -> dict[str, str | int | float | bool | None]:
         """Return the settings as JSON and tables show them, without the methods."""
@@ -77,30 +68,19 @@ class StudySettings:
 
 @dataclass(frozen=True, slots=True)
 class GraphTask:
-    """A graph's file and what is to be measured on it.
-
-    Parameters
-    ----------
-    number
-        Which of all graphs it is.
-    path
-        The file.
-    methods
-        Those that have no outcome yet.
-    reference
-        Our own method, which brings the bound and the order that packings are given.
-    settings
-        Of the whole study.
-    known
-        The reference's result, if it is there already.
-    """
+    """A graph's file and what is to be measured on it."""
 
     number: int
+    """Which of all graphs it is."""
     path: str
     methods: tuple[Method, ...]
+    """Those that have no outcome yet."""
     reference: Exact
+    """Our own method, which brings the bound and the order that packings are given."""
     settings: StudySettings
+    """Of the whole study."""
     known: Result | None = None
+    """The reference's result, if it is there already."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,23 +41,12 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True)
 class Optimum(Generic[P]):
-    """The best plan, and how it is known that none is better.
-
-    Parameters
-    ----------
-    value
-        Bytes.
-    plan
-        That has them.
-    proved
-        Whether two independent ways agree that nothing is better.
-    proof
-        In words.
-    """
+    """The best plan, and how it is known that none is better."""
 
     value: int
     plan: P
     proved: bool
+    """Whether two independent ways agree that nothing is better."""
     proof: str
 
 

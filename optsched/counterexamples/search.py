@@ -30,19 +30,10 @@ OnProgress = Callable[[HuntProgress], None]
 
 @dataclass
 class HuntSearch(Generic[T]):
-    """The search of a hunt through a space; what it has found survives an interrupt.
-
-    Parameters
-    ----------
-    space
-        What is hunted through, and the target, which says how many instances may be judged.
-    clock
-        Time.
-    on_progress
-        Called now and then.
-    """
+    """The search of a hunt through a space; what it has found survives an interrupt."""
 
     space: HuntSpace[T]
+    """What is hunted through, and the target, which says how many instances may be judged."""
     clock: Clock
     on_progress: OnProgress | None = None
     best: T | None = None

@@ -17,27 +17,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ShrinkMoves(Generic[T]):
-    """How things of one kind are made smaller.
-
-    Parameters
-    ----------
-    blocks
-        Names of what goes in blocks, neighbours in time beside each other.
-    without_block
-        The thing without a block; None if it can not do without.
-    parts
-        Every single part.
-    without
-        The thing without a part; None if it has none such.
-    simpler
-        Things with as many parts and simpler numbers.
-    """
+    """How things of one kind are made smaller."""
 
     blocks: Callable[[T], Sequence[str]]
+    """Names of what goes in blocks, neighbours in time beside each other."""
     without_block: Callable[[T, Collection[str]], T | None]
+    """The thing without a block; None if it can not do without."""
     parts: Callable[[T], Iterable[Part]]
+    """Every single part."""
     without: Callable[[T, Part], T | None]
+    """The thing without a part; None if it has none such."""
     simpler: Callable[[T], Iterable[T]]
+    """Things with as many parts and simpler numbers."""
 
 
 def graph_moves(order: Callable[[Graph, int], Order]) -> ShrinkMoves[Graph]:

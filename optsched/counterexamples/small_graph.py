@@ -21,21 +21,14 @@ MAX_OPS = 16
 
 @dataclass(frozen=True)
 class SmallGraph:
-    """Each op writes one buffer, which all its followers read.
-
-    Parameters
-    ----------
-    size
-        Bytes of each op's buffer.
-    before
-        The ops that each op reads from, as masks; only ops listed before it.
-    kept
-        Ops whose buffer is a graph output, as a mask. Those that nobody reads are outputs anyway.
-    """
+    """Each op writes one buffer, which all its followers read."""
 
     size: tuple[int, ...]
+    """Bytes of each op's buffer."""
     before: tuple[int, ...]
+    """The ops that each op reads from, as masks; only ops listed before it."""
     kept: int = 0
+    """Ops whose buffer is a graph output, as a mask. Those that nobody reads are outputs anyway."""
 
     def __len__(self) -> int:
         return len(self.size)

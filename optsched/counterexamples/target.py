@@ -22,19 +22,12 @@ class LossObjective(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A method's bytes beside its rival's: the optimum, or another method.
-
-    Parameters
-    ----------
-    value, rival
-        Bytes.
-    objective
-        How two losses are compared.
-    """
+    """A method's bytes beside its rival's: the optimum, or another method."""
 
     value: int
     rival: int
     objective: LossObjective = LossObjective.RATIO
+    """How two losses are compared."""
 
     def __str__(self) -> str:
         return f"{self.value:,} bytes against {self.rival:,}"
@@ -64,35 +57,25 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class HuntTarget:
-    """What is hunted, and for how long.
-
-    Parameters
-    ----------
-    method
-        An ordering, a packer, or `ordering+packer`.
-    versus
-        A method of the same kind that is to do better; None for the optimum.
-    objective
-        What is made large.
-    max_ops, max_bytes
-        Ops (or buffers, for a packer) and bytes of a buffer, at most.
-    seconds, tries
-        Limits; with a limit on tries that ends first, the same seed gives the same find.
-    seed
-        Of the random changes.
-    at_least
-        In a shrinking: the loss that is kept; that of the given graph if None.
-    """
+    """What is hunted, and for how long."""
 
     method: str
+    """An ordering, a packer, or `ordering+packer`."""
     versus: str | None = None
+    """A method of the same kind that is to do better; None for the optimum."""
     objective: LossObjective = LossObjective.RATIO
+    """What is made large."""
     max_ops: int = 10
+    """Or buffers, for a packer."""
     max_bytes: int = 100
+    """Of a buffer."""
     seconds: float | None = 60.0
     tries: int | None = None
+    """Where these end the hunt, and not the seconds, the same seed gives the same find."""
     seed: int = 0
+    """Of the random changes."""
     at_least: Fraction | None = None
+    """In a shrinking: the loss that is kept; that of the given graph if None."""
 
     def __post_init__(self) -> None:
         kinds = {kind_of(name) for name in (self.method, self.versus) if name is not None}

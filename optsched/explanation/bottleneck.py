@@ -27,24 +27,15 @@ TOO_MANY = 12_000
 
 @dataclass(frozen=True, slots=True)
 class Bottleneck:
-    """An op, or a set of ops of which one is last (or first), that forces bytes.
-
-    Parameters
-    ----------
-    value
-        Bytes.
-    op
-        The op; of a set the one that forces fewest. None for the start or the end of the graph.
-    ops
-        The set; empty if it is one op.
-    last
-        Whether the last op of the set is meant; else the first.
-    """
+    """An op, or a set of ops of which one is last (or first), that forces bytes."""
 
     value: int
     op: int | None
+    """The op; of a set the one that forces fewest. None for the start or the end of the graph."""
     ops: tuple[int, ...] = ()
+    """The set; empty if it is one op."""
     last: bool = True
+    """Whether the last op of the set is meant; else the first."""
 
 
 class Bounds:

@@ -31,27 +31,20 @@ INK, LIVE, PEAK, BOUND = "#757b82", "#3d7ebf", "#d9480f", "#2b9348"
 
 @dataclass(frozen=True, slots=True)
 class Painting:
-    """Units and colours that all pictures of a report share.
-
-    Parameters
-    ----------
-    unit, scale
-        Unit of the axes and its bytes.
-    by_size, by_kind
-        Colour of each buffer, by id.
-    kinds
-        Colour of each kind, those of most bytes first.
-    darkest, largest
-        Bytes at the ends of the scale of colours.
-    """
+    """Units and colours that all pictures of a report share."""
 
     unit: str
+    """Of the axes."""
     scale: int
+    """Bytes of the unit."""
     by_size: tuple[str, ...]
     by_kind: tuple[str, ...]
+    """Colour of each buffer, by id."""
     kinds: dict[str, str]
+    """Colour of each kind, those of most bytes first."""
     darkest: int
     largest: int
+    """Bytes at the ends of the scale of colours."""
 
 
 def painting(views: Sequence[View]) -> Painting:

@@ -32,27 +32,18 @@ PACKAGES = {"html": "bokeh", "png": "matplotlib", "svg": "matplotlib"}
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a report is about.
-
-    Parameters
-    ----------
-    result
-        Of our own solver: the bounds that all plans are measured by, and their proofs.
-    views
-        The plans to show; the first one is what the others are compared with.
-    comparison
-        Heuristics against the optimum, if asked for.
-    explained
-        Which op forces how much, as :meth:`Explanation.to_dict` has it, if it is known.
-    traces
-        How incumbent and bound moved, by the name of the search.
-    """
+    """What a report is about."""
 
     result: Result
+    """Of our own solver: the bounds that all plans are measured by, and their proofs."""
     views: Sequence[View]
+    """The plans to show; the first one is what the others are compared with."""
     comparison: Comparison | None = None
+    """Heuristics against the optimum, if asked for."""
     explained: Mapping[str, Any] | None = None
+    """Which op forces how much, as :meth:`Explanation.to_dict` has it, if it is known."""
     traces: Mapping[str, Sequence[Event]] = field(default_factory=dict)
+    """How incumbent and bound moved, by the name of the search."""
 
 
 def make_report(

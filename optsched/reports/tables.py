@@ -24,37 +24,24 @@ AT_ONCE = 12
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A text, and what HTML makes more of it.
-
-    Parameters
-    ----------
-    text
-        What every medium shows; names in it are made fit to be shown by whoever draws it.
-    html
-        HTML to be shown in its stead, already safe.
-    """
+    """A text, and what HTML makes more of it."""
 
     text: str
+    """What every medium shows; names in it are made fit to be shown by whoever draws it."""
     html: str = ""
+    """HTML to be shown in its stead, already safe."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table.
-
-    Parameters
-    ----------
-    head
-        Its heading.
-    kind
-        `n` for numbers, `s` for what stays on one line, `t` for other text.
-    rank
-        On a narrow terminal columns of higher rank are left out first; those of rank 0 never.
-    """
+    """A column of a table."""
 
     head: str
+    """Its heading."""
     kind: str = "n"
+    """`n` for numbers, `s` for what stays on one line, `t` for other text."""
     rank: int = 0
+    """On a narrow terminal columns of higher rank are left out first; those of rank 0 never."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,32 +28,22 @@ DRAWN = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What plans are about, in the words that all reports use.
-
-    Parameters
-    ----------
-    name, memory_model
-        Of the graph, or of the live ranges.
-    counts
-        How large it is, in words: `3 ops and 5 buffers`.
-    buffers, sizes
-        Name and bytes of each buffer, by id.
-    kinds
-        What made each buffer: an op type, "graph input", "workspace"; empty where nothing is known.
-    makers
-        The op that makes each buffer, with its type; empty where nothing is known.
-    kept
-        Whether each stays live to the end.
-    """
+    """What plans are about, in the words that all reports use."""
 
     name: str
     memory_model: str
+    """Of the graph, or of the live ranges."""
     counts: str
+    """How large it is, in words: `3 ops and 5 buffers`."""
     buffers: tuple[str, ...]
+    """Names, by id."""
     sizes: IntArray
     kinds: tuple[str, ...] = ()
+    """What made each buffer: an op type, "graph input", "workspace"; empty if nothing is known."""
     makers: tuple[str, ...] = ()
+    """The op that makes each buffer, with its type; empty if nothing is known."""
     kept: tuple[bool, ...] = ()
+    """Whether each stays live to the end."""
 
     @property
     def is_packing(self) -> bool:
@@ -63,29 +53,18 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Slab:
-    """The rectangles of one slab of a plan. Arrays have shape `(k,)`, by offset ascending.
-
-    Parameters
-    ----------
-    pool
-        Name of the slab; empty where there is only one.
-    size
-        Bytes.
-    buffers
-        Ids.
-    start, end
-        Half-open steps in which each needs bytes that no other has; a buffer that is written in
-        place and gone in the same step has none, and is not here.
-    offset, bytes
-        First byte and size of each.
-    """
+    """The rectangles of one slab of a plan. Arrays have shape `(k,)`, by offset ascending."""
 
     pool: str
+    """Name of the slab; empty where there is only one."""
     size: int
     buffers: IntArray
     start: IntArray
     end: IntArray
+    """Half-open steps in which each needs bytes that no other has; a buffer that is written in
+    place and gone in the same step has none, and is not here."""
     offset: IntArray
+    """First byte of each."""
     bytes: IntArray
 
 
@@ -103,40 +82,25 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A checked plan, made ready to be shown.
-
-    Parameters
-    ----------
-    name
-        Of the plan.
-    subject
-        What it is a plan of.
-    peak, slab
-        Bytes, as the independent checker measured them.
-    steps
-        Name and type of the op of each step; empty where live ranges are given.
-    load
-        Live bytes by step.
-    peak_step
-        The first step at which they are most.
-    ranges
-        Shape `(m, 2)`: half-open live ranges.
-    live
-        Ids of the buffers live at the peak, largest first.
-    slabs
-        One for each pool.
-    """
+    """A checked plan, made ready to be shown."""
 
     name: str
     subject: Subject
     peak: int
     slab: int
+    """Bytes, as the independent checker measured them."""
     steps: tuple[tuple[str, str], ...]
+    """Name and type of the op of each step; empty where live ranges are given."""
     load: Load
+    """Live bytes by step."""
     peak_step: int
+    """The first step at which they are most."""
     ranges: IntArray
+    """Shape `(m, 2)`: half-open live ranges."""
     live: tuple[int, ...]
+    """Ids of the buffers live at the peak, largest first."""
     slabs: tuple[Slab, ...]
+    """One for each pool."""
 
     @property
     def length(self) -> int:

@@ -56,21 +56,13 @@ class Deadline:
 
 @dataclass(frozen=True, slots=True)
 class WorkerLoss:
-    """What became of a worker's process.
-
-    Parameters
-    ----------
-    timed_out
-        Whether it was ended since its deadline was over; else it died by itself.
-    reason
-        In words.
-    seconds
-        Since its last deadline began.
-    """
+    """What became of a worker's process."""
 
     timed_out: bool
+    """Whether it was ended since its deadline was over; else it died by itself."""
     reason: str
     seconds: float
+    """Since its last deadline began."""
 
 
 class _Sign(Enum):
@@ -151,33 +143,22 @@ class _Worker(Generic[_Task]):
 
 @dataclass
 class WorkerPool(Generic[_Task]):
-    """Tasks, each chosen when a process is free for it, and the processes that do them.
-
-    Parameters
-    ----------
-    take
-        Asked for a task whenever one can begin; the run ends when it has none and none is running.
-    work
-        Does a task and tells messages; importable by its name where processes are used.
-    handle
-        Called in this process with each message of each task.
-    on_loss
-        Called when a task's process is lost; returns what is left to do of the task, if anything.
-    jobs
-        Processes at a time; 0 does it all in this one, where nothing can be ended from outside.
-    grace
-        Seconds beyond its deadline after which a process is ended.
-    runs
-        How many tasks each process may expect: of many, kernels are compiled sooner.
-    """
+    """Tasks, each chosen when a process is free for it, and the processes that do them."""
 
     take: Take[_Task]
+    """Asked for a task whenever one can begin; all ends when it has none and none is running."""
     work: Work[_Task]
+    """Does a task and tells messages; importable by its name where processes are used."""
     handle: Callable[[_Task, Any], None]
+    """Called in this process with each message of each task."""
     on_loss: Callable[[_Task, WorkerLoss], _Task | None]
+    """Called when a task's process is lost; returns what is left to do of the task, if anything."""
     jobs: int
+    """Processes at a time; 0 does it all in this one, where nothing can be ended from outside."""
     grace: float
+    """Seconds beyond its deadline after which a process is ended."""
     runs: int
+    """How many tasks each process may expect: of many, kernels are compiled sooner."""
     # What is left of tasks whose process was lost.
     _left: deque[_Task] = field(default_factory=deque, init=False)
     _workers: list[_Worker[_Task]] = field(default_factory=list, init=False)
