@@ -90,19 +90,9 @@ def compare_files(
 ) -> Study:
     """Compare methods on the graphs of files.
 
-    Parameters
-    ----------
-    paths
-        The files.
-    settings
-        Methods and limits.
-    named
-        Whether each file was asked for by name, all by default: one that was not, and holds
-        something else than a graph, is passed over.
-    journal
-        Outcomes found in it are taken, new ones are added.
-    on_progress
-        Told where the run is.
+    `named` is whether each file was asked for by name, all by default: one that was not, and holds
+    something else than a graph, is passed over. Outcomes found in the journal are taken, new ones
+    are added.
     """
     by_name = named or [True] * len(paths)
     slots = [_Slot(path, name) for path, name in zip(paths, by_name, strict=True)]

@@ -51,23 +51,15 @@ class Optimum(Generic[P]):
 
 
 class Judge(ABC, Generic[T, P]):
-    """Knows one method, its rival, and what counts as bad.
-
-    Attributes
-    ----------
-    target
-        What is hunted.
-    moves
-        How an instance is made smaller.
-    undecided
-        Questions that stayed open within their time.
-    """
+    """Knows one method, its rival, and what counts as bad."""
 
     def __init__(self, target: HuntTarget) -> None:
         self.target = target
         ordering = ORDERINGS.get(split(target.method)[0])
         self.moves: ShrinkMoves[Any] = graph_moves(ordering) if ordering else PACKING_MOVES
+        """How an instance is made smaller."""
         self.undecided = 0
+        """Questions that stayed open within their time."""
 
     @abstractmethod
     def plan(self, item: T, method: str) -> tuple[int, P]:

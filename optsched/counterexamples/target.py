@@ -88,13 +88,7 @@ class HuntTarget:
 
 
 def kind_of(method: str) -> str:
-    """Return `ordering`, `packing` or `pair`.
-
-    Raises
-    ------
-    UsageError
-        If there is no such method.
-    """
+    """Return `ordering`, `packing` or `pair`; :class:`UsageError` if there is no such method."""
     if method in ORDERINGS:
         return "ordering"
     if method in PACKINGS:

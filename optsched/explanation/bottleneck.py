@@ -41,14 +41,8 @@ class Bottleneck:
 class Bounds:
     """Bounds of a graph and of the same with buffers of other sizes.
 
-    Parameters
-    ----------
-    graph
-        The graph.
-    orders
-        Known orders; the better they are, the fewer flows are needed.
-    clock
-        Its end raises :class:`OutOfTimeError`.
+    The better the known orders are, the fewer flows are needed. The end of the clock raises
+    :class:`OutOfTimeError`.
     """
 
     def __init__(self, graph: Graph, orders: Sequence[Order], clock: Clock) -> None:

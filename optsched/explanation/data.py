@@ -12,56 +12,34 @@ from optsched.model.inplace import Pair
 
 @dataclass(frozen=True, slots=True)
 class LiveBuffer:
-    """A buffer that is live at the bottleneck.
-
-    Parameters
-    ----------
-    buffer
-        Its id.
-    size
-        Bytes.
-    producer
-        Id of the op that makes it; None for a graph input.
-    holders
-        Ids of the ops that use it and have not ended: the bottleneck itself or later ones.
-    output
-        Whether it stays live to the end.
-    forced
-        Whether it is live then in every order; otherwise an order may free it before, but only by
-        running ops that make as many bytes live in its stead.
-    """
+    """A buffer that is live at the bottleneck."""
 
     buffer: int
     size: int
     producer: int | None
+    """Id of the op that makes it; None for a graph input."""
     holders: tuple[int, ...]
+    """Ids of the ops that use it and have not ended: the bottleneck itself or later ones."""
     output: bool
+    """Whether it stays live to the end."""
     forced: bool
+    """Whether it is live then in every order; otherwise an order may free it before, but only by
+    running ops that make as many bytes live in its stead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a smaller buffer would bring.
-
-    Parameters
-    ----------
-    buffer
-        Its id.
-    smaller_by
-        Bytes to take away; taking more brings nothing further.
-    bound
-        The bound then, over all ops, and all sets looked at if a set gives the bound.
-    op
-        The op that holds it then; None if inputs or outputs do.
-    by_set
-        Whether it does so as the last or first op of a set.
-    """
+    """What a smaller buffer would bring."""
 
     buffer: int
     smaller_by: int
+    """Bytes to take away; taking more brings nothing further."""
     bound: int
+    """The bound then, over all ops, and all sets looked at if a set gives the bound."""
     op: int | None
+    """The op that holds it then; None if inputs or outputs do."""
     by_set: bool = False
+    """Whether it does so as the last or first op of a set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,23 +70,16 @@ class Implied:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """What the engine did to prove the bound.
-
-    Parameters
-    ----------
-    by
-        What raised the bound last: a search of all orders below, precedences or a set of ops in a
-        graph in which ops were merged.
-    states, branches
-        States expanded; cases of assumed precedences.
-    step
-        Of the best order: where its peak is.
-    """
+    """What the engine did to prove the bound."""
 
     by: str
+    """What raised the bound last: a search of all orders below, precedences or a set of ops in a
+    graph in which ops were merged."""
     states: int
     branches: int
+    """States expanded; cases of assumed precedences."""
     step: int
+    """Of the best order: where its peak is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,22 +38,11 @@ MOST_PRECEDENCES = 300
 
 
 def explain(graph: Graph, *, changes: int = CHANGES, limits: Limits | None = None) -> Explanation:
-    """Say why no order has a smaller peak than the best bound known.
+    """Say why no order has a smaller peak than the best bound known, after an interrupt as well.
 
-    Parameters
-    ----------
-    graph
-        The graph.
-    changes
-        So many of the largest live buffers are tried smaller.
-    limits
-        Time, workers and seed; as for :func:`optsched.solve` if None. Where the time is too short
-        for the minimum peak, the bound that was proved is explained.
-
-    Returns
-    -------
-    Explanation
-        Of what an interrupt left known, if there was one.
+    So many `changes` are tried: the largest live buffers made smaller. Without limits those of
+    :func:`optsched.solve` hold; where the time is too short for the minimum peak, the bound that
+    was proved is explained.
     """
     refuse_streams(graph, "explanations")
     return _Explainer(graph, changes, limits or DEFAULT_LIMITS).run()

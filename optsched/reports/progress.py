@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 class ProgressLine:
     """Rewrites one line of a terminal, and wipes it in the end; says nothing where there is none.
 
-    Parameters
-    ----------
-    prefix
-        Put before every line.
-    stream
-        Where to write; standard error by default.
+    The prefix is put before every line; standard error is written to by default.
     """
 
     def __init__(self, prefix: str = "", stream: TextIO | None = None) -> None:

@@ -140,12 +140,8 @@ def reserve_record(
 ) -> dict[str, dict[str, Any]]:
     """Return by device the bytes reserved and what of them no packing of its blocks needs.
 
-    Parameters
-    ----------
-    reserved
-        Most bytes that a recorded allocator held of each device.
-    slabs
-        Bytes of the slab found for each device; None where none was found.
+    `reserved` is the most that a recorded allocator held of each device, `slabs` what was found for
+    it, None where nothing was.
     """
     found = {}
     for device, count in reserved.items():

@@ -43,10 +43,7 @@ class BackgroundCompiler:
     def ask(self, module: str, name: str, file: str, arguments: tuple[Any, ...]) -> bool:
         """Ask, once, for the kernel of this name, compiled for arguments like these.
 
-        Returns
-        -------
-        bool
-            Whether the process was started now.
+        Returns whether the process was started now.
         """
         with self._lock:
             if not self.is_on or file in self.asked:

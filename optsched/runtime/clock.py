@@ -31,13 +31,7 @@ class _Meter:
 
 @dataclass
 class Clock:
-    """Limits that are running.
-
-    Parameters
-    ----------
-    limits
-        As the caller set them; their seconds or work count from now.
-    """
+    """Limits that are running: their seconds or work count from now."""
 
     limits: Limits
     _meter: _Meter = field(default_factory=lambda: _Meter(by_work=False), repr=False)

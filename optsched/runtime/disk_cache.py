@@ -111,14 +111,9 @@ def _trusted_folders() -> Iterator[Path]:
 
 
 def keep_on_disk(dispatcher: Any, name: str) -> None:
-    """Let the compiled forms of a kernel be kept, and looked for before it is compiled.
+    """Let numba's dispatcher keep compiled forms, and look for them before it compiles.
 
-    Parameters
-    ----------
-    dispatcher
-        Numba's, of the kernel.
-    name
-        Of the kernel, with the fingerprint of all that it is made of.
+    The name is the kernel's, with the fingerprint of all that it is made of.
     """
     dispatcher._cache = _cache_class()(name)
 

@@ -150,11 +150,8 @@ class Kernel(Generic[P, R]):
     def for_work(self, elements: int) -> Callable[P, R]:
         """Return what runs the form that answers sooner, asked again at each call.
 
-        Parameters
-        ----------
-        elements
-            Of work in one call, each of which takes Python some :data:`ELEMENT_SECONDS`; the time
-            of calls so far says how right that is.
+        Each of the elements of work in one call takes Python some :data:`ELEMENT_SECONDS`; the time
+        of calls so far says how right that is.
         """
         if force is not None:
             return force(self)

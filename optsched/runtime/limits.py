@@ -174,12 +174,8 @@ Member = TypeVar("Member", bound=StrEnum)
 def choose_limits(limits: Given | None, named: LimitKeywords) -> Given | Limits:
     """Return the limits that are given as one object or as keywords, not as both.
 
-    Parameters
-    ----------
-    limits
-        A :class:`Limits`, or a clock that runs already.
-    named
-        The same one by one; :data:`DEFAULT_LIMITS` has what is not said.
+    The object is a :class:`Limits`, or a clock that runs already; what keywords do not say
+    :data:`DEFAULT_LIMITS` has.
     """
     given: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
     if unknown := sorted(given.keys() - LimitKeywords.__annotations__.keys()):

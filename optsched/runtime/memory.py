@@ -13,12 +13,7 @@ def limited_memory(more: int | None) -> Iterator[None]:
 
     What is beyond raises :class:`MemoryError`, or ends the process where compiled code does not
     expect it. The limit is one of addresses, so threads and files mapped count too; it ends with
-    the block. Only on Linux; elsewhere nothing is limited.
-
-    Parameters
-    ----------
-    more
-        Bytes, None for no limit.
+    the block. None is no limit, and elsewhere than on Linux nothing is limited.
     """
     size = None if more is None else _address_space()
     if size is None or more is None:
