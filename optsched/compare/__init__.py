@@ -7,13 +7,11 @@ from optsched.compare.methods import (
     OUR_METHOD,
     Kind,
     Method,
-    method_names,
     parse_methods,
-    with_reference,
 )
 from optsched.compare.rows import Comparison, Failed, MethodRow, Trouble
 from optsched.compare.study import Standing, Study, compare_files
-from optsched.compare.summary import TAUS, Summary, profile, rows_against_optimum, summarise
+from optsched.compare.summary import TAUS, profile, rows_against_optimum, summarise
 from optsched.compare.task import Skipped, StudySettings, compare_methods
 
 __all__ = [
@@ -29,14 +27,11 @@ __all__ = [
     "Standing",
     "Study",
     "StudySettings",
-    "Summary",
     "Trouble",
     "compare_files",
     "compare_methods",
-    "method_names",
     "parse_methods",
     "profile",
     "rows_against_optimum",
     "summarise",
-    "with_reference",
 ]

@@ -97,11 +97,6 @@ class Exact:
 Method = Heuristic | PlanFile | Exact
 
 
-def method_names() -> list[str]:
-    """Names of what is compared by default: orderings, packings, our plan."""
-    return [*ORDERINGS, *PACKINGS, OUR_METHOD]
-
-
 def parse_methods(names: Sequence[str | OwnMethod] | None) -> tuple[Method, ...]:
     """Return the methods of these names, each once, in this order.
 
@@ -169,7 +164,7 @@ def _expand(name: str) -> Iterator[Method]:
 def groups() -> dict[str, list[str]]:
     """Return names that stand for several methods, and which these are."""
     return {
-        "all": method_names(),
+        "all": [*ORDERINGS, *PACKINGS, OUR_METHOD],
         "all-orderings": list(ORDERINGS),
         "all-packings": list(PACKINGS),
         "all-pairs": [f"{o}+{p}" for o in ORDERINGS for p in PACKINGS],

@@ -9,25 +9,8 @@ does not fit with them; else, that all orders below were searched, and what the 
 
 from __future__ import annotations
 
-from optsched.explanation.data import (
-    Change,
-    Explanation,
-    Group,
-    Implied,
-    LiveBuffer,
-    Searched,
-)
+from optsched.explanation.data import Explanation
 from optsched.explanation.reasons import explain, explain_op
 from optsched.explanation.words import Reason
 
-__all__ = [
-    "Change",
-    "Explanation",
-    "Group",
-    "Implied",
-    "LiveBuffer",
-    "Reason",
-    "Searched",
-    "explain",
-    "explain_op",
-]
+__all__ = ["Explanation", "Reason", "explain", "explain_op"]
