@@ -59,16 +59,9 @@ class MilpOutcome:
 def solve_order_milp(
     graph: Graph, *, limits: Limits | Clock | None = None, peak_bound: int = 0
 ) -> MilpOutcome:
-    """Choose an order of minimum peak.
+    """Choose an order of minimum peak, given a proved lower bound in bytes.
 
-    Parameters
-    ----------
-    graph
-        What is to be planned; about 50 ops are within reach.
-    limits
-        Seconds and workers; HiGHS knows no limit on work.
-    peak_bound
-        A proved lower bound in bytes.
+    About 50 ops are within reach. HiGHS knows no limit on work, only seconds and workers.
 
     Raises
     ------

@@ -57,12 +57,10 @@ def other_plans(
 ) -> Iterator[Plan]:
     """Yield plans of other orders, each time one that packs as well as those before or better.
 
+    The graph is not in-place, and at least one order within the budget is known.
+
     Parameters
     ----------
-    graph
-        The graph; not in-place.
-    orders
-        Known orders within the budget; one at least.
     budget
         Bytes that the slab should have: a plan that fits ends the search. Orders may have as many
         live bytes: one above the minimum peak may pack into less than all orders of that peak.
@@ -71,8 +69,6 @@ def other_plans(
     seen
         Digests of live ranges that were packed before, and are not packed again; those that are
         packed now are added. A call with the same set goes on with other random choices.
-    effort
-        How many orders, and how long for each.
     """
     known = {} if seen is None else seen
     search = _OtherOrders(graph, orders, Clock.of(limits), known, effort or OtherOrdersEffort())

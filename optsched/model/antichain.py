@@ -70,14 +70,9 @@ def largest_antichain(graph: Graph, order: Order) -> Antichain:
 
 
 def heaviest_antichain(size: IntArray, before: IntArray) -> int:
-    """Return the largest total size of a set in which none is before another.
+    """Return the largest total size, of `k` in bytes, of a set in which none is before another.
 
-    Parameters
-    ----------
-    size
-        Shape `(k,)`, bytes.
-    before
-        Shape `(pairs, 2)`: all pairs of which the first is before the second.
+    `before` has all pairs of which the first is before the second, shape `(pairs, 2)`.
     """
     return _heaviest(size, before[:, 0], len(size) + before[:, 1])[1]
 

@@ -242,18 +242,9 @@ def grow_set(
 
     Whoever brings most of the pairs that are left comes next, then the larger, then the first.
 
-    Parameters
-    ----------
-    first, most
-        The buffer to begin with, and how many the set may have.
-    rows
-        Shape `(k, k)`: which buffers conflict; none with itself.
-    left
-        Shape `(k, k)`: pairs that are in no set yet; those of the set are taken out.
-    size
-        Shape `(k,)`, bytes.
-    members
-        Shape `(k,)`: the set is written to its beginning.
+    `first` is the buffer to begin with, and `most` how many the set may have. Which buffers
+    conflict, none with itself, is in `rows`, shape `(k, k)`, and in `left` which pairs are in no
+    set yet: those of the set are taken out. It is written to the beginning of `members`.
     """
     ids = np.arange(len(size))
     gain = np.zeros(len(size), np.int64)

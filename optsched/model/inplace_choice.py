@@ -25,16 +25,8 @@ def pair_choices(graph: Graph, order: Order, bound: int = 0, tries: int = 4) -> 
     Each op takes a heaviest matching or nothing. It must take one where its live bytes would else
     pass the bound and the peak. Elsewhere it is tried for outputs as large as their inputs, for
     all, and for none; then with other inputs where there are several, drawn at random but the same
-    each time.
-
-    Parameters
-    ----------
-    graph, order
-        What is planned. Without in-place the only choice is to take no pairs.
-    bound
-        Bytes that no slab is below anyway.
-    tries
-        How many draws.
+    each time, `tries` times. No slab is below `bound` bytes anyway. Without in-place the only
+    choice is to take no pairs.
     """
     seen: set[Pairs] = set()
     for choice in _choices(graph, order, bound, tries):

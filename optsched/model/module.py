@@ -122,11 +122,8 @@ class Module:
     def with_blocks(self, computation: str, sizes: Mapping[str, int]) -> Graph:
         """Return the graph of a computation in which each op that calls has its block.
 
-        Parameters
-        ----------
-        sizes
-            Bytes of the block of each computation that it calls. The block is the op's workspace,
-            or one more buffer that it alone uses where it has workspace of its own.
+        It has the largest of the `sizes` in bytes of what the op calls. The block is the op's
+        workspace, or one more buffer that it alone uses where it has workspace of its own.
         """
         graph = self.graphs[computation]
         if not self.calls_of(computation):

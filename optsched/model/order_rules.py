@@ -199,12 +199,9 @@ def make_baseline(
     max_moved: int | None = None,
     fewest_moves: bool = False,
 ) -> Baseline | None:
-    """Return a baseline as callers name it; None where nothing is asked of it.
+    """Return a baseline as callers name it, by ids or names of all ops; None if none is asked for.
 
-    Parameters
-    ----------
-    order
-        Ids or names of all ops; if None the graph's own order, where it is needed.
+    Without an order it is the graph's own, where a baseline is needed.
 
     Raises
     ------

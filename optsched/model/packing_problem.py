@@ -365,16 +365,8 @@ def packing_problem(
 
     Only roots that count, have bytes, and are live at some step are packed. Where ops run on
     several streams, steps are depths, and buffers that conflict without meeting in one are kept
-    apart (:mod:`optsched.model.stream_relation`).
-
-    Parameters
-    ----------
-    graph, order
-        What is planned.
-    taken
-        In-place pairs that share an offset, from
-        :func:`optsched.model.inplace_choice.pair_choices`: the outputs are part of the buffer that
-        they are written into.
+    apart (:mod:`optsched.model.stream_relation`). The outputs of in-place pairs that are taken, of
+    :func:`optsched.model.inplace_choice.pair_choices`, are part of what they are written into.
     """
     relation = stream_relation(graph, order) if graph.on_streams else None
     ranges = live_ranges(graph, order) if relation is None else relation.ranges()

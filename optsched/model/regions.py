@@ -101,12 +101,8 @@ def with_constants(graph: Graph, place: ConstantsRegion) -> Graph:
 def region_sizes(graph: Graph, plan: Plan) -> RegionSizes:
     """Return the bytes of a plan's regions.
 
-    Parameters
-    ----------
-    graph
-        What was planned, after :func:`with_workspace_apart` and :func:`with_constants`.
-    plan
-        Its plan. Constants before all else in one slab are part of the blob.
+    The graph is what was planned, after :func:`with_workspace_apart` and :func:`with_constants`.
+    Constants before all else in one slab are part of the blob.
     """
     slabs = dict(plan.slabs(graph))
     constants, scratch = slabs.pop(CONSTANTS, 0), slabs.pop(WORKSPACE, 0)

@@ -87,13 +87,7 @@ def in_time_order(sections: Sections, middle: IntArray) -> Sections:
 
     Sets of buffers that are kept apart though not live together stand behind all steps. Between
     these, where most of their members are, they make the buffers' ranges of sections short.
-
-    Parameters
-    ----------
-    sections
-        As they were cut, each buffer being there as a whole.
-    middle
-        Shape `(n,)`: a time in the live range of each buffer.
+    `middle` has a time in the live range of each buffer, shape `(n,)`, all there as a whole.
     """
     if not sections.masks.shape[1] or sections.count * len(middle) > MAX_TABLE:
         return sections

@@ -47,16 +47,10 @@ def is_for_enumeration(problem: PackingProblem, few: int) -> bool:
 def enumerate_packings(
     problem: PackingProblem, capacity: int | None = None, *, max_nodes: int
 ) -> Enumerated:
-    """Find a packing of minimum slab, or one within a capacity, or show that there is none.
+    """Find a packing of minimum slab, or any within a capacity, or show that there is none.
 
-    Parameters
-    ----------
-    problem
-        At most a handful of buffers. If part of one stays occupied in a gap, it is its beginning.
-    capacity
-        Bytes; any packing within it will do. None to ask for the minimum slab.
-    max_nodes
-        Buffers that are placed before it gives up.
+    The buffers are a handful at most, and what stays occupied of one in a gap is its beginning.
+    After `max_nodes` buffers placed it gives up.
     """
     search = _Enumeration(problem, capacity, max_nodes)
     if any(low for low in problem.solid.low.tolist()):

@@ -44,12 +44,7 @@ class Occupancy:
     def spread(self, values: IntArray, first: IntArray, length: IntArray) -> IntArray:
         """Return a value for each pair of a buffer and a section of its hull; 0 where it is not.
 
-        Parameters
-        ----------
-        values
-            Shape `(r,)`.
-        first, length
-            Shape `(n,)`: each buffer's hull.
+        There is a value by row, shape `(r,)`; `first` and `length`, shape `(n,)`, say the hulls.
         """
         result = np.zeros(int(length.sum()), np.int64)
         width = self.last - self.first

@@ -162,19 +162,10 @@ def keep(beam: Beam, rating: float, code: int) -> int:
 def expand(
     state: PackingState, beam: Beam, nodes: Nodes, parents: IntArray, following: Nodes
 ) -> int:
-    """Keep the best children of some nodes, each with one more buffer placed.
+    """Keep the best children of some nodes, each with one more buffer placed; return how many made.
 
-    Parameters
-    ----------
-    beam
-        What is kept; goes on from earlier calls for the same layer.
-    parents
-        Slots to expand; those of good rating first save work.
-
-    Returns
-    -------
-    int
-        Children made, kept or not.
+    The beam goes on from earlier calls for the same layer. Of the slots in `parents` those of good
+    rating first save work. Children are counted whether they are kept or not.
     """
     buffers, sections, counters = state.buffers, state.sections, state.counters
     made = 0

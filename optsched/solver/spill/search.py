@@ -163,18 +163,10 @@ def choose_spill(
 ) -> Spill:
     """Return the buffers that stay, and their packing, which fits if any was found.
 
-    Parameters
-    ----------
-    problem, members
-        All buffers, and the ids of those that want to stay, shape `(n,)`.
-    movable
-        Shape `(n,)`: those that may leave.
-    pack
-        Tries to pack the buffers of some ids, in their order, under a capacity.
-    has_room
-        Whether the later pools may have room for those that leave; False only if they have not.
-    clock
-        Out of time, buffers leave in ever larger groups, and no better choice is searched for.
+    Those of the ids `members` want to stay, and the `movable` among them may leave, both of shape
+    `(n,)`. `pack` tries to pack the buffers of some ids under a capacity; `has_room` says whether
+    later pools may have room for those that leave, False only if they have not. Out of time,
+    buffers leave in ever larger groups, and no better choice is searched for.
     """
     movable = movable & (problem.size[members] > 0) & (problem.end > problem.start)[members]
     # Neither way to count relief is always the better one, nor always what packs.
@@ -244,22 +236,11 @@ class _Node:
 def least_leaving(
     steps: Steps, cost: int | None, packs: Callable[[BoolArray], bool | None], clock: Clock
 ) -> tuple[BoolArray | None, int]:
-    """Search for the fewest bytes that leave.
+    """Search for the fewest bytes that leave; nodes are the clock's work.
 
-    Parameters
-    ----------
-    cost
-        Bytes that leave in the best choice known, or None.
-    packs
-        Whether those that stay, shape `(n,)`, pack into the capacity; None if that is not known.
-    clock
-        Nodes are its work.
-
-    Returns
-    -------
-    tuple
-        Who stays, if a packing was found that is better than the cost given; and bytes that leave
-        at least, whoever leaves: never more than that cost.
+    `cost` is what leaves in the best choice known, and `packs` tells whether those that stay, shape
+    `(n,)`, pack into the capacity, or None. Returns who stays, if a packing was found that is
+    better than that cost, and bytes that leave at least, whoever leaves: never more than the cost.
     """
     effort = SPILL_EFFORT
     every = np.ones(len(steps.size), np.bool_)
