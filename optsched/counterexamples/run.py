@@ -32,9 +32,7 @@ from optsched.counterexamples.spaces import (
 from optsched.counterexamples.target import HuntTarget, Loss, LossObjective, kind_of
 from optsched.errors import UsageError
 from optsched.model.graph import Graph
-from optsched.model.memory_model import refuse_inplace
 from optsched.model.packing_problem import PackingProblem
-from optsched.model.streams import refuse_streams
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 
@@ -148,8 +146,8 @@ def hunt_from(
         kind = "live ranges (a MiniMalloc CSV)" if isinstance(item, Graph) else "a graph"
         raise UsageError(f"{target.method} is judged on {kind}")
     if isinstance(item, Graph):
-        refuse_inplace(item, "hunts")
-        refuse_streams(item, "hunts")
+        item.refuse_inplace("hunts")
+        item.refuse_streams("hunts")
     judge = _KINDS[kind_of(target.method)][1](target)
     clock = Clock.of(Limits(seconds=target.seconds))
     closing = _Closing(judge, clock, on_progress)

@@ -16,7 +16,6 @@ from optsched.model.graph import Graph
 from optsched.model.inplace import Pair
 from optsched.model.liveness import peak_memory, timeline
 from optsched.model.steps import Order
-from optsched.model.streams import refuse_streams
 from optsched.ordering import OrderOutcome, closure_bound, closure_witness, solve_order
 from optsched.ordering.bound.precedences import BudgetPrecedences
 from optsched.ordering.bound.witness import written_over
@@ -44,7 +43,7 @@ def explain(graph: Graph, *, changes: int = CHANGES, limits: Limits | None = Non
     :func:`optsched.solve` hold; where the time is too short for the minimum peak, the bound that
     was proved is explained.
     """
-    refuse_streams(graph, "explanations")
+    graph.refuse_streams("explanations")
     return _Explainer(graph, changes, limits or DEFAULT_LIMITS).run()
 
 

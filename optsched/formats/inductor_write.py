@@ -15,7 +15,6 @@ from optsched.errors import FormatError
 from optsched.formats.fields import json_bytes
 from optsched.model.elements import InputPolicy
 from optsched.model.graph import Graph
-from optsched.model.streams import refuse_streams
 
 
 def write_inductor(graph: Graph) -> bytes:
@@ -24,7 +23,7 @@ def write_inductor(graph: Graph) -> bytes:
     It raises `FormatError` if a buffer has an alignment, a pin or a pool, is kept apart or shares,
     naming it; `UsageError` if ops run on several streams.
     """
-    refuse_streams(graph, "a simulator file")
+    graph.refuse_streams("a simulator file")
     _refuse_places(graph)
     return json_bytes(_Writer(graph).document(), rows=("nodes", "buffers"))
 

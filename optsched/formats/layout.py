@@ -15,7 +15,6 @@ from optsched.model.graph import Graph
 from optsched.model.liveness import live_ranges
 from optsched.model.plan import Plan
 from optsched.model.steps import steps_of
-from optsched.model.streams import refuse_streams
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,7 @@ def layout_of_document(document: Mapping[str, Any]) -> PlanLayout:
 
 def layout_of(graph: Graph, plan: Plan) -> PlanLayout:
     """Return the layout of a plan that the checker accepts; views are buffers of their own name."""
-    refuse_streams(graph, "a layout with live ranges by steps")
+    graph.refuse_streams("a layout with live ranges by steps")
     placed = plan.placed(graph)
     ranges = live_ranges(placed, plan.order).tolist()
     kept = [b for b, x in enumerate(plan.offsets) if x is not None and placed.roots[b] == b]

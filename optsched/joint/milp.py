@@ -25,7 +25,6 @@ from optsched.check.plan import check_order
 from optsched.errors import PlanError, UsageError
 from optsched.model.dependencies import reachable
 from optsched.model.graph import Graph
-from optsched.model.streams import refuse_streams
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
 
@@ -68,7 +67,7 @@ def solve_order_milp(
     UsageError
         If sizes are outside the range in which floating point can be trusted.
     """
-    refuse_streams(graph, "the MILP")
+    graph.refuse_streams("the MILP")
     import pulp
 
     clock = Clock.of(limits or Limits())

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from optsched.errors import GraphError
+from optsched.errors import GraphError, UsageError
 from optsched.model.arrays import GraphArrays, build_arrays
 from optsched.model.dependencies import check_streams, find_cycle, find_predecessors
 from optsched.model.elements import (
@@ -137,6 +137,16 @@ class Graph:
     def model_name(self) -> str:
         """The memory model in words, as results show it."""
         return f"{self.memory_model}; in-place" if self.in_place else self.memory_model
+
+    def refuse_streams(self, what: str) -> None:
+        """Stop what takes ops for running one at a time."""
+        if self.on_streams:
+            raise UsageError(f"{self.name}: {what} can not take ops on several streams")
+
+    def refuse_inplace(self, what: str) -> None:
+        """Stop what knows nothing of in-place: its answers would be those of another model."""
+        if self.in_place:
+            raise UsageError(f"{self.name}: {what} can not take the in-place memory model")
 
     def with_inplace(self) -> Graph:
         """Return the graph in which ops may write into inputs that die, wherever a kernel can.

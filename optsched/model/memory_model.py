@@ -15,7 +15,7 @@ from optsched.model.graph import Graph
 from optsched.model.order_rules import NO_RULES, OrderRules
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.regions import ConstantsRegion, with_constants, with_workspace_apart
-from optsched.model.streams import in_levels, refuse_streams
+from optsched.model.streams import in_levels
 from optsched.runtime.bytes import parse_bytes
 
 
@@ -67,7 +67,7 @@ class MemoryModel:
         if self.streams is not None:
             graph = _on_streams(graph, self.streams)
         if self.workspace_apart:
-            refuse_streams(graph, "workspace apart, which ops share by turns,")
+            graph.refuse_streams("workspace apart, which ops share by turns,")
             graph = _said(with_workspace_apart(graph), "workspace apart")
         if self.constants is not ConstantsRegion.OUTSIDE:
             graph = _said(with_constants(graph, self.constants), f"constants {self.constants}")
@@ -163,11 +163,5 @@ def plannable(
 
 
 def _with_inplace(graph: Graph) -> Graph:
-    refuse_streams(graph, "the in-place memory model")
+    graph.refuse_streams("the in-place memory model")
     return graph.with_inplace()
-
-
-def refuse_inplace(graph: Graph, what: str) -> None:
-    """Stop what knows nothing of in-place: its answers would be those of another model."""
-    if graph.in_place:
-        raise UsageError(f"{graph.name}: {what} can not take the in-place memory model")

@@ -27,7 +27,6 @@ from itertools import pairwise
 
 from optsched.errors import GraphError, UsageError
 from optsched.model.graph import Graph
-from optsched.model.streams import refuse_streams
 
 MAX_EDGES = 1_000_000
 """Pinned ops that ask for more edges are refused."""
@@ -106,7 +105,7 @@ class OrderRules:
         if not self:
             return graph
         # There a control edge is more than a rule: one stream waits for the other.
-        refuse_streams(graph, "order rules")
+        graph.refuse_streams("order rules")
         edges = {*_barrier(graph, self._ids(graph, self.first), "first")}
         edges |= {*_barrier(graph, self._ids(graph, self.last), "last")}
         for group in self.groups:

@@ -192,9 +192,3 @@ def has_one_order(graph: Graph) -> bool:
             return False
         last[graph.ops[v].stream] = v
     return True
-
-
-def refuse_streams(graph: Graph, what: str) -> None:
-    """Stop what takes ops for running one at a time."""
-    if graph.on_streams:
-        raise UsageError(f"{graph.name}: {what} can not take ops on several streams")

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from optsched.model.graph import Graph
-from optsched.model.streams import refuse_streams
 from optsched.ordering.context import OutOfTimeError
 from optsched.ordering.effort import EFFORT, OrderingEffort
 from optsched.ordering.rounds import OrderingRounds
@@ -84,7 +83,7 @@ def solve_order(
     OrderOutcome
         The best order and bound; on a time limit or an interrupt, as far as they got.
     """
-    refuse_streams(graph, "the search of orders of all ops")
+    graph.refuse_streams("the search of orders of all ops")
     clock = Clock.of(limits)
     run = OrderingRounds(graph, clock, warm_start, bound, rules, effort, on_event)
     try:

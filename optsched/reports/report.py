@@ -14,7 +14,6 @@ from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
-from optsched.model.streams import refuse_streams
 from optsched.reports.view import View, graph_subject, packing_view, plan_view
 from optsched.runtime.limits import Event, Objective
 from optsched.solver.result import PackingResult, Result
@@ -58,7 +57,7 @@ def make_report(
     comparison of heuristics with the optimum is shown if there is one. A plan that breaks a rule
     raises :class:`PlanError`.
     """
-    refuse_streams(graph, "a picture of live bytes step by step")
+    graph.refuse_streams("a picture of live bytes step by step")
     explained = None
     if len(graph.ops) <= MANY_OPS:
         from optsched.explanation import explain_op

@@ -17,7 +17,6 @@ from optsched.model.graph import Graph
 from optsched.model.memory_model import plannable
 from optsched.model.order_rules import NO_RULES, OrderRules, make_baseline
 from optsched.model.plan import Plan
-from optsched.model.streams import refuse_streams
 from optsched.ordering.inplace import TooManySavingsError
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.clock import Clock
@@ -150,11 +149,11 @@ def _schedule(best: PlanIncumbent, engine: Engine) -> Schedule:
     if not best.graph.on_streams:
         return _SCHEDULES[engine]
     if best.baseline is not None:
-        refuse_streams(best.graph, "a count of moved ops")
+        best.graph.refuse_streams("a count of moved ops")
     if engine is Engine.AUTO:
         return Schedule(STREAM_STAGES, (Stage(stream_walk), Stage(stages.last_packing)))
     if engine is not Engine.HEURISTICS:
-        refuse_streams(best.graph, f"engine {engine}")
+        best.graph.refuse_streams(f"engine {engine}")
     return _SCHEDULES[engine]
 
 

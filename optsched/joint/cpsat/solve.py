@@ -21,7 +21,6 @@ from optsched.joint.cpsat.point import ModelPoint
 from optsched.joint.cpsat.solver import EFFORT, CpSatEffort, CpSatRun, SolverThread
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
-from optsched.model.streams import refuse_streams
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Event, Limits, Objective, OnEvent, StopReason
 
@@ -91,7 +90,7 @@ def solve_joint(
     PlanError
         If the warm start is not valid.
     """
-    refuse_streams(graph, "the CP-SAT model")
+    graph.refuse_streams("the CP-SAT model")
     search = _JointSearch(graph, objective, capacity, Clock.of(limits or Limits()), on_event)
     return search.run(warm_start, peak_bound, slab_bound, effort)
 

@@ -25,7 +25,6 @@ from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import PackingProblem, packing_problem, select
 from optsched.model.plan import Plan, make_plan
 from optsched.model.pools import pins_clash, pool_graph
-from optsched.model.streams import refuse_streams
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import (
     LimitKeywords,
@@ -131,7 +130,7 @@ def solve_in_pools(
         If a buffer names no given pool, or a pool is given twice.
     """
     homes = find_homes(graph, pools)
-    refuse_streams(graph, "pools that spill into each other")
+    graph.refuse_streams("pools that spill into each other")
     driver = _PoolPlanner(homes, Clock.of(choose_limits(limits, named)), on_event)
     given = None if warm_start is None or warm_start.pools else warm_start
     before = driver.solve(objective, engine, given)
