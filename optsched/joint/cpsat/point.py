@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from optsched.joint.cpsat.instance import ModelInstance, ModelPair, live_spans
 from optsched.model.inplace import heaviest_matching
@@ -55,23 +56,22 @@ class ModelPoint:
         """Multiples of its alignment that an item lies above 0."""
         return self.offsets[i] // self.instance.items[i].alignment
 
-    def is_written(self, output: int) -> bool:
-        """Whether an output lies where an input does that its op writes it into."""
+    @cached_property
+    def written(self) -> frozenset[int]:
+        """Outputs that lie where an input does that their ops write them into."""
         pairs = zip(self.instance.pairs, self.shared, strict=True)
-        return any(shared and pair.output == output for pair, shared in pairs)
+        return frozenset(pair.output for pair, shared in pairs if shared)
 
-    def is_skipped(self, output: int, step: int) -> bool:
-        """Whether an output is spared, and its op runs at a step."""
+    @cached_property
+    def skipped(self) -> frozenset[tuple[int, int]]:
+        """Outputs that are spared, each with the step of its op."""
         pairs = zip(self.instance.pairs, self.spared, strict=True)
-        return any(
-            spared and pair.output == output and self.step[pair.op] == step
-            for pair, spared in pairs
-        )
+        return frozenset((pair.output, self.step[pair.op]) for pair, spared in pairs if spared)
 
     def own_span(self, output: int) -> tuple[int, int] | None:
         """Return the steps at which an output has bytes that are no input's; None without any."""
         start, end = self.spans[output]
-        start += self.is_written(output)
+        start += output in self.written
         return (start, end) if start < end else None
 
     @property

@@ -183,9 +183,10 @@ class InplaceVariables:
         for i in self.outputs:
             early, late = instance.step_windows[instance.items[i].birth]
             for step in range(early, late + 1):
-                key = (i, step)
-                self.skipped[key] = variables.boolean("skipped", ModelPoint.is_skipped, *key)
-            self.written[i] = variables.boolean("written", ModelPoint.is_written, i)
+                self.skipped[i, step] = variables.boolean(
+                    "skipped", lambda p, i, step: (i, step) in p.skipped, i, step
+                )
+            self.written[i] = variables.boolean("written", lambda p, i: i in p.written, i)
 
     def pairs_of(self, output: int) -> list[int]:
         """Return the numbers of the pairs of an output."""
