@@ -3,8 +3,9 @@
 Buffers are taken by size, the largest first. One that is returned gets memory of its own, or takes
 that of another such buffer of its size which is dead by then. A temporary may lie in the memory of
 what is returned while that is not there yet; all others are packed together, each in the tightest
-hole, once by size and once by length of life, and the better packing counts. A result is written
-over an operand that dies with it, where the op allows.
+hole, once by size and once by length of life, and the better packing counts. A life is as long as
+things come and go in it: that is what XLA's clock counts. A result is written over an operand that
+dies with it, where the op allows.
 
 References
 ----------
@@ -14,6 +15,7 @@ xla/service/heap_simulator/heap_simulator.cc, GlobalDecreasingSizeBestFitHeap.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -58,17 +60,45 @@ class Assignment:
         blocks = self._blocks()
         if not blocks:
             return 0
+        made, freed = self._heap_times(blocks)
         problem = PackingProblem(
             start=np.array([min(self._start[b] for b in block) for block in blocks]),
             end=np.array([max(self._end[b] for b in block) for block in blocks]),
             size=np.array([_round_up(max(self._size[b] for b in block)) for block in blocks]),
         )
-        sizes, lives = problem.size, problem.end - problem.start
-        # Of equals XLA takes the one that starts later, as was seen in what it dumps.
-        by_size = np.lexsort((-problem.start, -lives, -sizes))
-        by_life = np.lexsort((-problem.start, -sizes, -lives))
+        ranks = np.array([self._rank(block[0]) for block in blocks])
+        first_life = np.array([freed[block[0]] - made[block[0]] for block in blocks])
+        whole_life = np.array([freed[block[-1]] - made[block[0]] for block in blocks])
+        sizes = np.array([self._size[block[0]] for block in blocks])
+        by_size = np.lexsort((ranks, -first_life, -sizes))
+        by_life = np.lexsort((ranks, -sizes, -whole_life))
         packed = (place_in_turn(problem, turn, tightest=True) for turn in (by_size, by_life))
         return min(problem.slab_size(offsets) for offsets in packed)
+
+    def _heap_times(self, blocks: Sequence[Sequence[int]]) -> tuple[dict[int, int], dict[int, int]]:
+        """Return when buffers come and go on XLA's clock, which ticks as something does.
+
+        At a step all results come, each after the operand whose place it takes, then the rest goes.
+        """
+        before = {b: a for block in blocks for a, b in itertools.pairwise(block)}
+        taken = set(before.values())
+        turn = sorted(
+            (b for block in blocks for b in block),
+            key=lambda b: (self._start[b], self._end[b], self._rank(b)),
+        )
+        events = [(self._start[b], False, i, b) for i, b in enumerate(turn)]
+        events += [(self._end[b] - 1, True, i, b) for i, b in enumerate(turn) if b not in taken]
+        made: dict[int, int] = {}
+        freed: dict[int, int] = {}
+        clock = itertools.count()
+        for _, goes, _, b in sorted(events):
+            if goes:
+                freed[b] = next(clock)
+                continue
+            if b in before:
+                freed[before[b]] = next(clock)
+            made[b] = next(clock)
+        return made, freed
 
     def _rank(self, b: int) -> int:
         producer = self.graph.producers[b]

@@ -63,7 +63,7 @@ def test_training_steps(name: str) -> None:
         ours = lowered.compile()
     (record,) = records()
     assert allocated(ours) <= min(map(allocated, known))
-    assert record.after == pytest.approx(allocated(ours), rel=0.02)
+    assert record.after == pytest.approx(allocated(ours), rel=0.001)
     assert donated or record.before == pytest.approx(allocated(known[0]), rel=0.02)
     for mine, theirs in zip(results(ours, arguments), results(known[0], arguments), strict=True):
         assert np.array_equal(mine, theirs)
