@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from heuristics.packings.greedy_by_size import greedy_by_size
 from optsched.errors import PlanError
 from optsched.formats.inductor import read_inductor
 from optsched.model.graph import Graph
-from optsched.model.plan import Plan
-from optsched.plugins.inductor.runtime_graph import RuntimeGraph, build_runtime_graph, join_units
+from optsched.model.liveness import peak_memory
+from optsched.model.order_rules import moved_ops
+from optsched.model.packing_problem import packing_problem
+from optsched.model.plan import Plan, make_plan
+from optsched.ordering.improve.moves_back import move_back
+from optsched.ordering.moves import fewest_moves
+from optsched.plugins.inductor.runtime_graph import RuntimeGraph, build_runtime_graph
 from optsched.plugins.inductor.simulate import Order, simulate
 from optsched.plugins.inductor.wrapper import WrapperFacts, is_valid_order
+from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, Objective
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
@@ -21,6 +28,9 @@ from optsched.store import PlanStore
 
 OPTIMUM, ESTIMATE, STORED = "optimum", "optimum of the estimate", "store"
 """Names of orders that are not Inductor's."""
+
+MOVES_SHARE = 0.1
+"""Of the solver's time, for an order that needs no more and moves fewer nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +48,7 @@ class Choice:
     peak
         Bytes, as simulated.
     moved
-        How many nodes stand elsewhere than in the framework's order.
+        How many nodes must be taken out of the framework's order and put back in elsewhere.
     """
 
     name: str
@@ -107,7 +117,7 @@ def decide(
     recorded = {k: tuple(v) for k, v in document["extra"]["orders"].items()}
     framework = recorded[document["extra"]["chosen"]]
     own = Choice("inductor", framework, reuse, simulate(facts, framework, reuse=reuse).peak)
-    solver = _Solver(facts, document, name, seconds)
+    solver = _Solver(facts, document, build_runtime_graph(facts, name), seconds)
     orders = {**recorded, **solver.orders(own.peak, store)}
     settings = (True, False) if reuse else (False,)
     choices = [own] if is_valid_order(facts, framework) else []
@@ -116,8 +126,10 @@ def decide(
     if not choices:
         raise PlanError("no order keeps what the mutations need")
     best = min(choices, key=lambda c: (c.peak, c.reuse is not reuse, c.moved))
+    if best.name != STORED and best.moved:
+        best = with_fewest_moves(facts, solver.runtime, best, framework, MOVES_SHARE * seconds)
     if store is not None and best.name != ESTIMATE:
-        solver.keep(store)
+        solver.keep(store, best)
     return Decision(own, best, valid, solver.bound, solver.proof, solver.seconds_spent)
 
 
@@ -132,62 +144,93 @@ def _simulate_all(
         if order in seen or not is_valid_order(facts, order):
             continue
         seen.add(order)
-        moved = sum(u != v for u, v in zip(order, framework, strict=True))
+        moved = moved_ops(order, framework)
         for reuse in settings:
             yield Choice(name, order, reuse, simulate(facts, order, reuse=reuse).peak, moved)
+
+
+def with_fewest_moves(
+    facts: WrapperFacts, runtime: RuntimeGraph, best: Choice, framework: Order, seconds: float
+) -> Choice:
+    """Return an order that needs no more and moves fewer nodes, the fewest that the time finds.
+
+    It is looked for among those whose peak in the runtime's graph is no higher. Frees that wait may
+    still make one of them worse, so it is simulated.
+    """
+    clock = Clock(Limits(seconds=seconds))
+    graph = runtime.graph
+    baseline, order = runtime.op_order(framework), runtime.op_order(best.order)
+    peak = peak_memory(graph, order)
+    back = [order, *move_back(graph, baseline, order, peak, clock.share(0.5))]
+    fewest = fewest_moves(graph, baseline, peak, clock=clock, known=back[-1]).order
+    for found in ([] if fewest is None else [fewest]) + back[::-1]:
+        nodes = runtime.node_order(found)
+        moved = moved_ops(nodes, framework)
+        if moved >= best.moved or clock.expired():
+            break
+        needed = simulate(facts, nodes, reuse=best.reuse).peak
+        if needed <= best.peak and is_valid_order(facts, nodes):
+            return replace(best, order=nodes, peak=needed, moved=moved)
+    return best
 
 
 class _Solver:
     """The solver's two orders: least peak of the runtime's graph, and of Inductor's estimate."""
 
     def __init__(
-        self, facts: WrapperFacts, document: Mapping[str, Any], name: str, seconds: float
+        self,
+        facts: WrapperFacts,
+        document: Mapping[str, Any],
+        runtime: RuntimeGraph,
+        seconds: float,
     ) -> None:
         self.facts = facts
         self.document = document
-        self.name = name
+        self.runtime = runtime
         self.seconds = seconds
         self.bound: int | None = None
         self.proof = ""
         self.seconds_spent = 0.0
-        self.solved: tuple[Graph, Plan] | None = None
+        self.solved: Plan | None = None
 
     def orders(self, to_beat: int, store: PlanStore | None) -> dict[str, Order]:
         """Return them, or the stored one; what can not be better than the others is left out."""
-        runtime = build_runtime_graph(self.facts, self.name)
-        stored = None if store is None else store.get(runtime.graph)
+        stored = None if store is None else store.get(self.runtime.graph)
         if stored is not None:
             self.bound, self.proof = stored.bound, stored.proof
-            return {STORED: runtime.node_order(stored.plan.order)}
-        found = self._least_runtime(runtime)
+            return {STORED: self.runtime.node_order(stored.plan.order)}
+        found = self._least_runtime()
         reached = [simulate(self.facts, order, reuse=False).peak for order in found.values()]
         if min([to_beat, *reached]) > (self.bound or 0):
-            found.update(self._least_estimate(runtime))
+            found.update(self._least_estimate())
         return found
 
-    def keep(self, store: PlanStore) -> None:
+    def keep(self, store: PlanStore, best: Choice) -> None:
         """Put the least peak of the runtime's graph into a store, if the solver was asked."""
-        if self.solved is not None:
-            graph, plan = self.solved
-            store.put(graph, plan, bound=self.bound or 0, proof=self.proof)
+        plan, graph = self.solved, self.runtime.graph
+        if plan is None:
+            return
+        order = self.runtime.op_order(best.order)
+        if best.name == OPTIMUM and order != plan.order:
+            problem, _ = packing_problem(graph, order)
+            plan = make_plan(graph, order, greedy_by_size(problem))
+        store.put(graph, plan, bound=self.bound or 0, proof=self.proof)
 
-    def _least_runtime(self, runtime: RuntimeGraph) -> dict[str, Order]:
-        result = self._solve(runtime.graph)
+    def _least_runtime(self) -> dict[str, Order]:
+        result = self._solve(self.runtime.graph)
         self.bound, self.proof = result.peak_bound, str(result.peak_proof or "")
-        if result.plan is None:
-            return {}
-        self.solved = runtime.graph, result.plan
-        return {OPTIMUM: runtime.node_order(result.plan.order)}
+        self.solved = result.plan
+        return {} if result.plan is None else {OPTIMUM: self.runtime.node_order(result.plan.order)}
 
-    def _least_estimate(self, runtime: RuntimeGraph) -> dict[str, Order]:
+    def _least_estimate(self) -> dict[str, Order]:
         """Solve what Inductor thinks it runs: where frees wait, it may well be right."""
         before = [sorted(node.predecessors) for node in self.facts.nodes]
         extra = {**self.document["extra"], "pred_nodes": before}
-        graph = read_inductor({**self.document, "extra": extra}, name=self.name)
+        graph = read_inductor({**self.document, "extra": extra}, name=self.runtime.graph.name)
         result = self._solve(graph)
         if result.plan is None:
             return {}
-        return {ESTIMATE: join_units(result.plan.order, runtime.units)}
+        return {ESTIMATE: self.runtime.node_order(self.runtime.op_order(result.plan.order))}
 
     def _solve(self, graph: Graph) -> Result:
         left = max(0.0, self.seconds - self.seconds_spent)

@@ -40,6 +40,11 @@ class RuntimeGraph:
         """Return the order of the nodes that an order of the ops stands for."""
         return tuple(v for op in order for v in self.units[op])
 
+    def op_order(self, nodes: Iterable[int]) -> tuple[int, ...]:
+        """Return the order of the ops in which each runs where the first of its nodes ran."""
+        op_of = {v: op for op, unit in enumerate(self.units) for v in unit}
+        return tuple(dict.fromkeys(op_of[v] for v in nodes))
+
 
 def build_runtime_graph(facts: WrapperFacts, name: str) -> RuntimeGraph:
     """Make the graph.
@@ -88,12 +93,6 @@ def _sort(units: Sequence[Unit], nodes: Sequence[WrapperNode]) -> tuple[Unit, ..
     except CycleError as error:
         raise GraphError("the order that mutations need is a cycle") from error
     return tuple(units[u] for u in order)
-
-
-def join_units(order: Iterable[int], units: Sequence[Unit]) -> tuple[int, ...]:
-    """Return an order in which each unit runs where its first node ran."""
-    unit_at = {unit[0]: unit for unit in units}
-    return tuple(v for first in order for v in unit_at.get(first, ()))
 
 
 @dataclass(frozen=True, slots=True)
