@@ -1,4 +1,4 @@
-"""Command line: `python -m experiments.runtimes.inductor fidelity|trips|... NAME...`."""
+"""Command line: `python -m experiments.runtimes.inductor STUDY NAME...`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 import csv
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,21 +22,32 @@ from experiments.runtimes.inductor.fidelity import (
 )
 from experiments.runtimes.inductor.modules import ModuleRow, measure_modules, modules_table
 from experiments.runtimes.inductor.networks import STEPS
+from experiments.runtimes.inductor.pools import PoolRow, measure_pools, pools_table
+from experiments.runtimes.inductor.reuse import ReuseRow, measure_reuse, reuse_table
 from experiments.runtimes.inductor.trips import TripRow, measure_trip, trips_table
 from experiments.tables import read_rows, replace_table
 from tests.support.compiled_memory import no_kernels
 
 HERE = Path(__file__).parent
+STUDIES: dict[str, tuple[type, Callable[[Any], str]]] = {
+    "trips": (TripRow, trips_table),
+    "fidelity": (FidelityRow, fidelity_table),
+    "modules": (ModuleRow, modules_table),
+    "reuse": (ReuseRow, reuse_table),
+    "pools": (PoolRow, pools_table),
+}
+"""The rows of each and the table of them."""
 
 
 def main() -> None:
     """Measure, and write rows to standard output; or make the tables again."""
     parser = argparse.ArgumentParser(prog="experiments.runtimes.inductor")
-    parser.add_argument("study", choices=["fidelity", "trips", "modules", "tables"])
+    parser.add_argument("study", choices=[*STUDIES, "tables"])
     parser.add_argument("names", nargs="*", default=list(STEPS), metavar="NAME")
     parser.add_argument("--seeds", default="0-49", help="of the modules, such as 5-8")
     parser.add_argument("--seconds", type=float, default=10.0, help="for the solver, a graph")
     parser.add_argument("--kernels", action="store_true", help="compile kernels, check gradients")
+    parser.add_argument("--rounds", type=int, default=40, help="of a step of the reuse study")
     parser.add_argument("--orders", default=",".join(ORDERS), help="of the fidelity study")
     options = parser.parse_args()
     if unknown := set(options.names) - set(STEPS):
@@ -46,18 +57,15 @@ def main() -> None:
         return
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
-    has_kernels = options.kernels or options.study == "modules"
+    has_kernels = options.kernels or options.study in ("modules", "reuse")
     with contextlib.nullcontext() if has_kernels else no_kernels():
         _print(_rows(options))
 
 
 def _write_tables() -> None:
-    readme = HERE / "README.md"
-    replace_table(readme, "trips", trips_table(read_rows(HERE / "trips.csv", TripRow)))
-    rows = read_rows(HERE / "fidelity.csv", FidelityRow)
-    replace_table(readme, "fidelity", fidelity_table(rows))
-    modules = read_rows(HERE / "modules.csv", ModuleRow)
-    replace_table(readme, "modules", modules_table(modules))
+    for study, (kind, table) in STUDIES.items():
+        rows: list[Any] = read_rows(HERE / f"{study}.csv", kind)
+        replace_table(HERE / "README.md", study, table(rows))
 
 
 def _rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -70,6 +78,10 @@ def _rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         if options.study == "fidelity":
             orders = options.orders.split(",")
             yield from map(asdict, measure_orders(name, orders, options.seconds))
+        elif options.study == "reuse":
+            yield from map(asdict, measure_reuse(name, options.rounds))
+        elif options.study == "pools":
+            yield from map(asdict, measure_pools(name, options.seconds))
         else:
             rows = measure_trip(name, options.seconds, gradients=options.kernels)
             yield from map(asdict, rows)

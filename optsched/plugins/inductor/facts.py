@@ -20,6 +20,7 @@ from torch._inductor.virtualized import V
 
 from optsched.plugins.inductor.guards import find_guards
 from optsched.plugins.inductor.inplace import find_candidates, find_kept_rows, find_local_buffers
+from optsched.plugins.inductor.storages import find_root, storage_bytes
 from optsched.plugins.inductor.wrapper import (
     Allocation,
     Definition,
@@ -65,13 +66,6 @@ def read_facts(
         max_arguments=CppScheduling.MAX_FUSED_KERNEL_ARGS_NUM,
         misaligned=frozenset(V.graph.unaligned_buffers),
     )
-
-
-def storage_bytes(buffer: Any) -> int:
-    """Return the bytes that the allocator is asked for; symbolic sizes count by their hints."""
-    count = V.graph.get_allocation_storage_size(buffer)
-    hint = V.graph.sizevars.optimization_hint(count, fallback=0)
-    return int(hint) * int(buffer.get_dtype().itemsize)
 
 
 def _read_nodes(nodes: Sequence[Any], workspace: Mapping[str, int]) -> tuple[WrapperNode, ...]:
@@ -176,13 +170,6 @@ def _allocation(node: Any) -> tuple[Allocation, str | None]:
     if isinstance(layout, ir.NonOwningLayout):
         return Allocation.VIEW, find_root(layout.view).get_name()
     return Allocation.OWN, None
-
-
-def find_root(value: Any) -> Any:
-    """Return the buffer below views and boxes."""
-    while not isinstance(value, ir.Buffer):
-        value = value.unwrap_view() if isinstance(value, ir.BaseView) else value.data
-    return value
 
 
 def _reuse_key(node: Any) -> Hashable:

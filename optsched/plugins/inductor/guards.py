@@ -19,6 +19,8 @@ from torch._inductor import ir
 from torch._inductor.dependencies import WeakDep
 from torch._inductor.virtualized import V
 
+from optsched.plugins.inductor.storages import find_root
+
 
 def find_guards(nodes: Sequence[Any]) -> list[frozenset[int]]:
     """Return for each node the positions of the nodes that a mutation keeps before it."""
@@ -97,11 +99,5 @@ def _storage(name: str) -> str:
         buffer = V.graph.name_to_buffer.get(name)
         layout = None if buffer is None else buffer.get_output_spec()
         if isinstance(layout, ir.NonOwningLayout):
-            name = _root_name(layout.view)
+            name = str(find_root(layout.view).get_name())
     return name
-
-
-def _root_name(value: Any) -> str:
-    while not isinstance(value, ir.Buffer):
-        value = value.unwrap_view() if isinstance(value, ir.BaseView) else value.data
-    return str(value.get_name())

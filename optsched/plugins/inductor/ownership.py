@@ -20,6 +20,7 @@ from torch._guards import TracingContext
 from torch._inductor import ir, memory
 from torch._inductor.virtualized import V
 
+from optsched.plugins.inductor.storages import input_bytes, storage_bytes
 from optsched.plugins.inductor.wrapper import OwnedInput
 
 
@@ -43,7 +44,7 @@ def find_owned_inputs(nodes: Sequence[Any]) -> list[OwnedInput]:
         _saved[context] = _read_saved(context)
     graph_inputs = torch.utils._ordered_set.OrderedSet(V.graph.graph_inputs)
     freeable = memory.get_freeable_input_buf(nodes, graph_inputs)
-    return [OwnedInput(name, _input_bytes(name), name) for name in freeable]
+    return [OwnedInput(name, input_bytes(name), name) for name in freeable]
 
 
 def _owned_by_backward(saved: dict[str, _SavedTensor]) -> list[OwnedInput]:
@@ -53,7 +54,7 @@ def _owned_by_backward(saved: dict[str, _SavedTensor]) -> list[OwnedInput]:
             continue
         tensor = saved.get(name)
         if tensor is None:
-            owned.append(OwnedInput(name, _input_bytes(name), name))
+            owned.append(OwnedInput(name, input_bytes(name), name))
         elif tensor.owned:
             owned.append(OwnedInput(name, tensor.size, tensor.storage))
     return owned
@@ -72,7 +73,7 @@ def _read_saved(context: Any) -> dict[str, _SavedTensor]:
             continue
         name = root.get_name()
         outside = name in V.graph.graph_inputs or name in V.graph.constants or name in held
-        saved[result.name] = _SavedTensor(name, _bytes(root), not outside)
+        saved[result.name] = _SavedTensor(name, storage_bytes(root), not outside)
     return saved
 
 
@@ -95,18 +96,3 @@ def _root(value: Any) -> Any:
 
 def _buffer(name: str) -> Any:
     return V.graph.name_to_buffer.get(name) or V.graph.graph_inputs[name]
-
-
-def _bytes(buffer: Any) -> int:
-    count = V.graph.get_allocation_storage_size(buffer)
-    hint = V.graph.sizevars.optimization_hint(count, fallback=0)
-    return int(hint) * int(buffer.get_dtype().itemsize)
-
-
-def _input_bytes(name: str) -> int:
-    """Bytes of a graph input; 0 for what is no tensor: a symbolic size, a generator state."""
-    value = V.graph.graph_inputs[name]
-    if not (hasattr(value, "get_numel") and hasattr(value, "get_dtype")):
-        return 0
-    count = V.graph.sizevars.optimization_hint(value.get_numel(), fallback=0)
-    return int(count) * int(value.get_dtype().itemsize)

@@ -14,6 +14,8 @@ import torch
 from torch._inductor import memory
 from torch._inductor.virtualized import V
 
+from optsched.plugins.inductor.storages import input_bytes
+
 _Node = Any
 _Buffer = Any
 
@@ -60,8 +62,8 @@ def take_snapshot(
         **_relations(nodes, freeable, position),
         **_node_facts(nodes),
         **_buffer_facts(nodes, name_to_buf),
-        "nonfreeable_inputs": {b: _input_nbytes(b) for b in graph_inputs if b not in freeable},
-        "freeable_true_nbytes": {b: _input_nbytes(b) for b in freeable},
+        "nonfreeable_inputs": {b: input_bytes(b) for b in graph_inputs if b not in freeable},
+        "freeable_true_nbytes": {b: input_bytes(b) for b in freeable},
     }
     return document
 
@@ -140,12 +142,3 @@ def _positions(nodes: Iterable[_Node], position: Mapping[_Node, int]) -> list[in
 def _kind(node: _Node) -> str:
     scheduler_kind = type(node).__name__
     return scheduler_kind if node.node is None else f"{scheduler_kind}:{type(node.node).__name__}"
-
-
-def _input_nbytes(name: str) -> int:
-    """Bytes of a graph input; 0 for what is no tensor: a symbolic size, a generator state."""
-    value = V.graph.graph_inputs[name]
-    if not (hasattr(value, "get_numel") and hasattr(value, "get_dtype")):
-        return 0
-    count: int = V.graph.sizevars.optimization_hint(value.get_numel(), fallback=0)
-    return int(count * value.get_dtype().itemsize)

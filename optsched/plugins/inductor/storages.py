@@ -1,0 +1,37 @@
+"""The storage behind a name of a graph that Inductor compiles, and its bytes.
+
+Symbolic sizes count by their hints. This module imports torch at its top: import it inside the
+function that needs it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch._inductor import ir
+from torch._inductor.virtualized import V
+
+
+def find_root(value: Any) -> Any:
+    """Return the buffer below views and boxes."""
+    while not isinstance(value, ir.Buffer):
+        value = value.unwrap_view() if isinstance(value, ir.BaseView) else value.data
+    return value
+
+
+def storage_bytes(buffer: Any) -> int:
+    """Return the bytes that the allocator is asked for."""
+    return _bytes(V.graph.get_allocation_storage_size(buffer), buffer)
+
+
+def input_bytes(name: str) -> int:
+    """Return the bytes of a graph input; 0 for what is no tensor, such as a generator state."""
+    value = V.graph.graph_inputs[name]
+    if not (hasattr(value, "get_numel") and hasattr(value, "get_dtype")):
+        return 0
+    return _bytes(value.get_numel(), value)
+
+
+def _bytes(count: Any, value: Any) -> int:
+    hint = V.graph.sizevars.optimization_hint(count, fallback=0)
+    return int(hint) * int(value.get_dtype().itemsize)
