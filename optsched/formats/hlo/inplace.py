@@ -118,8 +118,12 @@ def _elementwise_from(fused: Computation, parameter: Instruction) -> bool:
     for made in fused.instructions.values():
         if reached.isdisjoint(made.operands):
             continue
+        same_place = made.opcode in ELEMENTWISE or (
+            # What is not updated stays in its place.
+            made.opcode == "dynamic-update-slice" and reached.isdisjoint(made.operands[1:])
+        )
         if made.opcode != "tuple" and (
-            made.opcode not in ELEMENTWISE or {x.dims for x in leaves(made.shape)} != dims
+            not same_place or {x.dims for x in leaves(made.shape)} != dims
         ):
             return False
         reached.add(made.name)

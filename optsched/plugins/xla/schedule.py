@@ -9,10 +9,9 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import partial
 from typing import Any
 
 from jaxlib import _hlo
@@ -22,10 +21,11 @@ from optsched.errors import OptschedError
 from optsched.formats.format import Source
 from optsched.formats.hlo.read import read_hlo
 from optsched.formats.hlo.shapes import leaves, map_leaves
-from optsched.formats.hlo.text import HloModule, Instruction, parse_module
+from optsched.formats.hlo.text import HloModule, parse_module
 from optsched.model.graph import Graph
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.plugins.xla.assignment import Assignment
+from optsched.plugins.xla.values import ModuleValues, put
 from optsched.runtime.limits import Limits, Objective
 from optsched.solver.pipeline import solve
 
@@ -102,9 +102,13 @@ class Scheduler:
         text = module.to_string()
         parsed = parse_module(text)
         graph = read_hlo(Source(_without_donation(text).encode(), module.name))
-        weigh = partial(Assignment, graph, rank=_post_order(parsed))
-        order = range(len(graph.ops))
-        own = WeighedOrder("XLA's own", order, weigh(order).allocated)
+        values = ModuleValues(parsed)
+
+        def weigh(order: Sequence[int]) -> int:
+            return Assignment(values, _sequence(parsed, graph, order)).allocated
+
+        listed = list(parsed.computations[parsed.entry].instructions)
+        own = WeighedOrder("XLA's own", (), Assignment(values, listed).allocated)
         if not self.time_limit:
             raise KeptScheduleError("there is no time to find another")
         if own.allocated < self.min_bytes:
@@ -112,10 +116,8 @@ class Scheduler:
         best, bound, solver_seconds = self._choose(graph, own, weigh)
         donated = _donated_bytes(parsed)
         before = own.allocated - donated
-        gains = best.allocated + _uncertain_bytes(graph) < before
-        kept = "no order needs less"
-        if best.allocated < own.allocated:
-            kept = "donation saves more" if donated else "the gain is less than is known of loops"
+        gains = best.allocated < before
+        kept = "donation saves more" if best.allocated < own.allocated else "no order needs less"
         record = CompiledGraph(
             "xla",
             module.name,
@@ -132,12 +134,12 @@ class Scheduler:
         remember(record)
         if not gains:
             return None
-        _set_schedule(module, parsed, [graph.ops[v].name for v in best.order])
+        _set_schedule(module, parsed.entry, _sequence(parsed, graph, best.order))
         result: bytes = module.as_serialized_hlo_module_proto()
         return result
 
     def _choose(
-        self, graph: Graph, own: WeighedOrder, weigh: Callable[..., Assignment]
+        self, graph: Graph, own: WeighedOrder, weigh: Callable[[Sequence[int]], int]
     ) -> tuple[WeighedOrder, int, float]:
         """Return the best of all orders there are, a bound, and the seconds that solving took."""
         best, bound = own, 0
@@ -163,9 +165,9 @@ class Scheduler:
 
 
 def _better(
-    weigh: Callable[..., Assignment], best: WeighedOrder, source: str, order: Sequence[int]
+    weigh: Callable[[Sequence[int]], int], best: WeighedOrder, source: str, order: Sequence[int]
 ) -> WeighedOrder:
-    allocated = weigh(order).allocated
+    allocated = weigh(order)
     return WeighedOrder(source, order, allocated) if allocated < best.allocated else best
 
 
@@ -200,49 +202,24 @@ def _donated_bytes(parsed: HloModule) -> int:
     return total
 
 
-def _uncertain_bytes(graph: Graph) -> int:
-    """Return by how much our figures may be off: buffers of loops may lie in results' memory.
-
-    Here they are one block, as large as the computation that the op calls needs at its peak.
-    """
-    workspaces = (op.workspace for op in graph.ops)
-    return max((graph.buffers[b].size for b in workspaces if b is not None), default=0)
-
-
-def _post_order(parsed: HloModule) -> dict[str, int]:
-    """Return the place of each instruction in a depth-first walk, the first operand first."""
-    computation = parsed.computations[parsed.entry]
-    found: dict[str, None] = {}
-    for name in (computation.root, *computation.instructions):
-        _put(name, computation.instructions, found)
-    return {name: number for number, name in enumerate(found)}
-
-
-def _set_schedule(module: Any, parsed: HloModule, ops: Sequence[str]) -> None:
-    """Give the entry computation this order of ops; all else comes as soon as it can.
+def _sequence(parsed: HloModule, graph: Graph, order: Sequence[int]) -> list[str]:
+    """Return all instructions of the entry: the ops in this order, all else as soon as it can.
 
     What owns nothing, such as a bitcast, stands before the first op that needs it.
     """
     instructions = parsed.computations[parsed.entry].instructions
     first = [x.name for x in instructions.values() if x.opcode in ("parameter", "constant")]
     sequence: dict[str, None] = {}
-    for name in (*first, *ops, *instructions):
-        _put(name, instructions, sequence)
+    for name in (*first, *(graph.ops[v].name for v in order), *instructions):
+        put(name, instructions, sequence)
+    return list(sequence)
+
+
+def _set_schedule(module: Any, entry_name: str, sequence: Sequence[str]) -> None:
+    """Give the entry computation this sequence of instructions."""
     schedule = module.schedule()
-    entry = next(x for x in module.computations() if x.name == parsed.entry)
+    entry = next(x for x in module.computations() if x.name == entry_name)
     by_name = {x.name: x for x in entry.instructions()}
     schedule.set_sequence(entry, [by_name[name] for name in sequence])
     schedule.verify()
     module.set_schedule(schedule)
-
-
-def _put(name: str, instructions: Mapping[str, Instruction], done: dict[str, None]) -> None:
-    """Append an instruction behind all that it needs."""
-    waiting = [name]
-    while waiting:
-        made = instructions[waiting[-1]]
-        missing = [x for x in (*made.operands, *made.control) if x not in done]
-        if missing:
-            waiting += reversed(missing)
-        else:
-            done[waiting.pop()] = None

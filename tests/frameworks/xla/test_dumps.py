@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,9 @@ from experiments.runtimes.xla.__main__ import dump
 from experiments.runtimes.xla.models import LOOP_FREE
 from optsched import check_plan, peak_memory, read_graph
 from optsched.formats import read_plan
+from optsched.formats.hlo.text import parse_module
+from optsched.plugins.xla.assignment import ALIGNMENT, Assignment
+from optsched.plugins.xla.values import ModuleValues
 from tests.support.xla_dumps import both_live_ranges
 
 NAMES = [*(model.__name__ for model in LOOP_FREE), *(f"random_graph{seed}" for seed in range(6))]
@@ -49,6 +53,20 @@ def test_live_ranges_are_xlas_own(dumps: Path, name: str) -> None:
 def test_xlas_offsets_are_a_plan(dumps: Path, name: str) -> None:
     graph = read_graph(dumps / f"{name}-module.txt").with_inplace()
     check_plan(graph, read_plan(dumps / f"{name}-buffer-assignment.txt", graph))
+
+
+@pytest.mark.parametrize("name", ["scan", "choice", *(x for x in NAMES if x != "donated")])
+def test_the_assignment_is_xlas_own(dumps: Path, name: str) -> None:
+    """The memory of temporaries, but for a gap at its end, and that of all results together."""
+    module = parse_module((dumps / f"{name}-module.txt").read_text())
+    sequence = list(module.computations[module.entry].instructions)
+    assignment = Assignment(ModuleValues(module), sequence)
+    text = (dumps / f"{name}-buffer-assignment.txt").read_text().partition("Total bytes")[0]
+    found = re.findall(r"^allocation \d+: size (\d+), (.*)$", text, re.MULTILINE)
+    temporary = sum(int(size) for size, kind in found if "preallocated-temp" in kind)
+    results = sum(int(size) for size, kind in found if "maybe-live-out" in kind)
+    assert 0 <= assignment.temporary - temporary < ALIGNMENT
+    assert assignment.allocated - assignment.temporary == results
 
 
 def test_a_recorded_training_step_made_again_has_the_same_ops_order_and_peak(dumps: Path) -> None:

@@ -20,6 +20,7 @@ from optsched.errors import UsageError
 from optsched.formats.hlo.text import parse_module
 from optsched.plugins import explain, forget, records
 from optsched.plugins.xla import enabled, schedule
+from optsched.plugins.xla.assignment import ALIGNMENT
 from tests.frameworks.xla.training import DONATED, STEPS, filled, floats, mixed
 
 SCHEDULERS = ("DEFAULT", "MEMORY_OPTIMIZED")
@@ -63,8 +64,8 @@ def test_training_steps(name: str) -> None:
         ours = lowered.compile()
     (record,) = records()
     assert allocated(ours) <= min(map(allocated, known))
-    assert record.after == pytest.approx(allocated(ours), rel=0.001)
-    assert donated or record.before == pytest.approx(allocated(known[0]), rel=0.02)
+    assert 0 <= record.after - allocated(ours) < ALIGNMENT
+    assert donated or 0 <= record.before - allocated(known[0]) < ALIGNMENT
     for mine, theirs in zip(results(ours, arguments), results(known[0], arguments), strict=True):
         assert np.array_equal(mine, theirs)
 
@@ -74,9 +75,9 @@ def test_the_order_that_runs_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     real = schedule._set_schedule
 
-    def keep(module: Any, parsed: Any, ops: Any) -> None:
-        asked.extend(ops)
-        real(module, parsed, ops)
+    def keep(module: Any, entry: str, sequence: list[str]) -> None:
+        asked.extend(sequence)
+        real(module, entry, sequence)
 
     monkeypatch.setattr(schedule, "_set_schedule", keep)
     step, arguments = STEPS["residual net"]()
@@ -91,12 +92,14 @@ def test_the_order_that_runs_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_functions(seed: int) -> None:
-    """Values and gradients are the same, and memory is never more."""
+    """Values and gradients are the same, and memory is what was planned and never more."""
     step, arguments = mixed(seed)
     lowered = jax.jit(step).lower(*arguments)
     known = [by_scheduler(lowered, scheduler) for scheduler in SCHEDULERS]
     with enabled(time_limit=2, min_bytes=0):
         ours = lowered.compile()
+    (record,) = records()
+    assert 0 <= record.after - allocated(ours) < ALIGNMENT
     assert allocated(ours) <= allocated(known[0])
     for mine, theirs in zip(results(ours, arguments), results(known[0], arguments), strict=True):
         assert np.array_equal(mine, theirs)

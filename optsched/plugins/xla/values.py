@@ -1,0 +1,375 @@
+"""The values of a scheduled module, as XLA's buffer assignment sees them.
+
+Each instruction defines values: its tensors, and the tables of pointers of its tuples. What only
+hands a value on (`get-tuple-element`, `bitcast`, `tuple`, `call`) defines none; a loop and a choice
+define new ones that lie in one memory with those they are made of, and so does an update in place.
+Time is the place in the sequence of all instructions, those of called computations before their
+caller.
+
+References
+----------
+xla/hlo/analysis/hlo_dataflow_analysis.cc, xla/hlo/analysis/hlo_alias_analysis.cc,
+xla/hlo/utils/hlo_live_range.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from optsched.formats.hlo.inplace import may_overwrite, overwritten
+from optsched.formats.hlo.names import SAME
+from optsched.formats.hlo.read import CALLERS
+from optsched.formats.hlo.shapes import ShapeTree
+from optsched.formats.hlo.text import Computation, HloModule, Instruction
+
+POINTER_BYTES = 8
+"""Of a row in the table of a tuple."""
+
+Path = tuple[int, ...]
+Tree = dict[Path, int]
+"""The values of an instruction by their place in its shape, the table of a tuple at its own."""
+
+
+@dataclass(slots=True)
+class Value:
+    """A value: who defines it, its bytes, and what keeps it alive.
+
+    Parameters
+    ----------
+    definer
+        Name of the instruction.
+    size
+        Bytes.
+    ends
+        Instructions at which it is still there.
+    spans
+        Computations to whose end it is there.
+    begins
+        The computation at whose begin it is there; empty where that is when its definer runs.
+    is_table
+        Whether it is the table of a tuple.
+    operands
+        What its definer reads, where that makes one tensor of tensors.
+    place, number
+        Decide among equals: where its definer is in a walk through the module, and XLA's number of
+        the value.
+    """
+
+    definer: str
+    size: int
+    ends: list[str] = field(default_factory=list)
+    spans: list[str] = field(default_factory=list)
+    begins: str = ""
+    is_table: bool = False
+    operands: tuple[int, ...] = ()
+    place: int = 0
+    number: tuple[int, int] = (0, 0)
+
+
+class ModuleValues:
+    """All values of a module, and which of them lie in one memory.
+
+    Parameters
+    ----------
+    module
+        Parsed; its text is a schedule.
+
+    Attributes
+    ----------
+    values
+        By number.
+    groups
+        Numbers of the values that lie in one memory; those of parameters and constants are left
+        out.
+    live_out
+        Which of the groups the module returns.
+    takers
+        By result: the operands of its instruction whose place it may take, in their order, where
+        they die there.
+    """
+
+    def __init__(self, module: HloModule) -> None:
+        self.module = module
+        self.values: list[Value] = []
+        self.outside: set[int] = set()
+        self.takers: dict[int, list[int]] = {}
+        self._at: dict[str, Tree] = {}
+        self._joining: set[str] = set()
+        self._same: dict[int, int] = {}
+        self._head: list[int] = []
+        self._read(module.entry, None)
+        self._number()
+        self._keep_alive()
+        self._group()
+        self._resolve_reads()
+
+    def _read(self, name: str, given: Sequence[Tree] | None) -> Tree:
+        """Go through a computation; return the values of its result."""
+        computation = self.module.computations[name]
+        for made in computation.instructions.values():
+            self._at[made.name] = self._define(made, given)
+        return self._at[computation.root]
+
+    def _define(self, made: Instruction, given: Sequence[Tree] | None) -> Tree:
+        read = [self._at[x] for x in made.operands]
+        passed = self._pass_on(made, read, given)
+        if passed is not None:
+            return passed
+        tree = self._fresh(made)
+        if made.opcode in ("parameter", "constant"):
+            self.outside.update(tree.values())
+        elif made.opcode == "tuple":
+            parts = {(i, *p): v for i, part in enumerate(read) for p, v in part.items()}
+            return {(): tree[()], **parts}
+        elif made.opcode == "while":
+            self._repeat(made, read[0], tree)
+        elif made.opcode == "conditional":
+            self._choose(made, read, tree)
+        else:
+            self._compute(made, read, tree)
+        return tree
+
+    def _pass_on(
+        self, made: Instruction, read: Sequence[Tree], given: Sequence[Tree] | None
+    ) -> Tree | None:
+        """Return the values that an instruction hands on; None if it defines some."""
+        if made.opcode == "parameter" and given is not None:
+            return given[int(made.literal)]
+        if made.opcode == "get-tuple-element":
+            return {p[1:]: v for p, v in read[0].items() if p[:1] == (made.index,)}
+        if made.opcode == "call":
+            return self._read(made.called[0], read)
+        return read[0] if made.opcode in SAME else None
+
+    def _fresh(self, made: Instruction) -> Tree:
+        """Define a value for each part of a shape; of what a `tuple` joins, for its table alone."""
+        if made.opcode == "tuple":
+            return {(): self._new(made, made.shape)}
+        return {path: self._new(made, part) for path, part in _parts(made.shape)}
+
+    def _new(self, made: Instruction, shape: ShapeTree) -> int:
+        is_table = isinstance(shape, tuple)
+        size = len(shape) * POINTER_BYTES if isinstance(shape, tuple) else shape.size
+        self.values.append(Value(made.name, size, is_table=is_table))
+        self._head.append(len(self._head))
+        return len(self.values) - 1
+
+    def _compute(self, made: Instruction, read: Sequence[Tree], tree: Tree) -> None:
+        for path, number in overwritten(made, self.module.computations).items():
+            if path in tree and number < len(read) and () in read[number]:
+                self._join(tree[path], read[number][()])
+        if not self.values[tree[()]].is_table:
+            self.values[tree[()]].operands = tuple(x[()] for x in read if () in x)
+        if made.opcode != "copy":
+            self._note_takers(made, tree)
+
+    def _repeat(self, made: Instruction, state: Tree, result: Tree) -> None:
+        """Run a loop: what a round leaves as it is stays the value that it was."""
+        condition = next(name for name in made.called if name != made.body)
+        begins = [self._begin(name) for name in (condition, made.body)]
+        for name, tree in zip((condition, made.body), begins, strict=True):
+            self._read(name, [tree])
+        last = self._at[self.module.computations[made.body].root]
+        self._joining.add(made.name)
+        for path, value in state.items():
+            members = [*(tree[path] for tree in begins), result[path]]
+            if last[path] == begins[1][path]:
+                self._same.update(dict.fromkeys(members, value))
+            else:
+                for member in (*members, last[path]):
+                    self._join(value, member)
+
+    def _begin(self, name: str) -> Tree:
+        """Define the values of a computation's only parameter, there from its begin on."""
+        tree = self._fresh(_parameter(self.module.computations[name]))
+        for value in tree.values():
+            self.values[value].begins = name
+        return tree
+
+    def _choose(self, made: Instruction, read: Sequence[Tree], result: Tree) -> None:
+        branches = [
+            self._read(name, [tree]) for name, tree in zip(made.called, read[1:], strict=True)
+        ]
+        self._joining.add(made.name)
+        for path, value in result.items():
+            ends = [tree[path] for tree in branches]
+            if len(set(ends)) == 1:
+                self._same[value] = ends[0]
+            for end in ends:
+                self._join(value, end)
+
+    def _note_takers(self, made: Instruction, tree: Tree) -> None:
+        for leaf, path in enumerate(p for p, v in tree.items() if not self.values[v].is_table):
+            for number, operand in enumerate(made.operands):
+                source = self._at[operand].get(())
+                if (
+                    source is not None
+                    and self.values[source].size == self.values[tree[path]].size
+                    and may_overwrite(made, leaf, number, self.module.computations)
+                ):
+                    self.takers.setdefault(tree[path], []).append(source)
+
+    def _join(self, one: int, other: int) -> None:
+        self._head[self._root(other)] = self._root(one)
+
+    def _root(self, value: int) -> int:
+        value = self._resolve(value)
+        while self._head[value] != value:
+            value = self._head[value]
+        return value
+
+    def _resolve(self, value: int) -> int:
+        while value in self._same:
+            value = self._same[value]
+        return value
+
+    def _number(self) -> None:
+        """Give each value its places among equals: what joins others XLA numbers last."""
+        by_text, callers_first = (
+            {name: i for i, name in enumerate(self._instructions(turn))}
+            for turn in (self.module.computations, self._walk(self.module.entry)[::-1])
+        )
+        for number, value in enumerate(self.values):
+            value.place = callers_first[value.definer]
+            joins = bool(value.begins) or value.definer in self._joining
+            value.number = len(by_text) if joins else by_text[value.definer], number
+
+    def _instructions(self, computations: Iterable[str]) -> Iterator[str]:
+        for name in computations:
+            found = post_order(self.module.computations[name])
+            yield from (made for made in found if made in self._at)
+
+    def _walk(self, name: str) -> list[str]:
+        """Return a computation behind all that it calls, the first call first."""
+        found: dict[str, None] = {}
+        for made in self.module.computations[name].instructions.values():
+            for callee in made.called if made.opcode in CALLERS else ():
+                found.update(dict.fromkeys(self._walk(callee)))
+        return [*found, name]
+
+    def _keep_alive(self) -> None:
+        """Note where each value is handed out and read."""
+        for computation in self.module.computations.values():
+            for made in computation.instructions.values():
+                if made.name not in self._at:
+                    continue
+                for value in map(self._resolve, self._at[made.name].values()):
+                    if made.name == computation.root:
+                        self.values[value].spans.append(computation.name)
+                    else:
+                        self.values[value].ends.append(made.name)
+                for value, user in self._uses(made):
+                    self.values[self._resolve(value)].ends.append(user)
+
+    def _group(self) -> None:
+        """Group the values that lie in one memory of the module's own."""
+        groups: dict[int, list[int]] = {}
+        for value in range(len(self.values)):
+            if value not in self._same:
+                groups.setdefault(self._root(value), []).append(value)
+        for head in {self._root(value) for value in self.outside}:
+            groups.pop(head, None)
+        root = self.module.computations[self.module.entry].root
+        returned = {self._root(value) for value in self._at[root].values()}
+        self.groups = list(groups.values())
+        self.live_out = [head in returned for head in groups]
+        self.group_of = {v: g for g, group in enumerate(self.groups) for v in group}
+
+    def _resolve_reads(self) -> None:
+        """Name what loops and choices leave as it is by its own number."""
+        for value in self.values:
+            value.operands = tuple(map(self._resolve, value.operands))
+        self.takers = {
+            self._resolve(value): [self._resolve(x) for x in sources]
+            for value, sources in self.takers.items()
+        }
+
+    def _uses(self, made: Instruction) -> Iterator[tuple[int, str]]:
+        """Yield the values that an instruction reads, and at which instruction the last does."""
+        if made.opcode in ("tuple", "call"):
+            return
+        user = made.name
+        if made.opcode == "while":
+            # What goes into a loop is there until its body begins.
+            user = _parameter(self.module.computations[made.body]).name
+        for operand in made.operands:
+            tree = self._at[operand]
+            if made.opcode == "get-tuple-element":
+                yield tree[()], user
+            else:
+                yield from ((value, user) for value in tree.values())
+
+    def live_ranges(self, sequence: Sequence[str]) -> list[tuple[int, int]]:
+        """Return the first and the last step of each value, both inclusive, for an entry's order.
+
+        Values of one memory that follow each other do not overlap.
+        """
+        step: dict[str, int] = {}
+        spans: dict[str, tuple[int, int]] = {}
+        self._flatten(self.module.entry, sequence, step, spans)
+        found = []
+        for value in self.values:
+            begin = spans[value.begins][0] if value.begins else step[value.definer]
+            last = max((step[x] for x in value.ends), default=begin)
+            last = max((last, *(spans[x][1] for x in value.spans)))
+            found.append((begin, max(begin, last)))
+        for group in self.groups:
+            turn = sorted(group, key=lambda v: (*found[v], self.values[v].number))
+            for one, other in pairwise(turn):
+                first, second = found[one], found[other]
+                found[other] = second[0], max(first[1], second[1])
+                found[one] = first[0], min(first[1], second[0])
+        return found
+
+    def _flatten(
+        self,
+        name: str,
+        sequence: Iterable[str],
+        step: dict[str, int],
+        spans: dict[str, tuple[int, int]],
+    ) -> None:
+        begin = len(step)
+        instructions = self.module.computations[name].instructions
+        for made in (instructions[x] for x in sequence):
+            called = made.called if made.opcode in CALLERS else ()
+            if made.opcode == "while":
+                called = tuple(sorted(called, key=lambda x: x == made.body))
+            for callee in called:
+                self._flatten(callee, self.module.computations[callee].instructions, step, spans)
+            step[made.name] = len(step)
+        spans[name] = begin, len(step)
+
+
+def _parameter(computation: Computation) -> Instruction:
+    """Return the only parameter of a loop's computation."""
+    return next(x for x in computation.instructions.values() if x.opcode == "parameter")
+
+
+def _parts(shape: ShapeTree, path: Path = ()) -> Iterator[tuple[Path, ShapeTree]]:
+    """Yield all parts of a shape, each tuple before what it is made of."""
+    yield path, shape
+    if isinstance(shape, tuple):
+        for i, part in enumerate(shape):
+            yield from _parts(part, (*path, i))
+
+
+def post_order(computation: Computation) -> dict[str, int]:
+    """Return the place of each instruction in a depth-first walk, the first operand first."""
+    found: dict[str, None] = {}
+    for name in (computation.root, *computation.instructions):
+        put(name, computation.instructions, found)
+    return {name: number for number, name in enumerate(found)}
+
+
+def put(name: str, instructions: Mapping[str, Instruction], done: dict[str, None]) -> None:
+    """Append an instruction behind all that it needs."""
+    waiting = [name]
+    while waiting:
+        made = instructions[waiting[-1]]
+        missing = [x for x in (*made.operands, *made.control) if x not in done]
+        if missing:
+            waiting += reversed(missing)
+        else:
+            done[waiting.pop()] = None
