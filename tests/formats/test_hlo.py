@@ -225,6 +225,14 @@ FUSIONS = """
   %whole = f32[16]{0} parameter(0)
   ROOT %u = f32[16]{0} dynamic-update-slice(%whole, %piece, %at)
 }
+
+%patched (old: f32[16], patch: f32[16], at: s32[]) -> f32[16] {
+  %old = f32[16]{0} parameter(0)
+  %patch = f32[16]{0} parameter(1)
+  %at = s32[] parameter(2)
+  %new = f32[16]{0} dynamic-update-slice(%old, %patch, %at)
+  ROOT %n = f32[16]{0} negate(%new)
+}
 """
 
 
@@ -245,6 +253,19 @@ def test_elementwise_results_may_take_an_operands_place() -> None:
         "%e = s32[16]{0} convert(%d)",
         "%f = f32[4,4]{1,0} reshape(%c)",
         "ROOT %g = f32[4,4]{0,1} copy(%f)",
+        before=FUSIONS,
+    )
+    assert candidates(graph) == [("c", "c", "a")]
+
+
+def test_what_an_update_leaves_stays_in_its_place() -> None:
+    """Inside a loop fusion as well; what it puts elsewhere does not."""
+    graph = module(
+        P,
+        "%at = s32[] parameter(1)",
+        "%a = f32[16]{0} custom-call(%p)",
+        "%b = f32[16]{0} custom-call(%p)",
+        "ROOT %c = f32[16]{0} fusion(%a, %b, %at), kind=kLoop, calls=%patched",
         before=FUSIONS,
     )
     assert candidates(graph) == [("c", "c", "a")]

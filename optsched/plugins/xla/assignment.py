@@ -56,16 +56,15 @@ class Assignment:
     @cached_property
     def allocated(self) -> int:
         """Bytes of temporaries and of results together, less than 64 too many."""
-        return self.temporary + sum(self._sizes[homes[0]] for homes in self._returned)
+        groups = self.values.groups
+        tables = sum(group.size for group in groups if group.is_table and group.live_out)
+        return self.temporary + tables + sum(groups[home[0]].size for home in self._homes)
 
     @cached_property
     def temporary(self) -> int:
         """Bytes of the temporaries that lie in no result's memory, less than 64 too many."""
-        tables = [
-            _round_up(size)
-            for g, size in enumerate(self._sizes)
-            if self._is_table[g] and not self.values.live_out[g]
-        ]
+        groups = self.values.groups
+        tables = [_round_up(x.size) for x in groups if x.is_table and not x.live_out]
         # Behind the last of these parts XLA leaves no gap; which it is does not matter here.
         return _round_up(self._packed) + sum(tables) if tables else self._packed
 
@@ -91,56 +90,37 @@ class Assignment:
         return self.values.live_ranges(self.sequence)
 
     @cached_property
-    def _sizes(self) -> list[int]:
-        """Return the bytes of each group."""
-        values = self.values.values
-        return [max(values[v].size for v in group) for group in self.values.groups]
-
-    @cached_property
-    def _returned(self) -> list[list[int]]:
+    def _homes(self) -> list[list[int]]:
         """Return the memory of results: the groups that lie in each, the first gives the size."""
-        live_out = self.values.live_out
-        turns = [min(self.values.values[v].place for v in group) for group in self.values.groups]
-        turn = sorted(range(len(turns)), key=lambda g: (-self._sizes[g], not live_out[g], turns[g]))
+        groups = self.values.groups
         homes: list[list[int]] = []
         home_of: dict[int, list[int]] = {}
-        for g in turn:
-            if self._is_table[g]:
-                if live_out[g]:
-                    homes.append([g])
+        for g in sorted(
+            range(len(groups)),
+            key=lambda g: (-groups[g].size, not groups[g].live_out, groups[g].place),
+        ):
+            if groups[g].is_table:
                 continue
-            tried = (home_of.get(h, []) for h in self._operands(g))
-            shared = (x for x in homes[::-1] if not self._is_table[x[0]])
-            home = next((x for x in (*tried, *shared) if x and self._fits(g, x, live_out[g])), None)
-            if home is not None:
-                home.append(g)
-            elif live_out[g]:
-                home = [g]
+            # Where it reads from comes first, then the smallest.
+            tried = [home_of[h] for h in groups[g].operands if h in home_of] + homes[::-1]
+            home = next((x for x in tried if self._fits(g, x)), None)
+            if home is None and groups[g].live_out:
+                home = []
                 homes.append(home)
             if home is not None:
+                home.append(g)
                 home_of[g] = home
         return homes
 
-    @cached_property
-    def _is_table(self) -> list[bool]:
-        values = self.values.values
-        return [any(values[v].is_table for v in group) for group in self.values.groups]
-
-    def _operands(self, g: int) -> list[int]:
-        """Return the groups that are read to make the tensors of a group."""
-        group_of = self.values.group_of
-        read = (x for v in self.values.groups[g] for x in self.values.values[v].operands)
-        return [group_of[x] for x in read if x in group_of]
-
-    def _fits(self, g: int, home: list[int], is_returned: bool) -> bool:
-        size = self._sizes[home[0]]
-        if self._sizes[g] > size or (is_returned and self._sizes[g] != size):
+    def _fits(self, g: int, home: list[int]) -> bool:
+        group, size = self.values.groups[g], self.values.groups[home[0]].size
+        if group.size > size or (group.live_out and group.size != size):
             return False
         return not any(self._clash(g, other) for other in home)
 
     def _clash(self, g: int, h: int) -> bool:
-        groups = self.values.groups
-        return any(self._overlap(a, b) for a in groups[g] for b in groups[h])
+        first, second = self.values.groups[g].values, self.values.groups[h].values
+        return any(self._overlap(a, b) for a in first for b in second)
 
     def _overlap(self, a: int, b: int) -> bool:
         """Whether two values are there at once; a result may take the place of its operand."""
@@ -149,51 +129,69 @@ class Assignment:
             a, b, first, second = b, a, second, first
         if first[1] < second[0]:
             return False
-        return first[1] != second[0] or a not in self.values.takers.get(b, ())
+        return first[1] != second[0] or a not in self.values.replaces.get(b, ())
 
     def _blocks(self) -> list[_Block]:
-        """Replay what comes and goes, step by step."""
-        placed = {g for home in self._returned for g in home}
-        groups = enumerate(self.values.groups)
-        group_of = {
-            v: g for g, group in groups if g not in placed and not self._is_table[g] for v in group
-        }
-        values, ranges = self.values.values, self._ranges
+        """Return what is packed: the values in no result's memory, those at one place together."""
+        placed = {g for home in self._homes for g in home}
+        groups = self.values.groups
+        packed = [g for g in range(len(groups)) if g not in placed and not groups[g].is_table]
+        return _Replay(self.values, self._ranges).run([v for g in packed for v in groups[g].values])
+
+
+class _Replay:
+    """XLA's heap as values come and go, step by step."""
+
+    def __init__(self, values: ModuleValues, ranges: Sequence[tuple[int, int]]) -> None:
+        self.values = values
+        self.ranges = ranges
+        self.clock = itertools.count()
+        self.since: dict[int, int] = {}
+        self.block_of: dict[int, _Block] = {}
+        self.block_of_group: dict[int, _Block] = {}
+
+    def run(self, packed: Sequence[int]) -> list[_Block]:
+        """Return the blocks of these values: at a step all results come, then the rest goes."""
         born: dict[int, list[int]] = {}
         dying: dict[int, list[int]] = {}
-        for v in sorted(group_of, key=lambda v: (*ranges[v], values[v].number)):
-            born.setdefault(ranges[v][0], []).append(v)
-            dying.setdefault(ranges[v][1], []).append(v)
-        clock = itertools.count()
-        block_of: dict[int, _Block] = {}
-        first: dict[int, _Block] = {}
-        since: dict[int, int] = {}
+        for v in sorted(packed, key=lambda v: (*self.ranges[v], self.values.values[v].number)):
+            born.setdefault(self.ranges[v][0], []).append(v)
+            dying.setdefault(self.ranges[v][1], []).append(v)
         for step in sorted(born.keys() | dying.keys()):
             leaving = dying.get(step, [])
             for v in born.get(step, ()):
-                g = group_of[v]
-                source = None if g in first else self._taken(v, leaving, group_of)
-                if source is not None:
-                    leaving.remove(source)
-                    block_of[source].lives.append((since[source], next(clock)))
-                    block_of[v] = block_of[source]
-                else:
-                    block_of[v] = first.get(g) or _Block(self._sizes[g], values[v].number)
-                first[g] = block_of[v]
-                since[v] = next(clock)
+                self._begin(v, leaving)
             for v in leaving:
-                block_of[v].lives.append((since[v], next(clock)))
-        return list({id(block): block for block in block_of.values()}.values())
+                self._end(v)
+        return list({id(block): block for block in self.block_of.values()}.values())
 
-    def _taken(self, v: int, leaving: Sequence[int], group_of: dict[int, int]) -> int | None:
-        """Return the operand whose place a value takes: it dies here, and both stand alone."""
-        groups = self.values.groups
-        if len(groups[group_of[v]]) > 1:
+    def _begin(self, v: int, leaving: list[int]) -> None:
+        """Give a value the place of its group, or of an operand that leaves, or a new one."""
+        g = self.values.group_of[v]
+        block = self.block_of_group.get(g)
+        if block is None:
+            source = self._taken(v, leaving)
+            if source is None:
+                block = _Block(self.values.groups[g].size, self.values.values[v].number)
+            else:
+                leaving.remove(source)
+                self._end(source)
+                block = self.block_of[source]
+        self.block_of[v] = self.block_of_group[g] = block
+        self.since[v] = next(self.clock)
+
+    def _end(self, v: int) -> None:
+        self.block_of[v].lives.append((self.since[v], next(self.clock)))
+
+    def _taken(self, v: int, leaving: Sequence[int]) -> int | None:
+        """Return the operand whose place a value takes: both stand alone."""
+        if not self._is_alone(v):
             return None
-        for source in self.values.takers.get(v, ()):
-            if source in leaving and len(groups[group_of[source]]) == 1:
-                return source
-        return None
+        sources = self.values.replaces.get(v, ())
+        return next((x for x in sources if x in leaving and self._is_alone(x)), None)
+
+    def _is_alone(self, v: int) -> bool:
+        return len(self.values.groups[self.values.group_of[v]].values) == 1
 
 
 def _length(lives: Sequence[tuple[int, int]]) -> int:

@@ -68,6 +68,34 @@ class Value:
     number: tuple[int, int] = (0, 0)
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Values that lie in one memory.
+
+    Parameters
+    ----------
+    values
+        Their numbers.
+    size
+        Bytes of the largest.
+    place
+        Decides among equals.
+    live_out
+        Whether the module returns it.
+    is_table
+        Whether it is the table of a tuple.
+    operands
+        Groups that are read to make tensors of this one.
+    """
+
+    values: tuple[int, ...]
+    size: int
+    place: int
+    live_out: bool
+    is_table: bool
+    operands: tuple[int, ...]
+
+
 class ModuleValues:
     """All values of a module, and which of them lie in one memory.
 
@@ -81,11 +109,10 @@ class ModuleValues:
     values
         By number.
     groups
-        Numbers of the values that lie in one memory; those of parameters and constants are left
-        out.
-    live_out
-        Which of the groups the module returns.
-    takers
+        All of them, but for those of parameters and constants.
+    group_of
+        The group of each value that is in one.
+    replaces
         By result: the operands of its instruction whose place it may take, in their order, where
         they die there.
     """
@@ -94,7 +121,7 @@ class ModuleValues:
         self.module = module
         self.values: list[Value] = []
         self.outside: set[int] = set()
-        self.takers: dict[int, list[int]] = {}
+        self.replaces: dict[int, list[int]] = {}
         self._at: dict[str, Tree] = {}
         self._joining: set[str] = set()
         self._same: dict[int, int] = {}
@@ -102,8 +129,8 @@ class ModuleValues:
         self._read(module.entry, None)
         self._number()
         self._keep_alive()
-        self._group()
         self._resolve_reads()
+        self._group()
 
     def _read(self, name: str, given: Sequence[Tree] | None) -> Tree:
         """Go through a computation; return the values of its result."""
@@ -163,7 +190,7 @@ class ModuleValues:
         if not self.values[tree[()]].is_table:
             self.values[tree[()]].operands = tuple(x[()] for x in read if () in x)
         if made.opcode != "copy":
-            self._note_takers(made, tree)
+            self._note_replaced(made, tree)
 
     def _repeat(self, made: Instruction, state: Tree, result: Tree) -> None:
         """Run a loop: what a round leaves as it is stays the value that it was."""
@@ -200,7 +227,7 @@ class ModuleValues:
             for end in ends:
                 self._join(value, end)
 
-    def _note_takers(self, made: Instruction, tree: Tree) -> None:
+    def _note_replaced(self, made: Instruction, tree: Tree) -> None:
         for leaf, path in enumerate(p for p, v in tree.items() if not self.values[v].is_table):
             for number, operand in enumerate(made.operands):
                 source = self._at[operand].get(())
@@ -209,7 +236,7 @@ class ModuleValues:
                     and self.values[source].size == self.values[tree[path]].size
                     and may_overwrite(made, leaf, number, self.module.computations)
                 ):
-                    self.takers.setdefault(tree[path], []).append(source)
+                    self.replaces.setdefault(tree[path], []).append(source)
 
     def _join(self, one: int, other: int) -> None:
         self._head[self._root(other)] = self._root(one)
@@ -273,17 +300,30 @@ class ModuleValues:
             groups.pop(head, None)
         root = self.module.computations[self.module.entry].root
         returned = {self._root(value) for value in self._at[root].values()}
-        self.groups = list(groups.values())
-        self.live_out = [head in returned for head in groups]
-        self.group_of = {v: g for g, group in enumerate(self.groups) for v in group}
+        self.group_of = {v: g for g, group in enumerate(groups.values()) for v in group}
+        self.groups = [
+            self._describe(group, live_out=head in returned) for head, group in groups.items()
+        ]
+
+    def _describe(self, group: Sequence[int], *, live_out: bool) -> Group:
+        values = [self.values[v] for v in group]
+        read = (x for value in values for x in value.operands)
+        return Group(
+            values=tuple(group),
+            size=max(value.size for value in values),
+            place=min(value.place for value in values),
+            live_out=live_out,
+            is_table=any(value.is_table for value in values),
+            operands=tuple(self.group_of[x] for x in read if x in self.group_of),
+        )
 
     def _resolve_reads(self) -> None:
         """Name what loops and choices leave as it is by its own number."""
         for value in self.values:
             value.operands = tuple(map(self._resolve, value.operands))
-        self.takers = {
+        self.replaces = {
             self._resolve(value): [self._resolve(x) for x in sources]
-            for value, sources in self.takers.items()
+            for value, sources in self.replaces.items()
         }
 
     def _uses(self, made: Instruction) -> Iterator[tuple[int, str]]:
@@ -316,7 +356,7 @@ class ModuleValues:
             last = max((last, *(spans[x][1] for x in value.spans)))
             found.append((begin, max(begin, last)))
         for group in self.groups:
-            turn = sorted(group, key=lambda v: (*found[v], self.values[v].number))
+            turn = sorted(group.values, key=lambda v: (*found[v], self.values[v].number))
             for one, other in pairwise(turn):
                 first, second = found[one], found[other]
                 found[other] = second[0], max(first[1], second[1])
