@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
+from unittest import mock
 
 import torch
 from torch._inductor import config
@@ -13,7 +16,9 @@ from experiments.runtimes.inductor.networks import STEPS
 from experiments.runtimes.inductor.steps import compiled_step
 from experiments.tables import markdown
 from optsched import plugins
-from optsched.plugins.inductor import enabled
+from optsched.plugins.inductor import candidates, enabled
+from optsched.plugins.inductor.scheduler_pass import SchedulerPass
+from optsched.solver.pipeline import solve
 from tests.support.compiled_memory import NO_CACHE, QUICK_KERNELS, Call, measure_calls
 from tests.support.small_networks import gradients as gradients_of
 
@@ -26,6 +31,8 @@ class TripRow:
     ----------
     plugin_seconds
         What the compilation of the graph took longer with the plugin, its solver included.
+    beside_seconds
+        Processor time of the plugin beside its solver; empty where it was not taken.
     gradient_error_inductor, gradient_error_ours
         Of the step, where kernels were compiled: the largest relative difference of a gradient from
         that of the step that is not compiled.
@@ -46,6 +53,7 @@ class TripRow:
     plugin_seconds: float
     compile_seconds_before: float
     compile_seconds_after: float
+    beside_seconds: str = ""
     gradient_error_inductor: str = ""
     gradient_error_ours: str = ""
 
@@ -55,10 +63,11 @@ def measure_trip(name: str, seconds: float, *, gradients: bool) -> Iterator[Trip
     with config.patch(QUICK_KERNELS if gradients else NO_CACHE):
         theirs, their_step, their_compile = _run(name)
         stock = gradients_of(their_step)
-        with enabled(time_limit=seconds):
+        with enabled(time_limit=seconds), _beside_solver() as beside:
             plugins.forget()
             ours, our_step, our_compile = _run(name)
-    for record, their, our in zip(plugins.records(), theirs, ours, strict=True):
+    rows = zip(plugins.records(), theirs, ours, beside, strict=True)
+    for record, their, our, processor_seconds in rows:
         # What the graph owns when it is called counts for both.
         owned = (record.after or 0) - our.peak
         errors = _errors(name, stock, gradients_of(our_step)) if gradients else {}
@@ -78,8 +87,36 @@ def measure_trip(name: str, seconds: float, *, gradients: bool) -> Iterator[Trip
             plugin_seconds=round(record.seconds, 2),
             compile_seconds_before=round(their_compile, 1),
             compile_seconds_after=round(our_compile, 1),
+            beside_seconds=f"{processor_seconds:.2f}",
             **errors,
         )
+
+
+@contextlib.contextmanager
+def _beside_solver() -> Iterator[list[float]]:
+    """Note, graph by graph, the processor seconds of the plugin that are not its solver's."""
+    found: list[float] = []
+    choose, search = SchedulerPass.__call__, solve
+
+    def choose_timed(scheduler_pass: SchedulerPass, nodes: list[Any]) -> list[Any]:
+        found.append(-time.thread_time())
+        try:
+            return choose(scheduler_pass, nodes)
+        finally:
+            found[-1] += time.thread_time()
+
+    def search_timed(*args: Any, **named: Any) -> Any:
+        start = time.thread_time()
+        try:
+            return search(*args, **named)
+        finally:
+            found[-1] -= time.thread_time() - start
+
+    with (
+        mock.patch.object(SchedulerPass, "__call__", choose_timed),
+        mock.patch.object(candidates, "solve", search_timed),
+    ):
+        yield found
 
 
 def _run(name: str) -> tuple[list[Call], torch.nn.Module, float]:
@@ -114,9 +151,9 @@ def _largest(found: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> 
 
 
 def trips_table(rows: Sequence[TripRow]) -> str:
-    """Return a line a graph; what the plugin takes beside its solver in the last column."""
+    """Return a line a graph; what the plugin takes beside its solver in the last columns."""
     head = ["step", "graph", "nodes", "Inductor's order", "ours", "lower, %", "bound", "proof"]
-    head += ["order", "solver, s", "beside it, s"]
+    head += ["order", "solver, s", "beside it, s", "processor, s"]
     return markdown(
         head,
         (
@@ -132,6 +169,7 @@ def trips_table(rows: Sequence[TripRow]) -> str:
                 row.order,
                 str(row.solver_seconds),
                 f"{row.plugin_seconds - row.solver_seconds:.2f}",
+                row.beside_seconds or "-",
             ]
             for row in rows
         ),
