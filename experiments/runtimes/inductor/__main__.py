@@ -24,13 +24,14 @@ from experiments.runtimes.inductor.modules import ModuleRow, measure_modules, mo
 from experiments.runtimes.inductor.networks import STEPS
 from experiments.runtimes.inductor.pools import PoolRow, measure_pools, pools_table
 from experiments.runtimes.inductor.reuse import ReuseRow, measure_reuse, reuse_table
-from experiments.runtimes.inductor.trips import TripRow, measure_trip, trips_table
+from experiments.runtimes.inductor.trips import TripRow, kernels_table, measure_trip, trips_table
 from experiments.tables import read_rows, replace_table
 from tests.support.compiled_memory import no_kernels
 
 HERE = Path(__file__).parent
 STUDIES: dict[str, tuple[type, Callable[[Any], str]]] = {
     "trips": (TripRow, trips_table),
+    "kernels": (TripRow, kernels_table),
     "fidelity": (FidelityRow, fidelity_table),
     "modules": (ModuleRow, modules_table),
     "reuse": (ReuseRow, reuse_table),
@@ -46,7 +47,6 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=list(STEPS), metavar="NAME")
     parser.add_argument("--seeds", default="0-49", help="of the modules, such as 5-8")
     parser.add_argument("--seconds", type=float, default=10.0, help="for the solver, a graph")
-    parser.add_argument("--kernels", action="store_true", help="compile kernels, check gradients")
     parser.add_argument("--rounds", type=int, default=40, help="of a step of the reuse study")
     parser.add_argument("--orders", default=",".join(ORDERS), help="of the fidelity study")
     options = parser.parse_args()
@@ -57,7 +57,7 @@ def main() -> None:
         return
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
-    has_kernels = options.kernels or options.study in ("modules", "reuse")
+    has_kernels = options.study in ("kernels", "modules", "reuse")
     with contextlib.nullcontext() if has_kernels else no_kernels():
         _print(_rows(options))
 
@@ -83,7 +83,7 @@ def _rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         elif options.study == "pools":
             yield from map(asdict, measure_pools(name, options.seconds))
         else:
-            rows = measure_trip(name, options.seconds, gradients=options.kernels)
+            rows = measure_trip(name, options.seconds, gradients=options.study == "kernels")
             yield from map(asdict, rows)
 
 

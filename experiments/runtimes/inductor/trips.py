@@ -34,8 +34,10 @@ class TripRow:
     beside_seconds
         Processor time of the plugin beside its solver; empty where it was not taken.
     gradient_error_inductor, gradient_error_ours
-        Of the step, where kernels were compiled: the largest relative difference of a gradient from
-        that of the step that is not compiled.
+        Of the step, where kernels were compiled: how far all gradients together are from those of
+        the step that is not compiled, by their norms.
+    gradient_change
+        And ours from those in Inductor's order: the largest relative difference of one.
     """
 
     step: str
@@ -56,6 +58,7 @@ class TripRow:
     beside_seconds: str = ""
     gradient_error_inductor: str = ""
     gradient_error_ours: str = ""
+    gradient_change: str = ""
 
 
 def measure_trip(name: str, seconds: float, *, gradients: bool) -> Iterator[TripRow]:
@@ -138,16 +141,21 @@ def _errors(
     # The second step of a network with batch norm normalises as the first does.
     right = gradients_of(network)
     return {
-        f"gradient_error_{who}": f"{_largest(found, right):.1e}"
-        for who, found in (("inductor", stock), ("ours", ours))
+        "gradient_error_inductor": f"{_distance(stock, right):.1e}",
+        "gradient_error_ours": f"{_distance(ours, right):.1e}",
+        "gradient_change": f"{max(_distance({x: ours[x]}, {x: stock[x]}) for x in stock):.1e}",
     }
 
 
-def _largest(found: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> float:
-    scale = max(float(g.norm()) for g in right.values()) * 1e-6
-    return max(
-        float((found[name] - g).norm()) / max(float(g.norm()), scale) for name, g in right.items()
-    )
+def _distance(found: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> float:
+    """Return the norm of the difference by that of what is right; no gradient at all is no error.
+
+    Of all together: one that is nothing but rounding, as that of a bias in front of a softmax,
+    is as far from another as it is large.
+    """
+    squares = [(float((found[x] - g).norm()) ** 2, float(g.norm()) ** 2) for x, g in right.items()]
+    difference, norm = map(sum, zip(*squares, strict=True))
+    return (difference / norm) ** 0.5 if difference else 0.0
 
 
 def trips_table(rows: Sequence[TripRow]) -> str:
@@ -170,6 +178,29 @@ def trips_table(rows: Sequence[TripRow]) -> str:
                 str(row.solver_seconds),
                 f"{row.plugin_seconds - row.solver_seconds:.2f}",
                 row.beside_seconds or "-",
+            ]
+            for row in rows
+        ),
+    )
+
+
+def kernels_table(rows: Sequence[TripRow]) -> str:
+    """Return a line a graph: what was measured, and how far gradients are from eager's."""
+    head = ["step", "graph", "Inductor's order", "ours", "lower, %", "order"]
+    head += ["gradients, Inductor's", "ours", "ours from Inductor's"]
+    return markdown(
+        head,
+        (
+            [
+                row.step,
+                row.phase,
+                f"{row.measured_before:,}",
+                f"{row.measured_after:,}",
+                str(row.lower_percent),
+                row.order,
+                row.gradient_error_inductor,
+                row.gradient_error_ours,
+                row.gradient_change,
             ]
             for row in rows
         ),

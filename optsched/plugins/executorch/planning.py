@@ -24,6 +24,7 @@ from executorch.exir.passes import MemoryPlanningPass
 
 from optsched.errors import PlanError
 from optsched.model.graph import Graph
+from optsched.model.order_rules import moved_ops
 from optsched.model.packing_problem import PackingProblem, packing_problem
 from optsched.plugins.executorch.program import FixedOrderError, ProgramGraph, reorder
 from optsched.plugins.records import CompiledGraph, remember
@@ -117,7 +118,7 @@ class OptimalPlanning(MemoryPlanningPass):  # type: ignore[misc]
             return replace(record, reason="no order known needs less")
         order = [v for v in result.plan.order if v < len(program.nodes)]
         reorder(module, [program.nodes[v] for v in order])
-        moved = sum(v != i for i, v in enumerate(order))
+        moved = moved_ops(order, range(len(order)))
         return replace(record, order=f"optimum, {moved} of {len(order)} ops moved")
 
     def _sizes(self, module: Any, signature: Any) -> dict[Any, int]:

@@ -160,6 +160,8 @@ def with_fewest_moves(
     clock = Clock(Limits(seconds=seconds))
     graph = runtime.graph
     baseline, order = runtime.op_order(framework), runtime.op_order(best.order)
+    if not _runs(graph, order):
+        return best
     peak = peak_memory(graph, order)
     back = [order, *move_back(graph, baseline, order, peak, clock.share(0.5))]
     fewest = fewest_moves(graph, baseline, peak, clock=clock, known=back[-1]).order
@@ -172,6 +174,12 @@ def with_fewest_moves(
         if needed <= best.peak and is_valid_order(facts, nodes):
             return replace(best, order=nodes, peak=needed, moved=moved)
     return best
+
+
+def _runs(graph: Graph, order: Order) -> bool:
+    """Whether the graph has this order: parts of one buffer it makes in one turn only."""
+    step = {op: i for i, op in enumerate(order)}
+    return all(step[u] < step[v] for v in step for u in graph.predecessors[v])
 
 
 class _Solver:
