@@ -127,7 +127,8 @@ def decide(
         raise PlanError("no order keeps what the mutations need")
     best = min(choices, key=lambda c: (c.peak, c.reuse is not reuse, c.moved))
     if best.name != STORED and best.moved:
-        best = with_fewest_moves(facts, solver.runtime, best, framework, MOVES_SHARE * seconds)
+        left = min(MOVES_SHARE * seconds, solver.left())
+        best = with_fewest_moves(facts, solver.runtime, best, framework, left)
     if store is not None and best.name != ESTIMATE:
         solver.keep(store, best)
     return Decision(own, best, valid, solver.bound, solver.proof, solver.seconds_spent)
@@ -240,10 +241,13 @@ class _Solver:
             return {}
         return {ESTIMATE: self.runtime.node_order(self.runtime.op_order(result.plan.order))}
 
+    def left(self) -> float:
+        """Return the seconds that may still be spent."""
+        return max(0.0, self.seconds - self.seconds_spent)
+
     def _solve(self, graph: Graph) -> Result:
-        left = max(0.0, self.seconds - self.seconds_spent)
         start = time.perf_counter()
         try:
-            return solve(graph, objective=Objective.PEAK, limits=Limits(seconds=left / 2))
+            return solve(graph, objective=Objective.PEAK, limits=Limits(seconds=self.left() / 2))
         finally:
             self.seconds_spent += time.perf_counter() - start

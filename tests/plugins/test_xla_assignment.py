@@ -1,0 +1,118 @@
+"""XLA's buffer assignment on modules of a few lines, worked out by hand."""
+
+from __future__ import annotations
+
+from optsched.formats.hlo.text import parse_module
+from optsched.plugins.xla.assignment import Assignment
+from optsched.plugins.xla.values import ModuleValues, post_order
+
+LOOP = """HloModule loop, is_scheduled=true
+
+%enough (s: (s32[], f32[64])) -> pred[] {
+  %s = (s32[], f32[64]{0}) parameter(0)
+  %i = s32[] get-tuple-element(%s), index=0
+  %three = s32[] constant(3)
+  ROOT %less = pred[] compare(%i, %three), direction=LT
+}
+
+%round (t: (s32[], f32[64])) -> (s32[], f32[64]) {
+  %t = (s32[], f32[64]{0}) parameter(0)
+  %j = s32[] get-tuple-element(%t), index=0
+  %x = f32[64]{0} get-tuple-element(%t), index=1
+  %one = s32[] constant(1)
+  %next = s32[] add(%j, %one)
+  %wide = f32[128]{0} custom-call(%x)
+  %inside = f32[64]{0} custom-call(%wide)
+  %later = f32[64]{0} custom-call(%inside)
+  %y = f32[64]{0} custom-call(%later)
+  ROOT %state = (s32[], f32[64]{0}) tuple(%next, %y)
+}
+
+ENTRY %main (p: f32[64]) -> f32[1] {
+  %p = f32[64]{0} parameter(0)
+  %zero = s32[] constant(0)
+  %begin = s32[] copy(%zero)
+  %a = f32[64]{0} custom-call(%p)
+  %init = (s32[], f32[64]{0}) tuple(%begin, %a)
+  %w = (s32[], f32[64]{0}) while(%init), condition=%enough, body=%round
+  %end = f32[64]{0} get-tuple-element(%w), index=1
+  ROOT %r = f32[1]{0} custom-call(%end)
+}
+"""
+
+CHOICE = """HloModule choice, is_scheduled=true
+
+%left (l: f32[64]) -> f32[64] {
+  %l = f32[64]{0} parameter(0)
+  ROOT %sine = f32[64]{0} sine(%l)
+}
+
+%right (m: f32[64]) -> f32[64] {
+  %m = f32[64]{0} parameter(0)
+  ROOT %cosine = f32[64]{0} cosine(%m)
+}
+
+ENTRY %main (p: s32[], q: f32[64]) -> (f32[64], f32[64]) {
+  %p = s32[] parameter(0)
+  %q = f32[64]{0} parameter(1)
+  %a = f32[64]{0} custom-call(%q)
+  %c = f32[64]{0} conditional(%p, %a, %a), branch_computations={%left, %right}
+  ROOT %both = (f32[64]{0}, f32[64]{0}) tuple(%c, %c)
+}
+"""
+
+
+def assignment(text: str) -> Assignment:
+    module = parse_module(text)
+    sequence = list(module.computations[module.entry].instructions)
+    return Assignment(ModuleValues(module), sequence)
+
+
+def memories(values: ModuleValues) -> set[frozenset[str]]:
+    """Return who defines the values of each memory, tables aside."""
+    found = (g for g in values.groups if not g.is_table)
+    return {frozenset(values.values[v].definer for v in group.values) for group in found}
+
+
+def test_a_loops_state_lies_in_one_memory() -> None:
+    values = assignment(LOOP).values
+    assert memories(values) == {
+        frozenset({"begin", "s", "t", "next", "w"}),
+        frozenset({"a", "s", "t", "y", "w"}),
+        *(frozenset({name}) for name in ("less", "wide", "inside", "later", "r")),
+    }
+
+
+def test_what_lives_between_two_states_of_a_loop_lies_in_their_memory() -> None:
+    """512 bytes for `wide`, 256 for the state and, between two of its values, for `inside`.
+
+    `later` lies where `wide` was; the counter and `less` where the result will be. The table of the
+    state takes 64 bytes behind all.
+    """
+    found = assignment(LOOP)
+    assert found.temporary == 512 + 256 + 64
+    assert found.allocated == found.temporary + 4
+
+
+def test_times_are_those_of_all_instructions_one_after_the_other() -> None:
+    found = assignment(LOOP)
+    ranges = found.values.live_ranges(found.sequence)
+    named = {v.definer: r for v, r in zip(found.values.values, ranges, strict=True)}
+    # Five come before the loop, four are its condition's: the body begins at step 9.
+    assert named["less"] == (8, 9)
+    assert named["wide"] == (14, 15)
+    assert named["y"] == (17, 19)
+    assert named["r"] == (21, 22)
+
+
+def test_branches_make_the_result_of_a_choice_in_its_place() -> None:
+    """Both are returned in one memory; a table of two rows is returned as well."""
+    found = assignment(CHOICE)
+    assert memories(found.values) == {frozenset({"a"}), frozenset({"sine", "cosine", "c"})}
+    assert found.allocated == 256 + 256 + 16
+    assert found.temporary == 256
+
+
+def test_the_walk_goes_from_the_result_and_the_first_operand_first() -> None:
+    module = parse_module(CHOICE)
+    assert list(post_order(module.computations["main"])) == ["p", "q", "a", "c", "both"]
