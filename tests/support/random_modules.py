@@ -165,7 +165,8 @@ class RandomModule(nn.Module):
         self.shapes.append(self.shapes[i])
 
         def advance(carried: Any, row: Any) -> tuple[Any, Any]:
-            total = carried * 0.5 + row.tanh()
-            return total, total.sin()
+            total = carried + row.tanh()
+            # torch 2.13 refuses a carried value that the gradient needs as well.
+            return total * 0.5, total.sin()
 
         return lambda values: scan(advance, torch.zeros_like(values[i][0]), values[i])[1]
