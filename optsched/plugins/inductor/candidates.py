@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from heuristics.packings.greedy_by_size import greedy_by_size
+from heuristics.packings.greedy import greedy_by_size
 from optsched.errors import PlanError
 from optsched.formats.inductor import read_inductor
 from optsched.model.graph import Graph

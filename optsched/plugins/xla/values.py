@@ -18,8 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from optsched.formats.hlo.inplace import may_overwrite, overwritten
-from optsched.formats.hlo.names import SAME
+from optsched.formats.hlo.inplace import SAME, may_overwrite, overwritten
 from optsched.formats.hlo.read import CALLERS
 from optsched.formats.hlo.shapes import ShapeTree
 from optsched.formats.hlo.text import Computation, HloModule, Instruction
