@@ -132,7 +132,11 @@ class _ScriptReader:
         """Let containers hold what they are made of, and what is taken out of them be that."""
         parts = [self._held(node, value) for value in node.operands]
         if node.kind.endswith("Unpack"):
-            (whole,) = parts or [()]
+            if len(parts) > 1:
+                raise FormatError(
+                    f"line {node.line}: {node.kind} of {len(parts)} containers at once"
+                )
+            whole = parts[0] if parts else ()
             alike = len(whole) == len(node.outputs)
             for i, (value, _) in enumerate(node.outputs):
                 self._define(node, value, (whole[i],) if alike else whole)
@@ -165,7 +169,7 @@ class _ScriptReader:
     def _append(self, node: _ScriptNode, reads: Sequence[str], writes: Sequence[str]) -> None:
         current = list(dict.fromkeys(self.newest.get(self._root(b), b) for b in reads))
         current = [b for b in current if b not in writes]
-        kept = {r for b in current for r in self._lasting(self._root(b))}
+        kept = set[str]().union(*(self._lasting(self._root(b)) for b in current))
         control: tuple[int, ...] = ()
         if not node.outputs:
             # Ops without results are there for their effects, which come in the order of the text.
@@ -193,10 +197,15 @@ class _ScriptReader:
         self._add(value, Buffer(value, 0, alias_of=self.ids[base], mutates=mutates))
         return value
 
-    def _lasting(self, root: str) -> Iterator[str]:
-        for other in self.lasting.get(root, ()):
-            yield other
-            yield from self._lasting(other)
+    def _lasting(self, root: str) -> set[str]:
+        """Return what a buffer may be a part of, by whatever number of ops that may not copy."""
+        found: set[str] = set()
+        waiting = [root]
+        while waiting:
+            new = set(self.lasting.get(waiting.pop(), ())) - found
+            found |= new
+            waiting += new
+        return found
 
     def _root(self, name: str) -> str:
         return self.roots.get(name, name)

@@ -139,6 +139,13 @@ def test_what_may_be_a_copy_has_bytes_of_its_own_and_keeps_its_source() -> None:
     assert spans == {"a": (0, 3), "b": (1, 3), "c": (2, 4)}
 
 
+def test_a_long_chain_of_what_may_be_copies_keeps_its_source() -> None:
+    count = 1200
+    chain = [made("contiguous", f"c{i}" if i else "x", name=f"c{i + 1}") for i in range(count)]
+    graph = graph_of(*chain, f"return (%c{count})")
+    assert len(graph.ops[-1].uses) == count - 1
+
+
 def test_results_outlive_the_slab() -> None:
     graph = graph_of(
         made("relu", "x", name="a"),
@@ -171,6 +178,10 @@ def test_a_size_among_what_is_no_space_to_everyone_is_a_size() -> None:
         ([made("relu", "nowhere")], "aten::relu uses %nowhere, which nothing defines"),
         ([made("relu", "x"), made("tanh", "x")], "aten::tanh defines %y a second time"),
         ([made("relu", "x", name="x")], "aten::relu defines %x a second time"),
+        (
+            [f"%a : {FLOAT} = prim::ListUnpack(%x, %x)"],
+            "line 2: prim::ListUnpack of 2 containers at once",
+        ),
         (["what is this"], "line 2: 'what is this' is no statement"),
         (["%y : Tensor = aten::relu"], "no operands"),
         (["%y : Tensor = 5"], "is no statement"),
