@@ -239,7 +239,7 @@ def test_what_is_exported_for_minimalloc_is_a_packing_of_the_same_slab(tmp_path:
         graph = random_graph(rng, int(rng.integers(2, 9)), features=FEATURES)
         for in_place in (False, True):
             try:
-                result = solve(graph, inplace=in_place, time_limit=5)
+                result = solve(graph, inplace=in_place)
             except GraphError:
                 # Pins of random graphs may clash in every order.
                 continue
