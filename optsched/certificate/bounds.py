@@ -24,7 +24,7 @@ from optsched.runtime.clock import Clock
 
 def context_of(graph: Graph, clock: Clock) -> SearchContext:
     """The graph as a search has it."""
-    return SearchContext(build_problem(graph.arrays), graph.arrays.initial, clock=clock)
+    return SearchContext(build_problem(graph.arrays), clock=clock)
 
 
 def running_in(graph: Graph, order: IntArray) -> IntArray:

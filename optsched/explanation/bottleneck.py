@@ -98,7 +98,7 @@ class Bounds:
 
     def problem(self, graph: Graph) -> SearchContext:
         """The order problem of the graph, or of the same with other sizes."""
-        return SearchContext(build_problem(graph.arrays), graph.arrays.initial, clock=self.clock)
+        return SearchContext(build_problem(graph.arrays), clock=self.clock)
 
 
 def live_buffers(

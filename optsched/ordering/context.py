@@ -56,8 +56,8 @@ class SearchContext:
 
     Parameters
     ----------
-    problem, base
-        The problem, and the live bytes of the empty downset.
+    problem
+        The problem.
     rules, effort
         What may be used, and how much of it.
     clock
@@ -71,7 +71,6 @@ class SearchContext:
     """
 
     problem: OrderingProblem
-    base: int
     rules: OrderingRules = ALL_RULES
     effort: OrderingEffort = EFFORT
     clock: Clock = field(default_factory=lambda: Clock.of(Limits()))
@@ -119,16 +118,17 @@ class SearchContext:
 
         All live bytes differ from the base by a multiple of the sizes' greatest common divisor.
         """
-        return peak + (self.base - peak) % self.step if self.step else max(peak, self.base)
+        base = self.problem.base
+        return peak + (base - peak) % self.step if self.step else max(peak, base)
 
     def live(self, done: Flags) -> int:
         """Live bytes after a downset."""
-        return count_waiting(self.problem, self.base, done)[1]
+        return count_waiting(self.problem, done)[1]
 
     def follow(self, order: Sequence[int] | IntArray) -> tuple[int, IntArray]:
         """The peak of an order, and the live bytes while each step runs."""
         during = np.empty(self.ops, np.int64)
-        peak = self.pick(follow)(self.problem, self.base, np.asarray(order, np.int64), during)
+        peak = self.pick(follow)(self.problem, np.asarray(order, np.int64), during)
         return int(peak), during
 
     def during(self, order: Sequence[int]) -> IntArray:

@@ -47,6 +47,8 @@ class OrderingProblem(NamedTuple):
         Shape `(m,)`: bytes of the shared buffers, all positive.
     saving_ptr, saving, need_ptr, need
         The fields of :class:`optsched.ordering.inplace.Savings`.
+    base
+        Bytes live before the first op.
     """
 
     pred_ptr: IntArray
@@ -64,6 +66,7 @@ class OrderingProblem(NamedTuple):
     saving: IntArray
     need_ptr: IntArray
     need: IntArray
+    base: int
 
     @property
     def savings(self) -> Savings:
@@ -78,6 +81,7 @@ def make_problem(
     delta: IntArray,
     size: IntArray,
     savings: Savings | None = None,
+    base: int = 0,
 ) -> OrderingProblem:
     """Make a problem; the transposed rows are worked out here."""
     none = np.zeros(0, np.int64)
@@ -88,7 +92,7 @@ def make_problem(
     read = transpose(user, len(rise))
     return OrderingProblem(
         pred.ptr, pred.idx, succ.ptr, succ.idx, read.ptr, read.idx, user.ptr, user.idx, rise, delta,
-        size, *savings,
+        size, *savings, base,
     )  # fmt: skip
 
 
@@ -165,4 +169,5 @@ def build_problem(arrays: GraphArrays) -> OrderingProblem:
     number = np.cumsum(shared) - 1
     saved, savings = graph_savings(arrays, counts, number)
     packed = pack_savings([savings.get(v, ()) for v in range(arrays.op_count)]) if savings else None
-    return make_problem(arrays.pred, user, arrays.alloc - saved, delta, arrays.size[shared], packed)
+    rise, size = arrays.alloc - saved, arrays.size[shared]
+    return make_problem(arrays.pred, user, rise, delta, size, packed, arrays.initial)

@@ -56,7 +56,7 @@ class OrderingRounds(OrderIncumbent):
         on_event: OnEvent | None,
     ) -> None:
         problem = build_problem(graph.arrays)
-        self.context = SearchContext(problem, graph.arrays.initial, rules, effort, clock)
+        self.context = SearchContext(problem, rules, effort, clock)
         self.context.statistics.ops = len(graph.ops)
         self.other: OrderingRounds | None = None
         super().__init__(graph, self.context, warm_start, bound, on_event)
@@ -147,7 +147,7 @@ class OrderingRounds(OrderIncumbent):
         context = self.context
         cap = context.during(self.shrunk())
         found = raise_closure(
-            context.problem, context.base, cap, self.bound, clock=self.clock, effort=self.effort
+            context.problem, cap, self.bound, clock=self.clock, effort=self.effort
         )
         context.statistics.flows += found.flows
         self.force(found.value, "closure bound")

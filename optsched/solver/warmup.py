@@ -108,7 +108,7 @@ def use_orders(graph: Graph, seed: int) -> None:
     solve_order(
         graph, limits=LIMITS, warm_start=ops.tolist(), rules=replace(ALL_RULES, split=False)
     )
-    context = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
+    context = SearchContext(build_problem(graph.arrays))
     Annealer(context, ops.tolist(), seed).improve(MOVES, 0)
     peak, running = context.follow(ops)
     BudgetPrecedences(context).refute(peak - 1, running, near=True)
@@ -116,7 +116,7 @@ def use_orders(graph: Graph, seed: int) -> None:
 
 def use_tree(graph: Graph) -> None:
     """Take up some branches of a tree that looks for a lower peak than the program's order has."""
-    context = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
+    context = SearchContext(build_problem(graph.arrays))
     peak, live = context.follow(np.arange(context.ops))
     blame = np.zeros(len(live), np.int64)
     tree = PrecedenceTree(context, peak - 1, live, blame)

@@ -51,7 +51,7 @@ def bound_of(graph: Graph, found: Explanation) -> int:
     closure = closure_bound(graph).value
     if found.reason is not Reason.SET:
         return closure
-    context = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
+    context = SearchContext(build_problem(graph.arrays))
     found = best_set(context, related(context.problem), closure)
     return found.value if found else closure
 

@@ -24,7 +24,7 @@ STRIDE = EFFORT.stride
 
 
 def make_problem(graph: Graph) -> SearchContext:
-    return SearchContext(build_problem(graph.arrays), graph.arrays.initial)
+    return SearchContext(build_problem(graph.arrays))
 
 
 def some_graphs(seed: int, count: int) -> list[tuple[Graph, tuple[int, ...]]]:
@@ -47,7 +47,7 @@ def test_a_walk_knows_its_order_after_every_move() -> None:
     for graph, start in some_graphs(1, 60):
         context = make_problem(graph)
         order = np.array(start, np.int64)
-        walk = start_walk(context.problem, context.base, order, context.follow(start)[1])
+        walk = start_walk(context.problem, order, context.follow(start)[1])
         rng = np.random.default_rng(2)
         for _ in range(40):
             before = walk.order.tolist()
@@ -56,7 +56,7 @@ def test_a_walk_knows_its_order_after_every_move() -> None:
             moved += walk.order.tolist() != before
             assert walk.step[walk.order].tolist() == list(range(len(start)))
             peak, during = context.follow(walk.order.tolist())
-            fresh = start_walk(context.problem, context.base, walk.order, during)
+            fresh = start_walk(context.problem, walk.order, during)
             for kept, known in zip(walk[:5], fresh[:5], strict=True):
                 assert kept.tolist() == known.tolist()
             assert check_order(graph, walk.order.tolist()) == peak

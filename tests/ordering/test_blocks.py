@@ -148,7 +148,7 @@ def test_orders_stay_as_they_are_where_blocks_change_places(
 
     monkeypatch.setattr(module._Sets, "may_swap", counted)
     for graph in block_graphs(200):
-        context = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
+        context = SearchContext(build_problem(graph.arrays))
         before = Rows(context.problem.pred_ptr, context.problem.pred)
         for rows in find_blocks(context.problem):
             found += 1

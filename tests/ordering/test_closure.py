@@ -40,8 +40,8 @@ def test_every_op_bound_is_the_least_over_all_downsets(max_size: int) -> None:
         for v in range(len(graph.ops)):
             expected = oracle.least_during(v)
             sides = around(problem, v)
-            assert least_given(problem, graph.arrays.initial, *sides, v, place) == expected
-            assert least_given.compiled(problem, graph.arrays.initial, *sides, v, place) == expected
+            assert least_given(problem, *sides, v, place) == expected
+            assert least_given.compiled(problem, *sides, v, place) == expected
 
 
 def test_bound_is_the_best_op_and_never_above_the_optimum() -> None:

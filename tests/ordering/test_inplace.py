@@ -130,7 +130,7 @@ def test_closure_bound_of_an_op_is_the_least_over_all_downsets() -> None:
         spot = np.full(len(graph.ops), -1, np.int64)
         for v in range(len(graph.ops)):
             assert np.diff(problem.saving_ptr)[v] <= MOST_CASES
-            found = least_given(problem, graph.arrays.initial, *around(problem, v), v, spot)
+            found = least_given(problem, *around(problem, v), v, spot)
             assert found == least_during(graph, v)
         assert closure_bound(graph, [random_order(rng, graph)]).value <= least_peak(graph)
 
@@ -148,7 +148,7 @@ def test_an_op_with_too_many_cases_still_has_a_valid_bound(monkeypatch: pytest.M
         problem = build_problem(graph.arrays)
         spot = np.full(len(graph.ops), -1, np.int64)
         for v in range(len(graph.ops)):
-            found = least_given(problem, graph.arrays.initial, *around(problem, v), v, spot)
+            found = least_given(problem, *around(problem, v), v, spot)
             assert found <= least_during(graph, v)
             weaker += found < least_during(graph, v)
         assert solve_order(graph).bound == least_peak(graph)
@@ -161,7 +161,7 @@ def test_implied_precedences_and_set_bounds_hold_for_every_order_within_the_budg
     for _ in range(120):
         graph = some_graph(rng, 6)
         context, n = (
-            SearchContext(build_problem(graph.arrays), graph.arrays.initial),
+            SearchContext(build_problem(graph.arrays)),
             len(graph.ops),
         )
         peaks = {order: check_order(graph, order) for order in orders(graph)}
@@ -184,9 +184,9 @@ def test_implied_precedences_and_set_bounds_hold_for_every_order_within_the_budg
     assert implied > 50
 
 
-def least_of(problem: OrderingProblem, base: int, ops: int) -> int:
+def least_of(problem: OrderingProblem, ops: int) -> int:
     """Least peak of a problem, by all its orders."""
-    context = SearchContext(problem, base)
+    context = SearchContext(problem)
 
     def extend(order: tuple[int, ...]) -> int:
         if len(order) == ops:
@@ -209,11 +209,11 @@ def test_contraction_keeps_the_optimum(merge: bool) -> None:
         graph = some_graph(rng, 6)
         small = contract(build_problem(graph.arrays), merge=merge)
         optimum = least_peak(graph)
-        assert least_of(small.problem, graph.arrays.initial, len(small.members)) == optimum
+        assert least_of(small.problem, len(small.members)) == optimum
         kept += len(small.problem.saving)
         order = random_order(rng, graph)
         shorter = small.shrink(order)
-        peak = SearchContext(small.problem, graph.arrays.initial).follow(shorter)[0]
+        peak = SearchContext(small.problem).follow(shorter)[0]
         assert check_order(graph, small.expand(shorter)) <= peak <= check_order(graph, order)
     assert kept > 10
 

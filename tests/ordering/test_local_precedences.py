@@ -39,7 +39,7 @@ def edges(problem: OrderingProblem) -> set[tuple[int, int]]:
 def test_every_order_within_the_budget_keeps_the_edges() -> None:
     refuted = added = 0
     for graph in some_graphs(100, seed=1, most=5):
-        context = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
+        context = SearchContext(build_problem(graph.arrays))
         peaks = {order: check_order(graph, order) for order in orders(graph)}
         optimum = min(peaks.values())
         for budget in range(max(0, optimum - 1), optimum + 3):
@@ -60,7 +60,7 @@ def test_every_order_within_the_budget_keeps_the_edges() -> None:
 
 def test_compiled_kernels_do_what_the_twins_do(monkeypatch: pytest.MonkeyPatch) -> None:
     def look(graph: Graph) -> tuple[bool, set[tuple[int, int]]]:
-        context = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
+        context = SearchContext(build_problem(graph.arrays))
         near = BudgetPrecedences(context)
         during = context.follow(topological(context.problem))[1]
         return near.refute(int(during.max()) - 1, during, near=True), edges(near.problem)

@@ -35,7 +35,7 @@ def some_graphs(count: int, seed: int, most: int) -> list[Graph]:
 
 
 def as_problem(graph: Graph) -> SearchContext:
-    return SearchContext(build_problem(graph.arrays), graph.arrays.initial)
+    return SearchContext(build_problem(graph.arrays))
 
 
 def orders_within(graph: Graph, budget: int) -> list[tuple[int, ...]]:
@@ -81,7 +81,7 @@ def test_strengthened_problem_has_the_same_optimum() -> None:
         precedences = BudgetPrecedences(context)
         assert not precedences.refute(optimum, np.zeros(len(graph.ops), np.int64))
         small = contract(precedences.problem)
-        strong = SearchContext(small.problem, context.base)
+        strong = SearchContext(small.problem)
         answer = search_all(strong, 0, 2**62, 10**6, lambda _: None)
         assert answer.order is not None
         assert context.follow(small.expand(answer.order))[0] == optimum
@@ -105,7 +105,7 @@ def test_contraction_keeps_the_optimum_and_worsens_no_order() -> None:
     for graph in some_graphs(200, seed=6, most=10):
         context = as_problem(graph)
         small = contract(context.problem)
-        less = SearchContext(small.problem, context.base)
+        less = SearchContext(small.problem)
         merged += context.ops - less.ops
         order = random_order(rng, graph)
         short = small.shrink(order)
@@ -172,10 +172,10 @@ def test_flows_that_end_early_imply_less_but_nothing_wrong(
     for graph in some_graphs(150, seed=11, most=8):
         context, optimum = as_problem(graph), Oracle(graph).least_peak()
         for v in range(len(graph.ops)):
-            full = imply_at(context.problem, context.base, v, optimum, 1_000)
+            full = imply_at(context.problem, v, optimum, 1_000)
             with monkeypatch.context() as patch:
                 patch.setattr(imply, "MOST_WORK", work)
-                least, sides = imply_at(context.problem, context.base, v, optimum, 1_000)
+                least, sides = imply_at(context.problem, v, optimum, 1_000)
             assert least <= full[0] <= optimum
             assert ((sides == FREE) | (sides == full[1])).all()
             implied += np.count_nonzero(sides)

@@ -83,7 +83,7 @@ def test_series_parallel_nets_are_solved_by_chains_alone(seed: int, proof: Proof
     # Chains are results of searches, whatever closes the gap after them.
     assert outcome.proof is proof
     assert (closure_bound(graph).value == outcome.peak) is (proof is Proof.BOUND)
-    context = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
+    context = SearchContext(build_problem(graph.arrays))
     assert len(reduce(context).problem.delta) < 10
 
 
@@ -100,6 +100,6 @@ def test_regions_as_large_as_numbers_get_are_left_alone() -> None:
         build.op("left", reads=["x"], writes={"y": size})
         build.op("right", reads=["x"], writes={"z": size // 2})
         build.op("join", reads=["y", "z"], writes={"out": size})
-        contraction = ModuleContraction(SearchContext(build_problem(build.build().arrays), 0))
+        contraction = ModuleContraction(SearchContext(build_problem(build.build().arrays)))
         contraction.contract_all(find_forks(contraction.context.problem, contraction.order))
         assert len(contraction.found) == found

@@ -22,7 +22,7 @@ def test_going_on_after_a_commit_is_beginning_there(forward: bool, in_place: boo
     for _ in range(40):
         graph = random_graph(rng, ops=int(rng.integers(2, 12)))
         graph = graph.with_inplace() if in_place else graph
-        context = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
+        context = SearchContext(build_problem(graph.arrays))
         n = context.ops
         order = list(random_order(rng, graph))
         order = order if forward else order[::-1]

@@ -41,7 +41,7 @@ SOON = replace(EFFORT, first_turn=1)
 
 def with_blocks(graph: Graph, rules: OrderingRules) -> tuple[SearchContext, list[BlockFamily]]:
     problem = contract(build_problem(graph.arrays), merge=rules.contract).problem
-    context = SearchContext(problem, graph.arrays.initial, rules, SOON)
+    context = SearchContext(problem, rules, SOON)
     return context, context.families(wanted=True)
 
 

@@ -78,7 +78,7 @@ def apart(pairs: int) -> Graph:
 
 
 def begin(graph: Graph, budget: int, *, forward: bool) -> DirectedSearch:
-    context = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
+    context = SearchContext(build_problem(graph.arrays))
     low, high = np.zeros(context.ops, np.bool_), np.ones(context.ops, np.bool_)
     return DirectedSearch(
         context, low, high, forward=forward, budget=budget, ceiling=2**60, commit=False, probe=2
@@ -145,7 +145,7 @@ def test_wide_twin_and_compiled_go_the_same_way(
 
 def test_states_are_what_their_moves_make() -> None:
     graph = wide(state.WIDE + 30)
-    context = SearchContext(build_problem(graph.arrays), graph.arrays.initial)
+    context = SearchContext(build_problem(graph.arrays))
     low, high = np.zeros(context.ops, np.bool_), np.ones(context.ops, np.bool_)
     search = DirectedSearch(
         context, low, high, forward=True, budget=2**40, ceiling=2**41, commit=False, probe=0

@@ -92,7 +92,6 @@ def closure_bound(
     kept = int(arrays.size[arrays.keep].sum())
     return raise_closure(
         problem,
-        arrays.initial,
         cap,
         max(arrays.initial, kept),
         clock=clock,
@@ -103,7 +102,6 @@ def closure_bound(
 
 def raise_closure(
     problem: OrderingProblem,
-    base: int,
     cap: IntArray,
     value: int,
     *,
@@ -115,8 +113,8 @@ def raise_closure(
 
     Parameters
     ----------
-    problem, base
-        The problem, and live bytes before its first op.
+    problem
+        The problem.
     cap
         Shape `(ops,)`, bytes that each op forces at most. What is found is written there.
     value
@@ -141,7 +139,7 @@ def raise_closure(
         if clock:
             clock.spend(1)
         before, after = enclose(problem, v)
-        found = int(evaluate(problem, base, before, after, v, spot))
+        found = int(evaluate(problem, before, after, v, spot))
         cap[v] = found
         if found > value:
             value, best = found, v

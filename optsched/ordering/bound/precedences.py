@@ -91,7 +91,7 @@ class BudgetPrecedences:
         context.clock.spend(1)
         tests = min(2 * context.ops, max(2, context.effort.test_work // max(1, context.ops)))
         imply = context.pick(imply_at, context.ops**2)
-        forced, sides = imply(self.problem, context.base, v, budget, tests)
+        forced, sides = imply(self.problem, v, budget, tests)
         if forced > budget:
             return int(forced), False
         # Of ops that run before `v` only the last ones: the others follow. And the mirror image.

@@ -100,4 +100,4 @@ def extremes(
         rest = toward[:, v].copy()
         before, after = (done, rest) if last else (rest, done)
         context.statistics.flows += 1
-        yield v, int(evaluate(context.problem, context.base, before, after, v, spot))
+        yield v, int(evaluate(context.problem, before, after, v, spot))

@@ -76,7 +76,7 @@ def closure_witness(
             cases.append((int(problem.saving[i]), more))
     found = []
     for saved, given in cases:
-        state, live = _fewest_bytes(problem, graph.arrays.initial, given, later)
+        state, live = _fewest_bytes(problem, given, later)
         found.append((live + int(problem.rise[op]) - saved, state))
     value, state = min(found, key=lambda case: case[0])
     listed = tuple(np.flatnonzero(state).tolist())
@@ -95,9 +95,7 @@ def _closed(problem: OrderingProblem, ops: Iterable[int]) -> tuple[Flags, Flags]
     return before, after
 
 
-def _fewest_bytes(
-    problem: OrderingProblem, base: int, done: Flags, later: Flags
-) -> tuple[Flags, int]:
+def _fewest_bytes(problem: OrderingProblem, done: Flags, later: Flags) -> tuple[Flags, int]:
     """The smallest of the states with minimum live bytes that have `done`, and none of `later`."""
     free = np.flatnonzero(~done & ~later)
     choose = smallest_best.for_work(
@@ -105,7 +103,7 @@ def _fewest_bytes(
     )
     state = done.copy()
     state[free] = choose(problem, done, free)
-    return state, count_waiting(problem, base, state)[1]
+    return state, count_waiting(problem, state)[1]
 
 
 def written_over(graph: Graph, op: int, done: set[int]) -> tuple[Pair, ...]:

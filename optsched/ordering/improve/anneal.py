@@ -56,7 +56,7 @@ class Annealer:
         """Go on from another order."""
         context = self.context
         start = np.array(order, np.int64)
-        self.walk = start_walk(context.problem, context.base, start, context.follow(order)[1])
+        self.walk = start_walk(context.problem, start, context.follow(order)[1])
         self.best, self.peak = start, self.height()
 
     def catch_up(self, peak: int, order: Callable[[], list[int]]) -> None:
@@ -71,7 +71,7 @@ class Annealer:
 
     def height(self) -> int:
         """The peak where the walk is."""
-        return max(self.context.base, int(self.walk.during.max()))
+        return max(self.context.problem.base, int(self.walk.during.max()))
 
     def improve(self, moves: int, floor: int) -> None:
         """Go on for a number of moves, or until the peak is at `floor`.
@@ -79,7 +79,7 @@ class Annealer:
         And on from there, up to a limit, while the last lower peak is in the later half of the
         walk: what has just helped may do so again.
         """
-        floor, effort = max(floor, self.context.base), self.context.effort
+        floor, effort = max(floor, self.context.problem.base), self.context.effort
         least, most = self.walked + moves, self.walked + moves * effort.helpful
         while self.peak > floor and self.walked < max(least, min(most, 2 * self.lowered)):
             self.stride(floor)

@@ -57,8 +57,6 @@ class SearchTask(NamedTuple):
         From the start of the segment, or from its end.
     ceiling
         A budget of this or more is of no interest.
-    base
-        Live bytes of the empty downset.
     close, commit, probe, lift, foresee
         Rules: closure; commit at the root; a single successor found by up to two probing steps (0,
         1 or 2); raising the budget in place; the look-ahead bound.
@@ -66,7 +64,6 @@ class SearchTask(NamedTuple):
 
     forward: bool
     ceiling: Int
-    base: Int
     close: bool
     commit: bool
     probe: Int

@@ -64,9 +64,9 @@ class Cut(NamedTuple):
 
 
 @inner
-def live_after(problem: OrderingProblem, base: Int, done: Flags) -> Int:
+def live_after(problem: OrderingProblem, done: Flags) -> Int:
     """Live bytes after the ops of a downset have ended."""
-    live = base
+    live = problem.base
     for v in range(len(problem.delta)):
         if done[v]:
             live += problem.delta[v]
@@ -198,7 +198,7 @@ def around(problem: OrderingProblem, op: Int) -> tuple[Flags, Flags]:
 
 @inner
 def minimum_plain(
-    problem: OrderingProblem, base: Int, before: Flags, after: Flags, op: Int, spot: IntArray
+    problem: OrderingProblem, before: Flags, after: Flags, op: Int, spot: IntArray
 ) -> Int:
     """Least live bytes as :func:`least_given` has them, but without any way to save some."""
     n = len(problem.delta)
@@ -211,7 +211,7 @@ def minimum_plain(
     cut = build_cut(problem, before, free[:count].copy(), spot)
     enough, work = int64(UNBOUNDED), int64(MOST_WORK)
     flow = flow_within(cut.arcs, cut.source, cut.sink, enough, work)
-    return live_after(problem, base, before) + problem.rise[op] + flow - cut.profit
+    return live_after(problem, before) + problem.rise[op] + flow - cut.profit
 
 
 @inner
@@ -232,7 +232,7 @@ def require(problem: OrderingProblem, way: Int, op: Int, after: Flags, before: F
 
 @kernel
 def least_given(
-    problem: OrderingProblem, base: Int, before: Flags, after: Flags, op: Int, spot: IntArray
+    problem: OrderingProblem, before: Flags, after: Flags, op: Int, spot: IntArray
 ) -> Int:
     """Least live bytes while `op` runs if the ops `before` have ended and those `after` not begun.
 
@@ -241,7 +241,7 @@ def least_given(
     Each way to save bytes is a case of its own, in which what it needs has ended; all of them
     together, and none of them, are all cases.
     """
-    plain = minimum_plain(problem, base, before, after, op, spot)
+    plain = minimum_plain(problem, before, after, op, spot)
     first, end = problem.saving_ptr[op], problem.saving_ptr[op + 1]
     if end - first > MOST_CASES:
         most = int64(0)
@@ -254,6 +254,6 @@ def least_given(
         if plain - problem.saving[i] < least:
             more = before.copy()
             if require(problem, int64(i), op, after, more):
-                case = minimum_plain(problem, base, more, after, op, spot) - problem.saving[i]
+                case = minimum_plain(problem, more, after, op, spot) - problem.saving[i]
                 least = min(least, case)
     return least

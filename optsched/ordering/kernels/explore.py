@@ -185,7 +185,7 @@ def advance(
         scratch.gauge[WAIT] -= 1
         if task.foresee and scratch.gauge[WAIT] <= 0:
             cost = look_ahead_bound(
-                problem, task.base, state, task.forward, budget, scratch.checked, scratch.gauge,
+                problem, state, task.forward, budget, scratch.checked, scratch.gauge,
                 scratch.spot,
             )  # fmt: skip
             if cost > 0:

@@ -26,7 +26,7 @@ PERIOD, WAIT, TURN = 0, 1, 2
 
 @inner
 def least_ahead(
-    problem: OrderingProblem, base: Int, state: Downset, forward: bool, op: Int, spot: IntArray
+    problem: OrderingProblem, state: Downset, forward: bool, op: Int, spot: IntArray
 ) -> Int:
     """Least live bytes while `op` runs, on any way from the current state to the goal.
 
@@ -40,13 +40,12 @@ def least_ahead(
             before[u] = True
         else:
             after[u] = True
-    return least_given(problem, base, before, after, op, spot)
+    return least_given(problem, before, after, op, spot)
 
 
 @inner
 def look_ahead_bound(
     problem: OrderingProblem,
-    base: Int,
     state: Downset,
     forward: bool,
     budget: Int,
@@ -69,7 +68,7 @@ def look_ahead_bound(
             if tried < 2:
                 continue
             break
-        cost = least_ahead(problem, base, state, forward, v, spot)
+        cost = least_ahead(problem, state, forward, v, spot)
         if cost > budget:
             for j in range(at, 0, -1):
                 checked[j] = checked[j - 1]

@@ -123,7 +123,6 @@ def try_side(
 @inner
 def imply_case(
     problem: OrderingProblem,
-    base: Int,
     before: Flags,
     after: Flags,
     op: Int,
@@ -146,7 +145,7 @@ def imply_case(
     free = free[:count].copy()
     cut = build_cut(problem, before, free, np.full(n, -1, np.int64))
     enough, work = int64(UNBOUNDED), int64(MOST_WORK)
-    least = live_after(problem, base, before) + problem.rise[op] - spare - cut.profit
+    least = live_after(problem, before) + problem.rise[op] - spare - cut.profit
     least += flow_within(cut.arcs, cut.source, cut.sink, enough, work)
     near = mark_side(cut.arcs, cut.source, int64(0))
     if least > budget or count == 0 or near[cut.sink]:
@@ -168,15 +167,13 @@ def imply_case(
 
 
 @kernel
-def imply_at(
-    problem: OrderingProblem, base: Int, op: Int, budget: Int, tests: Int
-) -> tuple[Int, Sides]:
+def imply_at(problem: OrderingProblem, op: Int, budget: Int, tests: Int) -> tuple[Int, Sides]:
     """Bytes that `op` forces, and where the budget forces the other ops to be.
 
     Parameters
     ----------
-    problem, base
-        The problem, and the live bytes of the empty downset.
+    problem
+        The problem.
     op
         The op looked at.
     budget
@@ -200,12 +197,12 @@ def imply_at(
         for i in range(first, end):
             spare = max(spare, problem.saving[i])
         end = first
-    least, forced = imply_case(problem, base, before, after, op, spare, budget, tests)
+    least, forced = imply_case(problem, before, after, op, spare, budget, tests)
     for i in range(first, end):
         more = before.copy()
         if not require(problem, int64(i), op, after, more):
             continue
-        value, held = imply_case(problem, base, more, after, op, problem.saving[i], budget, tests)
+        value, held = imply_case(problem, more, after, op, problem.saving[i], budget, tests)
         if value > budget:
             continue
         for u in range(n):

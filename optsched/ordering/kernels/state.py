@@ -54,21 +54,19 @@ class Downset(NamedTuple):
     tally: IntArray
 
 
-def count_waiting(problem: OrderingProblem, base: int, done: Flags) -> tuple[IntArray, int]:
+def count_waiting(problem: OrderingProblem, done: Flags) -> tuple[IntArray, int]:
     """Users of each shared buffer outside a downset, and the live bytes after it."""
     waiting = row_counts(problem.user_ptr, ~done[problem.user])
-    return waiting, int(base + problem.delta[done].sum() - problem.size[waiting == 0].sum())
+    return waiting, int(problem.base + problem.delta[done].sum() - problem.size[waiting == 0].sum())
 
 
-def start_state(
-    problem: OrderingProblem, base: int, done: Flags, within: Flags, forward: bool
-) -> Downset:
+def start_state(problem: OrderingProblem, done: Flags, within: Flags, forward: bool) -> Downset:
     """Return the state of a downset; only ops of `within` will ever be placed.
 
     Not compiled: a kernel that returns that many arrays takes long to make.
     """
     n = len(problem.delta)
-    waiting, live = count_waiting(problem, base, done)
+    waiting, live = count_waiting(problem, done)
     if forward:
         missing = row_counts(problem.pred_ptr, ~done[problem.pred])
     else:
@@ -247,10 +245,10 @@ def close_state(
 
 
 @kernel
-def follow(problem: OrderingProblem, base: Int, order: IntArray, during: IntArray) -> Int:
+def follow(problem: OrderingProblem, order: IntArray, during: IntArray) -> Int:
     """Write the live bytes while each op of an order runs, by step; return the peak."""
     waiting = row_lengths(problem.user_ptr)
-    live, peak = base, base
+    live = peak = problem.base
     for i in range(len(order)):
         v = order[i]
         during[i] = live + problem.rise[v]

@@ -161,7 +161,7 @@ def accept(problem: OrderingProblem, walk: Walk, first: Int, end: Int, target: I
                 walk.last[b] = walk.user[b]
 
 
-def start_walk(problem: OrderingProblem, base: Int, order: IntArray, during: IntArray) -> Walk:
+def start_walk(problem: OrderingProblem, order: IntArray, during: IntArray) -> Walk:
     """Return the walk that begins at a valid order; `during` are live bytes while each step runs.
 
     Not compiled: a kernel that returns that many arrays takes long to make.
@@ -172,7 +172,7 @@ def start_walk(problem: OrderingProblem, base: Int, order: IntArray, during: Int
     change = problem.delta[order]
     last = np.maximum.reduceat(step[problem.user], problem.user_ptr[:-1]) if m else step[:0]
     np.subtract.at(change, last, problem.size)
-    live = np.full(n + 1, base, np.int64)
+    live = np.full(n + 1, problem.base, np.int64)
     live[1:] += np.cumsum(change)
     return Walk(
         order.copy(), step, live, during.copy(), order[last], order.copy(),

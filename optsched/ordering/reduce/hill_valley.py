@@ -82,7 +82,8 @@ def hill_valley_order(context: SearchContext, problem: OrderingProblem) -> HillV
         return None
     # Searching from one end only, so that every commit is the nearest deeper valley.
     rules = replace(ALL_RULES, dovetail=False, symmetry=False)
-    context = replace(context, problem=problem, base=base, priority=None, rules=rules)
+    problem = problem._replace(base=base)
+    context = replace(context, problem=problem, priority=None, rules=rules)
     n = context.ops
     none, every = np.zeros(n, np.bool_), np.ones(n, np.bool_)
     deepest = context.pick(smallest_best)(problem, none, np.arange(n))

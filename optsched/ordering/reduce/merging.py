@@ -36,6 +36,7 @@ class Merging:
     def __init__(self, problem: OrderingProblem, check_time: CheckTime) -> None:
         n, m = len(problem.delta), len(problem.size)
         self.check_time = check_time
+        self.base = problem.base
         self.alive = list(range(n))
         number = np.empty(n, np.int64)
         number[topological(problem)] = np.arange(n)
@@ -213,6 +214,7 @@ class Merging:
             np.array([self.delta[v] for v in self.alive], np.int64),
             np.array([self.size[b] for b in self.shared], np.int64),
             self.packed_savings(),
+            self.base,
         )
         members = tuple(tuple(self.members[v]) for v in self.paced(self.alive))
         return problem, members, tuple(self.alive)

@@ -164,7 +164,9 @@ class ModuleContraction:
             np.array([values[i] for i in rows], np.int64)
             for values, rows in ((self.rise, ops), (self.delta, ops), (self.size, shared))
         )
-        return make_problem(build_rows(pred), build_rows(user), rise, delta, size)
+        return make_problem(
+            build_rows(pred), build_rows(user), rise, delta, size, base=self.context.problem.base
+        )
 
     def result(self) -> ChainedProblem:
         """The problem with its chains."""

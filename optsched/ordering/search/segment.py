@@ -55,7 +55,7 @@ class DirectedSearch:
         self.context = context
         within = high & ~low
         self.task = SearchTask(
-            forward, ceiling, context.base, rules.close, commit, probe, rules.lift, rules.foresee
+            forward, ceiling, rules.close, commit, probe, rules.lift, rules.foresee
         )
         self.begin = ((low if forward else high).copy(), within)
         families = context.families(wanted=long)
@@ -69,7 +69,7 @@ class DirectedSearch:
         """Start from the root."""
         context = self.context
         done, within = self.begin
-        self.state = start_state(context.problem, context.base, done, within, self.task.forward)
+        self.state = start_state(context.problem, done, within, self.task.forward)
         self.plant(int(np.count_nonzero(within)))
         self.scratch = explore.start_scratch(context.ops, context.checked_ops)
         self.delay_look_ahead()

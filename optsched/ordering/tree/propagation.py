@@ -117,7 +117,7 @@ class Propagation:
     def _propagate(self, branch: Branch, critical: int) -> int:
         context = self.context
         count = context.pick(propagate, context.ops**2)(
-            context.problem, context.base, self.budget, branch, self.watched, self.flow,
+            context.problem, self.budget, branch, self.watched, self.flow,
             self.order, self.blame, critical, self.choices,
         )  # fmt: skip
         flows = int(branch.tally[FLOWS])
@@ -132,7 +132,9 @@ class Propagation:
         above = unpack(branch.before, self.context.ops)
         pred = Rows(np.append(0, np.cumsum(above.sum(axis=1))), np.nonzero(above)[1])
         user = Rows(problem.user_ptr, problem.user)
-        return make_problem(pred, user, problem.rise, problem.delta, problem.size, problem.savings)
+        return make_problem(
+            pred, user, problem.rise, problem.delta, problem.size, problem.savings, problem.base
+        )
 
 
 def count_pairs(branch: Branch) -> int:

@@ -89,7 +89,7 @@ def prepare(rng: random.Random, graph: Graph) -> tuple[SearchContext | None, boo
     """The problem with some rules, and whether its blocks are in line; None without blocks."""
     rules = replace(ALL_RULES, **{name: rng.random() < 0.5 for name in OTHERS})
     small = contract(build_problem(graph.arrays), merge=rules.contract)
-    found = SearchContext(small.problem, graph.arrays.initial, rules, SOON)
+    found = SearchContext(small.problem, rules, SOON)
     families = found.families(wanted=True)
     if not families:
         return None, False

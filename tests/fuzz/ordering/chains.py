@@ -56,7 +56,7 @@ def examine(seed: int, number: int, counts: Counter[str]) -> Iterator[str]:
     graph = some_graph(seed, number)
     model = Model(graph_document(graph), in_place=False)
     optimum = least_peak(model, [])
-    _, steps = find_regions(graph, SearchContext(build_problem(graph.arrays), graph.arrays.initial))
+    _, steps = find_regions(graph, SearchContext(build_problem(graph.arrays)))
     right = [[list(part) for part in step.parts] for step in steps]
     network, accepted = Network(graph), list[Parts]()
     for parts in right:

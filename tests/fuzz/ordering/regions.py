@@ -62,7 +62,7 @@ def lead_all(
     """Make chains of the regions of a graph, and lead orders along them."""
     graph = nested(rng, int(rng.integers(3, most)))
     rules = replace(ALL_RULES, contract=bool(rng.integers(2)))
-    context = SearchContext(build_problem(graph.arrays), graph.arrays.initial, rules, effort)
+    context = SearchContext(build_problem(graph.arrays), rules, effort)
     reduced = reduce(context)
     stages = reduced.stages
     counts["regions with orders led along"] += context.statistics.regions

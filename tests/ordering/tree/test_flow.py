@@ -39,7 +39,6 @@ class Case:
     def __post_init__(self) -> None:
         self.n = len(self.graph.ops)
         self.problem = build_problem(self.graph.arrays)
-        self.base = self.graph.arrays.initial
         self.oracle = Oracle(self.graph)
         need = [sum(1 << u for u in np.flatnonzero(row).tolist()) for row in self.above]
         self.downsets = [
@@ -60,7 +59,7 @@ class Case:
     def flow(self, flow: FlowWorkspace, v: int) -> int:
         """Work out the flow at an op; its least live bytes."""
         before, after = pack(self.above), pack(self.above.T)
-        least = set_up(self.problem, self.base, before, after, flow, v) + restore_flow(flow, v)
+        least = set_up(self.problem, before, after, flow, v) + restore_flow(flow, v)
         return int(least + push_all(flow, MUCH))
 
     def assume(self, rng: np.random.Generator) -> None:

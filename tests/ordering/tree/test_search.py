@@ -25,9 +25,7 @@ ENOUGH = 100_000
 
 
 def make_tree(graph: Graph, budget: int, **effort: int) -> PrecedenceTree:
-    problem = SearchContext(
-        build_problem(graph.arrays), graph.arrays.initial, effort=replace(EFFORT, **effort)
-    )
+    problem = SearchContext(build_problem(graph.arrays), effort=replace(EFFORT, **effort))
     blame = np.zeros(problem.ops, np.int64)
     return PrecedenceTree(problem, budget, problem.problem.rise, blame)
 

@@ -142,7 +142,6 @@ def sides_shown(branch: Branch, watched: WatchedDownsets, v: Int) -> IntArray:
 @inner
 def minimum_live(
     problem: OrderingProblem,
-    base: Int,
     budget: Int,
     before: IntArray,
     branch: Branch,
@@ -156,7 +155,7 @@ def minimum_live(
     spare = int64(0)
     for i in range(problem.saving_ptr[v], problem.saving_ptr[v + 1]):
         spare = max(spare, problem.saving[i])
-    least = set_up(problem, base, before, branch.after, flow, v) + restore_flow(flow, v) - spare
+    least = set_up(problem, before, branch.after, flow, v) + restore_flow(flow, v) - spare
     branch.tally[FLOWS] += 1
     while least <= budget:
         least += push_all(flow, budget + 1 - least)

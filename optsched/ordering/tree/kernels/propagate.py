@@ -166,7 +166,6 @@ def find_predecessors(
 @inner
 def propagate_at(
     problem: OrderingProblem,
-    base: Int,
     budget: Int,
     branch: Branch,
     watched: WatchedDownsets,
@@ -183,7 +182,7 @@ def propagate_at(
         return True
     # The pairs found on the way are not in the flow.
     before = branch.before.copy()
-    least = minimum_live(problem, base, budget, before, branch, flow, v)
+    least = minimum_live(problem, budget, before, branch, flow, v)
     slack = budget - least
     possible = slack >= 0
     if possible:
@@ -202,7 +201,6 @@ def propagate_at(
 @kernel
 def propagate(
     problem: OrderingProblem,
-    base: Int,
     budget: Int,
     branch: Branch,
     watched: WatchedDownsets,
@@ -216,8 +214,8 @@ def propagate(
 
     Parameters
     ----------
-    problem, base
-        The problem, and the live bytes of the empty downset.
+    problem
+        The problem.
     budget
         Live bytes that no order may pass.
     branch, watched, flow
@@ -241,7 +239,7 @@ def propagate(
     One kernel for both: most of the code is the same, and takes a second to compile.
     """
     if critical > 0:
-        return score_pairs(problem, base, budget, branch, watched, flow, blame, critical, choices)
+        return score_pairs(problem, budget, branch, watched, flow, blame, critical, choices)
     n = len(order)
     idle = 0
     at = 0
@@ -250,7 +248,7 @@ def propagate(
         idle += 1
         if not recheck(branch, watched, v):
             count = branch.tally[PAIRS]
-            refuted = not propagate_at(problem, base, budget, branch, watched, flow, v)
+            refuted = not propagate_at(problem, budget, branch, watched, flow, v)
             if refuted or count != branch.tally[PAIRS]:
                 for i in range(at, at // 2, -1):
                     order[i] = order[i - 1]

@@ -85,7 +85,7 @@ def tenths(cost: Int, unit: Int) -> Int:
 
 @inner
 def score_pairs(
-    problem: OrderingProblem, base: Int, budget: Int, branch: Branch, watched: WatchedDownsets,
+    problem: OrderingProblem, budget: Int, branch: Branch, watched: WatchedDownsets,
     flow: FlowWorkspace, blame: IntArray, critical: Int, choices: IntArray,
 ) -> Int:  # fmt: skip
     """List the pairs of ops whose two orders cost most at the ops with the least slack.
@@ -109,7 +109,7 @@ def score_pairs(
         if v < 0:
             break
         live[v] = -1
-        slack = budget - minimum_live(problem, base, budget, branch.before, branch, flow, v)
+        slack = budget - minimum_live(problem, budget, branch.before, branch, flow, v)
         unit = max(slack, 0) // COST_PARTS + 1
         low = flow.seen[0].copy()
         find_late(flow, branch.before, late)

@@ -143,7 +143,6 @@ def include_op(flow: FlowWorkspace, source: Int, before: IntArray, u: Int) -> No
 @inner
 def set_up(
     problem: OrderingProblem,
-    base: Int,
     before: IntArray,
     after: IntArray,
     flow: FlowWorkspace,
@@ -158,7 +157,7 @@ def set_up(
         flow.undecided[w] = flow.every[w] & ~(before[v, w] | after[v, w])
         flow.unfilled[w] = 0
     clear_bit(flow.undecided, v)
-    live = base + problem.rise[v]
+    live = problem.base + problem.rise[v]
     for u in range(len(problem.delta)):
         flow.capacity[u] = 0
         if has_bit(before[v], u):
