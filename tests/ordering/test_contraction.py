@@ -11,11 +11,11 @@ from optsched.model.arrays import build_rows
 from optsched.model.builder import GraphBuilder
 from optsched.ordering.context import OutOfTimeError
 from optsched.ordering.kernels.bits import WORD
-from optsched.ordering.kernels.transitive import mark_implied
 from optsched.ordering.problem import build_problem
 from optsched.ordering.reduce import merging
 from optsched.ordering.reduce import transitive as implied
 from optsched.ordering.reduce.contraction import contract
+from optsched.ordering.reduce.transitive import mark_implied
 from tests.support.generators import random_graph
 
 

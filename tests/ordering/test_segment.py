@@ -38,8 +38,6 @@ def test_going_on_after_a_commit_is_beginning_there(forward: bool, in_place: boo
                 forward=forward,
                 budget=0,
                 ceiling=2**60,
-                commit=True,
-                probe=2,
             )
 
         search = begin(low, high)

@@ -16,6 +16,7 @@ from optsched.ordering.effort import EFFORT
 from optsched.ordering.kernels import children, state
 from optsched.ordering.kernels.states import MOVES, STATES
 from optsched.ordering.problem import build_problem
+from optsched.ordering.rules import OrderingRules
 from optsched.ordering.search.segment import DirectedSearch
 from optsched.runtime import kernel as kernels
 from tests.support.generators import random_graph, random_order
@@ -78,11 +79,10 @@ def apart(pairs: int) -> Graph:
 
 
 def begin(graph: Graph, budget: int, *, forward: bool) -> DirectedSearch:
-    context = SearchContext(build_problem(graph.arrays))
+    rules = OrderingRules(commit=False)
+    context = SearchContext(build_problem(graph.arrays), rules)
     low, high = np.zeros(context.ops, np.bool_), np.ones(context.ops, np.bool_)
-    return DirectedSearch(
-        context, low, high, forward=forward, budget=budget, ceiling=2**60, commit=False, probe=2
-    )
+    return DirectedSearch(context, low, high, forward=forward, budget=budget, ceiling=2**60)
 
 
 def test_looks_at_ready_ops_from_one_state_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,11 +145,10 @@ def test_wide_twin_and_compiled_go_the_same_way(
 
 def test_states_are_what_their_moves_make() -> None:
     graph = wide(state.WIDE + 30)
-    context = SearchContext(build_problem(graph.arrays))
+    rules = OrderingRules(commit=False, probe=False)
+    context = SearchContext(build_problem(graph.arrays), rules)
     low, high = np.zeros(context.ops, np.bool_), np.ones(context.ops, np.bool_)
-    search = DirectedSearch(
-        context, low, high, forward=True, budget=2**40, ceiling=2**41, commit=False, probe=0
-    )
+    search = DirectedSearch(context, low, high, forward=True, budget=2**40, ceiling=2**41)
     search.run(state.WIDE + 20)
     arena, rng = search.arena, np.random.default_rng(0)
     count = int(arena.fill[STATES])

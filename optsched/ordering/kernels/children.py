@@ -19,7 +19,6 @@ from optsched.ordering.kernels.state import (
     close_state,
     look_ahead,
     place,
-    saved,
     take_back,
 )
 from optsched.ordering.kernels.states import MOVES, Arena, Moves
@@ -58,15 +57,15 @@ class SearchTask(NamedTuple):
     ceiling
         A budget of this or more is of no interest.
     close, commit, probe, lift, foresee
-        Rules: closure; commit at the root; a single successor found by up to two probing steps (0,
-        1 or 2); raising the budget in place; the look-ahead bound.
+        Rules: closure; commit at the root; a single successor found by one or two probing steps;
+        raising the budget in place; the look-ahead bound.
     """
 
     forward: bool
     ceiling: Int
     close: bool
     commit: bool
-    probe: Int
+    probe: bool
     lift: bool
     foresee: bool
 
@@ -206,9 +205,7 @@ def probe_second(
     scratch.gauge[LOOKS] -= state.tally[READY]
     for i in range(count):
         v = scratch.second[i]
-        during, _ = look_ahead(problem, state, task.forward, v)
-        if during > budget and problem.saving_ptr[v] < problem.saving_ptr[v + 1]:
-            during -= saved(problem, state.waiting, v, int64(task.forward))
+        during, _ = look_ahead(problem, state, task.forward, v, budget)
         if during > budget:
             continue
         if scratch.gauge[LOOKS] <= 0:
@@ -258,9 +255,7 @@ def find_children(
         v = candidates[i]
         if len(keys.same) > 0 and keys.block[v] >= 0 and keys.same[keys.block[v]] > 0:
             continue
-        during, _ = look_ahead(problem, state, task.forward, v)
-        if during > budget and problem.saving_ptr[v] < problem.saving_ptr[v + 1]:
-            during -= saved(problem, state.waiting, v, int64(task.forward))
+        during, _ = look_ahead(problem, state, task.forward, v, budget)
         if during > budget:
             need = min(int64(during), need)
             continue
@@ -274,28 +269,20 @@ def find_children(
         undo_moves(problem, state, task.forward, moves, at, end)
         count += 1
         at = end
-        if task.probe > 0 and child[3 * count - 1] <= live:
+        if task.probe and child[3 * count - 1] <= live:
             child[0], child[1], child[2] = child[3 * count - 3], end, child[3 * count - 1]
             return SINGLE
     arena.need[s] = need
-    if task.probe > 1:
+    if task.probe:
         scratch.gauge[LOOKS] = MOST_LOOKS
         for i in range(count):
             first, end = child[3 * i], child[3 * i + 1]
             for k in range(first, end):
                 moves[at + k - first] = moves[k]
+            end = at + end - first
             counters[COUNTERS] += 1
-            last = probe_second(
-                problem,
-                state,
-                task,
-                budget,
-                moves,
-                at,
-                at + end - first,
-                scratch,
-                counters[COUNTERS],
-            )
+            stamp = counters[COUNTERS]
+            last = probe_second(problem, state, task, budget, moves, at, end, scratch, stamp)
             if last >= 0:
                 child[0], child[1] = at, last
                 return SINGLE

@@ -197,18 +197,32 @@ def around(problem: OrderingProblem, op: Int) -> tuple[Flags, Flags]:
 
 
 @inner
+def undecided(before: Flags, after: Flags, op: Int) -> IntArray:
+    """The ops but for one that may have ended or not begun."""
+    ops = np.empty(len(before), np.int64)
+    count = 0
+    for u in range(len(before)):
+        if u != op and not before[u] and not after[u]:
+            ops[count] = u
+            count += 1
+    return ops[:count].copy()
+
+
+@inner
+def most_saved(problem: OrderingProblem, op: Int) -> Int:
+    """The most bytes that an op can ever save."""
+    most = int64(0)
+    for i in range(problem.saving_ptr[op], problem.saving_ptr[op + 1]):
+        most = max(most, problem.saving[i])
+    return most
+
+
+@inner
 def minimum_plain(
     problem: OrderingProblem, before: Flags, after: Flags, op: Int, spot: IntArray
 ) -> Int:
     """Least live bytes as :func:`least_given` has them, but without any way to save some."""
-    n = len(problem.delta)
-    free = np.empty(n, np.int64)
-    count = 0
-    for u in range(n):
-        if u != op and not before[u] and not after[u]:
-            free[count] = u
-            count += 1
-    cut = build_cut(problem, before, free[:count].copy(), spot)
+    cut = build_cut(problem, before, undecided(before, after, op), spot)
     enough, work = int64(UNBOUNDED), int64(MOST_WORK)
     flow = flow_within(cut.arcs, cut.source, cut.sink, enough, work)
     return live_after(problem, before) + problem.rise[op] + flow - cut.profit
@@ -244,10 +258,7 @@ def least_given(
     plain = minimum_plain(problem, before, after, op, spot)
     first, end = problem.saving_ptr[op], problem.saving_ptr[op + 1]
     if end - first > MOST_CASES:
-        most = int64(0)
-        for i in range(first, end):
-            most = max(most, problem.saving[i])
-        return plain - most
+        return plain - most_saved(problem, op)
     least = plain
     for i in range(first, end):
         # More ops ended by force never make it less.

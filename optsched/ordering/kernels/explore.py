@@ -25,7 +25,7 @@ from optsched.ordering.kernels.children import (
     keep_best,
     single_child,
 )
-from optsched.ordering.kernels.look_ahead import FIRST_LOOK, WAIT, look_ahead_bound
+from optsched.ordering.kernels.cut import around, least_given
 from optsched.ordering.kernels.max_flow import Int
 from optsched.ordering.kernels.orbit import Keys, add_moves, take_stock
 from optsched.ordering.kernels.state import Downset
@@ -44,6 +44,14 @@ from optsched.runtime.kernel import inner, kernel
 
 REACHED, EXHAUSTED, FULL, PAUSED = 0, 1, 2, 3
 """How a search ended: at the goal or a commit; with no state left; with no room left; not yet."""
+
+SELDOM = 64
+"""A bound that keeps failing is tried at one state in this many."""
+
+FIRST_LOOK = 16
+"""Expansions before it is tried first: short searches go without."""
+
+PERIOD, WAIT, TURN = 0, 1, 2
 
 
 @inner
@@ -115,6 +123,66 @@ def raise_budget(arena: Arena, budget: Int, ceiling: Int) -> Int:
     return budget
 
 
+@inner
+def least_ahead(
+    problem: OrderingProblem, state: Downset, forward: bool, op: Int, spot: IntArray
+) -> Int:
+    """Least live bytes while `op` runs, on any way from the current state to the goal.
+
+    `spot` is scratch of shape `(n,)`, all -1.
+    """
+    before, after = around(problem, op)
+    for u in range(len(before)):
+        if state.within[u] and state.done[u] != forward:
+            continue
+        if state.done[u] and (forward or not state.within[u]):
+            before[u] = True
+        else:
+            after[u] = True
+    return least_given(problem, before, after, op, spot)
+
+
+@inner
+def look_ahead_bound(
+    problem: OrderingProblem,
+    state: Downset,
+    forward: bool,
+    budget: Int,
+    checked: IntArray,
+    gauge: IntArray,
+    spot: IntArray,
+) -> Int:
+    """Return bytes above the budget that some op ahead costs on any way to the goal, or 0.
+
+    Of the ops `checked`, the two ops ahead that did last are tried, and one more in turn. The more
+    often that fails, the seldomer it is tried at all: `gauge` holds the period, the states to wait
+    for the next try, which the caller counts down, and the turn.
+    """
+    gauge[TURN] = (gauge[TURN] + 1) % len(checked)
+    tried = 0
+    for i in range(len(checked)):
+        at = i if tried < 2 else max(int64(i), gauge[TURN])
+        v = checked[at]
+        if not state.within[v] or state.done[v] == forward:
+            if tried < 2:
+                continue
+            break
+        cost = least_ahead(problem, state, forward, v, spot)
+        if cost > budget:
+            for j in range(at, 0, -1):
+                checked[j] = checked[j - 1]
+            checked[0] = v
+            gauge[PERIOD] //= 2
+            gauge[WAIT] = gauge[PERIOD]
+            return cost
+        tried += 1
+        if tried == 3:
+            break
+    gauge[PERIOD] = min(gauge[PERIOD] + 1, int64(SELDOM))
+    gauge[WAIT] = gauge[PERIOD]
+    return int64(0)
+
+
 def start_scratch(ops: int, checked: IntArray) -> SearchScratch:
     """Return what a search works in; `checked` are the ops that the look-ahead bound tries."""
     scratch = SearchScratch(
@@ -170,7 +238,7 @@ def advance(
     tuple
         How it ended; a budget below which there is no order; number of moves in `path`.
     """
-    root_live = arena.live[0]
+    root_live, child = arena.live[0], scratch.child
     for _ in range(expansions):
         if arena.fill[STATES] >= enough:
             break
@@ -204,17 +272,8 @@ def advance(
             return FULL, budget, 0
         counters[EXPANDED] += 1
         for i in range(count):
-            live = scratch.child[3 * i + 2]
-            new = store_child(
-                arena,
-                s,
-                scratch.child[3 * i],
-                scratch.child[3 * i + 1],
-                live,
-                hashes,
-                keys,
-                counters,
-            )
+            first, end, live = child[3 * i], child[3 * i + 1], child[3 * i + 2]
+            new = store_child(arena, s, first, end, live, hashes, keys, counters)
             if new < 0:
                 continue
             commits = task.commit and live <= root_live

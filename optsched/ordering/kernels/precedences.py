@@ -15,7 +15,9 @@ from optsched.ordering.kernels.cut import (
     build_cut,
     live_after,
     mark_reach,
+    most_saved,
     require,
+    undecided,
 )
 from optsched.ordering.kernels.max_flow import (
     UNBOUNDED,
@@ -136,13 +138,8 @@ def imply_case(
     """
     n = len(problem.delta)
     forced = np.zeros(n, np.int8)
-    free = np.empty(n, np.int64)
-    count = 0
-    for u in range(n):
-        if u != op and not before[u] and not after[u]:
-            free[count] = u
-            count += 1
-    free = free[:count].copy()
+    free = undecided(before, after, op)
+    count = len(free)
     cut = build_cut(problem, before, free, np.full(n, -1, np.int64))
     enough, work = int64(UNBOUNDED), int64(MOST_WORK)
     least = live_after(problem, before) + problem.rise[op] - spare - cut.profit
@@ -194,9 +191,7 @@ def imply_at(problem: OrderingProblem, op: Int, budget: Int, tests: Int) -> tupl
     first, end = problem.saving_ptr[op], problem.saving_ptr[op + 1]
     spare = int64(0)
     if end - first > MOST_CASES:
-        for i in range(first, end):
-            spare = max(spare, problem.saving[i])
-        end = first
+        spare, end = most_saved(problem, op), first
     least, forced = imply_case(problem, before, after, op, spare, budget, tests)
     for i in range(first, end):
         more = before.copy()

@@ -101,36 +101,61 @@ def drop_ready(state: Downset, v: Int) -> None:
 
 
 @inner
+def put_in(problem: OrderingProblem, state: Downset, v: Int) -> None:
+    """Have an op in the downset: the live bytes after it."""
+    live = state.tally[LIVE] + problem.delta[v]
+    for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
+        b = problem.read[k]
+        state.waiting[b] -= 1
+        if state.waiting[b] == 0:
+            live -= problem.size[b]
+    state.done[v] = True
+    state.tally[LIVE] = live
+
+
+@inner
+def take_out(problem: OrderingProblem, state: Downset, v: Int) -> None:
+    """Have an op outside the downset: the live bytes before it."""
+    live = state.tally[LIVE] - problem.delta[v]
+    for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
+        b = problem.read[k]
+        if state.waiting[b] == 0:
+            live += problem.size[b]
+        state.waiting[b] += 1
+    state.done[v] = False
+    state.tally[LIVE] = live
+
+
+@inner
+def make_ready(state: Downset, ptr: IntArray, idx: IntArray, v: Int) -> None:
+    """Note in the neighbours ahead of an op that it is placed; some may be now."""
+    for k in range(ptr[v], ptr[v + 1]):
+        w = idx[k]
+        state.missing[w] -= 1
+        if state.missing[w] == 0 and state.within[w]:
+            add_ready(state, w)
+
+
+@inner
+def hold_back(state: Downset, ptr: IntArray, idx: IntArray, v: Int) -> None:
+    """Note in the neighbours ahead of an op that it is not placed: none of them may be."""
+    for k in range(ptr[v], ptr[v + 1]):
+        w = idx[k]
+        if state.slot[w] >= 0:
+            drop_ready(state, w)
+        state.missing[w] += 1
+
+
+@inner
 def place(problem: OrderingProblem, state: Downset, forward: bool, v: Int) -> None:
     """Place a ready op."""
     drop_ready(state, v)
-    live = state.tally[LIVE]
     if forward:
-        live += problem.delta[v]
-        for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
-            b = problem.read[k]
-            state.waiting[b] -= 1
-            if state.waiting[b] == 0:
-                live -= problem.size[b]
-        for k in range(problem.succ_ptr[v], problem.succ_ptr[v + 1]):
-            w = problem.succ[k]
-            state.missing[w] -= 1
-            if state.missing[w] == 0 and state.within[w]:
-                add_ready(state, w)
+        put_in(problem, state, v)
+        make_ready(state, problem.succ_ptr, problem.succ, v)
     else:
-        live -= problem.delta[v]
-        for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
-            b = problem.read[k]
-            if state.waiting[b] == 0:
-                live += problem.size[b]
-            state.waiting[b] += 1
-        for k in range(problem.pred_ptr[v], problem.pred_ptr[v + 1]):
-            w = problem.pred[k]
-            state.missing[w] -= 1
-            if state.missing[w] == 0 and state.within[w]:
-                add_ready(state, w)
-    state.done[v] = forward
-    state.tally[LIVE] = live
+        take_out(problem, state, v)
+        make_ready(state, problem.pred_ptr, problem.pred, v)
 
 
 @kernel
@@ -145,55 +170,13 @@ def place_all(
 @inner
 def take_back(problem: OrderingProblem, state: Downset, forward: bool, v: Int) -> None:
     """Undo the latest placement, which was of `v`."""
-    live = state.tally[LIVE]
     if forward:
-        for k in range(problem.succ_ptr[v], problem.succ_ptr[v + 1]):
-            w = problem.succ[k]
-            if state.slot[w] >= 0:
-                drop_ready(state, w)
-            state.missing[w] += 1
-        for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
-            b = problem.read[k]
-            if state.waiting[b] == 0:
-                live += problem.size[b]
-            state.waiting[b] += 1
-        live -= problem.delta[v]
+        hold_back(state, problem.succ_ptr, problem.succ, v)
+        take_out(problem, state, v)
     else:
-        for k in range(problem.pred_ptr[v], problem.pred_ptr[v + 1]):
-            w = problem.pred[k]
-            if state.slot[w] >= 0:
-                drop_ready(state, w)
-            state.missing[w] += 1
-        for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
-            b = problem.read[k]
-            state.waiting[b] -= 1
-            if state.waiting[b] == 0:
-                live -= problem.size[b]
-        live += problem.delta[v]
-    state.done[v] = not forward
-    state.tally[LIVE] = live
+        hold_back(state, problem.pred_ptr, problem.pred, v)
+        put_in(problem, state, v)
     add_ready(state, v)
-
-
-@inner
-def look_ahead(problem: OrderingProblem, state: Downset, forward: bool, v: Int) -> tuple[Int, Int]:
-    """Live bytes while a ready op runs, and on its far side if it is placed now.
-
-    What the op saves is not taken off: :func:`saved` says it, for callers to ask where that many
-    bytes are too many. A call from here, the hottest place of all, would cost more than the rest.
-    """
-    live = int(state.tally[LIVE])
-    if forward:
-        far = live + problem.delta[v]
-        for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
-            if state.waiting[problem.read[k]] == 1:
-                far -= problem.size[problem.read[k]]
-        return live + problem.rise[v], far
-    far = live - problem.delta[v]
-    for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
-        if state.waiting[problem.read[k]] == 0:
-            far += problem.size[problem.read[k]]
-    return far + problem.rise[v], far
 
 
 @inner
@@ -210,6 +193,32 @@ def saved(problem: OrderingProblem, waiting: IntArray, v: Int, left: Int) -> Int
         if met:
             most = problem.saving[i]
     return most
+
+
+@inner
+def look_ahead(
+    problem: OrderingProblem, state: Downset, forward: bool, v: Int, budget: Int
+) -> tuple[Int, Int]:
+    """Live bytes while a ready op runs, and on its far side if it is placed now.
+
+    What the op saves is taken off only where the bytes would pass the budget.
+    """
+    live = int(state.tally[LIVE])
+    if forward:
+        far = live + problem.delta[v]
+        for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
+            if state.waiting[problem.read[k]] == 1:
+                far -= problem.size[problem.read[k]]
+        during = live + problem.rise[v]
+    else:
+        far = live - problem.delta[v]
+        for k in range(problem.read_ptr[v], problem.read_ptr[v + 1]):
+            if state.waiting[problem.read[k]] == 0:
+                far += problem.size[problem.read[k]]
+        during = far + problem.rise[v]
+    if during > budget and problem.saving_ptr[v] < problem.saving_ptr[v + 1]:
+        during -= saved(problem, state.waiting, v, int64(forward))
+    return during, far
 
 
 @inner
@@ -231,9 +240,7 @@ def close_state(
         i = 0
         while i < state.tally[READY]:
             v = state.ready[i]
-            during, far = look_ahead(problem, state, forward, v)
-            if during > budget and problem.saving_ptr[v] < problem.saving_ptr[v + 1]:
-                during -= saved(problem, state.waiting, v, int64(forward))
+            during, far = look_ahead(problem, state, forward, v, budget)
             if during <= budget and far <= state.tally[LIVE]:
                 place(problem, state, forward, v)
                 moves[count] = v

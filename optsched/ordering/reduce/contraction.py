@@ -19,22 +19,38 @@ is always the last user, is taken off the rise; one whose op never is the last i
 
 Example: `cast` writes 4 bytes that only `matmul` reads, which rises by 64. The two become one op,
 in which `cast` runs right before `matmul`, and which rises by 68.
+
+After a merge only those ops are looked at again for which it makes a difference, also where a join
+has thousands of predecessors: the ones with an edge to or from the op that left, and of the others
+those that waited for the op that stays to rise as high as it does now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import islice, pairwise
+from typing import TypeVar
 
 import numpy as np
 
-from optsched.model.arrays import IntArray
-from optsched.ordering.problem import OrderingProblem
-from optsched.ordering.reduce.merging import Merging
-from optsched.ordering.reduce.transitive import CheckTime
+from optsched.model.arrays import IntArray, Rows, build_rows, transpose
+from optsched.ordering.inplace import Saving, Savings, pack_savings, unpack_savings
+from optsched.ordering.problem import OrderingProblem, in_order, make_problem, topological
+from optsched.ordering.reduce.transitive import CheckTime, find_implied, without
 
 TOO_MANY = 300_000
 """Above this many ops it takes too long to find what is implied, and nothing is contracted."""
+
+PACE = 1_024
+"""Ops between two looks at the clock."""
+
+T = TypeVar("T")
+
+Waiting = dict[int, list[tuple[int, int]]]
+"""By an op: a heap of how high it must rise for another, and that other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +95,232 @@ def contract(
     n = len(problem.delta)
     if n > TOO_MANY:
         return Contracted(problem, tuple((v,) for v in range(n)), tuple(range(n)))
-    work = Merging(problem, check_time)
+    work = _Merging(problem, check_time)
     work.fold()
     while merge and work.merge_all():
         work.drop_implied()
         work.fold()
-    return Contracted(*work.result())
+    return work.result()
+
+
+class _Merging:
+    """The problem as Python sets while it shrinks; a merged op keeps one of the two numbers."""
+
+    def __init__(self, problem: OrderingProblem, check_time: CheckTime) -> None:
+        n, m = len(problem.delta), len(problem.size)
+        self.check_time = check_time
+        self.base = problem.base
+        self.alive = list(range(n))
+        number = np.empty(n, np.int64)
+        number[topological(problem)] = np.arange(n)
+        pred, user = Rows(problem.pred_ptr, problem.pred), Rows(problem.user_ptr, problem.user)
+        edges, uses = find_implied(number, number, pred, user, check_time)
+        pred, user = without(pred, edges), without(user, uses)
+        self.pred = self.sets(pred)
+        self.succ = self.sets(transpose(pred, n))
+        self.rise: list[int] = problem.rise.tolist()
+        self.delta: list[int] = problem.delta.tolist()
+        self.size: list[int] = problem.size.tolist()
+        self.users = self.sets(user)
+        self.shared = list(range(m))
+        self.members = [deque((v,)) for v in self.paced(self.alive)]
+        # Ops that might be late before an op, or early behind it, if it rose higher.
+        self.late: Waiting = {}
+        self.early: Waiting = {}
+        self.reads: dict[int, set[int]] = {}
+        self.check_time()
+        self.savings = {v: row for v, row in enumerate(unpack_savings(problem.savings)) if row}
+
+    def paced(self, items: Iterable[T]) -> Iterator[T]:
+        """The items, with a look at the clock now and then."""
+        left = iter(items)
+        for item in left:
+            self.check_time()
+            yield item
+            yield from islice(left, PACE - 1)
+
+    def sets(self, rows: Rows) -> list[set[int]]:
+        """The rows as sets."""
+        flat, bounds = rows.idx.tolist(), rows.ptr.tolist()
+        return [set(flat[a:b]) for a, b in self.paced(pairwise(bounds))]
+
+    def fold(self) -> None:
+        """Fold in buffers with one user, join those with the same."""
+        first: dict[frozenset[int], int] = {}
+        instead: dict[int, int] = {}
+        shared = []
+        for b in self.paced(self.shared):
+            last = frozenset(self.users[b])
+            if len(last) == 1:
+                self.delta[min(last)] -= self.size[b]
+            elif last in first:
+                self.size[first[last]] += self.size[b]
+                instead[b] = first[last]
+            else:
+                first[last] = b
+                shared.append(b)
+        self.shared = shared
+        for v in list(self.savings):
+            self.review_savings(v, instead)
+
+    def drop_implied(self) -> None:
+        """Drop the edges and the users that follow from others since ops were merged."""
+        missing = {v: len(self.pred[v]) for v in self.paced(self.alive)}
+        order = in_order(self.alive, missing, self.succ)
+        number = np.empty(len(self.pred), np.int64)
+        number[order] = np.arange(len(order))
+        pred = build_rows([self.pred[v] for v in self.paced(order)])
+        user = build_rows([self.users[b] for b in self.paced(self.shared)])
+        edges, uses = find_implied(number, np.arange(len(order)), pred, user, self.check_time)
+        second = np.repeat(order, np.diff(pred.ptr))[edges].tolist()
+        for u, v in zip(pred.idx[edges].tolist(), second, strict=True):
+            self.pred[v].discard(u)
+            self.succ[u].discard(v)
+        buffers = np.repeat(self.shared, np.diff(user.ptr))[uses].tolist()
+        for v, b in zip(user.idx[uses].tolist(), buffers, strict=True):
+            self.users[b].discard(v)
+
+    def review_savings(self, v: int, instead: dict[int, int]) -> None:
+        """Keep what is still open of an op's ways."""
+        always = 0
+        found: list[Saving] = []
+        for value, needs in self.savings.pop(v):
+            left = frozenset(instead.get(b, b) for b in needs)
+            if all(v in self.users[b] for b in left):
+                left = frozenset(b for b in left if len(self.users[b]) > 1)
+                found.append((value, left))
+                always = always if left else max(always, value)
+        self.rise[v] -= always
+        found = [(value - always, left) for value, left in found if value > always]
+        if found:
+            self.savings[v] = found
+
+    def most_saved(self, v: int) -> int:
+        """The most bytes that an op may save."""
+        return max((value for value, _ in self.savings.get(v, ())), default=0)
+
+    def merge_all(self) -> bool:
+        """Merge pairs as long as there are any; whether there was one."""
+        self.reads = {v: set() for v in self.paced(self.alive)}
+        for b in self.paced(self.shared):
+            for v in self.users[b]:
+                self.reads[v].add(b)
+        self.late, self.early = {}, {}
+        gone: set[int] = set()
+        stack = list(self.alive)
+        for v in self.paced(_drained(stack)):
+            if v in gone:
+                continue
+            pair = self.find_late(v) or self.find_early(v)
+            if pair is None:
+                continue
+            u, c = pair
+            stay, leave = (c, u) if v == u else (u, c)
+            self.merge(u, c, stay, leave)
+            gone.add(leave)
+            room = self.rise[stay] - self.most_saved(stay)
+            behind = self.pred[leave].union(_released(self.late.get(stay, []), room))
+            ahead = self.succ[leave].union(
+                _released(self.early.get(stay, []), self.room_behind(stay))
+            )
+            stack += [stay, *sorted(behind), *sorted(ahead)]
+        self.alive = [v for v in self.alive if v not in gone]
+        self.savings = {v: row for v, row in self.savings.items() if v not in gone}
+        return bool(gone)
+
+    def find_late(self, u: int) -> tuple[int, int] | None:
+        """The pair of an op and the next one, if it may as well run right before that."""
+        if len(self.succ[u]) != 1 or self.reads[u] or self.delta[u] < 0:
+            return None
+        c = next(iter(self.succ[u]))
+        rise = self.rise[u] - self.delta[u]
+        if rise <= self.rise[c] - self.most_saved(c):
+            return u, c
+        heappush(self.late.setdefault(c, []), (rise, u))
+        return None
+
+    def find_early(self, c: int) -> tuple[int, int] | None:
+        """The pair of the op before and an op, if it may as well run right behind that."""
+        if len(self.pred[c]) != 1 or self.delta[c] > 0:
+            return None
+        u = next(iter(self.pred[c]))
+        if self.rise[c] <= self.room_behind(u):
+            return u, c
+        heappush(self.early.setdefault(u, []), (self.rise[c], c))
+        return None
+
+    def room_behind(self, u: int) -> int:
+        """How high an op may rise from the end of another if their peak is to be the other's."""
+        return self.rise[u] - self.most_saved(u) - self.delta[u]
+
+    def merge(self, u: int, c: int, stay: int, leave: int) -> None:
+        """Let `u` and then `c` be one op, called `stay`."""
+        self.rise[stay] = max(self.rise[u], self.delta[u] + self.rise[c])
+        self.delta[stay] = self.delta[u] + self.delta[c]
+        self.members[stay] = _joined(self.members[u], self.members[c])
+        self.succ[u].discard(c)
+        self.pred[c].discard(u)
+        for w in self.pred[leave]:
+            self.succ[w].discard(leave)
+            self.succ[w].add(stay)
+        for w in self.succ[leave]:
+            self.pred[w].discard(leave)
+            self.pred[w].add(stay)
+        self.pred[stay] |= self.pred[leave]
+        self.succ[stay] |= self.succ[leave]
+        for b in self.reads[leave]:
+            self.users[b].discard(leave)
+            self.users[b].add(stay)
+        self.reads[stay] |= self.reads[leave]
+
+    def result(self) -> Contracted:
+        """The smaller problem."""
+        number = {v: i for i, v in enumerate(self.alive)}
+        before = [[number[u] for u in self.pred[v]] for v in self.paced(self.alive)]
+        users = [[number[v] for v in self.users[b]] for b in self.paced(self.shared)]
+        pred, user = build_rows(before), build_rows(users)
+        self.check_time()
+        problem = make_problem(
+            pred,
+            user,
+            np.array([self.rise[v] for v in self.alive], np.int64),
+            np.array([self.delta[v] for v in self.alive], np.int64),
+            np.array([self.size[b] for b in self.shared], np.int64),
+            self.packed_savings(),
+            self.base,
+        )
+        members = tuple(tuple(self.members[v]) for v in self.paced(self.alive))
+        return Contracted(problem, members, tuple(self.alive))
+
+    def packed_savings(self) -> Savings | None:
+        """The ways by the new numbers of ops and shared buffers."""
+        if not self.savings:
+            return None
+        number = {b: i for i, b in enumerate(self.shared)}
+        return pack_savings(
+            [
+                [(value, frozenset(number[b] for b in needs)) for value, needs in row]
+                for row in (self.savings.get(v, []) for v in self.alive)
+            ]
+        )
+
+
+def _joined(first: deque[int], second: deque[int]) -> deque[int]:
+    """Put one after the other; the larger takes in the smaller."""
+    if len(first) < len(second):
+        second.extendleft(reversed(first))
+        return second
+    first.extend(second)
+    return first
+
+
+def _released(waiting: list[tuple[int, int]], most: int) -> Iterator[int]:
+    """Take off the ops that wait for no more than `most`."""
+    while waiting and waiting[0][0] <= most:
+        yield heappop(waiting)[1]
+
+
+def _drained(stack: list[int]) -> Iterator[int]:
+    """What is on a stack, also what is put there meanwhile."""
+    while stack:
+        yield stack.pop()

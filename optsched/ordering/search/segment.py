@@ -17,7 +17,6 @@ from optsched.ordering.kernels import children, explore
 from optsched.ordering.kernels import states as arenas
 from optsched.ordering.kernels.children import SearchTask
 from optsched.ordering.kernels.cut import Flags
-from optsched.ordering.kernels.look_ahead import FIRST_LOOK, PERIOD, SELDOM, WAIT
 from optsched.ordering.kernels.state import LIVE, READY, place_all, start_state
 from optsched.ordering.reduce.symmetry import make_keys
 
@@ -47,15 +46,13 @@ class DirectedSearch:
         forward: bool,
         budget: int,
         ceiling: int,
-        commit: bool,
-        probe: int,
         long: bool = False,
     ) -> None:
         rules = context.rules
         self.context = context
         within = high & ~low
         self.task = SearchTask(
-            forward, ceiling, rules.close, commit, probe, rules.lift, rules.foresee
+            forward, ceiling, rules.close, rules.commit, rules.probe, rules.lift, rules.foresee
         )
         self.begin = ((low if forward else high).copy(), within)
         families = context.families(wanted=long)
@@ -82,8 +79,8 @@ class DirectedSearch:
     def delay_look_ahead(self) -> None:
         """Let a search of many ops be longer before it looks ahead: that takes as many steps."""
         gauge, effort = self.scratch.gauge, self.context.effort
-        gauge[WAIT] = max(FIRST_LOOK, self.context.ops // effort.ops_per_state)
-        gauge[PERIOD] = min(SELDOM, self.context.ops // effort.ops_per_period)
+        gauge[explore.WAIT] = max(explore.FIRST_LOOK, self.context.ops // effort.ops_per_state)
+        gauge[explore.PERIOD] = min(explore.SELDOM, self.context.ops // effort.ops_per_period)
 
     def commit(self, moves: list[int]) -> int:
         """Go on from the state that moves lead to, short of the goal; return its live bytes."""
@@ -227,7 +224,6 @@ class Segment:
     def search(self, *, forward: bool, long: bool) -> DirectedSearch:
         """The search from one end, started when it is first wanted."""
         if forward not in self.searches:
-            rules = self.context.rules
             self.searches[forward] = DirectedSearch(
                 self.context,
                 self.low,
@@ -235,8 +231,6 @@ class Segment:
                 forward=forward,
                 budget=self.budget,
                 ceiling=self.ceiling,
-                commit=rules.commit,
-                probe=2 if rules.probe else 0,
                 long=long,
             )
         return self.searches[forward]

@@ -20,6 +20,7 @@ from numpy import int64
 
 from optsched.model.arrays import IntArray
 from optsched.ordering.kernels.bits import has_bit, set_bit
+from optsched.ordering.kernels.cut import most_saved
 from optsched.ordering.kernels.max_flow import Int
 from optsched.ordering.problem import OrderingProblem
 from optsched.ordering.tree.kernels.flow import log_is_full, push_all, restore_flow
@@ -152,10 +153,8 @@ def minimum_live(
 
     In-place, the op is taken to save the most bytes that it ever can, whatever has ended.
     """
-    spare = int64(0)
-    for i in range(problem.saving_ptr[v], problem.saving_ptr[v + 1]):
-        spare = max(spare, problem.saving[i])
-    least = set_up(problem, before, branch.after, flow, v) + restore_flow(flow, v) - spare
+    least = set_up(problem, before, branch.after, flow, v) + restore_flow(flow, v)
+    least -= most_saved(problem, v)
     branch.tally[FLOWS] += 1
     while least <= budget:
         least += push_all(flow, budget + 1 - least)
