@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from optsched.certificate.effort import CertificateEffort
-from optsched.certificate.write import Written, certify_peak
+from optsched.certificate.write import Written, certify_module, certify_peak
 
-__all__ = ["CertificateEffort", "Written", "certify_peak"]
+__all__ = ["CertificateEffort", "Written", "certify_module", "certify_peak"]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
-
-import numpy as np
+from dataclasses import dataclass, replace
 
 from optsched.certificate.effort import DEFAULT_EFFORT, CertificateEffort
 from optsched.certificate.flow import FlowNetwork
@@ -14,7 +12,7 @@ from optsched.certificate.trail import Conflict, Trail, list_steps
 from optsched.check.steps import End, EndStep, OpStep, OrderStep, Step
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
-from optsched.model.liveness import timeline
+from optsched.model.liveness import running_by_op
 from optsched.ordering import closure_bound
 from optsched.ordering.bound.precedences import BudgetPrecedences
 from optsched.ordering.context import OutOfTimeError, SearchContext
@@ -22,16 +20,38 @@ from optsched.ordering.problem import build_problem
 from optsched.runtime.clock import Clock
 
 
-def context_of(graph: Graph, clock: Clock) -> SearchContext:
-    """The graph as a search has it."""
-    return SearchContext(build_problem(graph.arrays), clock=clock)
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """That no order of a graph is within a budget, and what may be spent on showing it.
 
+    Parameters
+    ----------
+    graph
+        The graph.
+    order
+        A good order: the ops with most live bytes in it are looked at first.
+    budget
+        Bytes.
+    clock
+        Says when to stop with what was found so far.
+    effort
+        What to try at most.
+    """
 
-def running_in(graph: Graph, order: IntArray) -> IntArray:
-    """Live bytes while each op runs in an order, by op."""
-    during = np.empty(len(order), np.int64)
-    during[order] = timeline(graph, order).running
-    return during
+    graph: Graph
+    order: IntArray
+    budget: int
+    clock: Clock
+    effort: CertificateEffort = DEFAULT_EFFORT
+
+    @property
+    def during(self) -> IntArray:
+        """Live bytes while each op runs in the order, by op."""
+        return running_by_op(self.graph, self.order)
+
+    def context(self) -> SearchContext:
+        """The graph as a search has it."""
+        return SearchContext(build_problem(self.graph.arrays), clock=self.clock)
 
 
 def with_precedences(graph: Graph, pairs: Iterable[tuple[int, int]]) -> Graph:
@@ -56,50 +76,32 @@ def closure_step(graph: Graph, orders: Sequence[IntArray]) -> tuple[int, Step]:
     return found.value, OpStep(found.op, forced)
 
 
-def refute(
-    graph: Graph,
-    order: IntArray,
-    budget: int,
-    clock: Clock,
-    effort: CertificateEffort = DEFAULT_EFFORT,
-) -> tuple[list[OrderStep], Sequence[Step] | None]:
+def refute(claim: Claim) -> tuple[list[OrderStep], Sequence[Step] | None]:
     """Look for a refutation of a budget by implied precedences.
-
-    Parameters
-    ----------
-    graph
-        The graph.
-    order
-        A good order: the ops with most live bytes in it are looked at first.
-    budget
-        Bytes.
-    clock
-        Says when to stop with the precedences found so far.
-    effort
-        Of how many ops flows are looked at.
 
     Returns
     -------
     tuple
         Precedences that hold within the budget, and steps that refute it; None if none do.
     """
-    if len(graph.ops) > effort.flow_ops:
+    graph, budget = claim.graph, claim.budget
+    if len(graph.ops) > claim.effort.flow_ops:
         return [], None
-    trail = implied(graph, order, budget, clock)
+    trail = implied(claim)
     steps, conflict = trail.steps(), refuting_op(graph, trail, budget)
     if conflict is None:
         return steps, None
     return steps, list_steps(graph, budget, conflict, len(steps) + 1)
 
 
-def implied(graph: Graph, order: IntArray, budget: int, clock: Clock) -> Trail:
+def implied(claim: Claim) -> Trail:
     """Return the precedences that a budget implies, and why."""
-    precedences = BudgetPrecedences(context_of(graph, clock))
+    precedences = BudgetPrecedences(claim.context())
     with suppress(OutOfTimeError):
-        precedences.refute(budget, running_in(graph, order))
-    trail = Trail(FlowNetwork(graph), budget)
+        precedences.refute(claim.budget, claim.during)
+    trail = Trail(FlowNetwork(claim.graph), claim.budget)
     for first, second in precedences.added:
-        clock.spend(len(graph.ops))
+        claim.clock.spend(len(claim.graph.ops))
         trail.imply(first, second)
     return trail
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optsched.certificate.bounds import context_of, running_in
-from optsched.certificate.effort import DEFAULT_EFFORT, CertificateEffort
+from optsched.certificate.bounds import Claim
 from optsched.certificate.flow import FlowNetwork
 from optsched.certificate.trail import (
     Conflict,
@@ -23,10 +22,7 @@ from optsched.certificate.trail import (
     contrary,
     suppose,
 )
-from optsched.model.arrays import IntArray
-from optsched.model.graph import Graph
 from optsched.ordering.tree import Branch, Propagation, count_pairs, known_pairs
-from optsched.runtime.clock import Clock
 
 
 @dataclass(slots=True)
@@ -45,31 +41,16 @@ class ConflictTree:
 
     Parameters
     ----------
-    graph
-        The graph.
-    order
-        A good order: the ops with most live bytes in it are looked at first.
-    budget
-        Bytes.
-    clock
-        Says when to raise :class:`OutOfTimeError`.
-    effort
-        Where to look for pairs.
+    claim
+        What to refute; the end of its clock raises :class:`OutOfTimeError`.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        order: IntArray,
-        budget: int,
-        clock: Clock,
-        effort: CertificateEffort = DEFAULT_EFFORT,
-    ) -> None:
-        context, during = context_of(graph, clock), running_in(graph, order)
-        self.effort, self.ops = effort, len(graph.ops)
-        self.trail = Trail(FlowNetwork(graph), budget)
+    def __init__(self, claim: Claim) -> None:
+        during = claim.during
+        self.effort, self.ops = claim.effort, len(during)
+        self.trail = Trail(FlowNetwork(claim.graph), claim.budget)
         self.conflicts = 0
-        self.propagation = Propagation(context, budget, during, np.zeros_like(during))
+        self.propagation = Propagation(claim.context(), claim.budget, during, np.zeros_like(during))
         root = self.propagation.root()
         self.why = self.derive(root)
         self.nodes = [TreeNode(root, None, (), len(self.trail.inferences))]

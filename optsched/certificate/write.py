@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
-from optsched.certificate.bounds import (
-    closure_step,
-    context_of,
-    refute,
-    running_in,
-    with_precedences,
-)
+from optsched.certificate.bounds import Claim, closure_step, refute, with_precedences
 from optsched.certificate.effort import DEFAULT_EFFORT, CertificateEffort
 from optsched.certificate.regions import find_regions
 from optsched.certificate.states import list_states
@@ -28,6 +22,7 @@ from optsched.check.steps import BlocksStep, Certificate, OrderStep, RegionStep,
 from optsched.errors import PlanError
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
+from optsched.model.module import Module
 from optsched.ordering.context import BlockFamily, OutOfTimeError
 from optsched.ordering.reduce.symmetry import line_up
 from optsched.runtime.clock import Clock
@@ -126,14 +121,9 @@ def _show_less(search: CertificateSearch, known: int) -> tuple[int, Sequence[Ste
 
 
 @dataclass(frozen=True, slots=True)
-class CertificateSearch:
+class CertificateSearch(Claim):
     """Looks for steps that refute a budget; those on regions or blocks come first."""
 
-    graph: Graph
-    order: IntArray
-    budget: int
-    clock: Clock
-    effort: CertificateEffort = DEFAULT_EFFORT
     blocks: tuple[BlocksStep, ...] = ()
     regions: tuple[RegionStep, ...] = ()
 
@@ -162,7 +152,7 @@ class CertificateSearch:
     def cheap_tries(self) -> Generator[Sequence[Step] | None, None, Sequence[OrderStep]]:
         """List few states, then look at ops; return the precedences these led to."""
         yield self.states(min(self.effort.few_states, self.effort.most_states))
-        precedences, steps = refute(self.graph, self.order, self.budget, self.clock, self.effort)
+        precedences, steps = refute(self)
         yield None if steps is None else (*self.regions, *self.blocks, *steps)
         return precedences
 
@@ -171,7 +161,7 @@ class CertificateSearch:
         graph = self.graph
         if len(graph.ops) > self.effort.region_ops or graph.arrays.inplace_op.size:
             return self
-        folded, regions = find_regions(graph, context_of(graph, self.clock))
+        folded, regions = find_regions(graph, self.context())
         if not regions:
             return self
         order = np.array(folded.expand(folded.shrink(self.order.tolist())), np.int64)
@@ -185,7 +175,7 @@ class CertificateSearch:
         To a search less may be different than to the checker: what an op saves in any case, say.
         """
         network, blocks = Network(self.graph), []
-        for family in context_of(self.graph, self.clock).families(wanted=True):
+        for family in self.context().families(wanted=True):
             first, *others = (tuple(row) for row in family.rows.tolist())
             same = [first]
             for row in others:
@@ -199,8 +189,7 @@ class CertificateSearch:
     def in_line(self) -> CertificateSearch:
         """The same with the blocks in line; what that adds to the graph follows from the blocks."""
         graph, families = self.graph, [BlockFamily(np.array(step.rows)) for step in self.blocks]
-        during = running_in(graph, self.order)
-        lined = line_up(context_of(graph, self.clock), families, during)
+        lined = line_up(self.context(), families, self.during)
         blocks, pairs = [], list[tuple[int, int]]()
         for step, family in zip(self.blocks, lined.families, strict=True):
             assert family.line is not None
@@ -235,7 +224,7 @@ class CertificateSearch:
         if not self.effort.most_cases or len(self.graph.ops) > self.effort.case_ops:
             return None
         try:
-            return ConflictTree(self.graph, self.order, self.budget, self.clock, self.effort)
+            return ConflictTree(self)
         except UnshownError:
             return None
 
@@ -255,3 +244,37 @@ def _checked(graph: Graph, bound: int, steps: Sequence[Step]) -> Written:
     """Return the certificate with the rung that the checker gives it."""
     certificate = Certificate(graph.name, bound, tuple(steps))
     return Written(certificate, check_certificate(graph, certificate))
+
+
+def certify_module(
+    module: Module,
+    orders: Mapping[str, Sequence[int]],
+    bounds: Mapping[str, int],
+    *,
+    limits: Limits | Clock,
+) -> dict[str, Written]:
+    """Return certificates that no orders have less live bytes than the bounds, by computation.
+
+    What a computation calls has its proved bound in its certificate. Where one falls short of its
+    bound, those of its callers build on what it does show.
+
+    Parameters
+    ----------
+    module
+        What was planned.
+    orders, bounds
+        Of each computation an order, if one is known, and the bound on its peak, all that it
+        calls included.
+    limits
+        For all of them together.
+    """
+    clock = Clock.of(limits)
+    shown: dict[str, int] = {}
+    made: dict[str, Written] = {}
+    for number, name in enumerate(module.computations):
+        graph = module.with_blocks(name, shown)
+        part = clock.share(1 / (len(module.computations) - number))
+        order = orders.get(name, range(len(graph.ops)))
+        made[name] = certify_peak(graph, order, bounds[name], limits=part)
+        shown[name] = made[name].certificate.bound
+    return made

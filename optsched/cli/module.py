@@ -103,7 +103,7 @@ def note_unverified(record: dict[str, Any], claims: Mapping[str, Any], bound: in
 
 def _certify(args: argparse.Namespace, found: ModuleResult) -> dict[str, Any]:
     """Write certificates of the bounds on the peaks; what they fall short of is said."""
-    from optsched.certificate.module import certify_module
+    from optsched.certificate import certify_module
     from optsched.formats import write_module_certificate
 
     written = certify_module(

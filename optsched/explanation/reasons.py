@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 
 from heuristics import ORDERINGS
-from optsched.certificate.bounds import refute, running_in, with_precedences
+from optsched.certificate.bounds import Claim, refute, with_precedences
 from optsched.certificate.effort import DEFAULT_EFFORT
 from optsched.check.steps import OrderStep
 from optsched.explanation.bottleneck import Bottleneck, Bounds, live_buffers, shrink
 from optsched.explanation.data import Change, Explanation, Group, Implied, LiveBuffer, Searched
 from optsched.model.graph import Graph
 from optsched.model.inplace import Pair
-from optsched.model.liveness import peak_memory, timeline
+from optsched.model.liveness import peak_memory, running_by_op, timeline
 from optsched.model.steps import Order
 from optsched.ordering import OrderOutcome, closure_bound, closure_witness, solve_order
 from optsched.ordering.bound.precedences import BudgetPrecedences
@@ -186,7 +186,8 @@ class _Explainer:
         graph, budget = self.graph, self.bound - 1
         if len(graph.ops) > DEFAULT_EFFORT.flow_ops or not self.contradicts(budget):
             return None
-        _, steps = refute(graph, np.asarray(self.order, np.int64), budget, self.clock)
+        claim = Claim(graph, np.asarray(self.order, np.int64), budget, self.clock)
+        _, steps = refute(claim)
         if steps is None:
             return None
         implied = []
@@ -205,7 +206,7 @@ class _Explainer:
     def contradicts(self, budget: int) -> bool:
         """Whether few precedences that a budget implies refute it; found without any witness."""
         relations = BudgetPrecedences(self.bounds.problem(self.graph))
-        during = running_in(self.graph, np.asarray(self.order, np.int64))
+        during = running_by_op(self.graph, self.order)
         return relations.refute(budget, during) and len(relations.added) <= MOST_PRECEDENCES
 
     def of_search(self) -> Explanation:

@@ -79,6 +79,13 @@ def timeline(graph: Graph, order: Order) -> Timeline:
     )
 
 
+def running_by_op(graph: Graph, order: Order) -> IntArray:
+    """Return the live bytes while each op runs in an order, by op; shape `(n,)`."""
+    running = np.empty(len(graph.ops), np.int64)
+    running[np.asarray(order, np.int64)] = timeline(graph, order).running
+    return running
+
+
 def peak_memory(graph: Graph, order: Order) -> int:
     """Return the largest number of live bytes over all steps of an order.
 

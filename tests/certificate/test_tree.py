@@ -12,6 +12,7 @@ import pytest
 
 from heuristics import ORDERINGS
 from optsched.certificate import CertificateEffort, certify_peak
+from optsched.certificate.bounds import Claim
 from optsched.certificate.trail import list_steps
 from optsched.certificate.tree import ConflictTree
 from optsched.check.certificate import check_certificate
@@ -39,7 +40,7 @@ ONLY_CASES = CertificateEffort(few_states=0, most_states=0)
 
 
 def a_tree(graph: Graph, order: IntArray, budget: int) -> ConflictTree:
-    return ConflictTree(graph, order, budget, Clock.of(Limits()))
+    return ConflictTree(Claim(graph, order, budget, Clock.of(Limits())))
 
 
 def refuted(graph: Graph, order: IntArray, budget: int) -> Certificate | None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from optsched import Call, Graph, Limits, Module, check_module, solve_module
-from optsched.certificate.module import certify_module
+from optsched.certificate import certify_module
 from optsched.check.module import (
     check_module_certificate,
     check_module_claims,

@@ -14,7 +14,7 @@ import argparse
 
 import numpy as np
 
-from optsched.certificate.module import certify_module
+from optsched.certificate import certify_module
 from optsched.check.module import check_module_certificate
 from optsched.runtime.limits import Limits
 from optsched.solver.module import solve_module

@@ -12,7 +12,7 @@ from optsched.model.builder import GraphBuilder
 from optsched.ordering.context import OutOfTimeError
 from optsched.ordering.kernels.bits import WORD
 from optsched.ordering.problem import build_problem
-from optsched.ordering.reduce import merging
+from optsched.ordering.reduce import contraction
 from optsched.ordering.reduce import transitive as implied
 from optsched.ordering.reduce.contraction import contract
 from optsched.ordering.reduce.transitive import mark_implied
@@ -93,7 +93,7 @@ def test_without_merging_no_edge_follows_from_others() -> None:
 
 
 def test_contraction_looks_at_the_clock_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merging, "PACE", 10)
+    monkeypatch.setattr(contraction, "PACE", 10)
     rng = np.random.default_rng(8)
     problem = build_problem(random_graph(rng, ops=400).arrays)
     looks = 0
@@ -132,14 +132,14 @@ def test_ops_before_a_join_are_looked_at_a_few_times_however_many_they_are(
     build.output("z")
     graph = build.build()
     looks = 0
-    find_late = merging.Merging.find_late
+    find_late = contraction.Merging.find_late
 
-    def counted(work: merging.Merging, u: int) -> tuple[int, int] | None:
+    def counted(work: contraction.Merging, u: int) -> tuple[int, int] | None:
         nonlocal looks
         looks += 1
         return find_late(work, u)
 
-    monkeypatch.setattr(merging.Merging, "find_late", counted)
+    monkeypatch.setattr(contraction.Merging, "find_late", counted)
     small = contract(build_problem(graph.arrays))
     assert len(small.members) == 1
     assert sorted(small.members[0]) == list(range(len(graph.ops)))

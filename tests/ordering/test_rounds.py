@@ -13,7 +13,7 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.ordering import ALL_RULES, OrderingRules, OrderOutcome, closure_bound, solve_order
 from optsched.ordering.effort import EFFORT
-from optsched.ordering.reduce import merging
+from optsched.ordering.reduce import contraction
 from optsched.ordering.rounds import OrderingRounds
 from optsched.ordering.search.feasibility import UNKNOWN, Feasibility, FeasibilitySearch
 from optsched.runtime import kernel as kernels
@@ -119,7 +119,7 @@ def test_deadline_at_any_look_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> N
     graph = branches(5, 6)
     start = random_order(np.random.default_rng(0), graph)
     optimum = solve_order(graph).peak
-    monkeypatch.setattr(merging, "PACE", 8)
+    monkeypatch.setattr(contraction, "PACE", 8)
     reasons = set()
     for looks in (*range(40), 60, 100, 10_000):
         outcome = solve_order(graph, warm_start=start, limits=ExpiringClock(looks))

@@ -19,7 +19,7 @@ import numpy as np
 
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
-from optsched.model.liveness import timeline
+from optsched.model.liveness import running_by_op
 from optsched.model.steps import Order
 from optsched.ordering.effort import EFFORT, OrderingEffort
 from optsched.ordering.kernels.cut import around, least_given
@@ -87,8 +87,7 @@ def closure_bound(
         # The first order spares most flows.
         if number and clock and clock.expired():
             break
-        at = np.asarray(order, np.int64)
-        cap[at] = np.minimum(cap[at], timeline(graph, order).running)
+        cap = np.minimum(cap, running_by_op(graph, order))
     kept = int(arrays.size[arrays.keep].sum())
     return raise_closure(
         problem,

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from optsched.model.arrays import GraphArrays, IntArray, Rows
 from optsched.model.graph import Graph
 from optsched.model.inplace import heaviest_matching
-from optsched.model.liveness import timeline
+from optsched.model.liveness import running_by_op
 from optsched.model.steps import Order
 from optsched.ordering.kernels.cut import mark_reach
 from optsched.runtime.clock import Clock
@@ -70,7 +70,7 @@ def peak_lower_bound(
     best = max(_ends(arrays), key=lambda bound: bound.value)
     if not arrays.op_count:
         return best
-    ceiling = np.min([_running_by_op(graph, order) for order in orders], axis=0)
+    ceiling = np.min([running_by_op(graph, order) for order in orders], axis=0)
     for v in np.argsort(-ceiling, kind="stable"):
         if ceiling[v] <= best.value or (clock and clock.expired()):
             break
@@ -135,12 +135,6 @@ def _ends(arrays: GraphArrays) -> tuple[PeakBound, PeakBound]:
 def _bound(arrays: GraphArrays, live: npt.NDArray[np.bool_], op: int | None) -> PeakBound:
     buffers = np.flatnonzero(live & (arrays.size > 0))
     return PeakBound(int(arrays.size[buffers].sum()), op, tuple(buffers.tolist()))
-
-
-def _running_by_op(graph: Graph, order: Order) -> IntArray:
-    running = np.empty(len(graph.ops), np.int64)
-    running[np.asarray(order, np.int64)] = timeline(graph, order).running
-    return running
 
 
 def _reachable(rows: Rows, start: int) -> npt.NDArray[np.bool_]:

@@ -95,7 +95,7 @@ def contract(
     n = len(problem.delta)
     if n > TOO_MANY:
         return Contracted(problem, tuple((v,) for v in range(n)), tuple(range(n)))
-    work = _Merging(problem, check_time)
+    work = Merging(problem, check_time)
     work.fold()
     while merge and work.merge_all():
         work.drop_implied()
@@ -103,7 +103,7 @@ def contract(
     return work.result()
 
 
-class _Merging:
+class Merging:
     """The problem as Python sets while it shrinks; a merged op keeps one of the two numbers."""
 
     def __init__(self, problem: OrderingProblem, check_time: CheckTime) -> None:
