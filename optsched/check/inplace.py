@@ -15,10 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from optsched.check.lives import Spans
 from optsched.model.graph import Graph
-
-Spans = dict[int, tuple[int, int]]
-"""Half-open live range of every root that counts and is live at some step."""
 
 
 def dying_pairs(

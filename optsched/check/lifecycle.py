@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from optsched.check.lives import maker, touched
 from optsched.errors import PlanError
 from optsched.model.graph import Graph
 
@@ -146,20 +147,17 @@ def plan_lifecycle(graph: Graph, order: Sequence[int]) -> list[list[LifeEvent]]:
         A valid order of its ops.
     """
     steps: list[list[LifeEvent]] = [[] for _ in order]
-    users = [
-        {graph.roots[b] for b in (*op.reads, *op.uses, *op.writes)}
-        for op in map(graph.ops.__getitem__, order)
-    ]
-    left = Counter(root for step in users for root in step)
+    users = touched(graph)
+    left = Counter(root for roots in users for root in roots)
     born: list[list[int]] = [[] for _ in graph.ops]
-    for b, buffer in enumerate(graph.buffers):
-        maker = graph.producers[b] if buffer.birth is None else buffer.birth
-        if maker is not None and left[b] and _counts(graph, b):
-            born[maker].append(b)
+    for b in range(len(graph.buffers)):
+        op = maker(graph, b)
+        if op is not None and left[b] and _counts(graph, b):
+            born[op].append(b)
     for at, v in enumerate(order):
-        left.subtract(users[at])
+        left.subtract(users[v])
         steps[at] += (_event(graph, b, born=True) for b in born[v])
-        gone = (b for b in sorted(users[at]) if not left[b] and not graph.kept[b])
+        gone = (b for b in sorted(users[v]) if not left[b] and not graph.kept[b])
         steps[at] += (_event(graph, b, born=False) for b in gone if _counts(graph, b))
     return steps
 

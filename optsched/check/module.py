@@ -6,7 +6,8 @@ here once more, in plain integers, against what was replayed of the computations
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import lcm
 from typing import TYPE_CHECKING, Any
@@ -59,11 +60,9 @@ def check_schedule(
     peaks: dict[str, int] = {}
     alignments = _alignments(module)
     for name in module.computations:
-        try:
+        with _naming(name):
             peaks[name] = check_order(_with_blocks(module, name, peaks, alignments), orders[name])
             _check_claim("peak", (claims or {}).get(name), peaks[name])
-        except PlanError as error:
-            raise PlanError(f"computation {name!r}: {error}") from None
     return peaks
 
 
@@ -94,14 +93,11 @@ def check_module(
     slabs: dict[str, int] = {}
     alignments = _alignments(module)
     for name in module.computations:
-        try:
-            slabs[name] = check_plan(
-                _with_blocks(module, name, slabs, alignments), plans[name]
-            ).slab
+        with _naming(name):
+            graph = _with_blocks(module, name, slabs, alignments)
+            slabs[name] = check_plan(graph, plans[name]).slab
             for what, found in (("peak", peaks[name]), ("slab", slabs[name])):
                 _check_claim(what, (claims or {}).get(name, {}).get(what), found)
-        except PlanError as error:
-            raise PlanError(f"computation {name!r}: {error}") from None
     return ModuleChecked(peaks, slabs)
 
 
@@ -124,12 +120,10 @@ def check_module_claims(
     """
     checked = check_module(module, plans, claims)
     for name, claim in claims.items():
-        try:
+        with _naming(name):
             check_words(module.graphs[name], claim)
             for what, values in (("peak", checked.peaks), ("slab", checked.slabs)):
                 check_bound(what, values[name], values[name], claim)
-        except PlanError as error:
-            raise PlanError(f"computation {name!r}: {error}") from None
     return checked
 
 
@@ -149,10 +143,8 @@ def check_module_certificate(
     bounds: dict[str, int] = {}
     alignments = _alignments(module)
     for name in module.computations:
-        try:
+        with _naming(name):
             check_certificate(_with_blocks(module, name, bounds, alignments), certificates[name])
-        except PlanError as error:
-            raise PlanError(f"computation {name!r}: {error}") from None
         bounds[name] = certificates[name].bound
     return bounds
 
@@ -171,6 +163,15 @@ def replay_module(module: Module, plans: Mapping[str, Plan]) -> Replayed:
         slabs[name] = check_plan(graph, plans[name]).slab
     totals = (sum(getattr(run, key) for run in runs) for key in ("steps", "reads", "cells"))
     return Replayed(*totals)
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Put the name of a computation in front of what is wrong with it."""
+    try:
+        yield
+    except PlanError as error:
+        raise PlanError(f"computation {name!r}: {error}") from None
 
 
 def _check_claim(what: str, claimed: int | None, found: int) -> None:

@@ -14,6 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from optsched.check.inplace import sharable_pairs
+from optsched.check.lives import maker, touched
 from optsched.check.steps import Flow
 from optsched.errors import PlanError
 from optsched.model.graph import Graph
@@ -40,25 +41,25 @@ class Network:
         self.born = [0] * n
         self.initial = self.kept = 0
         holders: dict[int, set[int]] = {}
-        for v, op in enumerate(graph.ops):
-            for b in (*op.reads, *op.uses, *op.writes):
-                holders.setdefault(graph.roots[b], set()).add(v)
+        for v, roots in enumerate(touched(graph)):
+            for b in roots:
+                holders.setdefault(b, set()).add(v)
         self.holders: dict[int, set[int]] = {}
         self.makers: dict[int, int] = {}
         for b, buffer in enumerate(graph.buffers):
             if graph.roots[b] != b or buffer.external or not buffer.size:
                 continue
-            maker = graph.producers[b] if buffer.birth is None else buffer.birth
-            if maker is not None:
-                self.born[maker] += buffer.size
+            op = maker(graph, b)
+            if op is not None:
+                self.born[op] += buffer.size
             elif graph.kept[b] or b in holders:
                 self.initial += buffer.size
             if graph.kept[b]:
                 self.kept += buffer.size
             elif b in holders:
                 self.holders[b] = holders[b]
-                if maker in holders[b]:
-                    self.makers[b] = maker
+                if op in holders[b]:
+                    self.makers[b] = op
         self.pairs = sharable_pairs(graph)
         self.parts: dict[int, tuple[int, ...]] = {}
         """Ops that run one right after the other, by each of them."""

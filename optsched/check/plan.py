@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from optsched.check.inplace import bytes_spared, shared_spans
-from optsched.check.overlap import Rectangle, check_overlap
-from optsched.check.sharing import (
+from optsched.check.lives import Spans, live_spans
+from optsched.check.overlap import (
+    Rectangle,
+    check_overlap,
     check_pairs,
     check_same_offset,
     filled_rectangles,
@@ -76,7 +78,7 @@ def check_plan(
     """
     graph = plan.placed(graph)
     step = _check_order(graph, plan.order)
-    spans = _live_spans(graph, step)
+    spans = live_spans(graph, step)
     found = Checked(
         _peak(graph, plan.order, step, spans), _check_offsets(graph, plan.offsets, step, spans)
     )
@@ -97,12 +99,10 @@ def check_plan(
 def check_order(graph: Graph, order: Sequence[int]) -> int:
     """Replay an order alone and return its peak memory."""
     step = _check_order(graph, order)
-    return _peak(graph, order, step, _live_spans(graph, step))
+    return _peak(graph, order, step, live_spans(graph, step))
 
 
-def _peak(
-    graph: Graph, order: Sequence[int], step: list[int], spans: dict[int, tuple[int, int]]
-) -> int:
+def _peak(graph: Graph, order: Sequence[int], step: list[int], spans: Spans) -> int:
     if graph.on_streams:
         return most_in_conflict(graph, Precedence(graph, order), spans)
     return _replay(graph, step, spans)
@@ -129,28 +129,7 @@ def _check_order(graph: Graph, order: Sequence[int]) -> list[int]:
     return steps
 
 
-def _live_spans(graph: Graph, step: list[int]) -> dict[int, tuple[int, int]]:
-    """Half-open live range of every root that counts and is live at some step."""
-    horizon = max(1, len(graph.ops))
-    first: dict[int, int] = {}
-    last: dict[int, int] = {}
-    for b, buffer in enumerate(graph.buffers):
-        if buffer.alias_of is None:
-            maker = graph.producers[b] if buffer.birth is None else buffer.birth
-            first[b] = 0 if maker is None else step[maker]
-    for v, op in enumerate(graph.ops):
-        for b in (*op.reads, *op.uses, *op.writes):
-            root = graph.roots[b]
-            last[root] = max(last.get(root, -1), step[v])
-    spans = {}
-    for root, start in first.items():
-        end = horizon if graph.kept[root] else last.get(root, -1) + 1
-        if end > start and not graph.buffers[root].external:
-            spans[root] = (start, end)
-    return spans
-
-
-def _replay(graph: Graph, step: list[int], spans: dict[int, tuple[int, int]]) -> int:
+def _replay(graph: Graph, step: list[int], spans: Spans) -> int:
     """Largest number of live bytes over the steps, each less what its op writes in place."""
     change = [0] * (max(1, len(graph.ops)) + 1)
     for b, (start, end) in spans.items():
@@ -168,7 +147,7 @@ def _check_offsets(
     graph: Graph,
     offsets: Sequence[int | None],
     step: list[int],
-    spans: dict[int, tuple[int, int]],
+    spans: Spans,
 ) -> dict[str, int]:
     """Check the offsets, each in its own pool, and return the slabs."""
     if len(offsets) != len(graph.buffers):
@@ -214,7 +193,7 @@ def _check_sharing(
     graph: Graph,
     offsets: Sequence[int | None],
     pools: dict[str, list[Rectangle]],
-    spans: Mapping[int, tuple[int, int]],
+    spans: Spans,
 ) -> None:
     """Check groups and pairs; of what lies in pools, let groups fill what their largest needs."""
     buffers, names = graph.buffers, [buffer.name for buffer in graph.buffers]
@@ -263,12 +242,7 @@ def check_packing(
     found = 0
     for i, name in enumerate(problem.names):
         pin = int(problem.pin[i])
-        _check_place(
-            name,
-            place[i],
-            int(problem.alignment[i]),
-            None if pin < 0 else pin,
-        )
+        _check_place(name, place[i], int(problem.alignment[i]), None if pin < 0 else pin)
         if problem.end[i] > problem.start[i]:
             found = max(found, place[i] + int(problem.size[i]))
     for group in problem.must_share:

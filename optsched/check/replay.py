@@ -24,7 +24,8 @@ import numpy.typing as npt
 
 from optsched.check.inplace import dying_pairs
 from optsched.check.lifecycle import check_lifecycle
-from optsched.check.sharing import filled_rectangles
+from optsched.check.lives import live_spans, maker
+from optsched.check.overlap import filled_rectangles
 from optsched.errors import PlanError
 from optsched.model.graph import Graph
 
@@ -153,7 +154,8 @@ class Executor:
         self.step = [0] * len(graph.ops)
         for at, v in enumerate(plan.order):
             self.step[v] = at
-        self.spans = self._spans()
+        sizes = [buffer.size for buffer in graph.buffers]
+        self.spans = {b: span for b, span in live_spans(graph, self.step).items() if sizes[b]}
         self.place = {
             b: self._place(b) for b in range(len(graph.buffers)) if graph.roots[b] in self.spans
         }
@@ -164,12 +166,11 @@ class Executor:
         self.key: dict[int, int] = {}
         self.born: list[list[int]] = [[] for _ in graph.ops]
         self.dying: list[list[int]] = [[] for _ in graph.ops]
-        for b, (first, last) in self.spans.items():
-            maker = graph.producers[b] if graph.buffers[b].birth is None else graph.buffers[b].birth
-            if maker is not None:
-                self.born[first].append(b)
+        for b, (start, end) in self.spans.items():
+            if maker(graph, b) is not None:
+                self.born[start].append(b)
             if not graph.kept[b]:
-                self.dying[last].append(b)
+                self.dying[end - 1].append(b)
         self.taken = self._taken()
 
     def run(self) -> Replayed:
@@ -226,24 +227,6 @@ class Executor:
         if low < high:
             self._slab(b).release((low, high))
 
-    def _spans(self) -> dict[int, tuple[int, int]]:
-        """First and last step of each root that has bytes in a slab and ever lives."""
-        graph, step = self.graph, self.step
-        last: dict[int, int] = {}
-        for v, op in enumerate(graph.ops):
-            for b in (*op.reads, *op.uses, *op.writes):
-                last[graph.roots[b]] = max(last.get(graph.roots[b], 0), step[v])
-        found = {}
-        for b, buffer in enumerate(graph.buffers):
-            if graph.roots[b] != b or buffer.external or not buffer.size:
-                continue
-            maker = graph.producers[b] if buffer.birth is None else buffer.birth
-            if graph.kept[b]:
-                last[b] = max(0, len(graph.ops) - 1)
-            if b in last:
-                found[b] = (0 if maker is None else step[maker], last[b])
-        return found
-
     def _place(self, b: int) -> tuple[int, int]:
         """Bytes of a buffer; of a view those that the plan says, as many as its root has."""
         offset, size = self.plan.offsets[b], self.graph.buffers[self.graph.roots[b]].size
@@ -253,9 +236,8 @@ class Executor:
 
     def _taken(self) -> dict[int, int]:
         """Outputs that the plan puts into an input that dies at their op, and that input."""
-        spans = {b: (first, last + 1) for b, (first, last) in self.spans.items()}
         found: dict[int, int] = {}
-        for pairs in dying_pairs(self.graph, self.step, spans).values():
+        for pairs in dying_pairs(self.graph, self.step, self.spans).values():
             for output, root in pairs:
                 shares = self.place[output][0] == self.place[root][0]
                 if shares and output not in found and root not in found.values():

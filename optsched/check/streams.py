@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
+from optsched.check.lives import maker, touched
 from optsched.errors import PlanError
 from optsched.model.graph import Graph
 
@@ -35,21 +36,16 @@ class Precedence:
                 self.ancestors[v] |= self.ancestors[u] | 1 << u
             row.append(v)
         self.users = [0] * len(graph.buffers)
-        for v, op in enumerate(graph.ops):
-            for b in (*op.reads, *op.uses, *op.writes):
-                self.users[graph.roots[b]] |= 1 << v
-
-    def maker(self, b: int) -> int | None:
-        """The op that allocates a buffer; None for a graph input."""
-        birth = self.graph.buffers[b].birth
-        return self.graph.producers[b] if birth is None else birth
+        for v, roots in enumerate(touched(graph)):
+            for b in roots:
+                self.users[b] |= 1 << v
 
     def before(self, b: int, c: int) -> bool:
         """Whether `c` may lie where `b` has been."""
-        maker = self.maker(c)
-        if maker is None or self.graph.kept[b]:
+        op = maker(self.graph, c)
+        if op is None or self.graph.kept[b]:
             return False
-        return not self.users[b] & ~self.ancestors[maker]
+        return not self.users[b] & ~self.ancestors[op]
 
     def first_behind(self, b: int, row: Sequence[int]) -> int:
         """The first place in a stream whose op all users of a buffer precede; its length if none.
@@ -79,8 +75,8 @@ def check_sharing(graph: Graph, known: Precedence, placed: Mapping[int, int]) ->
         Naming two buffers that may be in use at once, and where they lie.
     """
     step = {v: at for at, v in enumerate(known.order)}
-    makers = {b: known.maker(b) for b in placed}
-    turn = {b: -1 if maker is None else step[maker] for b, maker in makers.items()}
+    makers = {b: maker(graph, b) for b in placed}
+    turn = {b: -1 if op is None else step[op] for b, op in makers.items()}
     # Stretch `i` of bytes is `[edges[i], edges[i + 1])`.
     edges = [0]
     owners: list[int | None] = [None]
@@ -175,9 +171,9 @@ def _solve(graph: Graph, known: Precedence, ids: list[int]) -> tuple[Arcs, list[
             if at < len(row):
                 arcs.append((i, 2 * k + row[at]))
     for i, b in enumerate(ids):
-        maker = known.maker(b)
-        if maker is not None:
-            arcs.append((2 * k + maker, k + i))
+        op = maker(graph, b)
+        if op is not None:
+            arcs.append((2 * k + op, k + i))
     network = max_flow.SimpleMaxFlow()
     for tail, head in arcs:
         network.add_arc_with_capacity(tail, head, most)

@@ -1,0 +1,39 @@
+"""Who allocates and uses a buffer, and when it lives, as the checker reads it off the ops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from optsched.model.graph import Graph
+
+Spans = dict[int, tuple[int, int]]
+"""Half-open live range of every root that counts and is live at some step."""
+
+
+def maker(graph: Graph, b: int) -> int | None:
+    """Return the op that allocates a buffer; None for a graph input."""
+    birth = graph.buffers[b].birth
+    return graph.producers[b] if birth is None else birth
+
+
+def touched(graph: Graph) -> list[set[int]]:
+    """Return the roots of what each op reads, uses or writes."""
+    return [{graph.roots[b] for b in (*op.reads, *op.uses, *op.writes)} for op in graph.ops]
+
+
+def live_spans(graph: Graph, step: Sequence[int]) -> Spans:
+    """Return when each root lives, the ops running at some steps."""
+    horizon = max(1, len(graph.ops))
+    last: dict[int, int] = {}
+    for v, roots in enumerate(touched(graph)):
+        for root in roots:
+            last[root] = max(last.get(root, -1), step[v])
+    spans = {}
+    for b, buffer in enumerate(graph.buffers):
+        if buffer.alias_of is None and not buffer.external:
+            born = maker(graph, b)
+            start = 0 if born is None else step[born]
+            end = horizon if graph.kept[b] else last.get(b, -1) + 1
+            if end > start:
+                spans[b] = (start, end)
+    return spans
