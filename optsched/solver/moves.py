@@ -68,7 +68,7 @@ def _fewest_moves(best: PlanIncumbent, clock: Clock) -> None:
     near, plan = best.baseline, best.plan
     if near is None or plan is None:
         return
-    from optsched.ordering.improve.moves_back import move_back
+    from optsched.ordering.improve.few_moves import move_back
     from optsched.ordering.moves import fewest_moves
 
     # A slab holds no order of a larger peak.

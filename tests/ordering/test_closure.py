@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optsched.model.arrays import build_rows
+from optsched.model.arrays import IntArray, build_rows
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
-from optsched.model.liveness import Timeline, peak_memory, timeline
+from optsched.model.liveness import peak_memory, running_by_op
 from optsched.model.steps import Order
 from optsched.ordering import closure_bound, closure_witness
 from optsched.ordering.bound import closure
@@ -107,11 +107,11 @@ def test_deadline_spares_orders_but_the_first(monkeypatch: pytest.MonkeyPatch) -
     orders = [random_order(np.random.default_rng(seed), graph) for seed in range(4)]
     followed = []
 
-    def follow(graph: Graph, order: Order) -> Timeline:
+    def follow(graph: Graph, order: Order) -> IntArray:
         followed.append(order)
-        return timeline(graph, order)
+        return running_by_op(graph, order)
 
-    monkeypatch.setattr(closure, "timeline", follow)
+    monkeypatch.setattr(closure, "running_by_op", follow)
     bound = closure_bound(graph, orders, clock=ExpiringClock(0))
     assert len(followed) == 1
     assert bound.value <= closure_bound(graph, orders).value

@@ -7,8 +7,7 @@ import numpy as np
 from optsched.check.plan import check_order
 from optsched.model.liveness import peak_memory
 from optsched.model.order_rules import moved_ops
-from optsched.ordering.improve.few_moves import lower_peak
-from optsched.ordering.improve.moves_back import move_back
+from optsched.ordering.improve.few_moves import lower_peak, move_back
 from optsched.ordering.moves import fewest_moves, least_peak_within
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits

@@ -1,8 +1,15 @@
-"""Lower the peak of an order by taking single ops elsewhere, while few ops of a baseline are moved.
+"""Orders near a baseline: a lower peak while few ops are moved, or fewer moves within a peak.
 
-Only an op that crosses the fullest step can lower it: one that runs before it and can wait, or one
-that runs later and can come first. Each is tried next to that step and as far from it as it may go;
-the best of all is taken, until none lowers the peak or leaves fewer steps as full.
+Orders are lists of turns here: where the baseline has their ops.
+
+*Lower the peak.* Only an op that crosses the fullest step can lower it: one that runs before it and
+can wait, or one that runs later and can come first. Each is tried next to that step and as far from
+it as it may go; the best of all is taken, until none lowers the peak or leaves fewer steps as full.
+
+*Move back.* Whatever steps of an order are taken, the ops that run in them may run in the
+baseline's sequence instead, if that is an order of the graph; before and behind them the same bytes
+are live. So ever shorter stretches of the order are put back where they fit, and then single ops
+that are still moved are taken to the place between those kept, wherever they fit there.
 """
 
 from __future__ import annotations
@@ -10,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from optsched.model.graph import Graph
-from optsched.model.order_rules import moved_ops
+from optsched.model.order_rules import kept_ops, moved_ops
 from optsched.ordering.pieces import Piece, whole_piece
 from optsched.runtime.clock import Clock
 
@@ -87,3 +94,94 @@ def _running(piece: Piece, order: list[int]) -> list[int]:
 def _fullness(running: list[int]) -> Fullness:
     peak = max(running, default=0)
     return peak, running.count(peak)
+
+
+def move_back(
+    graph: Graph, baseline: Sequence[int], order: Sequence[int], peak: int, clock: Clock
+) -> Iterator[tuple[int, ...]]:
+    """Yield orders within a peak that move ever fewer ops, from a given one on.
+
+    Parameters
+    ----------
+    graph, baseline, clock
+        As for :func:`lower_peak`.
+    order
+        An order within the peak.
+    peak
+        Bytes.
+    """
+    piece = whole_piece(graph, baseline)
+    turn = {v: i for i, v in enumerate(baseline)}
+    walk = _Walk(piece, [turn[v] for v in order], peak, clock)
+    while True:
+        before = walk.moved()
+        walk.put_back_stretches()
+        walk.put_back_ops()
+        if walk.moved() >= before:
+            return
+        yield tuple(piece.ops[i] for i in walk.order)
+
+
+class _Walk:
+    """An order as turns in the baseline, and what has run and is live before each of its steps."""
+
+    def __init__(self, piece: Piece, order: list[int], peak: int, clock: Clock) -> None:
+        self.piece, self.order, self.peak, self.clock = piece, order, peak, clock
+        self.done, self.live = [0] * (len(order) + 1), [piece.live] * (len(order) + 1)
+        self._accept(0, order)
+
+    def moved(self) -> int:
+        """Return how many ops the order moves."""
+        return len(self.order) - len(kept_ops(self.order, range(len(self.order))))
+
+    def put_back_stretches(self) -> None:
+        """Put ever shorter stretches into the baseline's sequence; they overlap by half."""
+        n = len(self.order)
+        length = n
+        while length > 1:
+            for start in range(0, n - length // 2, max(1, length // 2)):
+                self._try(start, sorted(self.order[start : start + length]))
+            length //= 2
+
+    def put_back_ops(self) -> None:
+        """Take each op that is moved to where it is not, wherever it fits there."""
+        kept = kept_ops(self.order, range(len(self.order)))
+        for i in sorted(set(self.order).difference(kept)):
+            if self.clock.expired():
+                return
+            step = {x: at for at, x in enumerate(self.order)}
+            low = max((step[x] + 1 for x in kept if x < i), default=0)
+            high = min((step[x] for x in kept if x > i), default=len(self.order))
+            if self._put_between(i, step[i], low, high):
+                kept = kept_ops(self.order, range(len(self.order)))
+
+    def _put_between(self, i: int, at: int, low: int, high: int) -> bool:
+        """Put the op of step `at` in front of one of the steps `low` to `high`."""
+        for place in range(low, high + 1):
+            if place <= at:
+                changed = [i, *self.order[place:at]]
+                if self._try(place, changed):
+                    return True
+            elif self._try(at, [*self.order[at + 1 : place], i]):
+                return True
+        return False
+
+    def _try(self, start: int, changed: list[int]) -> bool:
+        """Run ops in this sequence from a step on, if they may and stay within the peak."""
+        if changed == self.order[start : start + len(changed)] or self.clock.expired():
+            return False
+        self.clock.spend(1)
+        piece, done, live = self.piece, self.done[start], self.live[start]
+        for i in changed:
+            if piece.needs[i] & ~done or piece.running(i, done, live) > self.peak:
+                return False
+            done |= 1 << i
+            live = piece.left(i, done, live)
+        self._accept(start, changed)
+        return True
+
+    def _accept(self, start: int, changed: list[int]) -> None:
+        self.order[start : start + len(changed)] = changed
+        for at, i in enumerate(changed, start):
+            self.done[at + 1] = self.done[at] | 1 << i
+            self.live[at + 1] = self.piece.left(i, self.done[at + 1], self.live[at])
