@@ -26,6 +26,15 @@ class OrderingEffort:
     """States stored in the first turn of each direction."""
     turn_growth: int = 4
     """By which factor each later turn has more."""
+    first_room: int = 1_024
+    """States that a direction has room for at first; doubled as needed."""
+    slice_seconds: float = 0.05
+    """How long compiled code may run before the clock and interrupts are looked at. With a limit on
+    work the number of states is fixed instead."""
+    first_slice: int = 64
+    """States expanded before the first such look."""
+    slice_ops: int = 65_536
+    """How many ops they may all have together."""
     ops_per_state: int = 32
     """Ops for each of which a search stores a state before it tries the look-ahead bound, which
     takes time that grows with the ops."""
@@ -42,6 +51,9 @@ class OrderingEffort:
     """Blocks are large if at least this part of the ops is in them."""
     block_flows: int = 64
     """Flows after which identical blocks are looked for, whose ops force the same bytes."""
+
+    contract_ops: int = 300_000
+    """With more ops it takes too long to find what is implied, and nothing is contracted."""
 
     fork_ops: int = 600_000
     """With more ops not even looking for regions is worth it."""
@@ -85,6 +97,10 @@ class OrderingEffort:
     """States that each direction may store for one branch."""
     branch_ops: int = 400
     """Problems of more ops are not branched on: every open branch keeps a matrix of all pairs."""
+    part_looks: int = 20
+    """How often a worker looks whether there is a part of a tree for it."""
+    part_look_seconds: float = 0.005
+    """How long it waits between."""
     branch_choices: int = 16
     """Pairs to branch on that are listed at most."""
     critical_ops: int = 2
@@ -105,6 +121,21 @@ class OrderingEffort:
     off, though it may lead to a better order."""
     halvings: int = 8
     """Budgets between bound and peak that are tried to be refuted by precedences alone."""
+
+    set_thresholds: int = 48
+    """Sets of large ops that are looked at for the bytes that the last or first one forces."""
+    set_ops: int = 400
+    """Ops in such a set at most."""
+    conflict_ops: int = 2_000
+    """With more ops on streams no conflicts of all orders are looked for: the chains take time by
+    the cube of them, in bits."""
+    conflict_buffers: int = 1_000
+    """So many of the largest buffers are looked at for such conflicts."""
+
+    ask_share: float = 0.3
+    """Of the time left, for one question whether a peak can be had with so few moves."""
+    most_followed: int = 64
+    """Ops of a baseline that are followed, at most, before they leave fewer bytes live."""
 
     window_ops: int = 24
     """Steps on each side of the peak in the first windows of a known order."""

@@ -37,13 +37,9 @@ from optsched.model.dependencies import members
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 from optsched.model.order_rules import moved_ops
+from optsched.ordering.effort import EFFORT
 from optsched.ordering.pieces import Piece, split
 from optsched.runtime.clock import Clock
-
-ASK_SHARE = 0.3
-"""Of the time left, for one question whether a peak can be had with so few moves."""
-MAX_LOOK_AHEAD = 64
-"""Ops of the baseline that are followed, at most, before they leave fewer bytes live."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +182,7 @@ def least_peak_within(
         if low >= high:
             continue
         middle = (low + high) // 2
-        part = clock.share(ASK_SHARE)
+        part = clock.share(EFFORT.ask_share)
         found = fewest_moves(graph, baseline, middle, most=most, clock=part)
         if found.order is not None and found.moved <= most:
             order, peak = found.order, peak_memory(graph, found.order)
@@ -306,7 +302,7 @@ class _MoveSearch:
     def _follow(self, state: _MoveState, origin: _MoveState) -> _MoveState:
         """Keep the baseline's next ops, each of which needs the last, where they leave less."""
         at = state
-        for _ in range(MAX_LOOK_AHEAD):
+        for _ in range(EFFORT.most_followed):
             rest = ~at.done & self.all & -(1 << at.next)
             i = (rest & -rest).bit_length() - 1
             if i < 0 or not at.ready >> i & 1:

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from optsched.ordering.context import SearchContext
+from optsched.ordering.effort import EFFORT
 from optsched.ordering.kernels.state import READY
 from optsched.ordering.kernels.states import STATE_BYTES, make_arena
 from optsched.ordering.problem import build_problem
 from optsched.ordering.rules import OrderingRules
-from optsched.ordering.search.segment import FIRST_ROOM, DirectedSearch
+from optsched.ordering.search.segment import DirectedSearch
 from optsched.ordering.solve import solve_order
 from tests.support.generators import random_graph, random_order
 
@@ -71,4 +72,4 @@ def test_states_take_the_bytes_that_are_counted() -> None:
     assert taken == room * STATE_BYTES
     graph = random_graph(np.random.default_rng(1), ops=10)
     statistics = solve_order(graph, rules=OrderingRules(contract=False)).statistics
-    assert (statistics.table_bytes >= FIRST_ROOM * STATE_BYTES) == (statistics.stored > 0)
+    assert (statistics.table_bytes >= EFFORT.first_room * STATE_BYTES) == (statistics.stored > 0)

@@ -21,11 +21,7 @@ from optsched.model.conflicts import Conflicts, Whole
 from optsched.model.dependencies import reachable
 from optsched.model.graph import Graph
 from optsched.ordering.bound.single_ops import PeakBound
-
-MOST_OPS = 2_000
-"""With more ops nothing is looked for: the chains take time by the cube of them, in bits."""
-MOST_BUFFERS = 1_000
-"""So many of the largest buffers are looked at."""
+from optsched.ordering.effort import EFFORT
 
 
 def forced_conflict_bound(graph: Graph) -> PeakBound:
@@ -34,10 +30,10 @@ def forced_conflict_bound(graph: Graph) -> PeakBound:
     Parameters
     ----------
     graph
-        A graph on several streams; of more than :data:`MOST_OPS` ops nothing is found.
+        A graph on several streams; of more than `conflict_ops` nothing is found.
     """
     ids = _largest(graph)
-    if not len(ids) or len(graph.ops) > MOST_OPS:
+    if not len(ids) or len(graph.ops) > EFFORT.conflict_ops:
         return PeakBound(0, None, ())
     before = _may_come_before(graph, ids)
     pairs = np.argwhere(np.triu(~(before | before.T), 1))
@@ -55,7 +51,7 @@ def _largest(graph: Graph) -> IntArray:
     arrays = graph.arrays
     used = arrays.keep | (np.diff(arrays.user.ptr) > 0) | (arrays.producer >= 0)
     ids = np.flatnonzero((arrays.size > 0) & used)
-    return ids[np.argsort(-arrays.size[ids], kind="stable")][:MOST_BUFFERS]
+    return ids[np.argsort(-arrays.size[ids], kind="stable")][: EFFORT.conflict_buffers]
 
 
 def _may_precede(graph: Graph) -> list[int]:

@@ -17,12 +17,6 @@ from optsched.model.arrays import IntArray
 from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels.cut import Flags, least_given
 
-THRESHOLDS = 48
-"""Sets that are looked at."""
-
-LARGEST = 400
-"""Ops in a set at most."""
-
 
 @dataclass(frozen=True, slots=True)
 class ForcedSet:
@@ -48,13 +42,15 @@ class ForcedSet:
 
 def best_set(context: SearchContext, above: Flags, bound: int) -> ForcedSet | None:
     """Return the set that forces most bytes; None if none forces more than `bound`."""
+    effort = context.effort
     heights = np.unique(context.problem.rise[context.problem.rise > 0])[::-1]
-    if len(heights) > THRESHOLDS:
-        heights = heights[np.linspace(0, len(heights) - 1, THRESHOLDS).astype(np.int64)]
+    if len(heights) > effort.set_thresholds:
+        chosen = np.linspace(0, len(heights) - 1, effort.set_thresholds)
+        heights = heights[chosen.astype(np.int64)]
     best = None
     for height in heights.tolist():
         members = np.flatnonzero(context.problem.rise >= height)
-        if len(members) > LARGEST:
+        if len(members) > effort.set_ops:
             break
         if len(members) > 1:
             for last in (True, False):

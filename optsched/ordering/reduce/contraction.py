@@ -41,9 +41,6 @@ from optsched.ordering.inplace import Saving, Savings, pack_savings, unpack_savi
 from optsched.ordering.problem import OrderingProblem, in_order, make_problem, topological
 from optsched.ordering.reduce.transitive import CheckTime, find_implied, without
 
-TOO_MANY = 300_000
-"""Above this many ops it takes too long to find what is implied, and nothing is contracted."""
-
 PACE = 1_024
 """Ops between two looks at the clock."""
 
@@ -92,9 +89,6 @@ def contract(
 
     `check_time` is called now and then, and may raise.
     """
-    n = len(problem.delta)
-    if n > TOO_MANY:
-        return Contracted(problem, tuple((v,) for v in range(n)), tuple(range(n)))
     work = Merging(problem, check_time)
     work.fold()
     while merge and work.merge_all():

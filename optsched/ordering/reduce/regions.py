@@ -82,10 +82,17 @@ class Reduced:
         return list(order)
 
 
+def _contracted(context: SearchContext, problem: OrderingProblem) -> Contracted:
+    """The problem contracted, or as it is where that would take too long."""
+    n = len(problem.delta)
+    if n > context.effort.contract_ops:
+        return Contracted(problem, tuple((v,) for v in range(n)), tuple(range(n)))
+    return contract(problem, merge=context.rules.contract, check_time=context.check_time)
+
+
 def reduce(context: SearchContext) -> Reduced:
     """Contract a problem, make chains of its regions, and contract it again."""
-    merge = context.rules.contract
-    first = contract(context.problem, merge=merge, check_time=context.check_time)
+    first = _contracted(context, context.problem)
     unwanted = not context.rules.regions or len(context.problem.saving)
     if unwanted or len(first.members) > context.effort.fork_ops:
         return Reduced((first,))
@@ -102,8 +109,7 @@ def reduce(context: SearchContext) -> Reduced:
         return Reduced((first,))
     context.statistics.regions += len(modules.found)
     chained = modules.result()
-    last = contract(chained.problem, merge=merge, check_time=context.check_time)
-    return Reduced((first, chained, last))
+    return Reduced((first, chained, _contracted(context, chained.problem)))
 
 
 def find_forks(problem: OrderingProblem, order: Sequence[int]) -> list[int]:

@@ -21,9 +21,6 @@ from optsched.ordering.reduce.contraction import Contracted, contract
 from optsched.ordering.search.segment import Segment
 from optsched.ordering.tree import PrecedenceTree
 
-LOOKS, LOOK_SECONDS = 20, 0.005
-"""How often a worker looks whether there is a part of a tree for it; how long it waits between."""
-
 OnBound = Callable[[int], None]
 """Told of a bound on the peak of every order."""
 
@@ -161,7 +158,7 @@ class FeasibilitySearch:
         """Take parts of the tree that another worker is at; return its budget and the answer."""
         theirs = other.latest
         if theirs is None or theirs.settled:
-            time.sleep(LOOK_SECONDS)
+            time.sleep(self.context.effort.part_look_seconds)
             return 0, UNKNOWN
         if self.shared is None or self.shared[0] is not theirs:
             self.shared = theirs, theirs.share(self.context)
@@ -170,11 +167,11 @@ class FeasibilitySearch:
 
     def grow(self, tree: PrecedenceTree, nodes: int) -> Feasibility:
         """Go on with a tree, if there is a part of it that no other worker is at."""
-        for _ in range(LOOKS):
+        for _ in range(self.context.effort.part_looks):
             if tree.settled or tree.take_part():
                 break
             # Whoever is at the last part looks at every branch whether others want some of it.
-            time.sleep(LOOK_SECONDS)
+            time.sleep(self.context.effort.part_look_seconds)
             self.context.check_time()
 
         def search(strong: SearchContext) -> list[int] | bool:

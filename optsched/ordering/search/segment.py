@@ -20,16 +20,6 @@ from optsched.ordering.kernels.cut import Flags
 from optsched.ordering.kernels.state import LIVE, READY, place_all, start_state
 from optsched.ordering.reduce.symmetry import make_keys
 
-FIRST_ROOM = 1_024
-"""States that a search has room for at first; doubled as needed."""
-
-SLICE_SECONDS = 0.05
-"""How long compiled code may run before the clock and interrupts are looked at. With a limit on
-work the number of states is fixed instead."""
-
-FIRST_SLICE, SLICE_OPS = 64, 65_536
-"""States expanded before the first such look, and how many ops they may all have together."""
-
 
 class DirectedSearch:
     """One search in one direction over the segment between two downsets.
@@ -59,7 +49,8 @@ class DirectedSearch:
         self.keys = make_keys(families, context.codes, high if forward else low)
         self.budget = budget
         self.path = np.empty(len(low) + 1, np.int32)
-        self.slice = max(1, min(FIRST_SLICE, SLICE_OPS // max(1, context.ops)))
+        effort = context.effort
+        self.slice = max(1, min(effort.first_slice, effort.slice_ops // max(1, context.ops)))
         self.reset()
 
     def reset(self) -> None:
@@ -73,8 +64,8 @@ class DirectedSearch:
 
     def plant(self, left: int) -> None:
         """Make the present state the root, with `left` ops to place."""
-        live = int(self.state.tally[LIVE])
-        self.arena = arenas.make_arena(FIRST_ROOM, self.context.ops, left, live)
+        live, room = int(self.state.tally[LIVE]), self.context.effort.first_room
+        self.arena = arenas.make_arena(room, self.context.ops, left, live)
 
     def delay_look_ahead(self) -> None:
         """Let a search of many ops be longer before it looks ahead: that takes as many steps."""
@@ -137,9 +128,10 @@ class DirectedSearch:
 
     def pace(self, seconds: float) -> None:
         """Let the next slice take about as long as the clock may go unwatched."""
-        if seconds < SLICE_SECONDS / 2:
+        wanted = self.context.effort.slice_seconds
+        if seconds < wanted / 2:
             self.slice *= 2
-        elif seconds > SLICE_SECONDS * 2:
+        elif seconds > wanted * 2:
             self.slice = max(1, self.slice // 2)
 
 
