@@ -24,14 +24,7 @@ class FlowNetwork(Network):
     ) -> Forced | None:
         """Return why an op does not fit a budget, or None if that can not be shown.
 
-        Parameters
-        ----------
-        op
-            The op that runs.
-        budget
-            Bytes.
-        before, after
-            Ops that are assumed to have ended by then, or not to have begun.
+        The ops `before` are assumed to have ended when it runs, those `after` not to have begun.
         """
         later = reach(self.behind, [op, *after])
         pairs = self.sharable(op, later)

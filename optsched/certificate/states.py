@@ -25,27 +25,11 @@ def list_states(
     backward: bool,
     families: Sequence[Family] = (),
 ) -> StatesStep | None:
-    """Return all states within a budget, or None.
+    """Return all states within a budget, by the precedences that a network knows.
 
-    Parameters
-    ----------
-    network
-        The graph, with the precedences that hold within the budget.
-    budget
-        Bytes.
-    most
-        States at most.
-    clock
-        Says when to give up.
-    backward
-        Take ops back from the full state instead of running them from the empty one.
-    families
-        Identical blocks: states that differ by such changing places count as one.
-
-    Returns
-    -------
-    StatesStep or None
-        None if they are more than `most`, time is up, or an order is within the budget.
+    Backward, ops are taken back from the full state, not run from the empty one. States that differ
+    by identical blocks of `families` changing places count as one. None if the states are more than
+    `most`, time is up, or an order is within the budget.
     """
     layout = Layout(len(network.before), families)
     moves, root = all_moves(network, layout, backward=backward)

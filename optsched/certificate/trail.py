@@ -207,21 +207,10 @@ def list_steps(graph: Graph, budget: int, conflict: Conflict, most: int) -> list
 
     What several branches need is shown once, before the first of them.
 
-    Parameters
-    ----------
-    graph
-        The graph.
-    budget
-        Bytes.
-    conflict
-        Why no order is within it.
-    most
-        Steps at most.
-
     Raises
     ------
     TooLongError
-        If there are more.
+        If there are more steps than `most`.
     UnshownError
         If a step does not hold after all.
     """
@@ -325,16 +314,9 @@ def find_premises(
     """Return precedences with which an op still does not fit a budget, for the reason given.
 
     These are all by which the same ops have ended, the same buffers are still held and the same
-    bytes are passed on. Fewer might do, but what the flow shows has no slack to speak of.
-
-    Parameters
-    ----------
-    network
-        The graph with all precedences that are known.
-    places
-        Those that the graph does not have, each with its place: low ones are preferred.
-    op, before, after, forced
-        As :meth:`FlowNetwork.forced` takes and returns them.
+    bytes are passed on. Fewer might do, but what the flow shows has no slack to speak of. Of the
+    precedences that the network has and the graph has not, those of low `places` are preferred; the
+    rest is as :meth:`FlowNetwork.forced` takes and returns it.
     """
     behind = _Spread(network.behind, places, [op, *after], backward=False)
     wanted = behind.paths(network.others(op, source) for _, source in network.pairs.get(op, ()))

@@ -65,14 +65,7 @@ Pairs: TypeAlias = Sequence[tuple[int, int]]
 
 
 def check_certificate(graph: Graph, certificate: Certificate) -> str:
-    """Return the rung of a certificate that holds: L2 for bounds, L3 for a search.
-
-    Parameters
-    ----------
-    graph
-        The graph it speaks of.
-    certificate
-        The certificate.
+    """Return the rung of a certificate that holds of a graph: L2 for bounds, L3 for a search.
 
     Raises
     ------

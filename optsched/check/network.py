@@ -21,13 +21,7 @@ from optsched.model.graph import Graph
 
 
 class Network:
-    """A graph, and what is known of its orders within a budget.
-
-    Parameters
-    ----------
-    graph
-        The graph.
-    """
+    """A graph, and what is known of its orders within a budget."""
 
     def __init__(self, graph: Graph) -> None:
         n = len(graph.ops)

@@ -68,14 +68,7 @@ MOST_STATES = 4_096
 
 
 def check_region(network: Network, parts: Sequence[Sequence[int]]) -> None:
-    """Check that ops may run as a chain of parts, whatever else does.
-
-    Parameters
-    ----------
-    network
-        The graph.
-    parts
-        The ops of each part as they run.
+    """Check that ops may run as a chain of parts, each part at one go, whatever else does.
 
     Raises
     ------

@@ -112,14 +112,7 @@ def graph_savings(
 ) -> tuple[IntArray, dict[int, list[Saving]]]:
     """Return what each op saves in any case, shape `(n,)`, and the savings of ops beyond that.
 
-    Parameters
-    ----------
-    arrays
-        Of the graph.
-    users
-        Shape `(m,)`: number of users of each buffer.
-    shared
-        Shape `(m,)`: the number by which a saving names a buffer.
+    Of each buffer, shape `(m,)`: its number of `users`, and that by which a saving names it.
     """
     rows: dict[int, list[Pair]] = {}
     for v, output, source in zip(
@@ -157,7 +150,7 @@ def pack_savings(rows: Sequence[Sequence[Saving]]) -> Savings:
 
 
 def unpack_savings(savings: Savings) -> list[list[Saving]]:
-    """The opposite of :func:`pack_ways`."""
+    """The opposite of :func:`pack_savings`."""
     value, ptr, need = savings.value.tolist(), savings.need_ptr.tolist(), savings.need.tolist()
     flat = [(value[i], frozenset(need[ptr[i] : ptr[i + 1]])) for i in range(len(value))]
     return [flat[a:b] for a, b in pairwise(savings.ptr.tolist())]

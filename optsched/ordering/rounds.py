@@ -279,11 +279,16 @@ class OrderingRounds(OrderIncumbent):
         self.anneal(self.states * self.effort.growth)
         self.search_windows()
 
+    def catch_up(self, search: Annealer | WindowSearch) -> None:
+        """Let a search for better orders go on from the best one, if its own is not as good."""
+        if search.peak > self.peak and self.context.follow(self.shrunk())[0] < search.peak:
+            search.start_from(self.shrunk())
+
     def anneal(self, states: int) -> None:
         """Walk over orders for about as long as storing `states` states would take."""
         if self.annealer is None or self.proved:
             return
-        self.annealer.catch_up(self.peak, self.shrunk)
+        self.catch_up(self.annealer)
         try:
             self.annealer.improve(states * self.effort.moves_per_state, self.bound)
         finally:
@@ -293,7 +298,7 @@ class OrderingRounds(OrderIncumbent):
         """Search windows of the best order as long as that helps."""
         if self.windows is None:
             return
-        self.windows.catch_up(self.peak, self.shrunk)
+        self.catch_up(self.windows)
         states = min(self.states // 8, self.effort.window_states)
         while self.windows.improve(states, self.effort.window_tries, self.bound):
             self.accept_reduced(self.windows.order, "window")

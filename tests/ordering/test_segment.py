@@ -11,7 +11,7 @@ from optsched.ordering.kernels.state import READY
 from optsched.ordering.kernels.states import STATE_BYTES, make_arena
 from optsched.ordering.problem import build_problem
 from optsched.ordering.rules import OrderingRules
-from optsched.ordering.search.segment import DirectedSearch
+from optsched.ordering.search.segment import DirectedSearch, Segment
 from optsched.ordering.solve import solve_order
 from tests.support.generators import random_graph, random_order
 
@@ -32,14 +32,7 @@ def test_going_on_after_a_commit_is_beginning_there(forward: bool, in_place: boo
         def begin(
             low: np.ndarray, high: np.ndarray, context: SearchContext = context
         ) -> DirectedSearch:
-            return DirectedSearch(
-                context,
-                low,
-                high,
-                forward=forward,
-                budget=0,
-                ceiling=2**60,
-            )
+            return DirectedSearch(Segment(context, low, high, 0, 2**60), forward=forward)
 
         search = begin(low, high)
         first = 0

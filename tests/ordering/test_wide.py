@@ -17,7 +17,7 @@ from optsched.ordering.kernels import children, state
 from optsched.ordering.kernels.states import MOVES, STATES
 from optsched.ordering.problem import build_problem
 from optsched.ordering.rules import OrderingRules
-from optsched.ordering.search.segment import DirectedSearch
+from optsched.ordering.search.segment import DirectedSearch, Segment
 from optsched.runtime import kernel as kernels
 from tests.support.generators import random_graph, random_order
 from tests.support.ordering_oracle import Oracle
@@ -82,7 +82,7 @@ def begin(graph: Graph, budget: int, *, forward: bool) -> DirectedSearch:
     rules = OrderingRules(commit=False)
     context = SearchContext(build_problem(graph.arrays), rules)
     low, high = np.zeros(context.ops, np.bool_), np.ones(context.ops, np.bool_)
-    return DirectedSearch(context, low, high, forward=forward, budget=budget, ceiling=2**60)
+    return DirectedSearch(Segment(context, low, high, budget, 2**60), forward=forward)
 
 
 def test_looks_at_ready_ops_from_one_state_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +148,7 @@ def test_states_are_what_their_moves_make() -> None:
     rules = OrderingRules(commit=False, probe=False)
     context = SearchContext(build_problem(graph.arrays), rules)
     low, high = np.zeros(context.ops, np.bool_), np.ones(context.ops, np.bool_)
-    search = DirectedSearch(context, low, high, forward=True, budget=2**40, ceiling=2**41)
+    search = DirectedSearch(Segment(context, low, high, 2**40, 2**41), forward=True)
     search.run(state.WIDE + 20)
     arena, rng = search.arena, np.random.default_rng(0)
     count = int(arena.fill[STATES])

@@ -63,10 +63,8 @@ def closure_bound(
 
     Parameters
     ----------
-    graph
-        The graph.
-    orders
-        Known orders; the better they are, the fewer flows are needed.
+    graph, orders
+        Known orders of the graph; the better they are, the fewer flows are needed.
     clock
         At its end the best bound so far is returned.
     most
@@ -108,18 +106,10 @@ def raise_closure(
     most: int | None = None,
     effort: OrderingEffort = EFFORT,
 ) -> ClosureBound:
-    """Return the closure bound of a problem.
+    """Return the closure bound of a problem, or the bound `value` that is known.
 
-    Parameters
-    ----------
-    problem
-        The problem.
-    cap
-        Shape `(ops,)`, bytes that each op forces at most. What is found is written there.
-    value
-        A bound that is known.
-    clock, most, effort
-        As :func:`closure_bound` takes them.
+    `cap` has the bytes that each op forces at most, shape `(ops,)`; what is found is written there.
+    The rest is as :func:`closure_bound` takes it.
     """
     n = len(problem.delta)
     best, flows = None, 0

@@ -12,7 +12,7 @@ Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing", Science 2
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
@@ -58,11 +58,6 @@ class Annealer:
         start = np.array(order, np.int64)
         self.walk = start_walk(context.problem, start, context.follow(order)[1])
         self.best, self.peak = start, self.height()
-
-    def catch_up(self, peak: int, order: Callable[[], list[int]]) -> None:
-        """Go on from an order that others found, if its peak is lower."""
-        if self.peak > peak and self.context.follow(order())[0] < self.peak:
-            self.start_from(order())
 
     @property
     def order(self) -> list[int]:

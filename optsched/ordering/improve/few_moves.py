@@ -28,18 +28,10 @@ Fullness = tuple[int, int]
 def lower_peak(
     graph: Graph, baseline: Sequence[int], order: Sequence[int], most: int, clock: Clock
 ) -> tuple[int, ...]:
-    """Return an order of no higher peak that moves at most so many ops.
+    """Return an order of no higher peak that moves at most so many ops, as does the one given.
 
-    Parameters
-    ----------
-    graph, baseline
-        As for :func:`optsched.ordering.moves.fewest_moves`.
-    order
-        An order of the graph that moves no more.
-    most
-        Ops of the baseline that may be moved.
-    clock
-        When to stop; orders tried are its work.
+    Orders tried are the clock's work; the rest is as :func:`fewest_moves` of
+    :mod:`optsched.ordering.moves` takes it.
     """
     piece = whole_piece(graph, baseline)
     turn = {v: i for i, v in enumerate(baseline)}
@@ -99,16 +91,10 @@ def _fullness(running: list[int]) -> Fullness:
 def move_back(
     graph: Graph, baseline: Sequence[int], order: Sequence[int], peak: int, clock: Clock
 ) -> Iterator[tuple[int, ...]]:
-    """Yield orders within a peak that move ever fewer ops, from a given one on.
+    """Yield orders within a peak that move ever fewer ops, from one within it on.
 
-    Parameters
-    ----------
-    graph, baseline, clock
-        As for :func:`lower_peak`.
-    order
-        An order within the peak.
-    peak
-        Bytes.
+    Orders tried are the clock's work; the rest is as :func:`fewest_moves` of
+    :mod:`optsched.ordering.moves` takes it.
     """
     piece = whole_piece(graph, baseline)
     turn = {v: i for i, v in enumerate(baseline)}

@@ -8,7 +8,7 @@ many seconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -40,11 +40,6 @@ class WindowSearch:
         """Go on from another order."""
         self.order = list(order)
         self.peak, self.during = self.context.follow(self.order)
-
-    def catch_up(self, peak: int, order: Callable[[], list[int]]) -> None:
-        """Go on from an order that others found, if its peak is lower."""
-        if self.peak > peak and self.context.follow(order())[0] < self.peak:
-            self.start_from(order())
 
     def improve(self, states: int, tries: int, floor: int) -> bool:
         """Search windows until one is better, the peak is at `floor`, or `tries` have failed."""

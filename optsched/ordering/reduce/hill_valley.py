@@ -69,12 +69,7 @@ class HillValleyOrder:
 def hill_valley_order(context: SearchContext, problem: OrderingProblem) -> HillValleyOrder | None:
     """Return the hill-valley order of a region by itself; None if that takes too many states.
 
-    Parameters
-    ----------
-    context
-        How to search; its own problem does not matter.
-    problem
-        The region, without in-place savings.
+    The region is `problem`, without in-place savings; of the context its own does not matter.
     """
     # The base is such that no downset has less than 0 bytes.
     base = int(np.maximum(-problem.delta, 0).sum()) + int(problem.size.sum())

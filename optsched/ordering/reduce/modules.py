@@ -47,10 +47,7 @@ class ChainedProblem(Contracted):
 class ModuleContraction:
     """A problem while its regions become chains; a part of a chain has the number of its first op.
 
-    Parameters
-    ----------
-    context
-        The problem, without in-place savings.
+    There are no in-place savings in it.
     """
 
     def __init__(self, context: SearchContext) -> None:

@@ -27,28 +27,17 @@ class DirectedSearch:
     A `long` one looks for identical blocks; where these are known any search makes use of them.
     """
 
-    def __init__(
-        self,
-        context: SearchContext,
-        low: Flags,
-        high: Flags,
-        *,
-        forward: bool,
-        budget: int,
-        ceiling: int,
-        long: bool = False,
-    ) -> None:
-        rules = context.rules
-        self.context = context
-        within = high & ~low
+    def __init__(self, segment: Segment, *, forward: bool, long: bool = False) -> None:
+        self.context = context = segment.context
+        self.budget, rules = segment.budget, context.rules
         self.task = SearchTask(
-            forward, ceiling, rules.close, rules.commit, rules.probe, rules.lift, rules.foresee
-        )
-        self.begin = ((low if forward else high).copy(), within)
-        families = context.families(wanted=long)
-        self.keys = make_keys(families, context.codes, high if forward else low)
-        self.budget = budget
-        self.path = np.empty(len(low) + 1, np.int32)
+            forward, segment.ceiling, rules.close, rules.commit, rules.probe, rules.lift,
+            rules.foresee,
+        )  # fmt: skip
+        start, goal = (segment.low, segment.high)[:: 1 if forward else -1]
+        self.begin = start.copy(), segment.high & ~segment.low
+        self.keys = make_keys(context.families(wanted=long), context.codes, goal)
+        self.path = np.empty(len(goal) + 1, np.int32)
         effort = context.effort
         self.slice = max(1, min(effort.first_slice, effort.slice_ops // max(1, context.ops)))
         self.reset()
@@ -216,15 +205,7 @@ class Segment:
     def search(self, *, forward: bool, long: bool) -> DirectedSearch:
         """The search from one end, started when it is first wanted."""
         if forward not in self.searches:
-            self.searches[forward] = DirectedSearch(
-                self.context,
-                self.low,
-                self.high,
-                forward=forward,
-                budget=self.budget,
-                ceiling=self.ceiling,
-                long=long,
-            )
+            self.searches[forward] = DirectedSearch(self, forward=forward, long=long)
         return self.searches[forward]
 
     def accept(self, moves: list[int], *, forward: bool) -> None:
