@@ -113,7 +113,7 @@ class FlowNetwork(Network):
         arcs += [(u, w, UNBOUNDED) for u in middle for w in self.before[u]]
         table = np.array(arcs, np.int64).reshape(-1, 3)
         net = _link(sink + 1, table)
-        sent = max_flow.for_work(8 * len(arcs))(net, source, sink, enough)
+        sent = max_flow.for_work(8 * len(arcs))(net, source, sink, enough, UNBOUNDED)
         used = net.room[1::2].tolist()
         names = [*range(n), *free]
 

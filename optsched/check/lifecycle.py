@@ -125,12 +125,9 @@ def _difference(
         return f"buffer {late.name!r} is still held {where}: {what} {late} before"
     strange = sorted(strange, key=lambda event: event.born)
     if strange:
-        return f"buffer {strange[0]} {where}: {what} {_next(missing)}"
+        due = f"{missing[0]} next" if missing else "has that at another time"
+        return f"buffer {strange[0]} {where}: {what} {due}"
     return f"buffer {missing[0].name!r} is not there {where}: {what} {missing[0]} before"
-
-
-def _next(due: Sequence[LifeEvent]) -> str:
-    return f"{due[0]} next" if due else "has that at another time"
 
 
 def plan_lifecycle(graph: Graph, order: Sequence[int]) -> list[list[LifeEvent]]:

@@ -70,7 +70,7 @@ def test_a_largest_flow_is_the_least_cut(form: str, most: int) -> None:
     for _ in range(200):
         nodes, network = random_network(rng, most)
         arcs = arcs_of(nodes, network)
-        sent = int(FORMS[form](arcs, 0, nodes - 1, UNBOUNDED))
+        sent = int(FORMS[form](arcs, 0, nodes - 1, UNBOUNDED, UNBOUNDED))
         assert sent == least_cut(nodes, network)
         check_residual(nodes, network, arcs, sent)
         for backwards, node in ((0, 0), (1, nodes - 1)):

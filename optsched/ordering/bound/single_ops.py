@@ -67,7 +67,9 @@ def peak_lower_bound(
         At its end the best bound so far is returned.
     """
     arrays = graph.arrays
-    best = max(_ends(arrays), key=lambda bound: bound.value)
+    used = (np.diff(arrays.user.ptr) > 0) | arrays.keep
+    ends = _bound(arrays, (arrays.birth < 0) & used, None), _bound(arrays, arrays.keep, None)
+    best = max(ends, key=lambda bound: bound.value)
     if not arrays.op_count:
         return best
     ceiling = np.min([running_by_op(graph, order) for order in orders], axis=0)
@@ -121,15 +123,6 @@ def _written_inplace(arrays: GraphArrays, v: int, behind: npt.NDArray[np.bool_])
         if not behind[users[users != v]].any():
             pairs.append((output, source))
     return list(heaviest_matching(pairs, arrays.size).values())
-
-
-def _ends(arrays: GraphArrays) -> tuple[PeakBound, PeakBound]:
-    """Live bytes before the first op and after the last."""
-    used = (np.diff(arrays.user.ptr) > 0) | arrays.keep
-    return (
-        _bound(arrays, (arrays.birth < 0) & used, None),
-        _bound(arrays, arrays.keep, None),
-    )
 
 
 def _bound(arrays: GraphArrays, live: npt.NDArray[np.bool_], op: int | None) -> PeakBound:

@@ -25,7 +25,6 @@ from optsched.ordering.kernels.max_flow import (
     Int,
     add_arc,
     empty_arcs,
-    flow_within,
     mark_side,
     max_flow,
 )
@@ -171,7 +170,8 @@ def best_selection(
 ) -> Flags:
     """Which of `free` to add for fewest live bytes; the largest or the smallest such choice."""
     cut = build_cut(problem, done, free, place)
-    max_flow(cut.arcs, cut.source, cut.sink, int64(UNBOUNDED))
+    unbounded = int64(UNBOUNDED)
+    max_flow(cut.arcs, cut.source, cut.sink, unbounded, unbounded)
     side = mark_side(cut.arcs, cut.sink if largest else cut.source, int64(largest))
     chosen = np.empty(len(free), np.bool_)
     for i in range(len(free)):
@@ -224,7 +224,7 @@ def minimum_plain(
     """Least live bytes as :func:`least_given` has them, but without any way to save some."""
     cut = build_cut(problem, before, undecided(before, after, op), spot)
     enough, work = int64(UNBOUNDED), int64(MOST_WORK)
-    flow = flow_within(cut.arcs, cut.source, cut.sink, enough, work)
+    flow = max_flow(cut.arcs, cut.source, cut.sink, enough, work)
     return live_after(problem, before) + problem.rise[op] + flow - cut.profit
 
 

@@ -240,19 +240,8 @@ def send(arcs: Arcs, bench: Bench, source: Int, sink: Int, enough: Int, from_sin
     return total
 
 
-@inner
-def flow_within(arcs: Arcs, source: Int, sink: Int, enough: Int, work: Int) -> Int:
-    """Do what :func:`max_flow` does, but end after meeting `work` nodes, with what is sent then.
-
-    It was a largest flow if no way is left from source to sink.
-    """
-    bench = make_bench(len(arcs.first), int64(0))
-    bench.left[0] = work
-    return send(arcs, bench, source, sink, enough, int64(1))
-
-
 @kernel
-def max_flow(arcs: Arcs, source: Int, sink: Int, enough: Int) -> Int:
+def max_flow(arcs: Arcs, source: Int, sink: Int, enough: Int, work: Int) -> Int:
     """Send from source to sink as much as fits, or until more than `enough` is sent.
 
     Parameters
@@ -263,13 +252,18 @@ def max_flow(arcs: Arcs, source: Int, sink: Int, enough: Int) -> Int:
         Two different nodes.
     enough
         At a total above this the work stops: the flow is then valid but not maximal.
+    work
+        Nodes that may be met before it stops with what is sent then: a largest flow if no way is
+        left from source to sink.
 
     Returns
     -------
     int
         Units sent.
     """
-    return flow_within(arcs, source, sink, enough, int64(UNBOUNDED))
+    bench = make_bench(len(arcs.first), int64(0))
+    bench.left[0] = work
+    return send(arcs, bench, source, sink, enough, int64(1))
 
 
 @kernel

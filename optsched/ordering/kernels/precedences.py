@@ -23,9 +23,9 @@ from optsched.ordering.kernels.max_flow import (
     UNBOUNDED,
     Arcs,
     Int,
-    flow_within,
     make_bench,
     mark_side,
+    max_flow,
     send,
     take_back,
 )
@@ -143,7 +143,7 @@ def imply_case(
     cut = build_cut(problem, before, free, np.full(n, -1, np.int64))
     enough, work = int64(UNBOUNDED), int64(MOST_WORK)
     least = live_after(problem, before) + problem.rise[op] - spare - cut.profit
-    least += flow_within(cut.arcs, cut.source, cut.sink, enough, work)
+    least += max_flow(cut.arcs, cut.source, cut.sink, enough, work)
     near = mark_side(cut.arcs, cut.source, int64(0))
     if least > budget or count == 0 or near[cut.sink]:
         return least, forced

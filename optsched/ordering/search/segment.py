@@ -79,11 +79,6 @@ class DirectedSearch:
         """States stored."""
         return int(self.arena.fill[arenas.STATES])
 
-    @property
-    def table_bytes(self) -> int:
-        """Bytes of the states that there is room for."""
-        return len(self.arena.parent) * arenas.STATE_BYTES
-
     def make_room(self) -> None:
         """Have room for the successors of one more state, at most one for each ready op."""
         wanted = self.states + int(self.state.tally[READY])
@@ -198,9 +193,9 @@ class Segment:
 
     def note_bytes(self) -> None:
         """Keep account of how large the tables of states get."""
-        total = sum(search.table_bytes for search in self.searches.values())
+        room = sum(len(search.arena.parent) for search in self.searches.values())
         stats = self.context.statistics
-        stats.table_bytes = max(stats.table_bytes, total)
+        stats.table_bytes = max(stats.table_bytes, room * arenas.STATE_BYTES)
 
     def search(self, *, forward: bool, long: bool) -> DirectedSearch:
         """The search from one end, started when it is first wanted."""
