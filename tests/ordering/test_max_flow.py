@@ -152,6 +152,6 @@ def test_arcs_without_capacity_stay_so() -> None:
     ]
     for form in FORMS.values():
         arcs = arcs_of(5, network)
-        assert int(form(arcs, 0, 4, UNBOUNDED)) == 2**62
+        assert int(form(arcs, 0, 4, UNBOUNDED, UNBOUNDED)) == 2**62
         assert int(arcs.room[2]) == UNBOUNDED - 2**62
         assert int(arcs.room[6]) == UNBOUNDED

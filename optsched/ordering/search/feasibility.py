@@ -130,11 +130,12 @@ class FeasibilitySearch:
             return Feasibility(refuted=True)
         strong = self.known[budget]
         assert strong is not None
-        answer = self.split(budget, states // self.context.effort.states_per_branch)
-        if answer is not UNKNOWN:
-            return answer
         context, small = strong
         if budget in self.trees:
+            self.latest = self.trees[budget]
+            answer = self.grow(self.latest, states)
+            if answer is not UNKNOWN:
+                return answer
             states //= context.effort.tree_part
         answer = search_all(context, bound, budget + 1, states, on_bound)
         context.collect()
@@ -147,13 +148,6 @@ class FeasibilitySearch:
         low = bound + (budget - bound) // 2
         return max((known for known in self.trees if low <= known < budget), default=budget)
 
-    def split(self, budget: int, nodes: int) -> Feasibility:
-        """Go on with the tree of assumed precedences for a budget."""
-        if budget not in self.trees:
-            return UNKNOWN
-        self.latest = self.trees[budget]
-        return self.grow(self.latest, nodes)
-
     def help(self, other: FeasibilitySearch, states: int) -> tuple[int, Feasibility]:
         """Take parts of the tree that another worker is at; return its budget and the answer."""
         theirs = other.latest
@@ -163,9 +157,9 @@ class FeasibilitySearch:
         if self.shared is None or self.shared[0] is not theirs:
             self.shared = theirs, theirs.share(self.context)
         tree = self.shared[1]
-        return tree.budget, self.grow(tree, states // self.context.effort.states_per_branch)
+        return tree.budget, self.grow(tree, states)
 
-    def grow(self, tree: PrecedenceTree, nodes: int) -> Feasibility:
+    def grow(self, tree: PrecedenceTree, states: int) -> Feasibility:
         """Go on with a tree, if there is a part of it that no other worker is at."""
         for _ in range(self.context.effort.part_looks):
             if tree.settled or tree.take_part():
@@ -181,7 +175,7 @@ class FeasibilitySearch:
             part.collect()
             return found.refuted if found.order is None else small.expand(found.order)
 
-        found = tree.run(nodes, search)
+        found = tree.run(states // self.context.effort.states_per_branch, search)
         if isinstance(found, list):
             return Feasibility(refuted=False, order=found)
         return Feasibility(refuted=True) if found else UNKNOWN
