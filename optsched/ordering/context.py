@@ -145,6 +145,6 @@ class SearchContext:
     def collect(self) -> None:
         """Move the kernels' counts to the statistics."""
         counts, stats = self.counters.tolist(), self.statistics
-        for number, name in children.COUNTED.items():
+        for number, name in enumerate(children.COUNTED):
             setattr(stats, name, getattr(stats, name) + counts[number])
         self.counters[: children.COUNTERS] = 0

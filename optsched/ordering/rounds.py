@@ -10,14 +10,14 @@ search of states. Two workers divide the last part.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 
 from optsched.model.graph import Graph
 from optsched.ordering.bound.closure import closure_bound, raise_closure
 from optsched.ordering.bound.precedences import BudgetPrecedences
-from optsched.ordering.context import SearchContext
+from optsched.ordering.context import OutOfTimeError, SearchContext
 from optsched.ordering.effort import OrderingEffort
 from optsched.ordering.improve.anneal import Annealer
 from optsched.ordering.improve.neighbourhood import WindowSearch
@@ -27,7 +27,6 @@ from optsched.ordering.reduce.regions import reduce
 from optsched.ordering.reduce.symmetry import LinedUp, line_up
 from optsched.ordering.rules import OrderingRules, Statistics
 from optsched.ordering.search.feasibility import Feasibility, FeasibilitySearch, search_all
-from optsched.ordering.search.worker import WorkerThread
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import OnEvent, Proof, StopReason
 
@@ -378,3 +377,40 @@ class OrderingRounds(OrderIncumbent):
             self.meet()
         self.other.context.collect()
         self.context.statistics.add(self.other.context.statistics)
+
+
+class WorkerThread:
+    """Work in a thread of its own, until it is done or told to end.
+
+    A second worker looks for orders while the first refutes budgets. Both spend nearly all their
+    time in compiled kernels, which run without the interpreter's lock. A thread shares the problem
+    as it is, and ends with its process whatever becomes of that.
+
+    Parameters
+    ----------
+    work
+        What to do; :class:`OutOfTimeError` ends it.
+    end
+        Set to make the work raise that the next time it looks at the clock.
+    """
+
+    def __init__(self, work: Callable[[], object], end: threading.Event) -> None:
+        self.work, self.end = work, end
+        self.failure: BaseException | None = None
+        self.thread = threading.Thread(target=self._run, name="second worker", daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.work()
+        except OutOfTimeError:
+            pass
+        except BaseException as failure:
+            self.failure = failure
+
+    def join(self) -> None:
+        """End the work, wait for it, and raise what went wrong in it."""
+        self.end.set()
+        self.thread.join()
+        if self.failure is not None:
+            raise self.failure

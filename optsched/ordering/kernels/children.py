@@ -27,18 +27,10 @@ from optsched.runtime.kernel import inner
 
 NEVER = 2**63 - 1
 
-EXPANDED, STORED, DUPLICATES, CLOSED, SINGLED, LIFTED, FORESEEN = 0, 1, 2, 3, 4, 5, 6
-COUNTED = {
-    EXPANDED: "expanded",
-    STORED: "stored",
-    DUPLICATES: "duplicates",
-    CLOSED: "closed",
-    SINGLED: "singled",
-    LIFTED: "lifts",
-    FORESEEN: "foreseen",
-}
-"""What kernels count, by the name that :class:`optsched.ordering.rules.Statistics` has for it."""
-COUNTERS = 7
+EXPANDED, STORED, DUPLICATES, CLOSED, SINGLED, LIFTED, FORESEEN, COUNTERS = range(8)
+"""Numbers of what kernels count, and how many there are."""
+COUNTED = ("expanded", "stored", "duplicates", "closed", "singled", "lifts", "foreseen")
+"""The names that :class:`optsched.ordering.rules.Statistics` has for them."""
 
 SINGLE, NO_ROOM = -1, -2
 

@@ -61,10 +61,7 @@ def count_waiting(problem: OrderingProblem, done: Flags) -> tuple[IntArray, int]
 
 
 def start_state(problem: OrderingProblem, done: Flags, within: Flags, forward: bool) -> Downset:
-    """Return the state of a downset; only ops of `within` will ever be placed.
-
-    Not compiled: a kernel that returns that many arrays takes long to make.
-    """
+    """Return the state of a downset; only ops of `within` will ever be placed."""
     n = len(problem.delta)
     waiting, live = count_waiting(problem, done)
     if forward:

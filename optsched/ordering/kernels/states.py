@@ -69,8 +69,7 @@ class Arena(NamedTuple):
 def make_arena(states: int, ops: int, left: int, live: int) -> Arena:
     """Return an arena that holds the root only, still to be expanded.
 
-    Neither this nor what follows from it is compiled: a kernel that returns that many arrays takes
-    long to make.
+    Like all that makes many arrays it is not compiled: that takes long.
     """
     slots = 1 << max(4, (2 * states - 1).bit_length())
     arena = Arena(

@@ -162,10 +162,7 @@ def accept(problem: OrderingProblem, walk: Walk, first: Int, end: Int, target: I
 
 
 def start_walk(problem: OrderingProblem, order: IntArray, during: IntArray) -> Walk:
-    """Return the walk that begins at a valid order; `during` are live bytes while each step runs.
-
-    Not compiled: a kernel that returns that many arrays takes long to make.
-    """
+    """Return the walk from a valid order, in whose steps `during` bytes are live."""
     n, m = len(order), len(problem.size)
     step = np.empty(n, np.int64)
     step[order] = np.arange(n)
