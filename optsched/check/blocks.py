@@ -98,12 +98,7 @@ def _overwritten(network: Network, v: int) -> list[tuple[int, set[tuple[frozense
 class Layout:
     """Bits for ops, those of a block side by side, so that blocks are parts of a mask.
 
-    Parameters
-    ----------
-    ops
-        How many there are.
-    families
-        Disjoint families of blocks that were checked.
+    The families of blocks are disjoint, and were checked.
     """
 
     def __init__(self, ops: int, families: Sequence[Family]) -> None:

@@ -18,13 +18,7 @@ from optsched.model.graph import Graph
 
 
 class Precedence:
-    """Who precedes whom when the streams of a graph run an order.
-
-    Parameters
-    ----------
-    graph, order
-        The order is a permutation of the ops that keeps all dependencies.
-    """
+    """Who precedes whom when the streams of a graph run an order that keeps all dependencies."""
 
     def __init__(self, graph: Graph, order: Sequence[int]) -> None:
         self.graph, self.order = graph, order

@@ -215,12 +215,7 @@ class _MoveState:
 class _MoveSearch:
     """Best first by the bound on moves, last in first out among equals.
 
-    Parameters
-    ----------
-    piece
-        The ops.
-    peak, most
-        Limits on live bytes and on ops moved.
+    `peak` and `most` are limits on live bytes and on ops moved.
     """
 
     def __init__(self, piece: Piece, peak: int, most: int) -> None:

@@ -107,16 +107,9 @@ def in_order(
     missing: MutableSequence[int] | dict[int, int],
     succ: Sequence[Iterable[int]],
 ) -> list[int]:
-    """Return ops, each behind its predecessors.
+    """Return ops, each behind its predecessors; those without any come as they are given.
 
-    Parameters
-    ----------
-    ops
-        All of them; those without predecessors come in this order.
-    missing
-        How many predecessors each has; overwritten.
-    succ
-        Successors of each.
+    `missing` has the number of predecessors of each, and is overwritten; `succ` has its successors.
     """
     order = [v for v in ops if not missing[v]]
     for v in order:

@@ -18,17 +18,7 @@ from optsched.ordering.search.segment import Segment
 
 
 class WindowSearch:
-    """Improves an order, window by window.
-
-    Parameters
-    ----------
-    context
-        The problem.
-    order
-        A valid order; replaced by better ones.
-    seed
-        Of the choice of windows.
-    """
+    """Improves a valid order, window by window, which are chosen at random."""
 
     def __init__(self, context: SearchContext, order: Sequence[int], seed: int) -> None:
         self.context = context

@@ -48,13 +48,7 @@ FLOW_BITS = 62
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """Contractions one after another.
-
-    Parameters
-    ----------
-    stages
-        At least one; each but the first of the problem that the one before it makes.
-    """
+    """Contractions, at least one; each but the first is of the problem that the last one makes."""
 
     stages: tuple[Contracted, ...]
 

@@ -32,15 +32,8 @@ def make_keys(families: Sequence[BlockFamily], codes: IntArray, goal: Flags) -> 
 
     Two hashes are the same if blocks can change places, and leave the goal as it is, so that the
     one state becomes the other. Where a search begins does not matter: the rest of the way does.
-
-    Parameters
-    ----------
-    families
-        Of the problem that is searched.
-    codes
-        Shape `(2, n)`: random 64-bit codes of the ops.
-    goal
-        Shape `(n,)`: the downset that the search is to end in.
+    `codes` are random 64-bit codes of the ops, shape `(2, n)`; `goal` is the downset that the
+    search is to end in, shape `(n,)`.
     """
     count = sum(len(family.rows) for family in families)
     block = np.full(codes.shape[1], -1, np.int64)
@@ -68,14 +61,9 @@ def make_keys(families: Sequence[BlockFamily], codes: IntArray, goal: Flags) -> 
 
 @dataclass(frozen=True, slots=True)
 class LinedUp:
-    """A problem in which blocks pass one of their ops in line: of the same minimum peak.
+    """A problem in which blocks pass one of their ops in line, in the order of their rows.
 
-    Parameters
-    ----------
-    context
-        It.
-    families
-        The blocks, in the order in which they pass.
+    It has the same minimum peak.
     """
 
     context: SearchContext
@@ -107,13 +95,7 @@ def line_up(context: SearchContext, families: Sequence[BlockFamily], during: Int
 
     It is one with which most others of its block are in order, and of those one at which most bytes
     are live: once it is known who is first there, most else follows.
-
-    Parameters
-    ----------
-    context, families
-        The problem and its identical blocks.
-    during
-        Shape `(n,)`: live bytes while each op runs in some good order.
+    `during` are the live bytes while each op runs in some good order, shape `(n,)`.
     """
     lined = []
     for rows in (family.rows for family in families):
