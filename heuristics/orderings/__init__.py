@@ -1,1 +1,1 @@
-"""Heuristic orders: one module each, all of the form `order(graph, seed) -> op ids`."""
+"""Heuristic orders, all of the form `order(graph, seed) -> op ids`."""

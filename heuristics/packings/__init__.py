@@ -1,1 +1,1 @@
-"""Heuristic packings: one module each, all of the form `packing(problem) -> offsets`."""
+"""Heuristic packings, all of the form `packing(problem) -> offsets`."""
