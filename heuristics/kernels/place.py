@@ -82,8 +82,8 @@ def run_place_apart(
 ) -> IntArray:
     """Return offsets as :func:`run_place` does, where some buffers are kept apart as well.
 
-    That are, for buffer `i`, `partners[pairs[i]:pairs[i + 1]]`. The live ranges' start and end are
-    `ranges`, shape `(2, k)`. To look at pairs where there are none costs a half more time.
+    Buffer `i` is kept apart from `partners[pairs[i]:pairs[i + 1]]`. Start and end of the live
+    ranges are `ranges`, shape `(2, k)`. Where there are no such pairs `run_place` is quicker.
     """
     start, end = ranges[0], ranges[1]
     offsets = np.zeros(len(sequence), np.int64)
