@@ -15,7 +15,7 @@ from optsched.model.liveness import peak_memory
 from optsched.model.order_rules import moved_ops
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, make_plan
-from optsched.ordering.improve.moves_back import move_back
+from optsched.ordering.improve.few_moves import move_back
 from optsched.ordering.moves import fewest_moves
 from optsched.plugins.inductor.runtime_graph import RuntimeGraph, build_runtime_graph
 from optsched.plugins.inductor.simulate import Order, simulate
