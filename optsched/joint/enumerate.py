@@ -68,20 +68,10 @@ def enumerate_orders(
 ) -> EnumerationOutcome:
     """Look for plans within a capacity, and then within less, until none is left.
 
-    Parameters
-    ----------
-    graph
-        The graph; it may be in-place.
-    capacity
-        Bytes that the slab, or all slabs together, may have at first.
-    floor
-        No slab is below: a plan of this many bytes ends the search.
-    offer
-        Called with each plan within the capacity; the capacity then drops below its slab.
-    limits
-        Time or work, and seed; work is counted in partial orders.
-    baseline
-        Orders that move more of its ops than it allows are left out.
+    The slab, or all slabs together, may have `capacity` bytes at first. `offer` is called with each
+    plan found, whose slab the capacity then drops below; one of `floor` bytes, below which no slab
+    is, ends the search. Work is counted in partial orders. Orders that move more ops of the
+    baseline than it allows are left out.
     """
     effort = effort or EnumerationEffort()
     search = _OrderEnumeration(graph, capacity, floor, offer, Clock.of(limits), effort, baseline)

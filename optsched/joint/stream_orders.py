@@ -46,17 +46,9 @@ def enumerate_stream_orders(
 ) -> EnumerationOutcome:
     """Look for plans of at most so many bytes, and then of fewer, until none is left.
 
-    Parameters
-    ----------
-    below
-        Bytes that a plan may have at first.
-    objective
-        Bytes of what: the slab, or the peak, for which offsets decide nothing.
-    offer, offer_order
-        Called with each plan found, or each order where the peak is asked for; `below` then drops
-        under it.
-    limits
-        Time or work, and seed; work is counted in states.
+    At first a plan may have `below` bytes, of its slab or of its peak, for which offsets decide
+    nothing. `offer` is called with each plan found, `offer_order` with each order where the peak is
+    asked for; `below` then drops under it. Work is counted in states.
     """
     search = _StreamSearch(graph, below, Clock.of(limits), effort or EnumerationEffort())
     search.objective, search.offer, search.offer_order = objective, offer, offer_order

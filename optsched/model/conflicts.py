@@ -45,16 +45,10 @@ class Whole(NamedTuple):
 
 
 class Conflicts:
-    """Which buffers may share no byte at all.
+    """Which buffers may share no byte at all, of `k` with a `size` in bytes each.
 
-    Parameters
-    ----------
-    whole
-        When buffers are there as a whole, of those that take room.
-    size
-        Shape `(k,)`, bytes.
-    pairs
-        Shape `(p, 2)`: pairs kept apart, of buffers that take room.
+    `whole` says when they are there as a whole, and `pairs`, shape `(p, 2)`, which are kept apart;
+    both only of buffers that take room.
     """
 
     def __init__(self, whole: Whole, size: IntArray, pairs: IntArray) -> None:

@@ -43,16 +43,9 @@ def with_reserved(
 ) -> PackingProblem:
     """Return the problem with regions as pinned buffers at its end.
 
-    The offsets of the problem itself are the first `len(problem)` of what a packer returns.
-
-    Parameters
-    ----------
-    problem
-        Buffers to be packed.
-    regions
-        They may overlap, and lie anywhere in time.
-    capacity
-        If given, bytes from there on are out of reach anyway, and regions end there.
+    The offsets of the problem itself are the first `len(problem)` of what a packer returns. Regions
+    may overlap and lie anywhere in time. Bytes from a capacity on are out of reach anyway, and
+    regions end there.
 
     Raises
     ------

@@ -65,23 +65,6 @@ class ModelPair:
 class ModelInstance:
     """A graph in units.
 
-    Parameters
-    ----------
-    unit
-        Bytes of one unit.
-    horizon
-        Number of steps.
-    preds, succs
-        Op to ops that must run before, after it.
-    items
-        What is to be placed.
-    apart
-        Pairs of items, by position, that share no unit whenever they are live.
-    shared
-        Groups of items, by position, that start at one unit.
-    pairs
-        What may be written in place, if the graph is in-place.
-
     Raises
     ------
     UsageError
@@ -89,13 +72,20 @@ class ModelInstance:
     """
 
     unit: int
+    """Bytes of one unit."""
     horizon: int
+    """Number of steps."""
     preds: tuple[tuple[int, ...], ...]
     succs: tuple[tuple[int, ...], ...]
+    """Op to ops that must run before, after it."""
     items: tuple[ModelItem, ...]
+    """What is to be placed."""
     apart: tuple[tuple[int, int], ...] = ()
+    """Pairs of items, by position, that share no unit whenever they are live."""
     shared: tuple[tuple[int, ...], ...] = ()
+    """Groups of items, by position, that start at one unit."""
     pairs: tuple[ModelPair, ...] = ()
+    """What may be written in place, if the graph is in-place."""
 
     def __post_init__(self) -> None:
         if self.slab_limit > MAX_UNITS or self.slab_limit * (self.horizon + 1) > MAX_AREA:

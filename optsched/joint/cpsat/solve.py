@@ -66,19 +66,13 @@ def solve_joint(
 
     The objective is the slab or the peak, and the other number whatever it happens to be. Offsets
     weigh on every node of the search, so about 30 ops are within reach: a good warm start and
-    proved bounds help most.
+    proved bounds in bytes help most. The answer is never worse than a warm start.
 
     Parameters
     ----------
-    objective
-        What is to be minimal.
     capacity
         Ask only whether the objective can be at most this many bytes; the first such plan ends the
         search.
-    warm_start
-        A valid plan to start from; the answer is never worse.
-    peak_bound, slab_bound
-        Lower bounds in bytes.
     on_event
         Called in this thread with every incumbent and bound. If it raises, the search is stopped
         and the error passed on; KeyboardInterrupt ends the search with the incumbent.
