@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
     from optsched.model.reserved import Region
     from optsched.solver.spill.pack import Pool
 
+Answer = tuple[dict[str, Any], str, int]
+"""Of one packing: the record, the text and the exit code."""
 _REGION = re.compile(r"([^:@]+):([^:@]+)(?:@([0-9]{1,18})-([0-9]{1,18}))?")
 
 
@@ -36,14 +37,10 @@ def _pack(args: argparse.Namespace) -> int:
     return max(code for _, _, code in answers)
 
 
-def _pack_file(
-    args: argparse.Namespace, path: str, slabs: list[Pool]
-) -> tuple[dict[str, Any], str, int]:
-    """Return the record, the text and the exit code of one packing."""
-    from optsched.formats import read_packing, write_packing
+def _pack_file(args: argparse.Namespace, path: str, slabs: list[Pool]) -> Answer:
+    from optsched.formats import read_packing
     from optsched.model.memory_model import aligned_packing, parse_alignment
-    from optsched.reports.results import pack_record, pack_text
-    from optsched.solver.pack import pack
+    from optsched.reports.results import reserve_lines, reserve_record
 
     common.protect([args.output], path)
     packing = read_packing(path, pins=args.pins)
@@ -51,7 +48,23 @@ def _pack_file(
         problem = aligned_packing(packing.problem, parse_alignment(args.align))
         packing = replace(packing, problem=problem)
     if slabs or any(packing.pools or ()):
-        return _pack_pools(args, packing, slabs)
+        record, text, code = _pack_pools(args, packing, slabs)
+        found = {pool: part["slab"] for pool, part in record["pools"].items()}
+    else:
+        record, text, code = _pack_slab(args, packing)
+        found = dict.fromkeys(packing.reserved, record["slab"])
+    if packing.reserved:
+        # An allocator's run was recorded, and what it had reserved.
+        record["recorded"] = reserve_record(packing.reserved, found)
+        text = "\n".join([text, *reserve_lines(record["recorded"])])
+    return record, text, code
+
+
+def _pack_slab(args: argparse.Namespace, packing: PackingTable) -> Answer:
+    from optsched.formats import write_packing
+    from optsched.reports.results import pack_record, pack_text
+    from optsched.solver.pack import pack
+
     regions = [_region(text) for text in args.reserve]
     with ProgressLine(f"{packing.problem.name}  ") as show:
         result = pack(
@@ -67,14 +80,10 @@ def _pack_file(
     if regions:
         record["reserved"] = [str(region) for region in regions]
     code = common.exit_code(result.status, result.stop_reason)
-    text = pack_text(packing.problem, result, record)
-    found = dict.fromkeys(packing.reserved, result.slab)
-    return record, _with_reserve(packing, found, record, text), code
+    return record, pack_text(packing.problem, result, record), code
 
 
-def _pack_pools(
-    args: argparse.Namespace, packing: PackingTable, slabs: list[Pool]
-) -> tuple[dict[str, Any], str, int]:
+def _pack_pools(args: argparse.Namespace, packing: PackingTable, slabs: list[Pool]) -> Answer:
     from optsched.formats import write_packing
     from optsched.formats.minimalloc import with_pools
     from optsched.reports.pools import pools_record, pools_text
@@ -94,21 +103,7 @@ def _pack_pools(
         write_packing(with_pools(packing, names), args.output, offsets)
     record = pools_record(packing.problem, result)
     code = common.exit_code(result.status, result.stop_reason)
-    text = pools_text(packing.problem, result, record)
-    found = {pool: part["slab"] for pool, part in record["pools"].items()}
-    return record, _with_reserve(packing, found, record, text), code
-
-
-def _with_reserve(
-    packing: PackingTable, slabs: Mapping[str, int | None], record: dict[str, Any], text: str
-) -> str:
-    """Add to record and text what the allocator had reserved whose run was recorded, if any."""
-    from optsched.reports.results import reserve_lines, reserve_record
-
-    if not packing.reserved:
-        return text
-    record["recorded"] = reserve_record(packing.reserved, slabs)
-    return "\n".join([text, *reserve_lines(record["recorded"])])
+    return record, pools_text(packing.problem, result, record), code
 
 
 def _region(text: str) -> Region:
