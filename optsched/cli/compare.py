@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -39,6 +38,8 @@ all-orderings, all-packings, all-pairs, all-recorded, all-solvers"""
 
 
 def _compare(args: argparse.Namespace) -> int:
+    from tempfile import TemporaryDirectory
+
     from optsched.compare import Journal, StudySettings, compare_files, parse_methods
     from optsched.solver.pipeline import Engine
 
@@ -59,7 +60,7 @@ def _compare(args: argparse.Namespace) -> int:
     )
     shown = _columns(args, settings.methods)
     with (
-        tempfile.TemporaryDirectory() as folder,
+        TemporaryDirectory() as folder,
         Journal(args.resume, retry=args.retry_failed) if args.resume else nullcontext() as journal,
         StudyProgress() as progress,
     ):

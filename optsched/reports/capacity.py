@@ -6,7 +6,7 @@ A refusal is a part of a JSON record: the keys that it adds; none where nothing 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,9 @@ from optsched.reports.view import load_of
 from optsched.runtime.limits import Limits
 from optsched.runtime.text import listed, listed_names, readable
 from optsched.solver.result import PackingResult, Result, Status
-from optsched.solver.spill.pack import Shortage
+
+if TYPE_CHECKING:
+    from optsched.solver.spill.pack import Shortage
 
 SHOWN = 5
 """Culprits named in text; records have all."""

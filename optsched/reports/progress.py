@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -41,8 +40,10 @@ class ProgressLine:
     def say(self, text: str) -> None:
         """Show a text in place of the line before."""
         if self.stream.isatty():
+            from shutil import get_terminal_size
+
             # A longer line would wrap, and could not be rewritten.
-            line = readable(f"{self.prefix}{text}")[: shutil.get_terminal_size().columns - 1]
+            line = readable(f"{self.prefix}{text}")[: get_terminal_size().columns - 1]
             self.stream.write("\r" + line.ljust(self._width))
             self.stream.flush()
             self._width = len(line)

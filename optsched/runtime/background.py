@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import threading
 from contextlib import suppress
 from importlib import import_module
-from queue import SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from optsched.runtime import disk_cache
+
+if TYPE_CHECKING:
+    from queue import SimpleQueue
+    from subprocess import Popen
 
 START_SECONDS = 1.0
 """What starting the process takes: it imports numba."""
@@ -37,7 +39,7 @@ class BackgroundCompiler:
     def __init__(self) -> None:
         self.is_on = False
         self.asked: set[str] = set()
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Popen[str] | None = None
         self._lock = threading.Lock()
 
     def ask(self, module: str, name: str, file: str, arguments: tuple[Any, ...]) -> bool:
@@ -69,15 +71,17 @@ class BackgroundCompiler:
                 self._process.stdin.close()
 
     def _start(self) -> bool:
+        from subprocess import DEVNULL, PIPE, Popen
+
         if not disk_cache.is_writable():
             self.is_on = False
             return False
         try:
-            self._process = subprocess.Popen(
+            self._process = Popen(
                 [sys.executable, "-P", "-c", _SERVE, *sys.path],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                stdin=PIPE,
+                stdout=DEVNULL,
+                stderr=DEVNULL,
                 text=True,
                 start_new_session=True,  # a Ctrl-C is not for it
             )
@@ -98,6 +102,8 @@ class BackgroundCompiler:
 
 def serve() -> None:
     """Compile what is asked for: the body of the process."""
+    from queue import SimpleQueue
+
     if hasattr(os, "nice"):
         os.nice(NICENESS)
     requests: SimpleQueue[str] = SimpleQueue()

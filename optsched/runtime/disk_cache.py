@@ -22,7 +22,6 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TextIO
-from uuid import uuid4
 
 from optsched.runtime.compile import made_by
 from optsched.runtime.interrupt import take_interrupt
@@ -195,7 +194,7 @@ def _write(file: str, payload: bytes) -> None:
     """Keep a payload under a name in the first folder that takes it."""
     failed = ["no folder for them"]
     for folder in _made_folders(failed):
-        part = folder / f".{uuid4().hex}"
+        part = folder / f".{os.urandom(16).hex()}"
         try:
             try:
                 part.write_bytes(_digest(file, payload) + payload)
