@@ -21,7 +21,7 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem, packing_problem
 from optsched.model.parts import Gap
-from optsched.ordering import closure_bound, solve_order
+from optsched.ordering import closure_bound, closure_witness, solve_order
 from optsched.ordering.bound.precedences import BudgetPrecedences
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.ordering.context import SearchContext
@@ -105,6 +105,7 @@ def use_orders(graph: Graph, seed: int) -> None:
         ordering(graph, seed)
     peak_lower_bound(graph, [ops])
     closure_bound(graph, [ops])
+    closure_witness(graph, len(ops) // 2)
     solve_order(
         graph, limits=LIMITS, warm_start=ops.tolist(), rules=replace(ALL_RULES, split=False)
     )

@@ -6,6 +6,7 @@ ops and buffers themselves, so that an error in the flat arrays shows up as a mi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -259,7 +260,12 @@ def _least_by_offsets(things: Sequence[Thing], apart: Collection[tuple[int, int]
 
     # Above this each buffer has room of its own beside the pins.
     most = max(pin, default=0) + sum(s + a for s, a in zip(size, step, strict=True)) + 1
-    least = max([0, *(size[i] + max(0, pin[i]) for i in range(len(things)))])
+    # Things that are there at one step share no byte.
+    load = Counter[int]()
+    for thing in things:
+        load.update({at: high - low for at, (low, high) in thing.there.items()})
+    highest = (size[i] + max(0, pin[i]) for i in range(len(things)))
+    least = max([0, *load.values(), *highest])
     return next((slab for slab in range(least, most + 1) if fits(slab, 0, ())), None)
 
 
