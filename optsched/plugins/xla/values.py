@@ -39,16 +39,14 @@ class Value:
     ----------
     definer
         Name of the instruction.
-    size
-        Bytes.
+    shape
+        Of what it is.
     ends
         Instructions at which it is still there.
     spans
         Computations to whose end it is there.
     begins
         The computation at whose begin it is there; empty where that is when its definer runs.
-    is_table
-        Whether it is the table of a tuple.
     operands
         What its definer reads, where that makes one tensor of tensors.
     place, number
@@ -57,14 +55,25 @@ class Value:
     """
 
     definer: str
-    size: int
+    shape: ShapeTree
     ends: list[str] = field(default_factory=list)
     spans: list[str] = field(default_factory=list)
     begins: str = ""
-    is_table: bool = False
     operands: tuple[int, ...] = ()
     place: int = 0
     number: tuple[int, int] = (0, 0)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is the table of a tuple."""
+        return isinstance(self.shape, tuple)
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        if isinstance(self.shape, tuple):
+            return len(self.shape) * POINTER_BYTES
+        return self.shape.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +185,7 @@ class ModuleValues:
         return {path: self._new(made, part) for path, part in _parts(made.shape)}
 
     def _new(self, made: Instruction, shape: ShapeTree) -> int:
-        is_table = isinstance(shape, tuple)
-        size = len(shape) * POINTER_BYTES if isinstance(shape, tuple) else shape.size
-        self.values.append(Value(made.name, size, is_table=is_table))
+        self.values.append(Value(made.name, shape))
         self._head.append(len(self._head))
         return len(self.values) - 1
 
@@ -232,7 +239,7 @@ class ModuleValues:
                 source = self._at[operand].get(())
                 if (
                     source is not None
-                    and self.values[source].size == self.values[tree[path]].size
+                    and self.values[source].shape == self.values[tree[path]].shape
                     and may_overwrite(made, leaf, number, self.module.computations)
                 ):
                     self.replaces.setdefault(tree[path], []).append(source)
@@ -403,11 +410,11 @@ def post_order(computation: Computation) -> dict[str, int]:
 
 
 def put(name: str, instructions: Mapping[str, Instruction], done: dict[str, None]) -> None:
-    """Append an instruction behind all that it needs."""
+    """Append an instruction behind all that it needs, what it waits for by request first."""
     waiting = [name]
     while waiting:
         made = instructions[waiting[-1]]
-        missing = [x for x in (*made.operands, *made.control) if x not in done]
+        missing = [x for x in (*made.control[::-1], *made.operands) if x not in done]
         if missing:
             waiting += reversed(missing)
         else:
