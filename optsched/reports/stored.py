@@ -81,7 +81,7 @@ def _row(record: StoredRecord) -> list[str]:
     best, planned = record.best_bound, record.value is not None
     return [
         f"{record.number}",
-        readable(record.name or "(version 1)"),
+        readable(record.name),
         f"{record.ops:,}",
         str(record.question),
         f"{record.value:,}" if planned else "-",

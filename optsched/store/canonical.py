@@ -1,36 +1,37 @@
 """A name for a graph that survives other names and another order of its ops and buffers.
 
-Every op and every buffer gets a colour, a number below a prime, of its own properties and of all
-that comes before it; then of all that comes after; then both once more. The sorted colours are the
-graph's key. Where colours are equal, a walk along the graph numbers what hangs together one after
-the other, so that equal branches stay apart. Two graphs of one key could differ in spite of this:
-what a key finds has to be checked.
+Every op and every buffer gets a colour, a number of its own properties and of all that comes
+before it, then of all that comes after. Rounds over all relations follow, which tell apart what
+still looks alike, until they find nothing more. The sorted colours are the graph's key. Two graphs
+of one key could differ in spite of this: what a key finds has to be compared.
 
-A colour is a polynomial of the properties' hashes: numbers that belong together in no order are
-added, and each sum is squared, with a summand that tells its role. All of it is plain arithmetic,
-inlined: a compiler has a few milliseconds for a look-up.
+Nodes are numbered by colour. What shares its colour is told apart one by one
+(:mod:`optsched.store.partition`), so that a graph in other words gets the same numbers.
 
 References
 ----------
 Weisfeiler, Leman, "The reduction of a graph to canonical form and the algebra which appears
 therein" (1968); on an acyclic graph two sweeps see what takes that method many rounds.
+Steele, Lea, Flood, "Fast splittable pseudorandom number generators" (2014), for :func:`_mix`.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain
+from operator import attrgetter
 
 import numpy as np
 
-from optsched.model.dependencies import topological_order
-from optsched.model.elements import Buffer
+from optsched.model.arrays import IntArray
+from optsched.model.elements import Op
 from optsched.model.graph import Graph
+from optsched.store.partition import Colours, Edges, count_equals, order_nodes
 
-ROUNDS = 2
-"""Of sweeps; the second sees what the ancestors of an op lead to elsewhere."""
+MOST_ROUNDS = 64
+"""Of recolouring what is tied; what more would tell apart is left to the choice of nodes."""
 
 _PRIME = (1 << 61) - 1
 
@@ -39,9 +40,8 @@ def _hash(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) % _PRIME
 
 
-_READS, _USES, _WRITES, _WORKSPACE = map(_hash, ("reads", "uses", "writes", "workspace"))
-_CONTROL, _ALIAS, _BIRTH = map(_hash, ("control", "alias", "birth"))
-_OUTPUT, _SOURCE, _APART, _SHARE = map(_hash, ("output", "source", "apart", "share"))
+_OP, _GROUP, _USES, _CONTROL = map(_hash, ("op", "group", "uses", "control"))
+_WORKSPACE = _hash("workspace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,122 +62,76 @@ class CanonicalGraph:
 
 
 def canonical_form(graph: Graph) -> CanonicalGraph:
-    """Return key and canonical order; takes time in proportion to the graph's edges."""
-    colours = _Colours(graph)
-    for _ in range(ROUNDS):
-        colours.sweep_down()
-        colours.sweep_up()
-        colours.add_inplace()
-        colours.add_groups()
-    digest = hashlib.sha256(b"optsched graph 2")
-    for found in (colours.ops, colours.buffers):
-        digest.update(len(found).to_bytes(8))
-        digest.update(np.sort(np.array(found, "<i8")).tobytes())
-    ops, buffers = _sort(graph, colours)
-    return CanonicalGraph(digest.hexdigest(), ops, buffers)
+    """Return key and canonical order; time is in proportion to the edges, but for many ties."""
+    n, m, groups = len(graph.ops), len(graph.buffers), len(graph.must_share)
+    edges = _edges_of(graph)
+    start = np.array([*_sweep(graph), *[_GROUP] * groups], np.uint64)
+    colours = _refine(_recolour(start, edges), edges)
+    parts = (0, n), (n, n + m), (n + m, n + m + groups)
+    digest = hashlib.sha256(b"optsched graph 3")
+    for first, end in parts[:2]:
+        digest.update((end - first).to_bytes(8))
+        digest.update(np.sort(colours[first:end]).astype("<u8").tobytes())
+    order = order_nodes(colours, parts, edges)
+    ops, buffers = order[:n], order[n : n + m] - n
+    return CanonicalGraph(digest.hexdigest(), tuple(ops.tolist()), tuple(buffers.tolist()))
 
 
-class _Colours:
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.ops = [_hash(op.stream) if graph.on_streams else 0 for op in graph.ops]
-        self.buffers = _colours_of(graph.buffers)
-        self.order = _topological(graph.predecessors)
+def _sweep(graph: Graph) -> list[int]:
+    """Colour ops and buffers by what is before them, then by what is behind them.
 
-    def sweep_down(self) -> None:
-        """Colour every op by what it reads, and every buffer by what makes it."""
-        ops, buffers, graph_ops = self.ops, self.buffers, self.graph.ops
-        written = [(x + _WRITES) * (x + _WRITES) % _PRIME for x in buffers]
-        related = self._relations()
-        # What a reader sees of a buffer; of those that an op writes, once that has its colour.
-        read = [(x + _READS) * (x + _READS) % _PRIME for x in buffers]
-        for v in self.order:
-            op = graph_ops[v]
-            seen = ops[v]
-            for b in op.reads:
-                seen += read[b]
-            for b in op.writes:
-                seen += written[b]
-            for b in op.uses:
-                seen += _square(buffers[b], _USES)
-            for u in op.control:
-                seen += _square(ops[u], _CONTROL)
-            ops[v] = seen = seen * seen % _PRIME
-            for b in op.writes:
-                x = buffers[b] + seen + related.get(b, 0)
-                if b == op.workspace:
-                    x += _WORKSPACE
-                buffers[b] = x = x * x % _PRIME
-                read[b] = (x + _READS) * (x + _READS) % _PRIME
-
-    def _relations(self) -> dict[int, int]:
-        """Colour what a buffer names: the buffer it is a view of, the op that allocates it."""
-        found: dict[int, int] = {}
-        for b, buffer in enumerate(self.graph.buffers):
-            if buffer.alias_of is not None:
-                found[b] = _square(self.buffers[buffer.alias_of], _ALIAS)
-            if buffer.birth is not None:
-                found[b] = found.get(b, 0) + _square(self.ops[buffer.birth], _BIRTH)
-        return found
-
-    def sweep_up(self) -> None:
-        """Colour every buffer by its readers, and every op by what it writes."""
-        ops, buffers, graph_ops = self.ops, self.buffers, self.graph.ops
-        used, after = [0] * len(buffers), [0] * len(ops)
-        for v in reversed(self.order):
-            op = graph_ops[v]
-            seen = ops[v] + after[v]
-            for b in op.writes:
-                x = buffers[b] + used[b]
-                buffers[b] = x = x * x % _PRIME
-                seen += (x + _WRITES) * (x + _WRITES) % _PRIME
-            ops[v] = seen = seen * seen % _PRIME
-            reads = (seen + _READS) * (seen + _READS) % _PRIME
-            for b in op.reads:
-                used[b] += reads
-            for b in op.uses:
-                used[b] += _square(seen, _USES)
-            for u in op.control:
-                after[u] += _square(seen, _CONTROL)
-        for b, producer in enumerate(self.graph.producers):
-            if producer is None:
-                buffers[b] = _square(buffers[b], used[b])
-
-    def add_inplace(self) -> None:
-        """Let the in-place candidates of an op and of its buffers count."""
-        graph, ops, buffers = self.graph, self.ops, self.buffers
-        old = list(buffers)
-        for role, pairs in ((_OUTPUT, graph.inplace_candidates), (_SOURCE, graph.inplace)):
-            for v, output, source in pairs:
-                pair = _square(_square(old[output], _OUTPUT) + _square(old[source], _SOURCE), role)
-                ops[v] = (ops[v] + pair) % _PRIME
-                buffers[output] = (buffers[output] + _square(pair, _OUTPUT)) % _PRIME
-                buffers[source] = (buffers[source] + _square(pair, _SOURCE)) % _PRIME
-
-    def add_groups(self) -> None:
-        """Let those count that a buffer is kept apart from, or shares its offset with."""
-        graph, buffers = self.graph, self.buffers
-        old = list(buffers)
-        for role, groups in ((_APART, graph.keep_apart), (_SHARE, graph.must_share)):
-            for group in groups:
-                seen = _square(sum(_square(old[b], role) for b in group), role)
-                for b in group:
-                    buffers[b] = (buffers[b] + seen) % _PRIME
+    A colour is a sum of colours, squared: what belongs together in no order is added. Python's
+    integers are quicker at this than arrays would be, for each node waits for the one before it.
+    """
+    order, rare = _topological(graph.predecessors), _rare(graph)
+    ops = [_hash(op.stream) if graph.on_streams else _OP for op in graph.ops]
+    buffers = _colours_of(graph)
+    reads, writes = [op.reads for op in graph.ops], [op.writes for op in graph.ops]
+    for v in order:
+        seen = ops[v]
+        for b in reads[v]:
+            seen += buffers[b]
+        if v in rare:
+            seen += _USES * sum(buffers[b] for b in rare[v].uses)
+            seen += _CONTROL * sum(ops[u] for u in rare[v].control)
+        ops[v] = seen = seen * seen % _PRIME
+        for b in writes[v]:
+            x = buffers[b] + seen
+            buffers[b] = x * x % _PRIME
+    for v in reversed(order):
+        seen = ops[v]
+        for b in writes[v]:
+            x = buffers[b]
+            buffers[b] = x = x * x % _PRIME
+            seen += x
+        ops[v] = seen = seen * seen % _PRIME
+        for b in reads[v]:
+            buffers[b] += seen
+        if v in rare:
+            for b in rare[v].uses:
+                buffers[b] += _USES * seen
+            for u in rare[v].control:
+                ops[u] += _CONTROL * seen
+    return [x % _PRIME for x in chain(ops, buffers)]
 
 
-def _square(colour: int, role: int) -> int:
-    return (colour + role) * (colour + role) % _PRIME
+def _rare(graph: Graph) -> dict[int, Op]:
+    """Return the ops that use buffers under other names, or wait for ops that give them nothing."""
+    return {v: op for v, op in enumerate(graph.ops) if op.uses or op.control}
 
 
-def _colours_of(buffers: Sequence[Buffer]) -> list[int]:
+def _colours_of(graph: Graph) -> list[int]:
     """Colour what each buffer is by itself."""
     known: dict[tuple[object, ...], int] = {}
     found = []
-    for x in buffers:
-        own = (x.size, x.input, x.output, x.alignment, x.pool, x.pin, x.mutates)
-        if own not in known:
-            known[own] = _hash("\0".join(map(str, own)))
-        found.append(known[own])
+    own = attrgetter("size", "input", "output", "alignment", "pool", "pin", "mutates")
+    for key in map(own, graph.buffers):
+        if key not in known:
+            known[key] = _hash("\0".join(map(str, key)))
+        found.append(known[key])
+    for op in graph.ops:
+        if op.workspace is not None:
+            found[op.workspace] += _WORKSPACE
     return found
 
 
@@ -185,70 +139,88 @@ def _topological(predecessors: Sequence[Sequence[int]]) -> Sequence[int]:
     """Return ids, each after its predecessors; mostly they are in such an order already."""
     if all(not before or before[-1] < v for v, before in enumerate(predecessors)):
         return range(len(predecessors))
-    return topological_order(predecessors)
+    successors: list[list[int]] = [[] for _ in predecessors]
+    for v, before in enumerate(predecessors):
+        for u in before:
+            successors[u].append(v)
+    waiting = list(map(len, predecessors))
+    ready = [v for v, count in enumerate(waiting) if not count]
+    order = []
+    while ready:
+        v = ready.pop()
+        order.append(v)
+        for w in successors[v]:
+            waiting[w] -= 1
+            if not waiting[w]:
+                ready.append(w)
+    return order
 
 
-def _sort(graph: Graph, colours: _Colours) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Order ops, and buffers, by colour and, among equals, by their turn in the walk."""
-    turn: Sequence[int] = ()
-    if any(len(set(found)) < len(found) for found in (colours.ops, colours.buffers)):
-        turn = _walk(_neighbours(graph), [*colours.ops, *colours.buffers])
-    sorted_ids = []
-    for first, found in ((0, colours.ops), (len(colours.ops), colours.buffers)):
-        if turn:
-            keys = list(zip(found, turn[first : first + len(found)], strict=True))
-            sorted_ids.append(tuple(sorted(range(len(found)), key=keys.__getitem__)))
-        else:
-            sorted_ids.append(tuple(sorted(range(len(found)), key=found.__getitem__)))
-    return sorted_ids[0], sorted_ids[1]
+def _edges_of(graph: Graph) -> Edges:
+    """Return all relations between ops, buffers, behind the ops, and groups, behind the buffers."""
+    n, ops, buffers = len(graph.ops), graph.ops, graph.buffers
+    groups = n + len(buffers)
+    sources, targets, roles = list[IntArray](), list[IntArray](), list[Colours]()
+
+    def add(role: str, source: IntArray, target: IntArray) -> None:
+        sources.append(source)
+        targets.append(target)
+        roles.append(np.full(len(source), _hash(role), np.uint64))
+
+    for role in ("reads", "uses", "writes"):
+        owner, entry = _flat([getattr(op, role) for op in ops])
+        add(role, owner, n + entry)
+    add("control", *_flat([op.control for op in ops]))
+    views = [(b, x.alias_of) for b, x in enumerate(buffers) if x.alias_of is not None]
+    add("alias", *_columns(views, n, n))
+    births = [(b, x.birth) for b, x in enumerate(buffers) if x.birth is not None]
+    add("birth", *_columns(births, n, 0))
+    # An output is enough: it is its op that may write it in place.
+    for role, pairs in (("candidate", graph.inplace_candidates), ("inplace", graph.inplace)):
+        add(role, *_columns([pair[1:] for pair in pairs], n, n))
+    apart = _columns(graph.keep_apart, n, n)
+    add("apart", *apart)
+    add("apart", *reversed(apart))
+    members = [(b, g) for g, group in enumerate(graph.must_share) for b in group]
+    add("share", *_columns(members, n, groups))
+    return Edges(np.concatenate(sources), np.concatenate(targets), np.concatenate(roles))
 
 
-def _neighbours(graph: Graph) -> list[list[int]]:
-    """Return what each op and, behind the ops, each buffer has to do with."""
-    first = len(graph.ops)
-    found: list[list[int]] = [[] for _ in range(first + len(graph.buffers))]
-
-    def join(v: int, others: Iterable[int]) -> None:
-        found[v].extend(others)
-        for w in others:
-            found[w].append(v)
-
-    for v, op in enumerate(graph.ops):
-        join(v, [first + b for b in (*op.reads, *op.uses, *op.writes)])
-        join(v, op.control)
-    for b, buffer in enumerate(graph.buffers):
-        if buffer.alias_of is not None:
-            join(first + b, (first + buffer.alias_of,))
-        if buffer.birth is not None:
-            join(first + b, (buffer.birth,))
-    for group in (*graph.keep_apart, *graph.must_share):
-        for b, other in pairwise(group):
-            join(first + b, (first + other,))
-    return found
+def _flat(rows: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
+    """Return the owner and the value of each entry."""
+    counts = np.fromiter(map(len, rows), np.int64, len(rows))
+    entries = np.fromiter(chain.from_iterable(rows), np.int64, int(counts.sum()))
+    return np.repeat(np.arange(len(rows)), counts), entries
 
 
-def _walk(neighbours: Sequence[Sequence[int]], colours: Sequence[int]) -> list[int]:
-    """Return the turn of each node in a walk into the depth.
+def _columns(pairs: Sequence[Sequence[int]], first: int, second: int) -> tuple[IntArray, IntArray]:
+    """Return pairs of ids as two arrays of nodes; each kind of node begins at its first one."""
+    rows = np.array(pairs, np.int64).reshape(-1, 2)
+    return rows[:, 0] + first, rows[:, 1] + second
 
-    From each node it goes on by colour; among equals, what earlier nodes lead to as well comes
-    first. Which of several that are equal in this too makes no difference where they can be
-    exchanged for each other.
-    """
-    turn = [-1] * len(neighbours)
-    # By node, of its neighbours that had their turn: which, as a number.
-    met = [0] * len(neighbours)
-    waiting = sorted(range(len(neighbours)), key=colours.__getitem__, reverse=True)
-    count = 0
-    while waiting:
-        v = waiting.pop()
-        if turn[v] >= 0:
-            continue
-        turn[v], mark = count, _square(count, _OUTPUT)
-        count += 1
-        new = [w for w in neighbours[v] if turn[w] < 0]
-        for w in new:
-            met[w] += mark
-        if len(new) > 1:
-            new.sort(key=lambda w: (colours[w], met[w]), reverse=True)
-        waiting += new
-    return turn
+
+def _refine(colours: Colours, edges: Edges) -> Colours:
+    """Recolour what shares a colour until no more of it is told apart."""
+    classes = 0
+    for _ in range(MOST_ROUNDS):
+        alike = count_equals(colours)
+        tied, before, classes = alike > 1, classes, round(float((1 / alike).sum()))
+        if classes == before or not tied.any():
+            break
+        colours = np.where(tied, _recolour(colours, edges.touching(tied)), colours)
+    return colours
+
+
+def _recolour(colours: Colours, edges: Edges) -> Colours:
+    """Return new colours, of the old one and those of all related nodes with their roles."""
+    total = np.zeros(len(colours), np.uint64)
+    np.add.at(total, edges.target, _mix(colours[edges.source] + edges.role))
+    np.add.at(total, edges.source, _mix(colours[edges.target] - edges.role))
+    return _mix(_mix(colours) + total)
+
+
+def _mix(x: Colours) -> Colours:
+    """Return numbers of 64 bits that have nothing to do with each other, whatever came in."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

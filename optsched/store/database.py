@@ -36,7 +36,6 @@ from optsched.store.question import (
     best_bound,
     provenance,
 )
-from optsched.store.schema import add_bound, add_history
 from optsched.store.translate import (
     globalise_certificate,
     globalise_plan,
@@ -405,7 +404,7 @@ def _raise_bound(
         )
     if bound.value == 0 or any(_says_as_much(x, bound) for x in rows.bounds_of(connection, record)):
         return False
-    add_bound(connection, record, bound, certificate)
+    rows.add_bound(connection, record, bound, certificate)
     detail = {"quantity": bound.quantity.value, "value": bound.value, "proof": bound.proof}
     _note(connection, record, "certificate" if bound.certified else "bound", detail)
     return True
@@ -444,5 +443,5 @@ def _note(
     connection: sqlite3.Connection, record: int, what: str, detail: Mapping[str, Any]
 ) -> None:
     """Add to a record's history, by which its answer has changed."""
-    number = add_history(connection, record, what, detail)
+    number = rows.add_history(connection, record, what, detail)
     connection.execute("UPDATE records SET change = ? WHERE id = ?", (number, record))

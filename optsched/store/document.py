@@ -14,6 +14,8 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from optsched.errors import FormatError, GraphError, UsageError
 from optsched.formats.fields import Record
 from optsched.formats.source import decode_text, parse_json
@@ -36,9 +38,9 @@ class _Numbers(NamedTuple):
 
 
 class _GraphField(NamedTuple):
-    """How the value of a field is written as JSON, and read again."""
+    """How the values of a field are written as JSON, and how one is read again."""
 
-    write: Callable[[_Numbers, Any], str]
+    write: Callable[[_Numbers, Sequence[Any]], list[str]]
     read: Callable[[Record, str], Any]
 
 
@@ -76,12 +78,17 @@ def _policy(kind: type[StrEnum]) -> _GraphField:
             raise FormatError(f"{record.where}: {key} is none of {', '.join(kind)}")
         return kind(record.text(key))
 
-    return _GraphField(lambda _, policy: f'"{policy.value}"', read)
+    return _GraphField(lambda _, policies: [f'"{policy.value}"' for policy in policies], read)
 
 
-def _sorted_list(numbers: Sequence[int], ids: Sequence[int]) -> str:
+def _sorted_lists(numbers: Sequence[int], rows: Sequence[Sequence[int]]) -> list[str]:
     """Write operands; they are a set to every planner."""
-    return f"[{','.join(map(str, sorted(map(numbers.__getitem__, ids))))}]"
+    return [
+        f"[{numbers[row[0]]}]"
+        if len(row) == 1
+        else f"[{','.join(map(str, sorted([numbers[i] for i in row])))}]"
+        for row in rows
+    ]
 
 
 def _sorted_triples(numbers: _Numbers, rows: Sequence[tuple[int, int, int]]) -> str:
@@ -94,15 +101,19 @@ def _sorted_rows(numbers: _Numbers, rows: Sequence[Sequence[int]]) -> str:
     return json.dumps(found, separators=(",", ":"))
 
 
-_BUFFERS = _GraphField(lambda n, ids: _sorted_list(n.buffers, ids), _read_list)
-_OPS = _GraphField(lambda n, ids: _sorted_list(n.ops, ids), _read_list)
-_BUFFER = _GraphField(lambda n, b: str(n.buffers[b]), _read_id)
-_OP = _GraphField(lambda n, v: str(n.ops[v]), _read_id)
-_COUNT = _GraphField(lambda _, value: str(value), lambda record, key: record.count(key))
-_FLAG = _GraphField(lambda _, value: json.dumps(value), lambda record, key: record.flag(key))
-_TEXT = _GraphField(lambda _, value: json.dumps(value), lambda record, key: record.text(key))
-_TRIPLES = _GraphField(_sorted_triples, _read_triples)
-_ROWS = _GraphField(_sorted_rows, _read_rows)
+def _each(write: Callable[[Any], str]) -> Callable[[_Numbers, Sequence[Any]], list[str]]:
+    return lambda _, values: list(map(write, values))
+
+
+_BUFFERS = _GraphField(lambda n, rows: _sorted_lists(n.buffers, rows), _read_list)
+_OPS = _GraphField(lambda n, rows: _sorted_lists(n.ops, rows), _read_list)
+_BUFFER = _GraphField(lambda n, values: [str(n.buffers[b]) for b in values], _read_id)
+_OP = _GraphField(lambda n, values: [str(n.ops[v]) for v in values], _read_id)
+_COUNT = _GraphField(_each(str), lambda record, key: record.count(key))
+_FLAG = _GraphField(_each(json.dumps), lambda record, key: record.flag(key))
+_TEXT = _GraphField(_each(json.dumps), lambda record, key: record.text(key))
+_TRIPLES = _GraphField(lambda n, values: [_sorted_triples(n, x) for x in values], _read_triples)
+_ROWS = _GraphField(lambda n, values: [_sorted_rows(n, x) for x in values], _read_rows)
 
 OP_FIELDS: dict[str, _GraphField] = {
     "reads": _BUFFERS,
@@ -167,44 +178,55 @@ def canonical_document(graph: Graph, form: CanonicalGraph) -> bytes:
     UsageError
         If the graph makes use of something that a store can not keep.
     """
-    ops, buffers = [0] * len(form.ops), [0] * len(form.buffers)
-    for i, v in enumerate(form.ops):
-        ops[v] = i
-    for i, b in enumerate(form.buffers):
-        buffers[b] = i
-    numbers = _Numbers(ops, buffers)
-    write_op = _FieldWriter(Op, OP_FIELDS, numbers).write
-    write_buffer = _FieldWriter(Buffer, BUFFER_FIELDS, numbers).write
-    parts = _FieldWriter(Graph, GRAPH_FIELDS, numbers).parts(graph)
-    parts.append(f'"ops":[{",".join([write_op(graph.ops[v]) for v in form.ops])}]')
-    parts.append(f'"buffers":[{",".join([write_buffer(graph.buffers[b]) for b in form.buffers])}]')
+    numbers = _Numbers(_places(form.ops), _places(form.buffers))
+    (own,) = _texts([graph], GRAPH_FIELDS, numbers)
+    parts = [own] if own else []
+    # In the order of the graph, where neighbours lie side by side in memory as well.
+    ops = _texts(graph.ops, OP_FIELDS, numbers)
+    buffers = _texts(graph.buffers, BUFFER_FIELDS, numbers)
+    parts.append(f'"ops":[{",".join([f"{{{ops[v]}}}" for v in form.ops])}]')
+    parts.append(f'"buffers":[{",".join([f"{{{buffers[b]}}}" for b in form.buffers])}]')
     return f"{{{','.join(parts)}}}".encode()
 
 
-class _FieldWriter:
-    """Writes the fields of things of one kind that are not as they mostly are.
+def _places(order: Sequence[int]) -> Sequence[int]:
+    """Return by id the place in an order."""
+    places = np.empty(len(order), np.int64)
+    places[np.array(order, np.int64)] = np.arange(len(order))
+    found: list[int] = places.tolist()
+    return found
+
+
+def _texts(things: Sequence[Any], known: Mapping[str, _GraphField], numbers: _Numbers) -> list[str]:
+    """Write of each thing the fields that are not as they mostly are, field by field.
 
     As text at once: a large graph would make more objects than the interpreter likes to look after.
     """
+    texts = []
+    for key, default in _DEFAULTS[type(things[0])].items() if things else ():
+        values = list(map(attrgetter(key), things))
+        usual = values.count(default)
+        if usual == len(values):
+            continue
+        if key not in known:
+            raise _can_not_keep(key, default, things, values)
+        said = [x for x in values if x != default] if usual else values
+        column = [f'"{key}":{text}' for text in known[key].write(numbers, said)]
+        if usual:
+            rest = iter(column)
+            column = ["" if x == default else next(rest) for x in values]
+        texts.append(column)
+    if len(texts) == 1:
+        return texts[0]
+    return [",".join(filter(None, row)) for row in zip(*texts, strict=True)] or [""] * len(things)
 
-    def __init__(
-        self, kind: type[Any], known: Mapping[str, _GraphField], numbers: _Numbers
-    ) -> None:
-        self.kind, self.numbers = kind.__name__.lower(), numbers
-        self.take = attrgetter(*_DEFAULTS[kind])
-        self.fields = [(key, x, known.get(key)) for key, x in _DEFAULTS[kind].items()]
 
-    def parts(self, thing: Any) -> list[str]:
-        found = []
-        for value, (key, default, field) in zip(self.take(thing), self.fields, strict=True):
-            if value is not default and value != default:
-                if field is None:
-                    raise UsageError(f"{self.kind} {thing.name!r}: a store can not keep its {key}")
-                found.append(f'"{key}":{field.write(self.numbers, value)}')
-        return found
-
-    def write(self, thing: Any) -> str:
-        return f"{{{','.join(self.parts(thing))}}}"
+def _can_not_keep(
+    key: str, default: object, things: Sequence[Any], values: Sequence[Any]
+) -> UsageError:
+    thing = next(x for x, value in zip(things, values, strict=True) if value != default)
+    what = type(thing).__name__.lower()
+    return UsageError(f"{what} {thing.name!r}: a store can not keep its {key}")
 
 
 def read_canonical(data: bytes, name: str = "graph") -> Graph:

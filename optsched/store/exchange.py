@@ -35,6 +35,7 @@ from optsched.store.canonical import CanonicalGraph
 from optsched.store.database import PlanStore
 from optsched.store.document import MAX_VALUES, read_canonical_document
 from optsched.store.file import DAMAGE
+from optsched.store.migration import identity_form
 from optsched.store.question import Bound, SearchState, read_question
 from optsched.store.revoke import is_meant, read_rule
 from optsched.store.translate import (
@@ -64,7 +65,7 @@ def dump_record(connection: sqlite3.Connection, number: int) -> dict[str, Any]:
     Raises
     ------
     FormatError
-        If a part of it is damaged, or the graph was not kept (by version 1).
+        If a part of it is damaged.
     """
     query = (
         "SELECT g.name, g.memory_model, g.document, r.question, r.plan, r.peak, r.slab,"
@@ -85,8 +86,6 @@ def assemble(
 ) -> dict[str, Any]:
     """Return a record as JSON, put together of the rows of tables."""
     name, model, document, question, plan, peak, slab, origin = row
-    if document is None:
-        raise FormatError("version 1 kept no graph, only its key")
     return {
         "name": name,
         "memory_model": model,
@@ -133,10 +132,7 @@ class Parcel:
         name, model = record.text("name"), record.text("memory_model")
         self.graph: Graph = read_canonical_document(record.mapping("graph"), name or "graph", model)
         self.question = read_question(record.mapping("question"))
-        # The numbers of the graph that was just made are its ids.
-        form = CanonicalGraph(
-            "", tuple(range(len(self.graph.ops))), tuple(range(len(self.graph.buffers)))
-        )
+        form = identity_form(self.graph)
         self.origin = record.mapping("provenance")
         rows.provenance_text(self.origin)
         self.plan = None

@@ -33,7 +33,7 @@ MOST_STEPS = 2 * 10**9
 DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError, OverflowError)
 """What SQLite raises on a damaged file: its messages may show what lies there, text or not."""
 
-MOST_IN_MEMORY = 2**28
+MOST_IN_MEMORY = 2**24
 """Bytes of a file of an older version, which who only reads brings up to date in memory."""
 
 _APPLICATION = int.from_bytes(b"opts")

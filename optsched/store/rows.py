@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from optsched.errors import FormatError, OptschedError, UsageError
+from optsched.errors import FormatError, UsageError
 from optsched.formats.fields import Record
 from optsched.formats.source import parse_json
 from optsched.model.graph import Graph
@@ -18,14 +20,12 @@ from optsched.runtime.limits import Objective, Proof
 from optsched.store.canonical import CanonicalGraph, canonical_form
 from optsched.store.document import canonical_document
 from optsched.store.question import (
-    LEAST_PEAK,
     Bound,
     Question,
     RecordChange,
     StoredRecord,
     read_question,
 )
-from optsched.store.schema import seal
 from optsched.store.translate import localise_plan, pack, unpack_bytes, unpack_json
 
 MAX_TEXT = 2**16
@@ -72,32 +72,15 @@ def ask(graph: Graph) -> Asked:
 
 
 def find_graph(connection: sqlite3.Connection, asked: Asked) -> int | None:
-    """Return the row of a graph: an equal key is not enough, the whole graph is compared.
-
-    Of a graph that version 1 kept there is only the key, so its plan has to fit.
-    """
-    query = "SELECT id, document FROM graphs WHERE key = ? ORDER BY document IS NULL, id"
+    """Return the row of a graph: an equal key is not enough, the whole graph is compared."""
+    query = "SELECT id, document FROM graphs WHERE key = ? ORDER BY id"
     for number, packed in connection.execute(query, (asked.form.key,)):
-        if packed is None:
-            if _fits(connection, number, asked):
-                return int(number)
-        elif unpack_bytes(packed) == asked.document:
+        if unpack_bytes(packed) == asked.document:
             return int(number)
     return None
 
 
-def _fits(connection: sqlite3.Connection, graph: int, asked: Asked) -> bool:
-    query = "SELECT plan, peak, slab FROM records WHERE graph = ?"
-    row = connection.execute(query, (graph,)).fetchone()
-    try:
-        return row is not None and bool(read_plan(asked, *row))
-    except OptschedError:
-        return False
-
-
-def read_plan(
-    asked: Asked, packed: object, peak: int, slab: int, question: Question = LEAST_PEAK
-) -> Plan:
+def read_plan(asked: Asked, packed: object, peak: int, slab: int, question: Question) -> Plan:
     """Return a stored plan for the graph at hand, after the checker passed it."""
     plan = localise_plan(asked.form, unpack_json(packed))
     question.check(asked.graph, plan, peak=peak, slab=slab)
@@ -105,24 +88,20 @@ def read_plan(
 
 
 def add_graph(connection: sqlite3.Connection, asked: Asked) -> int:
-    """Return the row of a graph, made or completed if need be."""
-    graph, known = asked.graph, find_graph(connection, asked)
+    """Return the row of a graph, made if need be."""
+    known = find_graph(connection, asked)
+    if known is not None:
+        return known
+    graph = asked.graph
     bytes_ = sum(buffer.size for buffer in graph.buffers)
     summary = (graph.name, graph.model_name, len(graph.ops), len(graph.buffers), bytes_)
-    if known is None:
-        query = (
-            "INSERT INTO graphs (key, document, name, memory_model, ops, buffers, bytes)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)"
-        )
-        made = connection.execute(query, (asked.form.key, pack(asked.document), *summary)).lastrowid
-        assert made is not None
-        return made
-    connection.execute(
-        "UPDATE graphs SET document = ?, name = ?, memory_model = ?, ops = ?, buffers = ?,"
-        " bytes = ? WHERE id = ? AND document IS NULL",
-        (pack(asked.document), *summary, known),
+    query = (
+        "INSERT INTO graphs (key, document, name, memory_model, ops, buffers, bytes)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)"
     )
-    return known
+    made = connection.execute(query, (asked.form.key, pack(asked.document), *summary)).lastrowid
+    assert made is not None
+    return made
 
 
 def find_record(connection: sqlite3.Connection, asked: Asked, question: Question) -> int | None:
@@ -190,6 +169,42 @@ def read_bound(row: tuple[Any, ...]) -> Bound:
         return Bound(Objective.PEAK, 0, Proof.CLAIMED, withdrawn=DAMAGED)
     made_by = read_provenance(origin)
     return Bound(Objective(quantity), value, proof, certificate is not None, made_by, withdrawn)
+
+
+def add_bound(
+    connection: sqlite3.Connection, record: int, bound: Bound, certificate: bytes | None = None
+) -> None:
+    """Add the row of a bound, sealed."""
+    origin = json.dumps(dict(bound.provenance))
+    start = (record, bound.quantity.value, int(bound.value), str(bound.proof))
+    row = (*start, certificate, origin, bound.withdrawn)
+    connection.execute(
+        "INSERT INTO bounds"
+        " (record, quantity, value, proof, certificate, provenance, withdrawn, seal)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (*row, seal(row)),
+    )
+
+
+def seal(row: tuple[Any, ...]) -> str:
+    """Return a number of the content of a bound's row; another one if a bit of it is another."""
+    digest = hashlib.sha256()
+    for value in row:
+        data = value if isinstance(value, bytes) else repr(value).encode()
+        digest.update(len(data).to_bytes(8))
+        digest.update(data)
+    return digest.hexdigest()[:32]
+
+
+def add_history(
+    connection: sqlite3.Connection, record: int, what: str, detail: Mapping[str, Any]
+) -> int:
+    """Add an entry to a record's history; return its number."""
+    row = (record, what, json.dumps(dict(detail)), time.time())
+    query = "INSERT INTO history (record, what, detail, at) VALUES (?, ?, ?, ?)"
+    number = connection.execute(query, row).lastrowid
+    assert number is not None
+    return number
 
 
 def bounds_of(connection: sqlite3.Connection, record: int) -> tuple[Bound, ...]:

@@ -14,7 +14,6 @@ from optsched.store.database import PlanStore
 from optsched.store.exchange import Parcel, dump_record
 from optsched.store.file import DAMAGE
 from optsched.store.question import Bound, StoredRecord, best_bound
-from optsched.store.translate import unpack_json
 
 KEPT_CHANGES = 100
 """Entries of each record's history that are kept, the latest ones."""
@@ -58,9 +57,6 @@ def _check_record(connection: sqlite3.Connection, number: int) -> None:
         raise FormatError("its graph is lost")
     record = found[0]
     rows.history_of(connection, number)
-    if record.name == "" and _is_of_first_version(connection, number):
-        _check_first(connection, number)
-        return
     parcel = Parcel(dump_record(connection, number))
     if canonical_form(parcel.graph).key != record.key:
         raise FormatError("its key is not that of its graph")
@@ -75,19 +71,6 @@ def _check_bounds(record: StoredRecord) -> None:
         bound = best_bound(record.bounds, quantity)
         if reached is not None and bound.value > reached:
             raise PlanError(f"bound {bound.value} on the {quantity} is above a plan of {reached}")
-
-
-def _is_of_first_version(connection: sqlite3.Connection, number: int) -> bool:
-    query = (
-        "SELECT document IS NULL FROM graphs JOIN records ON graphs.id = graph WHERE records.id = ?"
-    )
-    return bool(connection.execute(query, (number,)).fetchone()[0])
-
-
-def _check_first(connection: sqlite3.Connection, number: int) -> None:
-    """Look at the plan of a graph that was not kept: its checksum is all there is."""
-    query = "SELECT plan FROM records WHERE id = ?"
-    unpack_json(connection.execute(query, (number,)).fetchone()[0])
 
 
 def collect_garbage(store: PlanStore) -> dict[str, int]:

@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import networkx
 import numpy as np
 import pytest
 
@@ -17,7 +18,7 @@ from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
 from optsched.store import PlanStore, canonical_form
 from optsched.store.document import canonical_document
-from tests.support.generators import random_graph, relabel, with_sharing
+from tests.support.generators import FEATURES, random_graph, relabel, with_sharing
 
 
 def shuffled(graph: Graph, seed: int) -> Graph:
@@ -134,12 +135,93 @@ def test_equal_ops_that_meet_in_pairs_stay_together() -> None:
         assert all(wired_alike(graph, shuffled(graph, seed)) for seed in range(20))
 
 
+def test_keys_and_documents_are_those_of_the_graph_in_any_words() -> None:
+    """Random graphs with every feature; a change of one size or one edge is another graph."""
+    for seed in range(500):
+        rng = np.random.default_rng(seed)
+        graph = random_graph(rng, 2 + seed % 12, features=FEATURES)
+        # Few sizes, so that much of it looks alike.
+        buffers = tuple(replace(x, size=x.size and 1 + x.size % 2) for x in graph.buffers)
+        graph = replace(graph, buffers=buffers)
+        mine = canonical_form(graph)
+        other = shuffled(graph, seed)
+        theirs = canonical_form(other)
+        assert mine.key == theirs.key
+        assert canonical_document(graph, mine) == canonical_document(other, theirs)
+        b = int(rng.integers(len(buffers)))
+        if buffers[b].alias_of is None:
+            larger = replace(buffers[b], size=buffers[b].size + 7 * buffers[b].alignment)
+            near = replace(graph, buffers=(*buffers[:b], larger, *buffers[b + 1 :]))
+            assert canonical_form(near).key != mine.key
+
+
+@pytest.mark.parametrize("name", ["albert_mlm_bs4.bwd", "debertav2_qa_bs1.fwd", "t5_small_bs4.bwd"])
+def test_networks_with_equal_parts_are_found_again_in_another_order(name: str) -> None:
+    """Version 2 of the numbers lost these."""
+    graph = read_graph(f"instances/inductor/{name}.json.gz")
+    document = canonical_document(graph, canonical_form(graph))
+    for seed in range(3):
+        other = shuffled(graph, seed)
+        assert canonical_document(other, canonical_form(other)) == document
+
+
+def incidence(edges: list[tuple[int, int]]) -> Graph:
+    """Ops that read the two nodes of each edge, all of which look alike."""
+    nodes = 1 + max(map(max, edges))
+    buffers = tuple(Buffer(f"node {v}", 4) for v in range(nodes))
+    makers = [Op(f"make {v}", writes=(v,)) for v in range(nodes)]
+    return Graph("g", (*makers, *(Op(f"edge {e}", reads=e) for e in edges)), buffers)
+
+
+def torus(steps: list[tuple[int, int]]) -> Graph:
+    """Sixteen nodes of which each is joined with those some steps away on a torus."""
+    edges = {
+        tuple(sorted((4 * x + y, 4 * ((x + a) % 4) + (y + b) % 4)))
+        for x in range(4)
+        for y in range(4)
+        for a, b in steps
+    }
+    return incidence(sorted(edges))  # type: ignore[arg-type]
+
+
+def test_graphs_that_only_look_alike_are_compared(tmp_path: Path) -> None:
+    """Cycles of 3 and 3 or of 6, and two strongly regular graphs: one key, two plans."""
+    rings = [
+        incidence([(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5)]),
+        incidence([(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (0, 5)]),
+    ]
+    rook = [(0, 1), (0, 2), (1, 0), (2, 0)]
+    shrikhande = [(0, 1), (1, 0), (1, 1)]
+    for number, pair in enumerate((rings, [torus(rook), torus(shrikhande)])):
+        store = PlanStore(tmp_path / f"{number}.db")
+        assert len({canonical_form(graph).key for graph in pair}) == 1
+        for graph in pair:
+            assert store.get(graph) is None
+            plan = solve(graph, limits=Limits(work=500)).plan
+            assert plan is not None
+            store.put(graph, plan)
+        assert all(store.get(graph) for graph in pair)
+        # Nodes of the last one can not be exchanged for all that look like them: it may be missed.
+        for graph in rings if number == 0 else pair[:1]:
+            assert all(store.get(shuffled(graph, seed)) for seed in range(5))
+
+
+def test_many_equal_nodes_do_not_take_long() -> None:
+    """Three thousand ops that are all alike to begin with, in a random regular graph."""
+    edges = [tuple(sorted(e)) for e in networkx.random_regular_graph(3, 1200, seed=1).edges]
+    graph = incidence(sorted(edges))
+    start = time.process_time()
+    form = canonical_form(graph)
+    assert time.process_time() - start < 3
+    assert canonical_form(shuffled(graph, 1)).key == form.key
+
+
 def test_two_thousand_ops_take_milliseconds() -> None:
-    """Fifty at most where nothing else runs; twice that here."""
+    """Some twenty, with the text that is compared; three times that here."""
     graph = read_graph("instances/inductor/mobilebert_qa_bs128_ac0.5.bwd.json.gz")
     spent = []
     for _ in range(3):
         start = time.process_time()
-        canonical_form(graph)
+        canonical_document(graph, canonical_form(graph))
         spent.append(time.process_time() - start)
-    assert min(spent) < 0.1
+    assert min(spent) < 0.06

@@ -1,0 +1,208 @@
+"""An order of a coloured graph's nodes that does not depend on how they were numbered.
+
+Nodes of one colour are a cell. Where nodes of a cell hang together by tied nodes only with nodes of
+cells of which they see one each, whole parts can be exchanged for each other, and any order of them
+will do. In all other parts one node of the first cell is chosen, what it leads to is told apart
+from what the others of its cell lead to, and so on, until each node has a cell of its own.
+Which node is chosen makes no difference where they can be exchanged; where they only look as if
+they could, as in some graphs made for the purpose, two orders of one graph may come out.
+
+References
+----------
+McKay, Piperno, "Practical graph isomorphism, II" (2014): choice and refinement, without the search.
+Paige, Tarjan, "Three partition refinement algorithms" (1987): cells in one array.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from optsched.model.arrays import IntArray
+
+Colours = npt.NDArray[np.uint64]
+
+
+class Edges(NamedTuple):
+    """Relations between nodes, each of which has a role.
+
+    Parameters
+    ----------
+    source, target
+        Nodes, shape `(edges,)`.
+    role
+        A number that says what source and target are to each other.
+    """
+
+    source: IntArray
+    target: IntArray
+    role: Colours
+
+    def touching(self, marked: npt.NDArray[np.bool_]) -> Edges:
+        """Return edges with an end that is marked."""
+        return self._where(marked[self.source] | marked[self.target])
+
+    def within(self, marked: npt.NDArray[np.bool_]) -> Edges:
+        """Return edges of which both ends are marked."""
+        return self._where(marked[self.source] & marked[self.target])
+
+    def _where(self, chosen: npt.NDArray[np.bool_]) -> Edges:
+        return Edges(self.source[chosen], self.target[chosen], self.role[chosen])
+
+
+def count_equals(values: npt.NDArray[np.generic]) -> IntArray:
+    """Return for each value how often it occurs."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray(counts, np.int64)[inverse]
+
+
+def order_nodes(colours: Colours, kinds: Sequence[tuple[int, int]], edges: Edges) -> IntArray:
+    """Return all nodes, kind by kind, in an order that follows from colours and edges alone.
+
+    Parameters
+    ----------
+    colours
+        Shape `(nodes,)`; no two kinds share one.
+    kinds
+        The first node of each kind, and the one behind its last.
+    edges
+        What the colours have seen.
+    """
+    nodes = np.arange(len(colours))
+    kind = np.repeat(np.arange(len(kinds)), [end - first for first, end in kinds])
+    tied = count_equals(colours) > 1
+    if not tied.any():
+        return np.lexsort((colours, kind))
+    among = edges.within(tied)
+    part = _parts(len(colours), among)
+    sizes = np.bincount(part, minlength=len(colours))[part]
+    order = np.lexsort((part, sizes, colours, kind))
+    cells = _cells(colours[order], sizes[order])
+    cell = np.empty_like(nodes)
+    cell[order] = cells
+    # The cells of each part: as many as nodes, and parts of this kind can be exchanged.
+    pairs = np.unique(np.stack((part, cell)), axis=1)[0]
+    loose = tied & (np.bincount(pairs, minlength=len(colours))[part] < sizes)
+    if loose.any():
+        _Partition(order, cell, loose, edges.within(loose)).individualise()
+    return order
+
+
+def _parts(count: int, edges: Edges) -> IntArray:
+    """Return the least node of those that each hangs together with."""
+    label = np.arange(count)
+    while True:
+        before = label.copy()
+        least = np.minimum(label[edges.source], label[edges.target])
+        for end in (edges.source, edges.target):
+            # Not only the node learns of it: also the one that stood for its part so far.
+            np.minimum.at(label, before[end], least)
+            np.minimum.at(label, end, least)
+        while (label != label[label]).any():
+            label = label[label]
+        if (label == before).all():
+            return label
+
+
+def _cells(*keys: npt.NDArray[np.generic]) -> IntArray:
+    """Return for each place of a sorted row where the run of places with equal keys begins."""
+    new = np.ones(len(keys[0]), np.bool_)
+    new[1:] = np.any([key[1:] != key[:-1] for key in keys], axis=0)
+    found: IntArray = np.flatnonzero(new)[np.cumsum(new) - 1]
+    return found
+
+
+class _Partition:
+    """Cells of nodes, each a run of places in one row; splitting a cell costs what it moves.
+
+    Parameters
+    ----------
+    order
+        The row; brought into its final order.
+    cell
+        By node, the first place of its cell.
+    loose
+        Nodes to be told apart: whole cells.
+    edges
+        Between these.
+    """
+
+    def __init__(
+        self, order: IntArray, cell: IntArray, loose: npt.NDArray[np.bool_], edges: Edges
+    ) -> None:
+        self.order = order
+        self.row: list[int] = order.tolist()
+        self.place = {v: i for i, v in enumerate(self.row) if loose[v]}
+        self.cell = {v: int(cell[v]) for v in self.place}
+        self.size: dict[int, int] = defaultdict(int)
+        for first in self.cell.values():
+            self.size[first] += 1
+        self.neighbours: dict[int, list[tuple[int, int]]] = {v: [] for v in self.place}
+        for v, w, role in zip(*(x.tolist() for x in edges), strict=True):
+            self.neighbours[v].append((w, role))
+            self.neighbours[w].append((v, 3 * role))
+
+    def individualise(self) -> None:
+        """Split cells until each node has its own; which one is chosen is no matter."""
+        places = sorted(self.place.values())
+        self._refine(sorted(self.size))
+        for place in places:
+            while self.size[place] > 1:
+                chosen = self.row[place + self.size[place] - 1]
+                self._refine(self._split(place, {chosen: 0}))
+        self.order[:] = self.row
+
+    def _refine(self, splitters: Sequence[int]) -> None:
+        """Split cells until all nodes of one see as much of any other."""
+        queue, waiting = deque(splitters), set(splitters)
+        while queue:
+            splitter = queue.popleft()
+            waiting.discard(splitter)
+            for first, scores in sorted(self._seen_from(splitter).items()):
+                made = self._split(first, scores)
+                if first not in waiting and made:
+                    # What is seen of all of them but one says what is seen of that one.
+                    largest = max((first, *made), key=lambda x: (self.size[x], -x))
+                    made = [x for x in (first, *made) if x != largest]
+                waiting.update(made)
+                queue.extend(made)
+
+    def _seen_from(self, splitter: int) -> dict[int, dict[int, int]]:
+        """Return by cell, and node in it, the sum of the roles of what it sees of a cell."""
+        found: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+        for v in self.row[splitter : splitter + self.size[splitter]]:
+            for w, role in self.neighbours[v]:
+                first = self.cell[w]
+                if self.size[first] > 1:
+                    found[first][w] += role
+        return found
+
+    def _split(self, first: int, scores: dict[int, int]) -> list[int]:
+        """Move the nodes that have a score to the end of their cell, equal ones into one cell.
+
+        Returns the first places of the new cells.
+        """
+        size = self.size[first]
+        last, begin = first + size, first + size - len(scores)
+        ranked = sorted(scores, key=scores.__getitem__)
+        if begin == first and scores[ranked[0]] == scores[ranked[-1]]:
+            return []
+        staying = [v for v in self.row[begin:last] if v not in scores]
+        holes = [self.place[v] for v in ranked if self.place[v] < begin]
+        for place, v in (*zip(holes, staying, strict=True), *enumerate(ranked, begin)):
+            self.row[place], self.place[v] = v, place
+        made = [
+            place
+            for place in range(max(begin, first + 1), last)
+            if place == begin or scores[self.row[place]] != scores[self.row[place - 1]]
+        ]
+        for cell, end in zip(made, (*made[1:], last), strict=True):
+            self.size[cell] = end - cell
+            for v in self.row[cell:end]:
+                self.cell[v] = cell
+        self.size[first] = made[0] - first
+        return made
