@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from optsched.cli import common
@@ -43,19 +44,21 @@ def parse_duration(text: str) -> float:
 
 
 def _tune(args: argparse.Namespace) -> int:
-    from optsched.fleet import read_weights, tune
+    from optsched.fleet import tune
     from optsched.reports.fleet import FleetProgress
 
     files = common.graph_files(args.graph)
     outputs = [args.csv, args.markdown, args.report]
     common.protect([*outputs, args.log, args.store], args.weights, *(path for path, _ in files))
     settings = _settings(args)
+    paths = [path for path, _ in files]
+    weights = _weights(args.weights, paths)
     with FleetProgress() as progress:
         fleet = tune(
-            [path for path, _ in files],
+            paths,
             args.store,
             settings=settings,
-            weights=read_weights(args.weights) if args.weights else None,
+            weights=weights,
             engine=args.engine,
             jobs=args.jobs,
             address=args.address,
@@ -69,6 +72,19 @@ def _tune(args: argparse.Namespace) -> int:
 
         write_study(args, fleet_study(fleet, args.store))
     return _exit_code(fleet)
+
+
+def _weights(file: str | None, paths: Sequence[str]) -> dict[str, float]:
+    """Read weights, and say which names no graph goes by."""
+    from optsched.fleet import read_weights, unused_weights
+
+    weights = read_weights(file) if file else {}
+    unused = unused_weights(paths, weights)
+    if unused:
+        more = f" and {len(unused) - 3:,} more" if len(unused) > 3 else ""
+        names = ", ".join(map(repr, unused[:3]))
+        common.say(f"{file}: no graph goes by {names}{more}", sys.stderr)
+    return weights
 
 
 def _settings(args: argparse.Namespace) -> FleetSettings:
@@ -103,10 +119,10 @@ def _exit_code(fleet: Fleet) -> int:
 
     if fleet.interrupted:
         return common.INTERRUPTED
-    if any(graph.reason and graph.state is FleetState.FAILED for graph in fleet.graphs):
+    if fleet.count(FleetState.FAILED):
         return common.BAD_INPUT
-    proved = fleet.count(FleetState.PROVED) == len(fleet.graphs)
-    return common.OK if proved else common.UNPROVED
+    left = any(graph.state in (FleetState.WAITING, FleetState.OPEN) for graph in fleet.graphs)
+    return common.UNPROVED if left else common.OK
 
 
 TUNE = Command(

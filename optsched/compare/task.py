@@ -123,7 +123,7 @@ def work_on(task: GraphTask, tell: Callable[[Message], None]) -> None:
         graph = listed_graph(module)
         digest = digest_of(task.path)
     except OptschedError as error:
-        tell(Skipped(task.path, str(error), bad=_is_bad(task.path)))
+        tell(Skipped(task.path, str(error), bad=is_broken_graph(task.path)))
         return
     task, order = _settle(task, module, graph)
     tell(Opened(graph, digest))
@@ -271,8 +271,8 @@ def _settle(
     return replace(task, known=None, methods=(task.reference, *task.methods)), None
 
 
-def _is_bad(path: str) -> bool:
-    """Whether a file that is no graph is broken, and not simply something else we know."""
+def is_broken_graph(path: str) -> bool:
+    """Whether a file that can not be read is broken, and not simply something else we know."""
     try:
         return sniff_file(path).holds is Content.GRAPH
     except OptschedError:

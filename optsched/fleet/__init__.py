@@ -5,7 +5,7 @@ from __future__ import annotations
 from optsched.fleet.graphs import FleetGraph, FleetState
 from optsched.fleet.run import Fleet, FleetStanding, tune
 from optsched.fleet.settings import FleetEffort, FleetSettings
-from optsched.fleet.weights import read_weights
+from optsched.fleet.weights import read_weights, unused_weights
 
 __all__ = [
     "Fleet",
@@ -16,4 +16,5 @@ __all__ = [
     "FleetState",
     "read_weights",
     "tune",
+    "unused_weights",
 ]

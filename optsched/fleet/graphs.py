@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -18,12 +19,14 @@ class FleetState(StrEnum):
     """What is known of a graph."""
 
     WAITING = "waiting"
-    """Not looked at yet."""
+    """It has no plan yet."""
     OPEN = "open"
     """It has a plan that may not be the best."""
     PROVED = "proved"
     FAILED = "failed"
     """It could not be read, or its search took its process with it."""
+    SKIPPED = "skipped"
+    """A file of a folder that is no graph, but something else that is known."""
 
 
 @dataclass(slots=True)
@@ -54,6 +57,13 @@ class FleetGraph:
         Of this run's units.
     settled
         Whether it is to have no more units in this run.
+    losses
+        Units in a row that took their process with them.
+    equals
+        All graphs that are equal to it but for names and numbers, this included; the first of
+        them is searched.
+    earlier
+        For the next unit.
     """
 
     number: int
@@ -78,6 +88,7 @@ class FleetGraph:
     processor_seconds: float = 0.0
     settled: bool = False
     losses: int = 0
+    equals: list[FleetGraph] = field(default_factory=list, repr=False, compare=False)
     earlier: Earlier | None = field(default=None, repr=False)
 
     def value(self, objective: Objective) -> int | None:
@@ -105,24 +116,34 @@ class FleetGraph:
         self.seconds += found.seconds
         self.processor_seconds += found.processor_seconds
         self.slices, self.losses = max(self.slices, found.slices), 0
-        if found.value(objective) is not None:
-            known = self.value(objective)
-            if known is None or (found.value(objective) or 0) <= known:
-                self.peak, self.slab = found.peak, found.slab
-        self.peak_bound = max(self.peak_bound, found.peak_bound)
-        self.slab_bound = max(self.slab_bound, found.slab_bound)
-        value = self.value(objective)
-        proved = value is not None and value <= self.bound(objective)
-        self.state = FleetState.PROVED if proved else FleetState.OPEN
-        self.proof = found.proof if proved else None
-        self.settled = proved or found.settled
+        self._agree(found, objective)
+        for other in self.equals:
+            self._agree(other, objective)
+            other._agree(self, objective)
+        self.settled |= found.settled
         self.earlier = None if self.settled else found.earlier
 
-    def fail(self, reason: str) -> None:
-        """Give it up for this run; a plan that is there stays."""
-        self.reason, self.settled = reason, True
+    def _agree(self, found: Found | FleetGraph, objective: Objective) -> None:
+        """Take the better plan and the higher bounds."""
+        known, new = self.value(objective), found.value(objective)
+        if new is not None and (known is None or new <= known):
+            self.peak, self.slab = found.peak, found.slab
+        self.peak_bound = max(self.peak_bound, found.peak_bound)
+        self.slab_bound = max(self.slab_bound, found.slab_bound)
         if self.peak is None:
-            self.state = FleetState.FAILED
+            return
+        if self.gap(objective):
+            self.state = FleetState.OPEN
+        else:
+            self.state, self.settled = FleetState.PROVED, True
+            self.proof = found.proof or self.proof
+
+    def fail(self, failed: UnitFailed) -> None:
+        """Give it up for this run, and what is equal to it; a plan that is there stays."""
+        for graph in self.equals or [self]:
+            graph.reason, graph.settled = failed.reason, True
+            if graph.peak is None:
+                graph.state = FleetState.FAILED if failed.is_graph else FleetState.SKIPPED
 
     def record(self, objective: Objective) -> dict[str, Any]:
         """Return a row of the table; nothing in it depends on time or place."""
@@ -153,6 +174,10 @@ class UnitChoice:
     second or unit of work that it may take. Units of a graph grow, so one on which nothing moves
     has to wait longer and longer, and easy graphs are proved before hard ones are dug into.
 
+    Of graphs that are equal but for names and numbers one is searched. Where work is limited that
+    is the first that was given: so all are looked at before any is searched, and the table does not
+    depend on which came in first.
+
     Parameters
     ----------
     graphs
@@ -176,8 +201,10 @@ class UnitChoice:
         self.graphs, self.settings, self.left, self.look = graphs, settings, left, look
         waiting = [graph for graph in graphs if not graph.settled]
         self.unseen = sorted(waiting, key=lambda graph: (-graph.size, -graph.number))
-        self.ready: list[tuple[float, int]] = []
+        self.looking = len(waiting)
+        self.ready: list[tuple[float, int, int]] = []
         self.returned: list[Unit] = []
+        self.equals: dict[str, list[FleetGraph]] = {}
 
     def take(self) -> Unit | None:
         """Return the unit that is worth most, None if there is none for now or no time."""
@@ -186,23 +213,28 @@ class UnitChoice:
             return None
         if self.returned:
             return self.returned.pop()
+        by_work = self.settings.work is not None
         if self.unseen:
-            return self._unit(self.unseen.pop(), self.settings.slice(0, left))
+            limits = None if by_work else self.settings.slice(0, left)
+            return self._unit(self.unseen.pop(), limits, first=True)
+        if by_work and self.looking:
+            return None
         while self.ready:
-            _, number = heapq.heappop(self.ready)
-            graph = self.graphs[number]
+            graph = self.graphs[heapq.heappop(self.ready)[-1]]
             limits = self.settings.slice(graph.slices, left)
-            if limits is not None:
-                return self._unit(graph, limits)
+            if limits is not None and graph is graph.equals[0]:
+                return self._unit(graph, limits, first=False)
         return None
 
     def accept(self, unit: Unit, found: Found) -> None:
         """Take in what a unit found; its graph may have more, unless it is settled."""
         graph = self.graphs[unit.number]
+        if unit.first:
+            self._place(graph, found.digest)
         graph.accept(found, self.settings.objective)
         limits = self.settings.slice(graph.slices, None)
-        if not graph.settled and limits is not None:
-            heapq.heappush(self.ready, (-self._gain(graph, limits), graph.number))
+        if not graph.settled and limits is not None and graph is graph.equals[0]:
+            heapq.heappush(self.ready, (-self._gain(graph, limits), graph.size, graph.number))
 
     def again(self, unit: Unit) -> None:
         """Have a unit done by somebody else."""
@@ -210,7 +242,8 @@ class UnitChoice:
 
     def fail(self, unit: Unit, failed: UnitFailed) -> None:
         """Give up the graph of a unit."""
-        self.graphs[unit.number].fail(failed.reason)
+        self.looking -= unit.first
+        self.graphs[unit.number].fail(failed)
 
     def lose(self, unit: Unit, reason: str) -> Unit | None:
         """Return a unit whose process was lost, to be done again; None if that was once too often.
@@ -221,19 +254,23 @@ class UnitChoice:
         graph.losses += 1
         if graph.losses < self.settings.effort.losses:
             return unit
-        graph.fail(f"{reason}, {graph.losses} times")
+        self.fail(unit, UnitFailed(f"{reason}, {graph.losses} times"))
         return None
 
-    def _unit(self, graph: FleetGraph, limits: Limits | None) -> Unit:
-        return Unit(
-            graph.number,
-            graph.source,
-            limits or Limits(0.0),
-            graph.state is FleetState.WAITING,
-            self.look or graph.state is not FleetState.WAITING,
-            graph.earlier,
-        )
+    def _place(self, graph: FleetGraph, digest: str) -> None:
+        """Put a graph that was looked at beside those that are equal to it."""
+        self.looking -= 1
+        graph.equals = self.equals.setdefault(digest, [])
+        graph.equals.append(graph)
+        if self.settings.work is not None:
+            graph.equals.sort(key=lambda other: other.number)
+
+    def _unit(self, graph: FleetGraph, limits: Limits | None, *, first: bool) -> Unit:
+        look = self.look or not first
+        return Unit(graph.number, graph.source, limits, first, graph.named, look, graph.earlier)
 
     def _gain(self, graph: FleetGraph, limits: Limits) -> float:
+        if graph.peak is None:
+            return math.inf
         cost = limits.work if limits.seconds is None else limits.seconds
         return graph.weight * graph.gap(self.settings.objective) / max(1e-9, cost or 0.0)

@@ -296,16 +296,20 @@ class _FleetRun:
     def _lose(self, unit: Unit, loss: WorkerLoss) -> Unit | None:
         self.lost += 1
         graph = self.graphs[unit.number]
-        left = None if loss.timed_out else self.choice.lose(unit, loss.reason)
+        left = None
         if loss.timed_out:
-            graph.fail(loss.reason)
+            self.choice.fail(unit, UnitFailed(loss.reason))
+        else:
+            left = self.choice.lose(unit, loss.reason)
         self._tell(graph, "lost", reason=loss.reason, again=left is not None)
         return left
 
     def _tell(self, about: FleetGraph, event: str, **more: Any) -> None:
         self.log.add(event, path=about.label, **more)
         if self.on_progress is not None:
-            self.on_progress(self.tally.standing(about, self.clock.left()))
+            for graph in about.equals or [about]:
+                self.tally.count(graph)
+            self.on_progress(self.tally.standing(about.name, self.clock.left()))
 
 
 class _Tally:
@@ -317,8 +321,8 @@ class _Tally:
         self.states = Counter({FleetState.WAITING: len(graphs)})
         self.saved = self.gap = 0.0
 
-    def standing(self, graph: FleetGraph, left: float | None) -> FleetStanding:
-        """Take in what changed on one graph, and say where the run is."""
+    def count(self, graph: FleetGraph) -> None:
+        """Take in what changed on one graph."""
         state, saved, gap = self.counted.get(graph.number, (FleetState.WAITING, 0.0, 0.0))
         weight = graph.weight
         now = graph.state, weight * graph.saved(self.objective), weight * graph.gap(self.objective)
@@ -327,6 +331,9 @@ class _Tally:
         self.states[now[0]] += 1
         self.saved += now[1] - saved
         self.gap += now[2] - gap
+
+    def standing(self, latest: str, left: float | None) -> FleetStanding:
+        """Say where the run is."""
         return FleetStanding(
             self.total,
             self.total - self.states[FleetState.WAITING],
@@ -335,7 +342,7 @@ class _Tally:
             self.saved,
             self.gap,
             left,
-            graph.name,
+            latest,
         )
 
 

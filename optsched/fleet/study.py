@@ -12,7 +12,7 @@ from optsched.compare.methods import with_reference
 from optsched.compare.rows import Measured, judge, told_apart
 from optsched.compare.task import digest_of
 from optsched.errors import OptschedError
-from optsched.fleet.graphs import FleetGraph
+from optsched.fleet.graphs import FleetGraph, FleetState
 from optsched.fleet.run import Fleet
 from optsched.fleet.settings import BASELINE, FleetSettings
 from optsched.fleet.unit import Earlier, UnitContext, look_up
@@ -43,7 +43,7 @@ def fleet_study(fleet: Fleet, store: str | Path) -> Study:
 def _compare(row: FleetGraph, context: UnitContext) -> Comparison | Skipped:
     if row.peak is None:
         reason = row.reason or "the run ended before its turn"
-        return Skipped(row.label, reason, bad=bool(row.reason), cut_off=not row.reason)
+        return Skipped(row.label, reason, row.state is FleetState.FAILED, cut_off=not row.reason)
     try:
         source = row.source
         graph = source if isinstance(source, Graph) else context.settings.reading.read(source)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from importlib import import_module
 from typing import Any
 
 from heuristics import load_plugins
@@ -21,6 +22,7 @@ from optsched.compare.journal import code_digest
 from optsched.compare.measure import MethodRunner
 from optsched.compare.methods import parse_methods
 from optsched.compare.rows import Measured
+from optsched.compare.task import is_broken_graph
 from optsched.errors import FormatError, OptschedError
 from optsched.fleet.settings import BASELINE, FleetSettings
 from optsched.model.graph import Graph
@@ -32,7 +34,7 @@ from optsched.runtime.worker_pool import Deadline
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
 from optsched.solver.search_progress import SearchProgress
-from optsched.store import Bound, PlanStore, Question, SearchState, StoredRecord
+from optsched.store import Bound, PlanStore, Question, SearchState, StoredRecord, graph_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +46,11 @@ class Unit:
     number, source
         Which graph: the file or the graph itself.
     limits
-        Of this unit.
+        Of this unit; None to look at the graph and not to search.
     first
         Whether nobody has looked at the graph in this run: what the store knows is enough then.
+    named
+        Whether the file was asked for by name: what is no graph is then an error.
     look
         Whether the store may know more.
     earlier
@@ -55,8 +59,9 @@ class Unit:
 
     number: int
     source: str | Graph
-    limits: Limits
+    limits: Limits | None
     first: bool = True
+    named: bool = True
     look: bool = True
     earlier: Earlier | None = None
 
@@ -133,6 +138,8 @@ class Found:
         Whether more units would bring nothing.
     baseline
         Bytes that the baseline needs; None where it was not asked.
+    digest
+        The same for equal graphs, whatever their names and order; empty where it was not asked.
     graph, result
         For the store; None where there is nothing new.
     earlier
@@ -144,14 +151,15 @@ class Found:
     name: str
     ops: int
     buffers: int
-    peak: int | None
-    slab: int | None
-    peak_bound: int
-    slab_bound: int
-    proof: Proof | None
-    slices: int
+    peak: int | None = None
+    slab: int | None = None
+    peak_bound: int = 0
+    slab_bound: int = 0
+    proof: Proof | None = None
+    slices: int = 0
     settled: bool = False
     baseline: int | None = None
+    digest: str = ""
     graph: Graph | None = None
     result: Result | None = None
     earlier: Earlier | None = None
@@ -166,10 +174,11 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class UnitFailed:
-    """A message: the graph has no more units in this run, and why."""
+    """A message: the graph has no more units in this run, and why; or the file is no graph."""
 
     reason: str
     worker: str = ""
+    is_graph: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,14 +198,18 @@ def work_on_unit(context: UnitContext, unit: Unit, tell: Callable[[Message], Non
         version = f"{versions().get('optsched', 'unknown')} (code {code_digest()[:12]})"
         tell(UnitRefused(worker_name(), version))
         return
-    seconds = unit.limits.seconds
+    seconds = None if unit.limits is None else unit.limits.seconds
     if seconds is not None:
         tell(Deadline(max(seconds, context.settings.effort.overhead_seconds)))
+    if context.settings.memory is not None:
+        # What compiled code needs to be there at all is no part of what a graph may take.
+        import_module("numba")
     try:
         with limited_memory(context.settings.memory):
             found = _search(context, unit)
     except OptschedError as error:
-        tell(UnitFailed(str(error), worker_name()))
+        named = unit.named or isinstance(unit.source, Graph)
+        tell(UnitFailed(str(error), worker_name(), named or is_broken_graph(str(unit.source))))
     except MemoryError:
         limit = context.settings.memory
         said = "" if limit is None else f" (limit {limit:,} bytes)"
@@ -225,25 +238,28 @@ def _search(context: UnitContext, unit: Unit) -> Found:
     if earlier is not None and (unit.first or earlier.is_proved(settings.objective)):
         # The fleet is sized up: what is to be searched on is decided when all are.
         found = _known(graph, earlier)
+    elif unit.limits is None:
+        found = Found(graph.name, len(graph.ops), len(graph.buffers))
     else:
-        found = _solve(graph, unit, earlier, settings)
-    baseline = _baseline(graph, settings.objective) if unit.first else None
+        found = _solve(graph, unit.limits, earlier, settings)
+    if unit.first:
+        baseline = _baseline(graph, settings.objective)
+        found = replace(found, baseline=baseline, digest=graph_digest(graph))
     seconds, processor = time.perf_counter() - started, time.process_time() - used
     return replace(
         found,
-        baseline=baseline,
         seconds=seconds,
         processor_seconds=processor,
         worker=worker_name(),
     )
 
 
-def _solve(graph: Graph, unit: Unit, earlier: Earlier | None, settings: FleetSettings) -> Found:
+def _solve(graph: Graph, limits: Limits, earlier: Earlier | None, settings: FleetSettings) -> Found:
     """Search on from what is known."""
     result = solve(
         graph,
         objective=settings.objective,
-        limits=unit.limits,
+        limits=limits,
         warm_start=None if earlier is None else earlier.plan,
         progress=None if earlier is None else earlier.progress,
     )
@@ -265,17 +281,16 @@ def _solve(graph: Graph, unit: Unit, earlier: Earlier | None, settings: FleetSet
         result.slab_bound,
         proof,
         slices,
-        settled=result.stop_reason is StopReason.EXHAUSTED and _is_longest(unit, settings),
+        settled=result.stop_reason is StopReason.EXHAUSTED and _is_longest(limits, settings),
         graph=graph,
         result=replace(result, graph=None, trace=()),
         earlier=left,
     )
 
 
-def _is_longest(unit: Unit, settings: FleetSettings) -> bool:
+def _is_longest(limits: Limits, settings: FleetSettings) -> bool:
     """Whether later units have no more time: more of it may try what a shorter one gave up."""
-    seconds = unit.limits.seconds
-    return seconds is not None and seconds >= settings.effort.most_seconds
+    return limits.seconds is not None and limits.seconds >= settings.effort.most_seconds
 
 
 def _known(graph: Graph, earlier: Earlier) -> Found:

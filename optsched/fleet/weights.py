@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from optsched.errors import UsageError
@@ -57,12 +57,17 @@ def parse_weight(what: str, value: object) -> float:
 
 def weight_of(source: str, weights: Mapping[str, float]) -> float:
     """Return the weight of a graph by its path or any shorter form of its name; 1 by default."""
+    return next((weights[name] for name in _names_of(source) if name in weights), 1.0)
+
+
+def unused_weights(sources: Iterable[str], weights: Mapping[str, float]) -> list[str]:
+    """Return the names by which no graph goes: perhaps they are misspelt."""
+    used = {name for source in sources for name in _names_of(source)}
+    return [name for name in weights if name not in used]
+
+
+def _names_of(source: str) -> list[str]:
+    """Return the path, the file's name, and that without its endings, one after the other."""
     name = Path(source).name
-    for known in (source, name, *_without_endings(name)):
-        if known in weights:
-            return weights[known]
-    return 1.0
-
-
-def _without_endings(name: str) -> list[str]:
-    return [name[:at] for at in range(len(name) - 1, 0, -1) if name[at] == "."]
+    endings = [at for at in range(len(name) - 1, 0, -1) if name[at] == "."]
+    return [source, name, *(name[:at] for at in endings)]

@@ -101,11 +101,11 @@ def _row(graph: FleetGraph, objective: Objective) -> list[str]:
 def summary(fleet: Fleet) -> str:
     """Return the sums in a sentence."""
     totals = fleet.totals()
+    counts = ((fleet.count(state), state) for state in FleetState)
+    states = ", ".join(f"{count:,} {state}" for count, state in counts if count)
     lost = f"; {fleet.lost:,} lost with their process and done again" if fleet.lost else ""
     return (
-        f"{graphs(len(fleet.graphs))}: {fleet.count(FleetState.PROVED):,} proved, "
-        f"{fleet.count(FleetState.OPEN):,} open, {fleet.count(FleetState.FAILED):,} failed, "
-        f"{fleet.count(FleetState.WAITING):,} not looked at; saved {_bytes(totals['saved'])}, "
+        f"{graphs(len(fleet.graphs))}: {states}; saved {_bytes(totals['saved'])}, "
         f"gap left {_bytes(totals['gap'])}; {fleet.units:,} units in "
         f"{duration(fleet.seconds)}{lost}"
     )

@@ -14,6 +14,7 @@ from optsched.store.question import (
     provenance,
 )
 from optsched.store.revoke import Rule, read_rule, revoke
+from optsched.store.rows import graph_digest
 from optsched.store.salvage import salvage
 from optsched.store.upkeep import collect_garbage, verify
 
@@ -32,6 +33,7 @@ __all__ = [
     "canonical_form",
     "collect_garbage",
     "export_store",
+    "graph_digest",
     "import_store",
     "merge",
     "provenance",

@@ -9,6 +9,7 @@ from optsched.fleet.graphs import FleetGraph, FleetState, UnitChoice
 from optsched.fleet.settings import FleetEffort, FleetSettings
 from optsched.fleet.unit import Found, Unit, UnitFailed
 from optsched.runtime.limits import Proof
+from tests.fleet.fleets import SETTINGS as BY_WORK
 
 SETTINGS = FleetSettings(budget=1_000.0, effort=FleetEffort(first_seconds=1.0, growth=4))
 
@@ -22,9 +23,10 @@ def fleet(*rows: tuple[int, float], settings: FleetSettings = SETTINGS) -> UnitC
     return UnitChoice(graphs, settings, lambda: settings.budget)
 
 
-def find(slab: int, bound: int, slices: int, *, settled: bool = False) -> Found:
+def find(slab: int, bound: int, slices: int, *, settled: bool = False, digest: str = "") -> Found:
     proof = Proof.JOINT if slab == bound else None
-    return Found("g", 3, 4, slab, slab, bound, bound, proof, slices, settled, baseline=100)
+    figures = slab, slab, bound, bound, proof, slices, settled
+    return Found("g", 3, 4, *figures, baseline=100, digest=digest)
 
 
 def taken(choice: UnitChoice) -> list[Unit]:
@@ -44,7 +46,7 @@ def test_then_the_most_bytes_times_weight_a_second_come_first() -> None:
     choice = fleet((1, 1.0), (2, 1.0), (3, 5.0), (4, 1.0))
     units = taken(choice)
     for unit, gap in zip(units, (10, 40, 10, 0), strict=True):
-        choice.accept(unit, find(50, 50 - gap, 1))
+        choice.accept(unit, find(50, 50 - gap, 1, digest=f"{unit.number}"))
     assert [unit.number for unit in taken(choice)] == [2, 1, 0]
     assert choice.graphs[3].state is FleetState.PROVED
 
@@ -52,8 +54,8 @@ def test_then_the_most_bytes_times_weight_a_second_come_first() -> None:
 def test_what_does_not_move_waits_longer_each_time() -> None:
     choice = fleet((1, 1.0), (2, 1.0))
     first, second = taken(choice)
-    choice.accept(first, find(50, 10, 1))
-    choice.accept(second, find(50, 30, 1))
+    choice.accept(first, find(50, 10, 1, digest="first"))
+    choice.accept(second, find(50, 30, 1, digest="second"))
     again = choice.take()
     assert again is not None
     assert (again.number, again.limits.seconds, again.first) == (0, 4.0, False)
@@ -131,3 +133,35 @@ def test_limits_that_make_no_sense_are_refused() -> None:
         FleetSettings(budget=-1.0)
     with pytest.raises(UsageError, match="memory"):
         FleetSettings(memory=0)
+
+
+def test_of_equal_graphs_one_is_searched_and_all_get_what_comes_of_it() -> None:
+    choice = fleet((1, 1.0), (2, 1.0))
+    first, second = taken(choice)
+    choice.accept(first, find(50, 10, 1, digest="same"))
+    choice.accept(second, find(60, 20, 1, digest="same"))
+    (unit,) = taken(choice)
+    assert unit.number == 0
+    choice.accept(unit, find(40, 40, 2))
+    assert [(graph.slab, graph.state) for graph in choice.graphs] == [(40, FleetState.PROVED)] * 2
+    assert taken(choice) == []
+
+
+def test_equal_graphs_fail_together() -> None:
+    choice = fleet((1, 1.0), (2, 1.0))
+    for unit in taken(choice):
+        choice.accept(unit, find(50, 10, 1, digest="same"))
+    (unit,) = taken(choice)
+    choice.fail(unit, UnitFailed("out of memory"))
+    assert [graph.reason for graph in choice.graphs] == ["out of memory"] * 2
+    assert taken(choice) == []
+
+
+def test_by_work_all_are_looked_at_first_and_the_first_of_equal_graphs_is_searched() -> None:
+    choice = fleet((3, 1.0), (2, 1.0), (1, 1.0), settings=BY_WORK)
+    units = taken(choice)
+    assert [(unit.number, unit.limits) for unit in units] == [(2, None), (1, None), (0, None)]
+    for unit, digest in zip(units, ("other", "same", "same"), strict=True):
+        assert taken(choice) == []
+        choice.accept(unit, Found("g", 3, 4, digest=digest))
+    assert [unit.number for unit in taken(choice)] == [2, 0]

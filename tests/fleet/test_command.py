@@ -32,12 +32,14 @@ def test_a_fleet_with_a_bad_file_is_tuned_reported_and_ends_with_two(
 ) -> None:
     write_graph(diamond(), tmp_path / "diamond.json")
     (tmp_path / "bad.json").write_text("{")
-    (tmp_path / "weights").write_text("diamond 3\n")
+    (tmp_path / "weights").write_text("diamond 3\ndimond 4\n")
     files = [str(tmp_path / name) for name in ("diamond.json", "bad.json")]
     options = [f"--{kind}={tmp_path / kind}" for kind in ("csv", "report", "log", "store")]
     weights = f"--weights={tmp_path / 'weights'}"
     assert main(["tune", *files, "--work", "1000", weights, "--json", *options]) == 2
-    record = json.loads(capsys.readouterr().out)
+    said = capsys.readouterr()
+    assert f"{tmp_path / 'weights'}: no graph goes by 'dimond'" in said.err
+    record = json.loads(said.out)
     good, bad = record["rows"]
     assert (good["state"], good["slab"], good["weight"]) == ("proved", 18, 3.0)
     assert bad["state"] == "failed"
@@ -45,7 +47,7 @@ def test_a_fleet_with_a_bad_file_is_tuned_reported_and_ends_with_two(
     assert "diamond" in (tmp_path / "report").read_text()
     assert (tmp_path / "csv").read_text().count("diamond") >= 2
     events = [json.loads(line)["event"] for line in (tmp_path / "log").read_text().splitlines()]
-    assert sorted(events) == ["begin", "end", "failed", "unit"]
+    assert sorted(events) == ["begin", "end", "failed", "unit", "unit"]
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from optsched.check.plan import check_plan
@@ -13,7 +15,7 @@ from optsched.errors import OptschedError, UsageError
 from optsched.fleet import Fleet, FleetSettings, FleetState, tune
 from optsched.fleet.study import fleet_study
 from optsched.fleet.unit import Unit, UnitContext, look_up, read_search
-from optsched.formats import read_graph
+from optsched.formats import read_graph, write_graph, write_plan
 from optsched.reports.fleet import fleet_record, standing_text
 from optsched.reports.study_files import study_csv, study_html
 from optsched.runtime.limits import Limits, Objective, Proof
@@ -169,6 +171,30 @@ def test_a_defect_costs_its_graph(
     assert failed.reason == "RuntimeError: a defect"
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux limits addresses")
+def test_a_search_that_runs_out_of_memory_costs_its_graph(
+    paths: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Really: our own searches hold so few states that it would take them minutes."""
+    from optsched.fleet import unit
+
+    original, begun = unit.solve, []
+
+    def hungry(graph, **options):  # type: ignore[no-untyped-def]
+        begun.append(graph.name)
+        if graph.name == "diamond":
+            kept = [np.ones(2**20) for _ in range(1_000)]
+            raise AssertionError(f"{len(kept)} blocks of 8 MiB")
+        return original(graph, **options)
+
+    monkeypatch.setattr(unit, "solve", hungry)
+    settings = replace(SETTINGS, work=500, memory=2**27)
+    fleet = undisturbed(paths, tmp_path / "s.store", settings)
+    (failed,) = (graph for graph in fleet.graphs if graph.reason)
+    assert (failed.name, failed.reason) == ("diamond", "out of memory (limit 134,217,728 bytes)")
+    assert sorted(begun) == sorted(graph.name for graph in fleet.graphs)
+
+
 def test_a_store_that_can_not_be_written_ends_the_run_at_once(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="store"):
         tune([diamond()], tmp_path, work=10, jobs=0)
@@ -181,6 +207,31 @@ def test_two_graphs_that_are_equal_share_a_record(tmp_path: Path) -> None:
     fleet = tune([diamond(), other], tmp_path / "s.store", work=1_000, jobs=0)
     assert set(slabs(fleet).values()) == {18}
     assert len(PlanStore(tmp_path / "s.store").records()) == 1
+
+
+def test_equal_graphs_do_not_search_with_each_others_work(paths: list[str], tmp_path: Path) -> None:
+    """The soak found two schedules of one program: the table depended on which came in first."""
+    hard = read_graph(next(path for path in paths if "wiring" in path))
+    other = replace(hard, name="other")
+    at_once = tune([hard, other], tmp_path / "one.store", settings=SETTINGS, jobs=0)
+    # What an earlier run made of the second counts for both.
+    tune([other], tmp_path / "two.store", settings=replace(SETTINGS, work=500), jobs=0)
+    resumed = tune([hard, other], tmp_path / "two.store", settings=SETTINGS, jobs=0)
+    assert resumed.rows() == at_once.rows()
+    assert [graph.slices for graph in at_once.graphs] == [3, 0]
+
+
+def test_what_is_no_graph_in_a_folder_is_no_failure(tmp_path: Path) -> None:
+    write_graph(diamond(), tmp_path / "diamond.json")
+    graph = read_graph(tmp_path / "diamond.json")
+    write_plan(solve(graph), tmp_path / "plan.json")
+    (tmp_path / "cut.json").write_text("{")
+    files = [str(tmp_path / f"{name}.json") for name in ("diamond", "plan", "cut")]
+    fleet = tune(files, tmp_path / "s.store", work=1_000, jobs=0, named=[False] * 3)
+    states = [FleetState.PROVED, FleetState.SKIPPED, FleetState.FAILED]
+    assert [graph.state for graph in fleet.graphs] == states
+    fleet = tune(files[:2], tmp_path / "s.store", work=1_000, jobs=0)
+    assert [graph.state for graph in fleet.graphs] == [FleetState.PROVED, FleetState.FAILED]
 
 
 def test_the_peak_may_be_what_is_asked_for(tmp_path: Path) -> None:
@@ -217,8 +268,9 @@ def test_the_log_has_a_line_for_every_unit_and_a_live_line_says_the_sums(
         on_progress=told.append,
     )
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    assert [line["event"] for line in lines] == ["begin", *["unit"] * len(paths), "end"]
-    assert len(told) == len(paths)
+    assert [line["event"] for line in lines] == ["begin", *["unit"] * 2 * len(paths), "end"]
+    assert [line.get("searched") for line in lines[1:-1]].count(True) == len(paths)
+    assert len(told) == 2 * len(paths)
     assert told[-1].proved == fleet.count(FleetState.PROVED) == lines[-1]["proved"]
     assert told[-1].gap == fleet.totals()["gap"] > 0
     assert f"[{len(paths)}/{len(paths)} done, {told[-1].proved} proved]" in standing_text(told[-1])
