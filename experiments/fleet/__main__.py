@@ -1,4 +1,4 @@
-"""What a fleet costs: `python -m experiments.fleet overhead|continue|kill|scaling [options]`."""
+"""What a fleet costs: `python -m experiments.fleet STUDY [options]`, see `main`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections import deque
 from pathlib import Path
 
 from experiments.fleet.kills import sleep_and_tell, with_loky, with_pool
+from experiments.fleet.recovery import recovery
 from optsched.fleet import FleetSettings, tune
 from optsched.formats import read_graph, write_graph
 from optsched.model.graph import Graph
@@ -93,6 +94,11 @@ def kill(args: argparse.Namespace) -> None:
         print(f"| {name} | {args.tasks} | {done} | {lost} | {blamed} |")
 
 
+def recover(args: argparse.Namespace) -> None:
+    """Break a fleet in every way, and wait until it has its table again."""
+    recovery(args.times, args.engine.split(","), args.graphs, 4)
+
+
 def scaling(args: argparse.Namespace) -> None:
     """Units that sleep: seconds of sleep over workers times wall time."""
     count = args.jobs * args.rounds
@@ -125,6 +131,7 @@ def main() -> None:
         ("overhead", overhead),
         ("continue", go_on),
         ("kill", kill),
+        ("recovery", recover),
         ("scaling", scaling),
     ):
         one = sub.add_parser(name, help=run.__doc__)
@@ -135,8 +142,9 @@ def main() -> None:
         one.add_argument("--tasks", type=int, default=8)
         one.add_argument("--seconds", type=float, default=1.0)
         one.add_argument("--jobs", type=int, default=2)
+        one.add_argument("--times", type=int, default=3)
         one.add_argument("--rounds", type=int, default=10)
-        one.add_argument("--engine", default="local")
+        one.add_argument("--engine", default="local", help="of recovery several, by commas")
         one.add_argument("--address")
     args = parser.parse_args()
     args.run(args)

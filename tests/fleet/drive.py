@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import replace
 
+from optsched.cli.common import INTERRUPTED
 from optsched.fleet import tune
 from optsched.reports.fleet import fleet_record
 from optsched.runtime.interrupt import held_interrupts
@@ -18,6 +20,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("store")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--log")
     parser.add_argument("--engine", default="local")
     parser.add_argument("--address")
     parser.add_argument("--memory", type=int)
@@ -35,9 +38,10 @@ def main() -> None:
             jobs=args.jobs,
             engine=args.engine,
             address=args.address,
-            log=args.store.removesuffix(".store") + ".log",
+            log=args.log,
         )
     print(json.dumps(fleet_record(fleet)))
+    sys.exit(INTERRUPTED if fleet.interrupted else 0)
 
 
 if __name__ == "__main__":

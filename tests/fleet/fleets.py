@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from tests.support.families.small import SMALL_GRAPHS
 from tests.support.families.wiring import random_wiring
 
 ROOT = Path(__file__).resolve().parents[2]
+DRIVE = (sys.executable, "-m", "tests.fleet.drive")
 WORK = 3_000
 """For each graph: three units of the hard ones."""
 SETTINGS = FleetSettings(work=WORK, effort=FleetEffort(first_work=500))
@@ -38,14 +39,19 @@ def undisturbed(paths: list[str], store: Path, settings: FleetSettings = SETTING
 
 
 class Driver:
-    """`tests.fleet.drive` in a process group of its own."""
+    """`tests.fleet.drive` in a process group of its own, with a log beside the store.
 
-    def __init__(self, paths: list[str], store: Path, *options: str) -> None:
-        self.log = store.with_suffix(".log")
-        command = [sys.executable, "-m", "tests.fleet.drive", str(store), *options, "--", *paths]
+    The log goes by the name of the store, or another one; `folder` is where it runs.
+    """
+
+    def __init__(
+        self, paths: Sequence[str], store: Path, *options: str, name: str = "", folder: Path = ROOT
+    ) -> None:
+        self.log = store.with_name(f"{name or store.stem}.log")
         self.process = subprocess.Popen(
-            command,
-            cwd=ROOT,
+            [*DRIVE, str(store), "--log", str(self.log), *options, "--", *paths],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from optsched.fleet import Fleet
-from tests.fleet.fleets import ROOT, Driver, make_fleet, searched, undisturbed
+from optsched.runtime.engines.ray import ONE_MACHINE
+from tests.fleet.fleets import ROOT, Driver, descendants, make_fleet, searched, undisturbed
 
 needs = {
     "dask": pytest.mark.skipif(
@@ -61,14 +64,16 @@ def test_a_worker_killed_in_mid_task_costs_its_unit(
     engine: str, words: str, paths: list[str], expected: Fleet, tmp_path: Path
 ) -> None:
     driver = Driver(paths, tmp_path / "s.store", "--engine", engine)
-    driver.wait_for(searched(4))
-    end = time.monotonic() + 30
-    while not (workers := driver.workers(words)):
-        assert time.monotonic() < end
-    os.kill(workers[0], signal.SIGKILL)
+    driver.wait_for(searched(1))
+    while not any(event["event"] == "lost" for event in driver.events()):
+        # Of Ray those have these words that do a task now.
+        for worker in driver.workers(words)[:1]:
+            os.kill(worker, signal.SIGKILL)
+        assert driver.process.poll() is None
+        time.sleep(1.0)
     found = driver.finish()
     assert found["rows"] == expected.rows()
-    assert found["lost"] <= 2
+    assert 1 <= found["lost"] <= 4
 
 
 @engines
@@ -93,15 +98,10 @@ def scheduler(tmp_path: Path) -> Iterator[str]:
 
 
 @needs["dask"]
-def test_a_worker_with_another_version_is_refused_by_name(
+def test_a_dask_worker_with_another_version_is_refused_by_name(
     paths: list[str], expected: Fleet, tmp_path: Path, scheduler: str
 ) -> None:
-    other = tmp_path / "other"
-    for package in ("optsched", "heuristics", "tests"):
-        ignore = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / package, other / package, ignore=ignore)
-    with open(other / "optsched" / "errors.py", "a") as file:
-        file.write("\n# Another version.\n")
+    other = another_version(tmp_path)
     options = ("--nthreads", "1", "--no-dashboard", "--host", "127.0.0.1")
     bad = dask(other, "worker", scheduler, *options)
     try:
@@ -126,6 +126,63 @@ def test_a_worker_with_another_version_is_refused_by_name(
         bad.wait()
     assert found["rows"] == expected.rows()
     assert len(found["refused"]) <= 1
+
+
+@needs["ray"]
+def test_a_ray_worker_with_another_version_is_refused_by_name(
+    paths: list[str], expected: Fleet, tmp_path: Path
+) -> None:
+    """Ray's workers take the folder in which the driver runs: here there is nothing in it."""
+    port, empty, store = 23_700 + os.getpid() % 1_000, tmp_path / "empty", tmp_path / "s.store"
+    empty.mkdir()
+    head = ray_head(another_version(tmp_path), port)
+    try:
+        address = ("--engine", "ray", "--address", f"127.0.0.1:{port}")
+        driver = Driver(paths, store, *address, folder=empty)
+        out, err = driver.process.communicate(timeout=200)
+    finally:
+        started = [head.pid, *descendants(head.pid)]
+        for pid in started:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        head.wait()
+    assert not out
+    assert "install the same version everywhere" in err
+    assert "UsageError: worker " in err
+    assert [event["event"] for event in driver.events()] == ["begin", "refused"]
+    assert Driver(paths, store).finish()["rows"] == expected.rows()
+
+
+def another_version(folder: Path) -> Path:
+    """Copy our packages, and change a line."""
+    other = folder / "other"
+    for package in ("optsched", "heuristics", "tests"):
+        ignore = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / package, other / package, ignore=ignore)
+    with open(other / "optsched" / "errors.py", "a") as file:
+        file.write("\n# Another version.\n")
+    return other
+
+
+def ray_head(folder: Path, port: int) -> subprocess.Popen[bytes]:
+    """Start a Ray node as a user does, in which our package is that of a folder."""
+    options = {"node-ip-address": "127.0.0.1", "port": port, "num-cpus": 1}
+    given = [f"--{name}={value}" for name, value in options.items()]
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", *given]
+    process = subprocess.Popen(
+        [*command, "--include-dashboard=false", "--disable-usage-stats"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder), ONE_MACHINE: "0"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    end = time.monotonic() + 120
+    with suppress(OSError):
+        while process.poll() is None and time.monotonic() < end:
+            with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+                break
+            time.sleep(0.2)
+    return process
 
 
 def dask(folder: Path, *command: str) -> subprocess.Popen[bytes]:
