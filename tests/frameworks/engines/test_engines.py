@@ -130,9 +130,10 @@ def test_a_dask_worker_with_another_version_is_refused_by_name(
 
 @needs["ray"]
 def test_a_ray_worker_with_another_version_is_refused_by_name(
-    paths: list[str], expected: Fleet, tmp_path: Path
+    paths: list[str], expected: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ray's workers take the folder in which the driver runs: here there is nothing in it."""
+    monkeypatch.setenv(ONE_MACHINE, "0")
     port, empty, store = 23_700 + os.getpid() % 1_000, tmp_path / "empty", tmp_path / "s.store"
     empty.mkdir()
     head = ray_head(another_version(tmp_path), port)
@@ -172,7 +173,7 @@ def ray_head(folder: Path, port: int) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
         [*command, "--include-dashboard=false", "--disable-usage-stats"],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder), ONE_MACHINE: "0"},
+        env={**os.environ, "PYTHONPATH": str(folder)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
