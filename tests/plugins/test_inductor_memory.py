@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -36,6 +37,37 @@ def test_simulated_memory_is_the_measured(name: str, method: str, reuse: bool) -
     owned = {given.name for given in probe.facts[1].inputs}
     assert owned
     assert not {given for given in owned if given.startswith("tangents")}
+
+
+def test_a_weak_dependency_reads_nothing() -> None:
+    """What its own kernel alone reads is local, also where a mutation waits for it."""
+    import sympy
+    from torch._inductor.dependencies import MemoryDep, WeakDep
+    from torch._inductor.sizevars import SizeVarAllocator
+    from torch._inductor.virtualized import V
+
+    from optsched.plugins.inductor.inplace import find_local_buffers
+
+    index = sympy.Symbol("c0", integer=True, nonnegative=True)
+    access = MemoryDep("b", index, (index,), (sympy.Integer(96),))
+
+    def node(name: str, reads: tuple[Any, ...] = (), writes: tuple[Any, ...] = ()) -> Any:
+        read_writes = SimpleNamespace(reads=reads, writes=writes)
+        return SimpleNamespace(get_name=lambda: name, read_writes=read_writes, get_outputs=list)
+
+    maker, reader = node("maker", writes=(access,)), node("reader", (access,))
+    mutator = node("mutator", (WeakDep("b", mutating_buf="c"),))
+    users = [
+        SimpleNamespace(node=reader, is_weak=False),
+        SimpleNamespace(node=mutator, is_weak=True),
+    ]
+    made = SimpleNamespace(get_name=lambda: "b", users=users, get_mutations=lambda: ())
+    maker.get_outputs = lambda: [made]
+    kernel = SimpleNamespace(is_extern=lambda: False, get_nodes=lambda: [maker, reader, mutator])
+    scheduler = SimpleNamespace(mutation_real_name={}, mutation_renames={})
+    graph = SimpleNamespace(scheduler=scheduler, sizevars=SizeVarAllocator())
+    with V.set_graph_handler(graph):
+        assert find_local_buffers(kernel) == {"b"}
 
 
 def test_profiles_of_kernels_are_kept() -> None:

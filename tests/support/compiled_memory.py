@@ -99,11 +99,15 @@ def measure_step(step: Callable[[], object]) -> StepMemory:
     with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
         step()
     events = profile.profiler.kineto_results.events()
-    calls = [
+    calls: list[tuple[int, int]] = []
+    for begin, end in sorted(
         (e.start_ns(), e.start_ns() + e.duration_ns())
         for e in events
         if e.name().endswith("inductor_wrapper_call")
-    ]
+    ):
+        # A loop's body is a call within the call of its graph.
+        if not calls or begin >= calls[-1][1]:
+            calls.append((begin, end))
     memory = sorted((e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]")
     rest = [
         change for time, change in memory if not any(begin <= time <= end for begin, end in calls)
@@ -111,7 +115,7 @@ def measure_step(step: Callable[[], object]) -> StepMemory:
     return StepMemory(
         tuple(
             _count([change for time, change in memory if begin <= time <= end])
-            for begin, end in sorted(calls)
+            for begin, end in calls
         ),
         _count([change for _, change in memory]).peak,
         _rise(rest),

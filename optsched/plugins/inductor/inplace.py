@@ -21,7 +21,7 @@ from torch._inductor import config, ir
 from torch._inductor.codegen.common import BackendFeature
 from torch._inductor.codegen.cpp import OuterLoopFusedSchedulerNode
 from torch._inductor.codegen.wrapper import can_match_buffer_size
-from torch._inductor.dependencies import MemoryDep
+from torch._inductor.dependencies import MemoryDep, WeakDep
 from torch._inductor.scheduler import (
     BaseSchedulerNode,
     NopKernelSchedulerNode,
@@ -157,7 +157,9 @@ def _is_local(buffer: Any, node: Any, ops: Mapping[str, Any]) -> bool:
     if not all(user.is_weak or user.node.get_name() in ops for user in buffer.users):
         return False
     readers = [ops[u.node.get_name()] for u in buffer.users if u.node.get_name() in ops]
-    reads = {d for reader in readers for d in reader.read_writes.reads if d.name == name}
+    found = {d for reader in readers for d in reader.read_writes.reads if d.name == name}
+    # A weak dependency says that its node comes later: it reads nothing.
+    reads = {d for d in found if not isinstance(d, WeakDep)}
     writes = [d for d in node.read_writes.writes if d.name == name]
     written = {d.normalize().index for d in writes if isinstance(d, MemoryDep)}
     # A value that is read where it was written stays in a register.
