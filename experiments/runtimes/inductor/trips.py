@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -155,7 +156,9 @@ def _distance(found: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) ->
     """
     squares = [(float((found[x] - g).norm()) ** 2, float(g.norm()) ** 2) for x, g in right.items()]
     difference, norm = map(sum, zip(*squares, strict=True))
-    return (difference / norm) ** 0.5 if difference else 0.0
+    if not difference:
+        return 0.0
+    return (difference / norm) ** 0.5 if norm else math.inf
 
 
 def trips_table(rows: Sequence[TripRow]) -> str:
