@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections import Counter
 from typing import Any
 
@@ -11,6 +12,8 @@ from optsched.errors import OptschedError
 from optsched.fleet.unit import Found, UnitContext, search_notes
 from optsched.store import PlanStore, provenance
 
+GATHER_SECONDS = 0.05
+"""For which the first find that waits is joined by others: a transaction costs more than a find."""
 MOST_WAITING = 256
 """Finds that wait for the disk; beyond that the driver waits too, and memory stays flat."""
 
@@ -69,6 +72,7 @@ class StoreWriter:
 
     def _run(self) -> None:
         while (found := self.waiting.get()) is not None:
+            time.sleep(GATHER_SECONDS)
             batch, last = [found], False
             while not self.waiting.empty() and not last:
                 more = self.waiting.get()

@@ -73,6 +73,8 @@ class PlanStore:
     def __init__(self, path: str | PathLike[str]) -> None:
         self.file = StoreFile(path)
         self._held: sqlite3.Connection | None = None
+        # Within a batch, the records that it found or made so far.
+        self._records: dict[tuple[bytes, str], int] = {}
 
     @property
     def path(self) -> Path:
@@ -134,7 +136,7 @@ class PlanStore:
         if not self.file.is_writable():
             return False
         with self.writing() as connection:
-            record = rows.add_record(connection, asked, question)
+            record = self._record_of(connection, asked, question)
             better = _improves(connection, record, checked, question)
             if better:
                 _withdraw_above(connection, record, checked)
@@ -182,7 +184,7 @@ class PlanStore:
         if not self.file.is_writable():
             return False
         with self.writing() as connection:
-            record = rows.add_record(connection, asked, question)
+            record = self._record_of(connection, asked, question)
             return _raise_bound(connection, record, bound)
 
     def put_certificate(
@@ -209,7 +211,7 @@ class PlanStore:
         if not self.file.is_writable():
             return False
         with self.writing() as connection:
-            record = rows.add_record(connection, asked, question)
+            record = self._record_of(connection, asked, question)
             return _raise_bound(connection, record, bound, packed)
 
     def put_result(
@@ -274,7 +276,7 @@ class PlanStore:
         if not self.file.is_writable():
             return False
         with self.writing() as connection:
-            record = rows.add_record(connection, asked, question)
+            record = self._record_of(connection, asked, question)
             connection.execute("DELETE FROM searches WHERE record = ?", (record,))
             if packed is not None:
                 connection.execute("INSERT INTO searches VALUES (?, ?, ?)", (record, packed, text))
@@ -352,7 +354,7 @@ class PlanStore:
             return
         with self.file.writing() as connection:
             held = copy(self)
-            held._held = connection
+            held._held, held._records = connection, {}
             yield held
 
     @contextmanager
@@ -363,6 +365,17 @@ class PlanStore:
             return
         with self.file.writing() as connection:
             yield connection
+
+    def _record_of(
+        self, connection: sqlite3.Connection, asked: rows.Asked, question: Question
+    ) -> int:
+        """Return the row of a question about a graph, made if need be."""
+        if self._held is None:
+            return rows.add_record(connection, asked, question)
+        key = asked.document, question.text
+        if key not in self._records:
+            self._records[key] = rows.add_record(connection, asked, question)
+        return self._records[key]
 
     def read(self, query: Callable[[sqlite3.Connection], _Found]) -> _Found | None:
         """Return what a query finds in one state of the store; None if there is no file."""
