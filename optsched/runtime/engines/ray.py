@@ -50,7 +50,9 @@ class RayEngine(FutureEngine):
         self.ray: Any = ray
         here = {"num_cpus": jobs, "_node_ip_address": "127.0.0.1", "include_dashboard": False}
         try:
-            ray.init(address=address, log_to_driver=False, **(here if address is None else {}))
+            # Without an address Ray would take a cluster that runs here for others, or did.
+            start = here if address is None else {}
+            ray.init(address=address or "local", log_to_driver=False, **start)
         except (OSError, ValueError, RuntimeError) as error:
             raise UsageError(f"no Ray cluster at {address}: {error}") from None
         # A task that takes its process with it is counted here, and tried again from here.
