@@ -217,7 +217,7 @@ def _shape(tensor: Tensor, dims: Mapping[str, int], used: set[str]) -> list[int]
         if size < 0:
             raise FormatError(
                 f"tensor {tensor.name!r}: dimension {axis} is unknown ({size}); "
-                f"give its size: --dim '{tensor.name}:{axis}=N'"
+                f"give its size: --dim {f'{tensor.name}:{axis}=N'!r}"
             )
     return shape
 

@@ -401,3 +401,11 @@ def test_types_of_the_builder_are_those_of_the_schema() -> None:
 
     known: Any = tflite.TensorType
     assert (FLOAT32, INT8, INT32) == (known.FLOAT32, known.INT8, known.INT32)
+
+
+def test_a_name_of_two_lines_is_said_in_one() -> None:
+    """A find of `tests.fuzz.readers`."""
+    corpus = Path(__file__).parents[2] / "data" / "corpus"
+    with pytest.raises(FormatError, match="give its size: --dim") as caught:
+        read_graph(corpus / "name_of_two_lines.tflite")
+    assert "\n" not in str(caught.value)
