@@ -13,6 +13,7 @@ True
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
@@ -39,6 +40,8 @@ GRACE = 30.0
 clock between pieces of work."""
 GRACE_AFTER_INTERRUPT = 3.0
 """Seconds that workers have to hand over what they found after an interrupt."""
+_DIE_WITH_PARENT = 1
+"""`PR_SET_PDEATHSIG` of Linux: the signal a process gets when the thread that began it ends."""
 
 _Task = TypeVar("_Task")
 Tell = Callable[[Any], None]
@@ -317,13 +320,21 @@ def _end_with_parent() -> None:
     """End this process when its parent is gone, so that no solver runs on for nobody."""
     parent = parent_process()
     if parent is not None:
-        parent.join()
-        os._exit(1)
+        if sys.platform == "linux":
+            # The thread below never has its turn where Python is stuck: CPython 3.11 may unwind
+            # an exception for ever once the memory is full. The system needs no turn.
+            ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+        threading.Thread(target=_wait_for_end, args=(parent,), daemon=True).start()
+
+
+def _wait_for_end(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
 
 
 def _serve(pipe: Connection, work: Work[Any], runs: int) -> None:
     """Body of a worker: tasks in, messages out, until the pipe is closed; some `runs` of them."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _end_with_parent()
     channel = _WorkerChannel(pipe)
     kernel.runs_to_come = max(1, runs)
     kernel.watch_compiling = channel.tell_compiling

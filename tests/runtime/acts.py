@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -29,6 +30,9 @@ def follow(task: Steps, tell: Tell) -> None:
                 kernel.watch_compiling(True)
                 time.sleep(float(seconds))
                 kernel.watch_compiling(False)
+            case ["stick", _, _]:
+                # No other thread has its turn before this ends, in some thousand years.
+                re.match("(a+)+$", "a" * 60 + "b")
             case ["note", _, path]:
                 Path(path).write_text(f"{os.getpid()} ")
         tell(step)
@@ -38,6 +42,6 @@ def forget(task: Steps, message: object) -> None:
     """Handle a message by doing nothing."""
 
 
-def sleep_in_worker(path: str) -> None:
-    """Have a worker write its process's id into a file, and hang."""
-    run_tasks([[f"note {path}", "sleep 600"]], follow, forget, lambda task, loss: None, grace=600)
+def hang_in_worker(path: str, how: str) -> None:
+    """Have a worker write its process's id into a file, and hang: by `sleep 600`, or by `stick`."""
+    run_tasks([[f"note {path}", how]], follow, forget, lambda task, loss: None, grace=600)

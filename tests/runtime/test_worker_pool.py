@@ -89,9 +89,21 @@ def test_an_interrupt_keeps_what_is_there_and_is_no_loss(jobs: int) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for a process in /proc")
-def test_no_worker_outlives_the_command(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "how",
+    [
+        "sleep 600",
+        pytest.param(
+            "stick",
+            marks=pytest.mark.skipif(
+                sys.platform != "linux", reason="only Linux ends processes with their parent"
+            ),
+        ),
+    ],
+)
+def test_no_worker_outlives_the_command(how: str, tmp_path: Path) -> None:
     note = tmp_path / "pid"
-    code = f"from tests.runtime.acts import sleep_in_worker; sleep_in_worker({str(note)!r})"
+    code = f"from tests.runtime.acts import hang_in_worker; hang_in_worker({str(note)!r}, {how!r})"
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT) as process:
         _wait(lambda: note.exists() and note.read_text().endswith(" "))
         process.kill()
@@ -104,7 +116,7 @@ def test_an_interrupt_of_all_processes_is_said_by_the_first_only(tmp_path: Path)
     note = tmp_path / "pid"
     code = (
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
-        f"from tests.runtime.acts import sleep_in_worker; sleep_in_worker({str(note)!r})"
+        f"from tests.runtime.acts import hang_in_worker; hang_in_worker({str(note)!r}, 'sleep 600')"
     )
     command = [sys.executable, "-c", code]
     with subprocess.Popen(
