@@ -141,6 +141,7 @@ def solve(
     _run(best, schedule)
     if best.plan is None and best.interrupted:
         best.offer_order(program(graph), "program order")
+    stages.pack_at_the_end(best)
     return replace(best.result(), order_rules=order_rules)
 
 

@@ -74,6 +74,19 @@ def pack_heuristically(best: PlanIncumbent, clock: Clock) -> None:
             break
 
 
+def pack_at_the_end(best: PlanIncumbent) -> None:
+    """Pack the best order if a limit kept it from being packed: no order is met in vain.
+
+    So the program's own order counts, however tight the limit.
+    """
+    if best.done() or best.graph.on_streams or not best.candidates:
+        return
+    peak, order = best.best_orders(1)[0]
+    if best.plan is None or peak < best.peak:
+        many = len(best.graph.buffers) > best.effort.many_buffers
+        best.pack(order, "heuristic order", packings=1 if many else None)
+
+
 def pack_before_search(best: PlanIncumbent, clock: Clock) -> None:
     """Do the same, but of many buffers not while a better order may be found: it takes longer."""
     if best.order_done() or len(best.graph.buffers) <= best.effort.many_buffers:

@@ -289,3 +289,18 @@ def test_time_left_goes_on_until_nothing_can_gain() -> None:
     result = solve(build.build(), limits=Limits(seconds=30))
     assert result.runtime < 20
     assert result.stop_reason in (StopReason.PROVED, StopReason.EXHAUSTED)
+
+
+def test_the_program_order_counts_however_tight_the_limit() -> None:
+    rng = np.random.default_rng(5)
+    lower = 0
+    for _ in range(40):
+        graph = random_graph(rng, ops=12, features=PLANNABLE - {"alignment"})
+        own = peak_memory(graph, ORDERINGS["program"](graph, 0))
+        first = peak_memory(graph, ORDERINGS["lpmf_backward"](graph, 0))
+        result = solve(graph, objective=Objective.PEAK, work=1)
+        assert result.peak is not None
+        assert result.peak <= own
+        lower += own < first
+    # Graphs whose first heuristic order is worse are what this is about.
+    assert lower > 0
