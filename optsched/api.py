@@ -194,7 +194,8 @@ def report(
     MissingDependencyError
         If the packages of the extra `report` are not installed.
     """
-    from optsched.reports.report import make_packing_report, make_report, require, write_report
+    from optsched.reports.report import make_packing_report, make_report
+    from optsched.reports.write import require, write_report
 
     kinds = {".html": "html", ".png": "png", ".svg": "svg", ".json": "trace"}
     kind = kinds.get(Path(path).suffix.lower())

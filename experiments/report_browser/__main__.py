@@ -23,7 +23,8 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, make_plan
-from optsched.reports.report import make_report, write_report
+from optsched.reports.report import make_report
+from optsched.reports.write import write_report
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import Engine, solve
 from tests.support.browser import Browser

@@ -29,7 +29,8 @@ OUTPUTS = {"output": "html", "png": "png", "svg": "svg", "trace": "trace"}
 
 def _report(args: argparse.Namespace) -> int:
     from optsched.formats import Content, sniff_file
-    from optsched.reports.report import make_report, write_report
+    from optsched.reports.report import make_report
+    from optsched.reports.write import write_report
 
     files = _outputs(args)
     holds = None if args.graph == "-" else sniff_file(args.graph).holds
@@ -63,7 +64,7 @@ def _report(args: argparse.Namespace) -> int:
 
 def _outputs(args: argparse.Namespace) -> dict[str, str]:
     """Return the files to write, by kind; refuse what can not be written before any work."""
-    from optsched.reports.report import require
+    from optsched.reports.write import require
 
     files = {kind: path for name, kind in OUTPUTS.items() if (path := getattr(args, name))}
     if not files:

@@ -1,15 +1,11 @@
-"""What a report is about, and the files it is written to."""
+"""What a report is about."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from optsched.errors import MissingDependencyError
-from optsched.formats import write_bytes
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
@@ -23,10 +19,6 @@ if TYPE_CHECKING:
 
 MANY_OPS = 20_000
 """Beyond this many ops the one that forces the bound is not looked for: it would take minutes."""
-
-
-PACKAGES = {"html": "bokeh", "png": "matplotlib", "svg": "matplotlib"}
-"""What draws each kind of file; a trace (`trace`) needs nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,32 +88,3 @@ def make_packing_report(
         runtime=sum(result.runtime for result in results),
     )
     return Report(result, views)
-
-
-def require(kinds: Iterable[str]) -> None:
-    """Say in one line what to install if a package for one of these kinds of file is missing."""
-    for package in (PACKAGES[kind] for kind in kinds if kind in PACKAGES):
-        try:
-            import_module(package)
-        except ImportError:
-            raise MissingDependencyError(package, "report") from None
-
-
-def write_report(report: Report, files: Mapping[str, str]) -> None:
-    """Write a report to files, by kind: `html`, `png`, `svg` or `trace`."""
-    bounds = report.result.peak_bound, report.result.slab_bound
-    require(files)
-    for kind, path in files.items():
-        if kind == "html":
-            from optsched.reports.page import report_page
-
-            data = report_page(report).encode()
-        elif kind == "trace":
-            from optsched.reports.chrome_trace import trace_document
-
-            data = json.dumps(trace_document(report.views, bounds[0])).encode()
-        else:
-            from optsched.reports.static import picture
-
-            data = picture(kind, report.views, *bounds)
-        write_bytes(path, data)

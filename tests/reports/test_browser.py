@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from optsched.cli import main
-from optsched.reports.report import Report, make_report, write_report
+from optsched.reports.report import Report, make_report
+from optsched.reports.write import write_report
 from optsched.solver.pipeline import solve
 from tests.reports.hostile import NAMES, hostile_graph
 from tests.support.browser import PATIENCE, Browser, find_browser
