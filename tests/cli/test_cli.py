@@ -17,8 +17,8 @@ import pytest
 
 from optsched.cli import main
 from optsched.formats import write_graph
-from optsched.model.builder import GraphBuilder
-from tests.support.families.small import aligned, chain, diamond
+from tests.support.families.small import aligned, diamond
+from tests.support.hard_graph import hard_graph
 
 SOLVE_KEYS = {
     "instance",
@@ -41,24 +41,6 @@ SOLVE_KEYS = {
     "versions",
 }
 PACK_KEYS = SOLVE_KEYS - {"ops", "peak", "peak_bound", "peak_proof", "order", "order_search"}
-ROW_KEYS = {
-    "instance",
-    "method",
-    "kind",
-    "peak",
-    "slab",
-    "peak_excess",
-    "slab_excess",
-    "runtime",
-    "status",
-    "against_optimum",
-    "proof",
-    "stop_reason",
-    "fragmentation",
-    "excess",
-    "trouble",
-    "reason",
-}
 CSV = "id,lower,upper,size\na,0,4,8\nb,2,6,4\n"
 
 
@@ -223,133 +205,6 @@ def test_capacity_exit_codes(graph: str) -> None:
     assert main(["solve", graph, "--capacity", "17"]) == 4
 
 
-def test_compare_json_rows(graph: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", graph, "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)
-    assert {row["kind"] for row in record["rows"]} == {"order", "packing", "plan"}
-    assert all(set(row) == ROW_KEYS for row in record["rows"])
-    assert record["instances"][0]["peak_bound"] == 18
-    assert record["instances"][0]["peak_proof"] == "L3"
-
-
-def test_compare_writes_a_report_without_network(graph: str, tmp_path: Path) -> None:
-    report = tmp_path / "report.html"
-    assert main(["compare", graph, "--report", str(report)]) == 0
-    text = report.read_text()
-    assert "<svg" in text
-    assert "http:" not in text.replace("http://www.w3.org", "")
-    assert "https:" not in text
-
-
-def test_compare_takes_folders_and_methods(
-    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_graph(chain(), tmp_path / "chain.json.gz")
-    assert main(["compare", str(tmp_path), "--methods", "lpmf,naive", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    assert {(r["instance"], r["method"]) for r in rows} == {
-        (i, m) for i in ("chain", "diamond") for m in ("lpmf", "naive", "optsched")
-    }
-
-
-def test_compare_writes_csv_and_markdown(graph: str, tmp_path: Path) -> None:
-    table, text = tmp_path / "rows.csv", tmp_path / "rows.md"
-    argv = ["compare", graph, "--methods", "lpmf+skyline,recorded", "--csv", str(table)]
-    assert main([*argv, "--markdown", str(text)]) == 0
-    assert [line.split(",")[4] for line in table.read_text().splitlines()] == [
-        "method",
-        "lpmf+skyline",
-        "recorded",
-        "optsched",
-    ]
-    assert "## Performance profile" in text.read_text()
-
-
-def test_compare_goes_on_past_bad_files(
-    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["solve", graph, "-o", str(tmp_path / "plan.json")]) == 0
-    capsys.readouterr()
-    argv = ["compare", str(tmp_path), "--methods", "lpmf", "--json"]
-    # A plan beside graphs is no fault; a broken file is one, and so is a plan asked for by name.
-    assert main(argv) == 0
-    printed = capsys.readouterr()
-    assert "passed over: " in printed.err
-    assert [s["bad"] for s in json.loads(printed.out)["skipped"]] == [False]
-    (tmp_path / "broken.json").write_text('{"format": "optsched-graph/1", "ops": 3}')
-    assert main(argv) == 2
-    printed = capsys.readouterr()
-    assert "error: " in printed.err
-    assert {row["instance"] for row in json.loads(printed.out)["rows"]} == {"diamond"}
-    assert main(["compare", str(tmp_path / "plan.json")]) == 2
-
-
-def test_compare_refuses_a_plan_that_breaks_a_rule(
-    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plan = tmp_path / "plans" / "diamond.json"
-    plan.parent.mkdir()
-    assert main(["solve", graph, "-o", str(plan)]) == 0
-    capsys.readouterr()
-    argv = ["compare", graph, "--plan", f"mine={plan.parent}", "--json"]
-    assert main(argv) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [(r["method"], r["slab"]) for r in rows] == [("mine", 18), ("optsched", 18)]
-    record = json.loads(plan.read_text())
-    record["offsets"]["a"] = record["offsets"]["b"]
-    plan.write_text(json.dumps(record))
-    assert main(argv) == 1
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [r["trouble"] for r in rows] == [None, "refused"]
-
-
-def test_compare_says_so_where_our_own_method_fails(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    build = GraphBuilder("chain")
-    for i in range(61):
-        build.op(f"op{i}", reads=[f"x{i - 1}"] if i else [], writes={f"x{i}": 1 + i % 3})
-    path = tmp_path / "chain.json"
-    write_graph(build.build(), path)
-    # The MILP takes no more than 60 ops.
-    assert main(["compare", str(path), "--engine", "milp", "--methods", "lpmf"]) == 5
-    out = capsys.readouterr().out
-    assert "optsched failed on 1 graph, first chain: " in out
-    assert "no figures on any graph: optsched" in out
-
-
-@pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal to a child process")
-def test_an_interrupted_comparison_is_taken_up_again(tmp_path: Path) -> None:
-    graphs, journal = tmp_path / "graphs", tmp_path / "journal"
-    graphs.mkdir()
-    write_graph(diamond(), graphs / "a.json")
-    write_graph(_hard_graph(), graphs / "b.json")
-    argv = ["compare", str(graphs), "--methods", "lpmf,cpsat:600", "--time-limit", "1"]
-    command = [sys.executable, "-m", "optsched", *argv, "--resume", str(journal), "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        until = time.monotonic() + 60
-        # All of the first graph, our own method and LPMF on the second; then CP-SAT runs for long.
-        while not journal.exists() or journal.read_bytes().count(b"\n") < 6:
-            assert process.poll() is None
-            assert time.monotonic() < until
-            time.sleep(0.1)
-        time.sleep(2)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
-    record = json.loads(out)
-    assert record["interrupted"]
-    assert b"the same command goes on from here" in err
-    rows = {(r["instance"], r["method"]): r for r in record["rows"]}
-    assert len(rows) == 6
-    last = rows["random", "cpsat:600"]
-    assert "interrupted" in (last["stop_reason"], last["trouble"])
-    argv[-3] = "lpmf"
-    again = subprocess.run([*command[:3], *argv, *command[-3:]], capture_output=True)
-    assert again.returncode == 0, again.stderr
-    assert b"4 rows were there" in again.stderr
-
-
 def test_info_and_convert(graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "copy.json.gz"
     assert main(["convert", graph, "-o", str(other)]) == 0
@@ -468,7 +323,7 @@ def test_hostile_files_are_one_line_and_code_two(
 @pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGTERM], ids=lambda s: s.name)
 def test_interrupt_writes_the_best_plan(kill: signal.Signals, tmp_path: Path) -> None:
     graph, plan = tmp_path / "hard.json", tmp_path / "plan.json"
-    write_graph(_hard_graph(), graph)
+    write_graph(hard_graph(), graph)
     # CP-SAT on a graph this wide does not end by itself within the test.
     command = ["solve", "-", "-o", str(plan), "--engine", "cpsat"]
     process = subprocess.Popen(
@@ -489,14 +344,6 @@ def test_interrupt_writes_the_best_plan(kill: signal.Signals, tmp_path: Path) ->
     assert process.returncode == 130, process.stderr.read()
     assert b"interrupted" in process.stdout.read()
     assert main(["check", str(graph), str(plan)]) == 0
-
-
-def _hard_graph():  # type: ignore[no-untyped-def]
-    import numpy as np
-
-    from tests.support.generators import PLAIN, random_graph
-
-    return random_graph(np.random.default_rng(1), ops=90, max_size=1000, features=PLAIN)
 
 
 def test_several_packings_are_one_json_object(
