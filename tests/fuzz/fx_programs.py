@@ -20,7 +20,8 @@ import torch
 
 from optsched import Graph, peak_memory
 from optsched.formats.format import Source
-from optsched.formats.fx import from_fx, read_pt2
+from optsched.formats.fx import from_fx
+from optsched.formats.fx.pt2 import read_pt2
 from tests.frameworks.fx.programs import SHAPE, interpreted, program_of
 from tests.support.generators import random_order
 
