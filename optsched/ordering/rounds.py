@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 
+import numpy as np
+
 from optsched.model.graph import Graph
 from optsched.ordering.bound.closure import closure_bound, raise_closure
 from optsched.ordering.bound.precedences import BudgetPrecedences
@@ -42,6 +44,8 @@ class OrderingRounds(OrderIncumbent):
         How long to search.
     rules, effort
         What the search may use, and how much of it.
+    blame
+        How often contradictions came up at each op in an earlier search of the graph; or empty.
     """
 
     def __init__(
@@ -53,6 +57,7 @@ class OrderingRounds(OrderIncumbent):
         rules: OrderingRules,
         effort: OrderingEffort,
         on_event: OnEvent | None,
+        blame: Sequence[int] = (),
     ) -> None:
         problem = build_problem(graph.arrays)
         self.context = SearchContext(problem, rules, effort, clock)
@@ -60,6 +65,7 @@ class OrderingRounds(OrderIncumbent):
         self.other: OrderingRounds | None = None
         super().__init__(graph, self.context, warm_start, bound, on_event)
         self.rules, self.effort, self.clock = rules, effort, clock
+        self.earlier_blame = np.array(blame or [0] * len(graph.ops), np.int64)
         self.states, self.step = effort.first_states, 1
         self.latest: tuple[Sequence[int], list[int]] = ((), [])
         self.thread: WorkerThread | None = None
@@ -174,8 +180,16 @@ class OrderingRounds(OrderIncumbent):
             return
         context = self.line_up()
         if self.rules.implied and context.ops <= self.effort.budget_ops:
-            self.feasibility = FeasibilitySearch(context, self.context.during(self.shrunk()))
+            blame = self.reduced.gather(self.earlier_blame)
+            during = self.context.during(self.shrunk())
+            self.feasibility = FeasibilitySearch(context, during, blame)
             self.refute()
+
+    def blame(self) -> tuple[int, ...]:
+        """How often contradictions came up at each op; empty if no budget was decided."""
+        if self.feasibility is None:
+            return ()
+        return tuple(self.reduced.spread(self.feasibility.blame).tolist())
 
     def line_up(self) -> SearchContext:
         """The problem with identical blocks in line, if there are any."""
@@ -338,7 +352,8 @@ class OrderingRounds(OrderIncumbent):
         if self.feasibility is not None:
             count, ended = other.context.statistics, other.context.ended
             context = replace(self.feasibility.context, statistics=count, ended=ended)
-            other.feasibility = FeasibilitySearch(context, self.feasibility.during)
+            during, blame = self.feasibility.during, self.reduced.gather(self.earlier_blame)
+            other.feasibility = FeasibilitySearch(context, during, blame)
         self.annealer = self.windows = None
         self.other = other
         self.thread = WorkerThread(other.seek, other.context.ended)

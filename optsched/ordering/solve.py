@@ -37,6 +37,8 @@ class OrderOutcome:
         What it did.
     states
         The effort that it came to, for :attr:`OrderingEffort.reached_states` of a later search.
+    blame
+        How often contradictions came up at each op, for a later search; empty where none was met.
     """
 
     order: tuple[int, ...]
@@ -46,6 +48,7 @@ class OrderOutcome:
     stop_reason: StopReason
     statistics: Statistics
     states: int = 0
+    blame: tuple[int, ...] = ()
 
 
 def solve_order(
@@ -56,6 +59,7 @@ def solve_order(
     bound: int = 0,
     rules: OrderingRules = ALL_RULES,
     effort: OrderingEffort = EFFORT,
+    blame: Sequence[int] = (),
     on_event: OnEvent | None = None,
 ) -> OrderOutcome:
     """Find an order of minimum peak memory, and prove it.
@@ -75,6 +79,8 @@ def solve_order(
         What the search may use.
     effort
         How much of it.
+    blame
+        :attr:`OrderOutcome.blame` of an earlier search: these ops are looked at first.
     on_event
         Told of every better order and bound.
 
@@ -85,7 +91,7 @@ def solve_order(
     """
     graph.refuse_streams("the search of orders of all ops")
     clock = Clock.of(limits)
-    run = OrderingRounds(graph, clock, warm_start, bound, rules, effort, on_event)
+    run = OrderingRounds(graph, clock, warm_start, bound, rules, effort, on_event, blame)
     try:
         try:
             with held_interrupts():
@@ -101,5 +107,6 @@ def solve_order(
     run.context.collect()
     proof = run.proof if run.peak == run.bound else None
     return OrderOutcome(
-        tuple(run.order), run.peak, run.bound, proof, reason, run.context.statistics, run.states
+        *(tuple(run.order), run.peak, run.bound, proof, reason),
+        *(run.context.statistics, run.states, run.blame()),
     )

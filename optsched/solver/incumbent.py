@@ -102,7 +102,7 @@ class PlanIncumbent(Incumbent):
         self.is_only_order = False
         self.searches = 0
         self.continued = False
-        self.states = 0
+        self.states, self.blame = 0, tuple[int, ...]()
         # Dictionaries keep the sequence: of too many the latest are left to a later search.
         self.packed: dict[bytes, None] = {}
         self.seen_orders: dict[bytes, None] = {}
@@ -156,13 +156,16 @@ class PlanIncumbent(Incumbent):
         for order in progress.orders:
             check_order(self.graph, order)
             self.offer_order(order, "earlier search")
+        if progress.blame and len(progress.blame) != len(self.graph.ops):
+            raise UsageError(f"{self.graph.name}: the earlier search is one of another graph")
         if any(candidate.peak < progress.peak_bound for candidate in self.candidates):
             raise UsageError(f"{self.graph.name}: an order refutes the bound of an earlier search")
         self.raise_bound(progress.peak_bound, progress.peak_proof, "earlier search")
         self.refute_slab(progress.refuted_slab, "earlier search", progress.pool_peaks)
         if self.plan is not None and self.slab < self.slab_bound:
             raise UsageError(f"{self.graph.name}: a plan refutes the bound of an earlier search")
-        self.states, self.continued = progress.states, bool(self.candidates)
+        self.states, self.blame = progress.states, progress.blame
+        self.continued = bool(self.candidates)
         if self.plan is not None:
             # Without the plan that came of them they are worth another look.
             self.packed = dict.fromkeys(progress.packed)
@@ -184,6 +187,7 @@ class PlanIncumbent(Incumbent):
             self.states,
             tuple(self.packed)[-MOST_DIGESTS:],
             tuple(self.seen_orders)[-MOST_DIGESTS:],
+            self.blame,
         )
 
     # Plans and orders.

@@ -36,6 +36,9 @@ class SearchProgress:
     packed: tuple[bytes, ...] = ()
     seen: tuple[bytes, ...] = ()
     """Digests of packings that are settled, and of live ranges that were packed for a while."""
+    blame: tuple[int, ...] = ()
+    """How often contradictions came up at each op, as orders were sought; or empty. Where to look
+    first matters more to a tree of precedences than anything else."""
 
     @property
     def slab_bound(self) -> int:
@@ -66,6 +69,7 @@ class SearchProgress:
                 states=_number(record["states"], 0),
                 packed=_few(record["packed"], MOST_DIGESTS, _digest),
                 seen=_few(record["seen"], MOST_DIGESTS, _digest),
+                blame=_of_all(record["blame"], ops),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(f"this is no progress of a search: {error}") from error
@@ -75,6 +79,13 @@ def _few(rows: object, most: int, read: Callable[[Any], Any]) -> tuple[Any, ...]
     if not isinstance(rows, Sequence) or len(rows) > most:
         raise ValueError(f"a list of up to {most} is missing")
     return tuple(read(row) for row in rows)
+
+
+def _of_all(row: object, ops: int) -> tuple[int, ...]:
+    numbers = _few(row, ops, lambda value: _number(value, 0))
+    if numbers and len(numbers) != ops:
+        raise ValueError(f"{len(numbers)} numbers stand for {ops} ops")
+    return numbers
 
 
 def _number(value: object, least: int) -> int:

@@ -108,9 +108,11 @@ def order_search(best: PlanIncumbent, clock: Clock) -> None:
         warm_start=best.best_orders(1)[0][1].tolist(),
         bound=best.peak_bound,
         effort=replace(EFFORT, reached_states=best.states),
+        blame=best.blame,
         on_event=best.relay("order search", orders=True),
     )
     best.states = max(best.states, outcome.states)
+    best.blame = outcome.blame or best.blame
     best.order_search = asdict(outcome.statistics)
     best.raise_bound(outcome.bound, outcome.proof or Proof.SEARCH, "order search")
     best.offer_order(outcome.order, "order search")

@@ -102,6 +102,21 @@ def branches(count: int, length: int) -> Graph:
     return build.build()
 
 
+def test_blame_decides_where_to_look_first_and_nothing_else() -> None:
+    rng = np.random.default_rng(12)
+    met = 0
+    for _ in range(60):
+        graph = some_graph(rng, int(rng.integers(8, 13)), 16)
+        given = rng.integers(0, 1_000, len(graph.ops)).tolist()
+        # With next to no states and flows a tree has to decide.
+        effort = replace(EFFORT, first_states=1, first_flows=1, flow_looks=0)
+        outcome = solve_order(graph, effort=effort, blame=given)
+        assert_proved(graph, outcome, Oracle(graph).least_peak())
+        assert len(outcome.blame) in (0, len(graph.ops))
+        met += any(outcome.blame)
+    assert met > 0
+
+
 def test_same_answer_each_time_without_a_time_limit() -> None:
     graph = branches(5, 6)
     assert solve_order(graph) == solve_order(graph)

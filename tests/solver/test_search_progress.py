@@ -120,6 +120,12 @@ def test_an_order_of_another_graph_is_refused() -> None:
         solve(graph, progress=SearchProgress(orders=(backwards,)), work=1)
 
 
+def test_blame_of_another_graph_is_refused() -> None:
+    graph, _ = begun()
+    with pytest.raises(UsageError, match="another graph"):
+        solve(graph, progress=SearchProgress(blame=(1, 2)), work=1)
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -135,6 +141,8 @@ def test_an_order_of_another_graph_is_refused() -> None:
         {"packed": ["00"]},
         {"seen": ["z" * 32]},
         {"seen": None},
+        {"blame": [1]},
+        {"blame": [1, 1, 1, -1]},
     ],
 )
 def test_damaged_progress_is_refused(change: dict[str, object]) -> None:

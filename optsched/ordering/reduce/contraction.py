@@ -76,6 +76,13 @@ class Contracted:
         """Turn values of the larger problem's ops into the largest over each op of the smaller."""
         return np.array([max(values[list(row)]) for row in self.members], np.int64)
 
+    def spread(self, values: IntArray) -> IntArray:
+        """Give each op of the larger problem the value of the one that it is part of."""
+        found = np.zeros(sum(map(len, self.members)), np.int64)
+        for row, value in zip(self.members, values, strict=True):
+            found[list(row)] = value
+        return found
+
     def shrink(self, order: Iterable[int]) -> list[int]:
         """Turn an order of the larger problem into one of the smaller, of at most its peak."""
         step = {v: i for i, v in enumerate(order)}

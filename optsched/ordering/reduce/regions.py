@@ -69,6 +69,12 @@ class Reduced:
             values = stage.gather(values)
         return values
 
+    def spread(self, values: IntArray) -> IntArray:
+        """Give each op of the first problem the value of the one that it is part of."""
+        for stage in reversed(self.stages):
+            values = stage.spread(values)
+        return values
+
     def shrink(self, order: Iterable[int]) -> list[int]:
         """Turn an order of the first problem into one of the smallest, of at most its peak."""
         for stage in self.stages:

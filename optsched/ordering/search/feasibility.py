@@ -83,14 +83,16 @@ class FeasibilitySearch:
         The problem.
     during
         Live bytes while each op runs in some good order: where to look first.
+    blame
+        As :class:`PrecedenceTree` takes it: what an earlier search of the problem has met.
     """
 
-    def __init__(self, context: SearchContext, during: IntArray) -> None:
+    def __init__(self, context: SearchContext, during: IntArray, blame: IntArray) -> None:
         self.context = context
         self.during = during
         self.known: dict[int, tuple[SearchContext, Contracted] | None] = {}
         self.trees: dict[int, PrecedenceTree] = {}
-        self.blame = np.zeros(context.ops, np.int64)
+        self.blame = blame.copy()
         self.latest: PrecedenceTree | None = None
         self.shared: tuple[PrecedenceTree, PrecedenceTree] | None = None
 
