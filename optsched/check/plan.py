@@ -196,6 +196,8 @@ def _check_sharing(
     spans: Spans,
 ) -> None:
     """Check groups and pairs; of what lies in pools, let groups fill what their largest needs."""
+    if not graph.must_share and not graph.keep_apart:
+        return
     buffers, names = graph.buffers, [buffer.name for buffer in graph.buffers]
     placed = {b: offset for b in spans if (offset := offsets[b]) is not None and buffers[b].size}
     extent = {b: (at, at + buffers[b].size, names[b]) for b, at in placed.items()}
