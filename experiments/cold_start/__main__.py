@@ -8,6 +8,7 @@ Every run is a process of its own; the median is shown. Nothing else should run 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import resource
 import statistics
@@ -81,18 +82,27 @@ def measure_command(command: tuple[str, ...], caches: list[Path]) -> tuple[str, 
 
 
 def settle(cache: Path) -> None:
-    """Wait until no kernel has come for some seconds: a process beside the command compiles them.
-
-    Its locks are files too.
-    """
+    """Wait until no kernel has come for some seconds: another process compiles them."""
     before = None
-    while before != (before := kept(cache)) or any(path.suffix == ".lock" for path in before):
+    while before != (before := kept(cache)) or any(map(is_locked, cache.rglob("*.lock"))):
         time.sleep(SETTLED_SECONDS)
 
 
+def is_locked(file: Path) -> bool:
+    """Whether a process is compiling; the file alone may be left of one that was ended."""
+    try:
+        with file.open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
 def kept(cache: Path) -> list[Path]:
-    """Return the files of a cache."""
-    return sorted(path for path in cache.rglob("*") if path.is_file())
+    """Return the kernels of a cache."""
+    return sorted(path for path in cache.rglob("*") if path.suffix != ".lock" and path.is_file())
 
 
 def run(command: tuple[str, ...], cache: Path) -> tuple[float, float]:
