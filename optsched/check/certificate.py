@@ -137,6 +137,7 @@ class _Checker:
 
     def add(self, first: int, second: int) -> None:
         """Add a precedence that rests on what is supposed; it may tell blocks apart."""
+        self.check_ids(first, second)
         self.families = []
         if self.network.add(first, second):
             self.resting[-1].append((first, second))
@@ -176,9 +177,16 @@ class _Checker:
         first, second = self.supposed.pop()
         self.add(second, first)
 
+    def check_ids(self, *ops: int) -> None:
+        """Check that the ops of a step are ops: -1 would be the last one, under two names."""
+        for v in ops:
+            if not 0 <= v < len(self.graph.ops):
+                raise PlanError(f"there is no op number {v}")
+
     def check_order(self, step: OrderStep) -> None:
         """Were `second` to run before `first`, one of the two would not fit."""
         first, second = step.first, step.second
+        self.check_ids(first, second)
         if first == second or step.at not in (first, second):
             raise PlanError("a precedence has two ops, and its flow is at one of them")
         if step.at == second:
@@ -189,6 +197,7 @@ class _Checker:
     def check_set(self, step: SetStep) -> None:
         """When one op of a set runs last, all others have ended; when first, none has begun."""
         ops, flows = set(step.ops), dict(step.flows)
+        self.check_ids(*ops)
         if not ops or len(flows) != len(step.flows) or not ops.issuperset(flows):
             raise PlanError("a set needs ops, and at most one flow for each of them")
         for v in ops:
@@ -203,6 +212,7 @@ class _Checker:
 
     def check_op(self, v: int, done: set[int], later: set[int], forced: Forced) -> None:
         """Check that `v` can not run when the others of `done` have, and of `later` have not."""
+        self.check_ids(v)
         later = reach(self.network.behind, later)
         pairs = [
             p

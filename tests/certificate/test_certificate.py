@@ -20,11 +20,24 @@ from optsched.certificate import CertificateEffort, bounds, certify_peak
 from optsched.certificate.states import list_states
 from optsched.check.certificate import check_certificate
 from optsched.check.network import Network
-from optsched.check.steps import Cases, Certificate, EndStep, OpStep, OrderStep, SetStep, StatesStep
+from optsched.check.steps import (
+    Cases,
+    Certificate,
+    EndStep,
+    Flow,
+    OpStep,
+    OrderStep,
+    SetStep,
+    StatesStep,
+    Step,
+    SupposeStep,
+)
 from optsched.errors import FormatError, GraphError, OptschedError, PlanError
 from optsched.formats import read_certificate, write_certificate
 from optsched.formats.certificate import certificate_document, read_certificate_document
+from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
+from optsched.model.memory_model import plannable
 from optsched.ordering import closure_bound, solve_order
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
@@ -340,3 +353,24 @@ def test_states_may_rest_on_precedences() -> None:
             steps = written.certificate.steps
             check_certificate(graph, Certificate(graph.name, peak + 1, steps))
     assert met >= 5
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        OpStep(-1, Flow(releases=((0, 0, 4),))),
+        SetStep(last=True, ops=(-1,), flows=((-1, Flow(releases=((0, 0, 4),))),)),
+        OrderStep(0, -1, -1, Flow(releases=((0, 0, 4),))),
+        SupposeStep(0, -1),
+    ],
+)
+def test_no_op_goes_by_a_second_number(step: Step) -> None:
+    # Of the op -1 it is not known that it may write into its input.
+    build = GraphBuilder("in place")
+    build.input("x", 4)
+    build.op("a", reads=["x"], writes={"y": 4})
+    build.inplace("a", "y", "x")
+    build.output("y")
+    graph = plannable(build.build(), inplace=True)
+    with pytest.raises(PlanError, match="there is no op number -1"):
+        check_certificate(graph, Certificate(graph.name, 8, (step,)))
