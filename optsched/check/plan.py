@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from operator import index
+from typing import TYPE_CHECKING, SupportsIndex
 
 from optsched.check.inplace import bytes_spared, shared_spans
 from optsched.check.lives import Spans, live_spans
@@ -79,8 +80,9 @@ def check_plan(
     graph = plan.placed(graph)
     step = _check_order(graph, plan.order)
     spans = live_spans(graph, step)
+    offsets = [None if x is None else _as_integer(x) for x in plan.offsets]
     found = Checked(
-        _peak(graph, plan.order, step, spans), _check_offsets(graph, plan.offsets, step, spans)
+        _peak(graph, plan.order, step, spans), _check_offsets(graph, offsets, step, spans)
     )
     claims = [("peak", peak, found.peak), ("slab", slab, found.slab)]
     for pool, claim in (slabs or {}).items():
@@ -141,6 +143,13 @@ def _replay(graph: Graph, step: list[int], spans: Spans) -> int:
         live += delta
         peak = max(peak, live - spared.get(at, 0))
     return peak
+
+
+def _as_integer(offset: int) -> int:
+    """Return an offset as Python's integer: sums of numpy's could pass their range unseen."""
+    if not isinstance(offset, SupportsIndex):
+        raise PlanError(f"offset {offset!r} is no integer")
+    return index(offset)
 
 
 def _check_offsets(
@@ -240,7 +249,7 @@ def check_packing(
     """
     if len(offsets) != len(problem):
         raise PlanError(f"{len(offsets)} offsets for {len(problem)} buffers")
-    place = [int(x) for x in offsets]
+    place = [_as_integer(x) for x in offsets]
     found = 0
     for i, name in enumerate(problem.names):
         pin = int(problem.pin[i])

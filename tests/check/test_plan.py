@@ -52,6 +52,7 @@ CORRUPTIONS = {
     "negative": (lambda p: _move(p, 3, -2), "negative offset -2"),
     "unaligned": (lambda p: _move(p, 3, 13), "'b' at 13 is not aligned to 2"),
     "overlap": (lambda p: _move(p, 3, 10), "buffers 'b' .* and 'a' .* overlap|'a' .* and 'b'"),
+    "part of a byte": (lambda p: _move(p, 3, 12.0), "offset 12.0 is no integer"),
     "view elsewhere": (lambda p: _move(p, 2, 10), "'a2' at 10 is a view of 'a' at 8"),
 }
 
@@ -67,6 +68,11 @@ def test_each_corruption_is_refused(case: str) -> None:
     corrupt, message = CORRUPTIONS[case]
     with pytest.raises(PlanError, match=message):
         check_plan(diamond(), corrupt(good_plan()))
+
+
+def test_no_sum_of_numpys_integers_passes_their_range() -> None:
+    far = _move(good_plan(), 3, np.int64(2**63 - 4))  # type: ignore[arg-type]
+    assert check_plan(diamond(), far).slab == 2**63 + 2
 
 
 def test_a_pin_is_honoured_to_the_byte() -> None:
