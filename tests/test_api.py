@@ -164,6 +164,10 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         lambda: PackingProblem(size=[1.5], start=[0], end=[1]),  # type: ignore[arg-type]
         "integers of at most 64 bits are needed, not float64",
     ),
+    "wide integers": (
+        lambda: PackingProblem(size=[1], start=[0], end=[1], pin=[2**64 - 1]),  # type: ignore[arg-type]
+        "pin: 18446744073709551615 is above the limit",
+    ),
     "names": (lambda: PackingProblem(names=("a", "b"), size=[1]), "2 names for 1 sizes"),  # type: ignore[arg-type]
     "a report of what": (
         lambda: optsched.report(diamond(), "plan.pdf"),

@@ -143,6 +143,8 @@ class PackingProblem:
                 raise GraphError(
                     f"{field_name}: integers of at most 64 bits are needed, not {values.dtype}"
                 )
+            if values.dtype.kind == "u" and values.max(initial=0) >= 2**63:
+                raise GraphError(f"{field_name}: {values.max()} is above the limit of 2**63 - 1")
             if values.shape != (count,):
                 raise GraphError(
                     f"{field_name} has the shape {values.shape}, where size has ({count},)"
