@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 import heuristics
 import optsched
-from optsched import GraphBuilder, Limits, OptschedError, PackingProblem
+from optsched import GraphBuilder, Limits, OptschedError, PackingProblem, Plan
 from tests.support.families.small import aligned, diamond
 from tests.support.generators import PLAIN, random_graph
 
@@ -173,8 +174,24 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         lambda: optsched.report(diamond(), "plan.pdf"),
         "plan.pdf: a report ends in .html, .png, .svg, .json",
     ),
+    "no plan": (
+        lambda: optsched.solve(diamond(), warm_start=[0, 1]),  # type: ignore[arg-type]
+        "warm_start wants a Plan, got list",
+    ),
     "a packing of what": (lambda: optsched.pack(diamond()), "wants a PackingProblem, got Graph"),  # type: ignore[arg-type]
 }
+
+
+def test_plans_and_baselines_may_be_numpys() -> None:
+    graph = diamond()
+    order, n = np.arange(len(graph.ops)), np.int64(len(graph.ops))
+    found = optsched.solve(graph, baseline=order, max_moved=n)
+    assert found.plan is not None
+    offsets = tuple(None if x is None else np.int64(x) for x in found.plan.offsets)
+    plan = Plan(np.array(found.plan.order), offsets)  # type: ignore[arg-type]
+    assert plan == found.plan
+    again = optsched.solve(graph, warm_start=plan, work=0)
+    assert json.loads(json.dumps(again.to_dict()))["slab"] == found.slab
 
 
 @pytest.mark.parametrize("case", REFUSED)

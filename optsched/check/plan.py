@@ -80,9 +80,8 @@ def check_plan(
     graph = plan.placed(graph)
     step = _check_order(graph, plan.order)
     spans = live_spans(graph, step)
-    offsets = [None if x is None else _as_integer(x) for x in plan.offsets]
     found = Checked(
-        _peak(graph, plan.order, step, spans), _check_offsets(graph, offsets, step, spans)
+        _peak(graph, plan.order, step, spans), _check_offsets(graph, plan.offsets, step, spans)
     )
     claims = [("peak", peak, found.peak), ("slab", slab, found.slab)]
     for pool, claim in (slabs or {}).items():

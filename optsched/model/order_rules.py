@@ -24,6 +24,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import pairwise
+from operator import index
+from typing import SupportsIndex
 
 from optsched.errors import GraphError, UsageError
 from optsched.model.graph import Graph
@@ -207,8 +209,10 @@ def make_baseline(
     UsageError
         If the order is no permutation of the ops, or the number makes no sense.
     """
-    if max_moved is not None and (not isinstance(max_moved, int) or max_moved < 0):
-        raise UsageError(f"max_moved must be an integer of at least 0, got {max_moved!r}")
+    if max_moved is not None:
+        if not isinstance(max_moved, SupportsIndex) or index(max_moved) < 0:
+            raise UsageError(f"max_moved must be an integer of at least 0, got {max_moved!r}")
+        max_moved = index(max_moved)
     n = len(graph.ops)
     if order is None:
         asked = max_moved is not None or fewest_moves

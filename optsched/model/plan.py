@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from operator import index
+from typing import SupportsIndex
 
 import numpy as np
 
@@ -28,11 +30,26 @@ class Plan:
         none: it lies outside the slab, has no bytes or is never live. A view has its root's offset.
     pools
         The pool that each buffer lies in, by buffer id; empty where that is the one it names.
+
+    Raises
+    ------
+    PlanError
+        If an op id or an offset is no integer.
     """
 
     order: tuple[int, ...]
     offsets: tuple[int | None, ...]
     pools: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Make Python's integers of numpy's, whose sums could pass their range unseen."""
+        given = (*self.order, *(offset for offset in self.offsets if offset is not None))
+        odd = next((x for x in given if not isinstance(x, SupportsIndex)), None)
+        if odd is not None:
+            raise PlanError(f"a plan is made of integers, not of {odd!r}")
+        plain = (None if x is None else index(x) for x in self.offsets)
+        object.__setattr__(self, "offsets", tuple(plain))
+        object.__setattr__(self, "order", tuple(map(index, self.order)))
 
     def __repr__(self) -> str:
         placed = sum(offset is not None for offset in self.offsets)

@@ -123,6 +123,9 @@ def solve(
     PlanError
         If the warm start breaks a rule of the graph.
     """
+    _expect("warm_start", warm_start, Plan)
+    _expect("progress", progress, SearchProgress)
+    _expect("order_rules", order_rules, OrderRules)
     graph = plannable(graph, inplace, align, order_rules)
     given = baseline.order if isinstance(baseline, Plan) else baseline
     best = PlanIncumbent(
@@ -143,6 +146,11 @@ def solve(
         best.offer_order(program(graph), "program order")
     stages.pack_at_the_end(best)
     return replace(best.result(), order_rules=order_rules)
+
+
+def _expect(what: str, value: object, kind: type) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise UsageError(f"{what} wants a {kind.__name__}, got {type(value).__name__}")
 
 
 def _schedule(best: PlanIncumbent, engine: Engine) -> Schedule:
