@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import product
 
 import numpy as np
@@ -97,16 +98,12 @@ def test_least_slab_over_choices_is_the_least_that_the_checker_allows() -> None:
 
 
 def least_by_checker(graph: Graph, order: tuple[int, ...], live: list[int], most: int) -> int:
-    """Try all offsets of the live buffers and ask the checker."""
-    best = most + 1
-    for places in product(range(most), repeat=len(live)):
-        at = dict(zip(live, places, strict=True))
-        slab = max(x + graph.buffers[b].size for b, x in at.items())
-        if slab >= best:
-            continue
-        offsets = tuple(at.get(root) for root in graph.roots)
-        try:
-            best = check_plan(graph, Plan(tuple(order), offsets)).slab
-        except PlanError:
-            continue
-    return best
+    """Ask the checker for all offsets of the live buffers, in ever larger slabs."""
+    sizes = [graph.buffers[b].size for b in live]
+    for slab in range(max(sizes), most):
+        for places in product(*(range(slab - size + 1) for size in sizes)):
+            at = dict(zip(live, places, strict=True))
+            offsets = tuple(at.get(root) for root in graph.roots)
+            with suppress(PlanError):
+                return check_plan(graph, Plan(tuple(order), offsets)).slab
+    return most

@@ -99,7 +99,7 @@ def random_model(seed: int, ops: int) -> Graph:
 
 def test_the_planner_equals_aitemplates_on_random_models() -> None:
     seen = [0, 0, 0]
-    for seed in range(2_000):
+    for seed in range(400):
         graph = random_model(seed, 1 + seed % 12)
         order = list(range(len(graph.ops)))
         model = AITEMPLATE.apply(graph)
@@ -111,7 +111,7 @@ def test_the_planner_equals_aitemplates_on_random_models() -> None:
         blob, constants, (shared, unique) = reference.plan(graph, order)
         assert found == RegionSizes(blob, constants, Workspace(shared, unique)), seed
         seen = [a + bool(b) for a, b in zip(seen, (constants, shared, unique), strict=True)]
-    assert min(seen) > 200
+    assert min(seen) > 40
 
 
 def test_the_optimum_is_that_of_the_blob_and_the_regions_are_as_large_as_they_must_be() -> None:

@@ -90,7 +90,7 @@ def test_two_workers_share_trees(monkeypatch: pytest.MonkeyPatch) -> None:
         shares.append(tree.budget)
         return share(tree, context)
 
-    graphs = [wired_graph(ops, seed=ops) for ops in range(40, 54)]
+    graphs = [wired_graph(ops, seed=ops) for ops in (40, 43, 45, 47)]
     alone = [solve_order(graph, rules=replace(ALL_RULES, split=False)) for graph in graphs]
     monkeypatch.setattr(PrecedenceTree, "share", noted)
     effort = replace(EFFORT, first_states=16, part_patience=2)
@@ -115,7 +115,7 @@ def test_time_limit_ends_both(hired: list[str], monkeypatch: pytest.MonkeyPatch)
         raise OutOfTimeError
 
     monkeypatch.setattr(engine.OrderingRounds, "climb", climb)
-    graph = wired_graph(160, seed=1)
+    graph = wired_graph(100, seed=1)
     outcome = solve_order(graph, limits=TWO)
     assert hired
     assert outcome.stop_reason is StopReason.TIME_LIMIT
@@ -132,8 +132,9 @@ def test_interrupt_ends_both_and_keeps_what_both_found(
         assert run.other is not None
         runs.append(run)
         until = time.monotonic() + 20
-        while run.other.peak >= run.peak and time.monotonic() < until:
-            time.sleep(0.01)
+        while run.other.peak >= run.peak:
+            assert time.monotonic() < until
+            time.sleep(0.001)
         raise KeyboardInterrupt
 
     def seek(run: engine.OrderingRounds) -> None:
@@ -149,8 +150,10 @@ def test_interrupt_ends_both_and_keeps_what_both_found(
     monkeypatch.setattr(engine.OrderingRounds, "climb", climb)
     monkeypatch.setattr(engine.OrderingRounds, "seek", seek)
     monkeypatch.setattr(engine.OrderingRounds, "walk_on", walk_on, raising=False)
-    monkeypatch.setattr(engine.OrderingRounds, "improve", lambda run: None)
-    graph = wired_graph(160, seed=1)
+    # The first leaves all that can be found by walks to the second.
+    monkeypatch.setattr(engine.OrderingRounds, "anneal", lambda run, states: None)
+    monkeypatch.setattr(engine.OrderingRounds, "search_windows", lambda run: None)
+    graph = wired_graph(100, seed=1)
     outcome = solve_order(graph, limits=TWO)
     assert hired
     assert outcome.stop_reason is StopReason.INTERRUPTED
