@@ -155,7 +155,7 @@ def test_an_interrupted_comparison_is_taken_up_again(tmp_path: Path) -> None:
             assert process.poll() is None
             assert time.monotonic() < until
             time.sleep(0.1)
-        time.sleep(2)
+        time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err

@@ -64,7 +64,7 @@ def test_pins_hold() -> None:
     after = int(np.flatnonzero(problem.start >= problem.end[first])[0])
     pin[[first, after]] = 0, 1 << 20
     problem = replace(problem, pin=pin)
-    outcome = solve_packing(problem, limits=Limits(work=200_000))
+    outcome = solve_packing(problem, limits=Limits(work=20_000))
     assert outcome.statistics["cores"] > 0
     assert outcome.offsets is not None
     assert outcome.offsets[[first, after]].tolist() == [0, 1 << 20]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ def diamond(size: int = 6) -> Graph:
     return build.build()
 
 
+@cache
 def best(graph: Graph) -> Plan:
     plan = solve(graph, limits=Limits(work=1000)).plan
     assert plan is not None

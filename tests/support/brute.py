@@ -188,12 +188,24 @@ def least_slab_by_permutation(problem: PackingProblem) -> int | None:
     Some packing of least slab is met: let its buffers come by ascending offset, and each falls on
     its old place or below. Sorting and dropping again ends where offsets ascend as they come, so
     only such sequences are tried; equal offsets come by index.
+
+    What is not down yet will lie where it would fall now, or above: where that is too high for one
+    of them, nothing better follows.
     """
     start, end = problem.start.tolist(), problem.end.tolist()
     size, step, pin = problem.size.tolist(), problem.alignment.tolist(), problem.pin.tolist()
     best: list[int | None] = [None]
     placed: list[tuple[int, int]] = []
     apart = {pair for a, b in problem.keep_apart.tolist() for pair in ((a, b), (b, a))}
+    all_ids = range(len(problem))
+    beside = [
+        {j for j in all_ids if (start[j] < end[i] and start[i] < end[j]) or (i, j) in apart}
+        for i in all_ids
+    ]
+
+    def fall(i: int) -> int:
+        low = max((top for j, top in placed if j in beside[i]), default=0)
+        return -(-low // step[i]) * step[i]
 
     def place(left: tuple[int, ...], slab: int, last: tuple[int, int]) -> None:
         if best[0] is not None and (slab >= best[0] or best[0] == problem.max_load):
@@ -201,20 +213,13 @@ def least_slab_by_permutation(problem: PackingProblem) -> int | None:
         if not left:
             best[0] = slab
             return
-        for i in left:
-            low = max(
-                (
-                    top
-                    for j, top in placed
-                    if (start[j] < end[i] and start[i] < end[j]) or (i, j) in apart
-                ),
-                default=0,
-            )
-            offset = -(-low // step[i]) * step[i]
-            if pin[i] >= 0:
-                if pin[i] < low:
-                    continue
-                offset = pin[i]
+        lowest = {i: fall(i) for i in left}
+        if any(0 <= pin[i] < low for i, low in lowest.items()):
+            return
+        if best[0] is not None and any(low + size[i] >= best[0] for i, low in lowest.items()):
+            return
+        for i, low in lowest.items():
+            offset = max(low, pin[i])
             if (offset, i) < last:
                 continue
             placed.append((i, offset + size[i]))
