@@ -178,8 +178,34 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         lambda: optsched.solve(diamond(), warm_start=[0, 1]),  # type: ignore[arg-type]
         "warm_start wants a Plan, got list",
     ),
+    "a baseline of what": (
+        lambda: optsched.solve(diamond(), baseline=3),  # type: ignore[arg-type]
+        "the baseline is no list of names or ids of ops",
+    ),
+    "a rule of letters": (
+        lambda: optsched.OrderRules(first="load"),  # type: ignore[arg-type]
+        "order rules are lists of names",
+    ),
+    "an order of what": (
+        lambda: optsched.peak_memory(diamond(), [0.0, 1.0, 2.0]),  # type: ignore[list-item]
+        "names or ids of ops, not float64",
+    ),
+    "an order of strangers": (
+        lambda: optsched.live_ranges(diamond(), ["left", "up", "join"]),
+        "order names op 'up', the graph has none",
+    ),
     "a packing of what": (lambda: optsched.pack(diamond()), "wants a PackingProblem, got Graph"),  # type: ignore[arg-type]
 }
+
+
+def test_an_order_is_one_of_names_or_of_ids() -> None:
+    graph = diamond()
+    result = optsched.solve(graph)
+    assert result.order is not None
+    assert optsched.peak_memory(graph, result.order) == result.peak
+    assert max(optsched.timeline(graph, result.order).running) == result.peak
+    compared = optsched.compare_methods(graph, methods="lpmf, bfs")
+    assert {row.method for row in compared.rows} >= {"lpmf", "bfs"}
 
 
 def test_plans_and_baselines_may_be_numpys() -> None:

@@ -176,7 +176,7 @@ def measure_all(
 def compare_methods(
     graph: Graph | Module,
     *,
-    methods: Sequence[str | OwnMethod] | None = None,
+    methods: str | Sequence[str | OwnMethod] | None = None,
     engine: Engine = Engine.AUTO,
     limits: Limits | None = None,
     on_event: OnEvent | None = None,
@@ -191,9 +191,10 @@ def compare_methods(
         The graph, or a module: then methods order and pack every computation, callees first, and
         the whole is measured.
     methods
-        Names as of :func:`optsched.compare.parse_methods`, and functions of your own
-        `(graph, seed) -> order` that return the op ids, first to run first; all orderings,
-        packings and our own plan if None. Our own plan is always made: it brings the bound.
+        Names as of :func:`optsched.compare.parse_methods` (a list, or one text with commas), and
+        functions of your own `(graph, seed) -> order` that return the op ids, first to run first;
+        all orderings, packings and our own plan if None. Our own plan is always made: it brings
+        the bound.
     engine, limits, on_event
         For our own plan, and other solvers without a limit of their own.
     grace
@@ -218,7 +219,8 @@ def compare_methods(
     >>> found.row("lpmf").excess, str(found.failure("backwards").trouble)
     (0.0, 'refused')
     """
-    chosen, reference = with_reference(parse_methods(methods))
+    listed = methods.split(",") if isinstance(methods, str) else methods
+    chosen, reference = with_reference(parse_methods(listed))
     limits = choose_limits(limits, named)
     patience = None if limits.seconds is None else limits.seconds + grace
     module = graph if isinstance(graph, Module) else module_of(graph)

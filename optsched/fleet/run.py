@@ -101,7 +101,7 @@ class Fleet:
 
 
 def tune(
-    graphs: Iterable[Graph | str | Path],
+    graphs: Graph | str | Path | Iterable[Graph | str | Path],
     store: str | Path,
     *,
     settings: FleetSettings | None = None,
@@ -123,7 +123,7 @@ def tune(
     Parameters
     ----------
     graphs
-        Graphs, and files of any readable format.
+        Graphs, and files of any readable format; or one of them.
     store
         The file of plans (:class:`optsched.store.PlanStore`); made if it is not there.
     settings, options
@@ -166,7 +166,8 @@ def tune(
     if settings is not None and options:
         raise UsageError("give either settings= or budget=, work=, seed= ...")
     chosen = settings or FleetSettings(**options)
-    rows = _fleet_graphs(list(graphs), named, weights or {})
+    listed = [graphs] if isinstance(graphs, Graph | str | Path) else list(graphs)
+    rows = _fleet_graphs(listed, named, weights or {})
     context = UnitContext(chosen, str(store), code_digest())
     with open_engine(engine, jobs, address) as workers:
         return _FleetRun(context, rows, workers, log, on_progress).run()

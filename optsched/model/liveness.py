@@ -6,7 +6,7 @@ released). Live bytes are counted while it runs: after it allocates and before i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from optsched.model.arrays import IntArray, Rows
 from optsched.model.elements import OutputPolicy
 from optsched.model.graph import Graph
 from optsched.model.inplace import bytes_saved
-from optsched.model.steps import Order, steps_of
+from optsched.model.steps import Order, order_ids, steps_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Timeline:
     """Shape `(n,)`: after it has released what it used last."""
 
 
-def live_ranges(graph: Graph, order: Order) -> IntArray:
+def live_ranges(graph: Graph, order: Order | Sequence[str]) -> IntArray:
     """Return the half-open steps `[start, end)` in which each buffer is live, shape `(m, 2)`.
 
     A view has the range of its root. A graph input that nobody uses and nobody keeps is never
@@ -57,7 +57,7 @@ def _row_max(rows: Rows, values: IntArray, count: int) -> IntArray:
     return result
 
 
-def timeline(graph: Graph, order: Order) -> Timeline:
+def timeline(graph: Graph, order: Order | Sequence[str]) -> Timeline:
     """Return the live bytes before, during and after each step."""
     arrays = graph.arrays
     n = arrays.op_count
@@ -72,7 +72,7 @@ def timeline(graph: Graph, order: Order) -> Timeline:
     running = arrays.initial + np.cumsum(allocated[:n] - freed[:n])
     saved = np.zeros(n, np.int64)
     if graph.in_place:
-        at = np.asarray(order, np.int64)
+        at = order_ids(graph, order)
         saved = bytes_saved(arrays, steps_of(graph, order), ranges)[at]
     return Timeline(
         before=running - allocated[:n], running=running - saved, after=running - freed[1 : n + 1]
@@ -86,8 +86,8 @@ def running_by_op(graph: Graph, order: Order) -> IntArray:
     return running
 
 
-def peak_memory(graph: Graph, order: Order) -> int:
-    """Return the largest number of live bytes over all steps of an order.
+def peak_memory(graph: Graph, order: Order | Sequence[str]) -> int:
+    """Return the largest number of live bytes over all steps of an order, of ids or names of ops.
 
     On several streams it is the largest total size of buffers that pairwise may be live at once
     (:mod:`optsched.model.antichain`).
@@ -96,7 +96,7 @@ def peak_memory(graph: Graph, order: Order) -> int:
     `estimate_peak_memory` returns.
     """
     if graph.on_streams:
-        return largest_antichain(graph, order).size
+        return largest_antichain(graph, order_ids(graph, order)).size
     running = timeline(graph, order).running
     return max(graph.arrays.initial, int(running.max(initial=0)))
 

@@ -56,6 +56,10 @@ class OrderRules:
     groups: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
+        if any(
+            isinstance(names, str) for names in (self.first, self.last, self.groups, *self.groups)
+        ):
+            raise UsageError("order rules are lists of names: write OrderRules(first=['a'])")
         for what, names in (
             ("ops pinned first or last", (*self.first, *self.last)),
             *(("a group of ops", group) for group in self.groups),
@@ -217,10 +221,14 @@ def make_baseline(
     if order is None:
         asked = max_moved is not None or fewest_moves
         return Baseline(tuple(range(n)), max_moved, fewest_moves) if asked else None
+    if not isinstance(order, Iterable) or not all(
+        isinstance(v, str | SupportsIndex) for v in order
+    ):
+        raise UsageError("the baseline is no list of names or ids of ops")
     unknown = [v for v in order if isinstance(v, str) and v not in graph.op_ids]
     if unknown:
         raise UsageError(f"the baseline names op {unknown[0]!r}, which {graph.name!r} has not")
-    ids = [graph.op_ids[v] if isinstance(v, str) else int(v) for v in order]
+    ids = [graph.op_ids[v] if isinstance(v, str) else index(v) for v in order]
     odd = _oddity(graph, ids)
     if odd:
         raise UsageError(f"the baseline is no permutation of the ops: {odd}")

@@ -13,7 +13,26 @@ from optsched.model.graph import Graph
 Order = Sequence[int] | IntArray
 
 
-def steps_of(graph: Graph, order: Order) -> IntArray:
+def order_ids(graph: Graph, order: Order | Sequence[str]) -> IntArray:
+    """Return the op ids of an order, which may name its ops instead; shape `(n,)`.
+
+    Raises
+    ------
+    PlanError
+        If the graph has no op of a name, or an id is no integer.
+    """
+    given = np.asarray(order)
+    if given.dtype.kind == "U":
+        try:
+            return np.array([graph.op_ids[name] for name in given.tolist()], np.int64)
+        except KeyError as error:
+            raise PlanError(f"order names op {error}, the graph has none") from None
+    if given.dtype.kind not in "iu" and given.size:
+        raise PlanError(f"an order has names or ids of ops, not {given.dtype}")
+    return given.astype(np.int64, copy=False)
+
+
+def steps_of(graph: Graph, order: Order | Sequence[str]) -> IntArray:
     """Return the step of each op, shape `(n,)`.
 
     Raises
@@ -22,7 +41,7 @@ def steps_of(graph: Graph, order: Order) -> IntArray:
         If `order` is no permutation of the ops or breaks a dependency.
     """
     n = len(graph.ops)
-    given = np.asarray(order, np.int64)
+    given = order_ids(graph, order)
     if given.shape != (n,):
         raise PlanError(f"order has {given.size} ops, the graph has {n}")
     if n and (given.min() < 0 or given.max() >= n):

@@ -282,3 +282,11 @@ def test_units_are_small_enough_to_travel() -> None:
 
     unit = Unit(0, "a.json", Limits(work=SETTINGS.work, seed=3))
     assert len(pickle.dumps(unit)) < 600
+
+
+def test_one_graph_is_a_fleet(tmp_path: Path) -> None:
+    fleet = tune(diamond(), tmp_path / "plans.store", work=WORK, jobs=0)
+    path = tmp_path / "diamond.json"
+    write_graph(diamond(), path)
+    again = tune(str(path), tmp_path / "plans.store", work=WORK, jobs=0)
+    assert slabs(fleet) == slabs(again) == {"diamond": 18}
