@@ -15,7 +15,7 @@ from optsched.errors import UsageError
 from optsched.model.graph import Graph
 from optsched.model.memory_model import plannable
 from optsched.model.packing_problem import PackingProblem
-from optsched.runtime.limits import LimitKeywords, Limits, choose_limits, choose_member
+from optsched.runtime.limits import LimitKeywords, Limits, Objective, choose_limits, choose_member
 from optsched.solver.pack import pack, problem_of
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
@@ -85,6 +85,7 @@ def certify(
     Written
         The certificate, accepted by the checker, its rung, and what it falls short of, if anything.
     """
+    from heuristics.orderings.program import program
     from optsched.certificate import certify_peak
     from optsched.formats import write_certificate
 
@@ -94,9 +95,9 @@ def certify(
         # What ops need that run one at a time is a bound on streams too, and has a certificate.
         graph, result = graph.without_streams(), None
     if result is None:
-        result = solve(graph, limits=chosen)
-    order = range(len(graph.ops)) if result.plan is None else result.plan.order
-    written = certify_peak(graph, list(order), result.peak_bound, limits=chosen)
+        result = solve(graph, objective=Objective.PEAK, limits=chosen)
+    order = program(graph).tolist() if result.plan is None else list(result.plan.order)
+    written = certify_peak(graph, order, result.peak_bound, limits=chosen)
     if path is not None:
         write_certificate(written.certificate, path, graph)
     return written

@@ -51,6 +51,17 @@ def test_a_packing_problem_needs_only_sizes_and_live_ranges(tmp_path: Path) -> N
         optsched.pack(optsched.read_packing(csv))
 
 
+def test_certify_takes_a_result_without_a_plan_whatever_the_listing() -> None:
+    build = optsched.GraphBuilder("listed backwards")
+    build.op("second", reads=["a"], writes={"y": 4})
+    build.op("first", writes={"a": 4})
+    build.place("y", pin=4)
+    graph = build.build()
+    refused = optsched.solve(graph, capacity=3)
+    assert refused.plan is None
+    assert optsched.certify(graph, result=refused).certificate.bound == refused.peak_bound
+
+
 def test_explain_certify_and_hunt_are_functions(tmp_path: Path) -> None:
     assert optsched.explain(diamond(), time_limit=5).bound == 18
     proof = tmp_path / "proof.json"

@@ -63,13 +63,22 @@ def sum_of_slabs(problem: PackingProblem, rows: Sequence[IntArray], offsets: Int
 
 def pinned_bytes(graph: Graph) -> int:
     """Return the bytes up to which pinned buffers reach, of all pools together, in every order."""
-    reach: dict[str, int] = {}
+    return sum(_reach(graph, b) for b in highest_pinned(graph))
+
+
+def highest_pinned(graph: Graph) -> list[int]:
+    """Return the pinned buffer of each pool that reaches highest, whatever the order."""
+    pinned = []
     for b in np.flatnonzero(graph.arrays.size).tolist():
-        buffer = graph.buffers[b]
-        unused = graph.producers[b] is None and not len(graph.arrays.user.row(b))
-        if buffer.pin is not None and (graph.kept[b] or not unused):
-            reach[buffer.pool] = max(reach.get(buffer.pool, 0), buffer.pin + buffer.size)
-    return sum(reach.values())
+        used = graph.producers[b] is not None or len(graph.arrays.user.row(b))
+        if graph.buffers[b].pin is not None and (graph.kept[b] or used):
+            pinned.append(b)
+    pinned.sort(key=lambda b: _reach(graph, b))
+    return list({graph.buffers[b].pool: b for b in pinned}.values())
+
+
+def _reach(graph: Graph, b: int) -> int:
+    return (graph.buffers[b].pin or 0) + graph.buffers[b].size
 
 
 def apart_bytes(graph: Graph) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 from optsched.model.graph import Graph
 from optsched.model.liveness import timeline
 from optsched.model.packing_problem import PackingProblem, Parts, packing_problem, select
+from optsched.model.pools import apart_bytes, apart_in_every_order, highest_pinned, pinned_bytes
 from optsched.ordering.bound.single_ops import peak_lower_bound
 from optsched.reports.view import load_of
 from optsched.runtime.limits import Limits
@@ -28,6 +29,8 @@ SHOWN = 5
 SET_WORK = 20_000
 """States that may be looked at for a set of ops that forces too much."""
 
+APART = "at one step or another, and all kept apart"
+
 Refusal = dict[str, Any]
 Sizes = list[tuple[str, int]]
 """Names and bytes of buffers."""
@@ -38,8 +41,9 @@ Culprits = tuple[Sizes, str]
 def refusal(graph: Graph, result: Result) -> Refusal:
     """Return why a graph does not fit; empty unless that is proved.
 
-    The culprits are live at an op that alone needs too much, if there is one; else when the last
-    (or first) op of a set runs that needs it; else where the best plan is fullest.
+    The culprits are pinned too high or kept apart, if that is why; else live at an op that alone
+    needs too much, if there is one; else when the last (or first) op of a set runs that needs it;
+    else where the best plan is fullest.
     """
     if result.capacity is None or result.status is not Status.INFEASIBLE:
         return {}
@@ -111,11 +115,18 @@ def fullest_set(problem: PackingProblem) -> Culprits:
     parts = problem.joined.problem.solid
     step = _fullest(parts)
     is_step = step < problem.end.max(initial=1)
-    where = f"at step {step}" if is_step else "at one step or another, and all kept apart"
+    where = f"at step {step}" if is_step else APART
     return _live_at(problem.joined.problem, parts, step), where
 
 
 def _graph_culprits(graph: Graph, result: Result, capacity: int) -> Culprits:
+    most = max(capacity, result.peak_bound)
+    if pinned_bytes(graph) > most:
+        pinned = highest_pinned(graph)
+        ends = listed([f"{graph.buffers[b].pin:,}" for b in pinned], SHOWN)
+        return _named(graph, pinned), f"and pinned to offset {ends}"
+    if apart_bytes(graph) > most:
+        return _named(graph, apart_in_every_order(graph)), APART
     if result.plan is not None and not graph.in_place:
         simple = peak_lower_bound(graph, [result.plan.order])
         if simple.value > capacity:

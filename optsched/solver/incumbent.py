@@ -78,11 +78,10 @@ class PlanIncumbent(Incumbent):
         self.size = len(graph.ops)
         pools = pools_of(graph)
         self.pool_graphs = [pool_graph(graph, pool) for pool in pools] if len(pools) > 1 else []
-        asks_for_peak = objective is Objective.PEAK and capacity is None
         self.features = (
             (Feature.INPLACE if graph.in_place else Feature.NONE)
             | (Feature.POOLS if self.pool_graphs else Feature.NONE)
-            | (Feature.PEAK if asks_for_peak else Feature.NONE)
+            | (Feature.PEAK if objective is Objective.PEAK else Feature.NONE)
         )
         self.baseline, self.moved, self.moved_bound = baseline, 0, 0
         self.fewest = baseline is not None and baseline.fewest_moves

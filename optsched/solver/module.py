@@ -154,6 +154,7 @@ def solve_module(
         )
     module = module.with_graphs(lambda graph: plannable(graph, inplace, align))
     clock = Clock.of(choose_limits(limits, named))
+    asked = asked if room is None else Objective.SLAB
     run = _ModuleRun(module, asked, choose_member(Engine, engine, "engine"), room, on_event)
     for number, name in enumerate(module.computations):
         run.plan(name, clock.share(1 / (len(module.computations) - number)))

@@ -79,7 +79,8 @@ def solve(
     objective
         `slab` (minimum slab, then minimum peak) or `peak` (minimum peak, then minimum slab).
     capacity
-        Ask only whether a slab of this many bytes is enough: `65536` or `"64KiB"`.
+        Ask only whether a slab of this many bytes is enough, whatever the objective: `65536` or
+        `"64KiB"`.
     inplace
         Whether an op may write an output into a candidate input that dies at it.
     align
@@ -128,11 +129,13 @@ def solve(
     _expect("order_rules", order_rules, OrderRules)
     graph = plannable(graph, inplace, align, order_rules)
     given = baseline.order if isinstance(baseline, Plan) else baseline
+    asked = choose_member(Objective, objective, "objective")
+    room = None if capacity is None else parse_bytes(capacity)
     best = PlanIncumbent(
         graph,
-        choose_member(Objective, objective, "objective"),
+        asked if room is None else Objective.SLAB,
         choose_limits(limits, named),
-        None if capacity is None else parse_bytes(capacity),
+        room,
         on_event,
         baseline=make_baseline(graph, given, max_moved, fewest_moves),
     )

@@ -238,6 +238,22 @@ def test_refused_capacity_names_bytes_and_culprits() -> None:
     assert "required" not in solve_record(graph, solve(graph))
 
 
+def test_refused_capacity_names_what_is_pinned_too_high_or_kept_apart() -> None:
+    build = GraphBuilder("one by one")
+    build.op("a", writes={"x": 5})
+    build.op("b", writes={"y": 5})
+    build.keep_apart("x", "y")
+    apart = build.build()
+    found = refusal(apart, solve(apart, capacity=9))
+    assert _culprits(found) == [("x", 5), ("y", 5)]
+    assert "kept apart" in found["culprits_live"]
+    build.place("y", pin=8)
+    pinned = build.build()
+    found = refusal(pinned, solve(pinned, capacity=12))
+    assert _culprits(found) == [("y", 5)]
+    assert found["culprits_live"] == "and pinned to offset 8"
+
+
 def test_culprits_add_up_to_at_least_the_bytes_of_a_refusing_op() -> None:
     for graph, peak, _ in tiny_graphs(40, seed=10):
         if found := refusal(graph, solve(graph, capacity=peak - 1)) if peak else {}:

@@ -124,6 +124,17 @@ def test_capacity_is_decided_with_a_plan_or_a_proof() -> None:
     assert too_small.slab_bound == 12
 
 
+def test_what_fits_is_said_of_the_slab_whatever_the_objective() -> None:
+    build = GraphBuilder("aligned")
+    build.input("x", 3, policy="kept")
+    build.op("op", reads=["x"], writes={"y": 3})
+    build.place("y", alignment=4)
+    graph = build.build()
+    assert solve(graph, objective="peak").slab == 7
+    fits = solve(graph, objective="peak", capacity=6)
+    assert (fits.slab, fits.stop_reason) == (6, StopReason.DECIDED)
+
+
 def test_interrupt_keeps_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*arguments: object) -> bool:
         raise KeyboardInterrupt
