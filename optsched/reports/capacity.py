@@ -120,13 +120,8 @@ def fullest_set(problem: PackingProblem) -> Culprits:
 
 
 def _graph_culprits(graph: Graph, result: Result, capacity: int) -> Culprits:
-    most = max(capacity, result.peak_bound)
-    if pinned_bytes(graph) > most:
-        pinned = highest_pinned(graph)
-        ends = listed([f"{graph.buffers[b].pin:,}" for b in pinned], SHOWN)
-        return _named(graph, pinned), f"and pinned to offset {ends}"
-    if apart_bytes(graph) > most:
-        return _named(graph, apart_in_every_order(graph)), APART
+    if by_place := _placed_culprits(graph, max(capacity, result.peak_bound)):
+        return by_place
     if result.plan is not None and not graph.in_place:
         simple = peak_lower_bound(graph, [result.plan.order])
         if simple.value > capacity:
@@ -149,6 +144,17 @@ def _graph_culprits(graph: Graph, result: Result, capacity: int) -> Culprits:
     step = int(np.argmax(running)) if graph.in_place else _fullest(parts)
     op = graph.ops[result.plan.order[step]].name
     return _live_at(problem, parts, step), f"at op {op!r}, where the best plan is fullest"
+
+
+def _placed_culprits(graph: Graph, most: int) -> Culprits | None:
+    """Return what is pinned too high, or too much that is kept apart, whatever the order."""
+    if pinned_bytes(graph) > most:
+        pinned = highest_pinned(graph)
+        offsets = listed([f"{graph.buffers[b].pin:,}" for b in pinned], SHOWN)
+        return _named(graph, pinned), f"and pinned to offset {offsets}"
+    if apart_bytes(graph) > most:
+        return _named(graph, apart_in_every_order(graph)), APART
+    return None
 
 
 def _set_culprits(graph: Graph, capacity: int) -> Culprits | None:
