@@ -47,7 +47,8 @@ def refusal(graph: Graph, result: Result) -> Refusal:
     """
     if result.capacity is None or result.status is not Status.INFEASIBLE:
         return {}
-    culprits = _graph_culprits(graph, result, result.capacity)
+    placed = _placed_culprits(graph, max(result.capacity, result.peak_bound))
+    culprits = placed or _graph_culprits(graph, result, result.capacity)
     return _refusal(result.slab_bound, result.capacity, culprits)
 
 
@@ -120,8 +121,6 @@ def fullest_set(problem: PackingProblem) -> Culprits:
 
 
 def _graph_culprits(graph: Graph, result: Result, capacity: int) -> Culprits:
-    if by_place := _placed_culprits(graph, max(capacity, result.peak_bound)):
-        return by_place
     if result.plan is not None and not graph.in_place:
         simple = peak_lower_bound(graph, [result.plan.order])
         if simple.value > capacity:
