@@ -136,7 +136,7 @@ def forced(graph: Graph, optimum: int) -> Iterator[Certificate]:
 def test_nothing_above_the_optimum_is_accepted_whatever_is_changed() -> None:
     rng = random.Random(1)
     made = lines = accepted = 0
-    for graph in block_graphs(110, most=9):
+    for graph in block_graphs(60, most=9):
         optimum = least_peak(graph)
         if not optimum:
             continue
@@ -157,7 +157,7 @@ def test_nothing_above_the_optimum_is_accepted_whatever_is_changed() -> None:
                     continue
                 accepted += 1
                 assert changed.bound <= optimum
-    assert min(made, lines, accepted) > 30
+    assert min(made, lines, accepted) > 15
 
 
 def test_blocks_that_are_accepted_change_places_in_any_order() -> None:
@@ -187,7 +187,7 @@ def test_blocks_that_are_accepted_change_places_in_any_order() -> None:
     assert min(accepted, wrong) > 100
 
 
-@pytest.mark.parametrize("graph", [branches(6, 20, 1), microbatches(8, 16)], ids=["par", "steps"])
+@pytest.mark.parametrize("graph", [branches(6, 20, 1), microbatches(6, 10)], ids=["par", "steps"])
 def test_small_certificates_of_what_only_blocks_prove(graph: Graph) -> None:
     outcome = solve_order(graph)
     written = certify_peak(graph, outcome.order, outcome.bound)

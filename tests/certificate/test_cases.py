@@ -42,7 +42,7 @@ def samples() -> list[Row]:
     """Graphs, their least peaks, and certificates with suppositions."""
     rng = np.random.default_rng(2)
     found = []
-    for graph in some_graphs(2, 250):
+    for graph in some_graphs(2, 120):
         peak = least_peak(graph)
         certificate = by_cases(graph, peak, rng)
         if any(isinstance(step, SupposeStep) for step in certificate.steps):
@@ -98,7 +98,7 @@ def test_a_dropped_branch_is_refused() -> None:
         cut = changed(certificate, steps[: next(branches(certificate.steps))[1]])
         with pytest.raises(PlanError, match="no step that refutes"):
             check_certificate(graph, cut)
-    assert refused > 50
+    assert refused > 20
     assert accepted < refused * 5
 
 
@@ -144,7 +144,7 @@ def test_changed_steps_are_refused_or_prove_no_more() -> None:
             refused += not is_accepted(graph, changed(certificate, made))
             raised = Certificate(graph.name, peak + 1, tuple(made))
             assert not is_accepted(graph, raised)
-    assert refused > 500
+    assert refused > 200
 
 
 def test_no_mutation_proves_what_is_not_so() -> None:
@@ -154,7 +154,7 @@ def test_no_mutation_proves_what_is_not_so() -> None:
         for graph, peak, certificate in samples()
     ]
     refused = accepted = 0
-    for _ in range(6_000):
+    for _ in range(2_500):
         graph, peak, text = rng.choice(rows)
         document = json.loads(text)
         if rng.random() < 0.7:
@@ -171,8 +171,8 @@ def test_no_mutation_proves_what_is_not_so() -> None:
             continue
         accepted += 1
         assert found.bound <= peak
-    assert refused > 2_500
-    assert accepted > 250
+    assert refused > 1_000
+    assert accepted > 100
 
 
 def test_one_case_alone_is_refused() -> None:
@@ -193,7 +193,7 @@ def test_one_case_alone_is_refused() -> None:
         suppose = [SupposeStep(first, second), *case]
         for steps in (case, suppose, suppose + case, suppose + suppose, [suppose[0], *suppose]):
             assert not is_accepted(graph, Certificate(graph.name, bound, tuple(steps)))
-    assert met > 20
+    assert met > 8
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ def samples() -> list[tuple[Graph, int, Certificate]]:
     """Graphs, their least peaks and certificates of these, by every kind of step."""
     rng = np.random.default_rng(11)
     made = []
-    for number in range(500):
+    for number in range(200):
         graph = random_graph(rng, ops=int(rng.integers(0, 11)), name=f"random{number}")
         if number % 2:
             graph = replace(some_graph(rng, 10), name=f"random{number}")
@@ -85,10 +85,10 @@ def test_every_kind_of_step_occurs_and_proves_the_least_peak() -> None:
     met = Counter(kind for _, _, c in samples() for kind in kind_of(c))
     kinds = {EndStep, OpStep, SetStep, OrderStep, StatesStep}
     assert set(met) >= kinds
-    assert min(met[kind] for kind in kinds) >= 10
+    assert min(met[kind] for kind in kinds) >= 4
     spared = Counter(kind for g, _, c in samples() for kind in kind_of(c) if g.in_place)
-    assert min(spared[kind] for kind in (OpStep, SetStep, OrderStep, StatesStep)) >= 5
-    assert sum(has_cases(graph, certificate) for graph, _, certificate in samples()) >= 10
+    assert min(spared[kind] for kind in (OpStep, SetStep, OrderStep, StatesStep)) >= 2
+    assert sum(has_cases(graph, certificate) for graph, _, certificate in samples()) >= 4
 
 
 def has_cases(graph: Graph, certificate: Certificate) -> bool:
@@ -113,7 +113,7 @@ def test_a_case_left_out_is_refused() -> None:
                     check_certificate(graph, Certificate(graph.name, certificate.bound, steps))
                 except PlanError:
                     refused += 1
-    assert refused >= 20
+    assert refused >= 8
 
 
 def test_a_certificate_of_the_in_place_model_is_none_of_the_other() -> None:
@@ -268,7 +268,7 @@ def test_no_mutation_proves_what_is_not_so() -> None:
     rows = [row for row in samples() if OpStep not in kind_of(row[2]) or len(row[2].steps) > 1]
     rows += [row for row in samples() if kind_of(row[2]) == {OpStep}][:200]
     refused = accepted = 0
-    for _ in range(20_000):
+    for _ in range(5_000):
         graph, peak, certificate = rng.choice(rows)
         document = copy.deepcopy(certificate_document(graph, certificate))
         document = json.loads(json.dumps(document))
@@ -283,8 +283,8 @@ def test_no_mutation_proves_what_is_not_so() -> None:
             continue
         accepted += 1
         assert changed.bound <= peak
-    assert refused > 10_000
-    assert accepted > 50
+    assert refused > 2_500
+    assert accepted > 12
 
 
 def harder(graph: Graph, rng: random.Random) -> Graph:
@@ -302,7 +302,7 @@ def test_the_proof_of_a_harder_graph_proves_nothing_of_this_one() -> None:
     rng = random.Random(6)
     graphs = [graph for graph, _, _ in samples() if len(graph.ops) > 2]
     met = 0
-    for number in range(700):
+    for number in range(250):
         graph = rng.choice(graphs)
         try:
             other = harder(graph, rng)
@@ -316,7 +316,7 @@ def test_the_proof_of_a_harder_graph_proves_nothing_of_this_one() -> None:
             met += 1
             with pytest.raises(PlanError):
                 check_certificate(graph, found.certificate)
-    assert met > 50
+    assert met > 18
 
 
 @pytest.fixture

@@ -48,11 +48,11 @@ from tests.support.schemas import schema
 
 def test_no_chain_that_is_accepted_costs_bytes() -> None:
     counts: Counter[str] = Counter()
-    for number in range(200):
+    for number in range(80):
         assert list(chains.examine(11, number, counts)) == []
-    assert counts["found"] > 250
-    assert counts["refused that cost bytes"] > 25
-    assert counts["proposed"] - counts["refused"] > 500
+    assert counts["found"] > 100
+    assert counts["refused that cost bytes"] > 10
+    assert counts["proposed"] - counts["refused"] > 200
 
 
 def released_outside() -> Graph:
@@ -193,7 +193,7 @@ def test_a_region_of_too_many_states_is_refused(monkeypatch: pytest.MonkeyPatch)
         check_certificate(graph, Certificate(graph.name, 1, steps))
 
 
-@pytest.mark.parametrize(("ops", "seed"), [(256, 1), (512, 1)])
+@pytest.mark.parametrize(("ops", "seed"), [(256, 1)])
 def test_series_parallel_graphs_have_a_certificate_of_the_optimum(ops: int, seed: int) -> None:
     graph = series_parallel(ops, seed)
     outcome = solve_order(graph)
@@ -223,7 +223,7 @@ def test_no_mutation_with_regions_proves_what_is_not_so() -> None:
         with pytest.raises(PlanError):
             check_certificate(graph, replace(certificate, bound=peak + 1))
         text = json.dumps(certificate_document(graph, certificate))
-        for _ in range(60):
+        for _ in range(20):
             document = json.loads(text)
             document["bound"] += rng.choice((0, 1, 1, 4))
             mutate(document, rng)
@@ -240,7 +240,7 @@ def test_no_mutation_with_regions_proves_what_is_not_so() -> None:
         counts["states"] += sum(isinstance(step, StatesStep) for step in certificate.steps)
     assert min(counts["graphs"], counts["states"]) > 30
     assert counts["chains"] > 50
-    assert counts["refused"] > 1_500
+    assert counts["refused"] > 500
 
 
 def test_malformed_regions_are_no_certificates() -> None:

@@ -111,12 +111,23 @@ def test_names_that_the_terminal_can_not_show(encoding: str, tmp_path: Path) -> 
     build.output("出力")
     path = tmp_path / "名.json"
     write_graph(build.build(), path)
-    for command in ("info", "solve", "explain", "compare --methods lpmf", "info --json"):
-        arguments = [sys.executable, "-m", "optsched", *command.split(), str(path)]
-        environment = {**os.environ, "PYTHONIOENCODING": encoding}
-        done = subprocess.run(arguments, env=environment, capture_output=True, timeout=120)
-        assert done.returncode == 0, done.stderr
-        assert "\\u65e5\\u672c" in done.stdout.decode(encoding), command
+    commands = ("info", "solve", "explain", "compare --methods lpmf", "info --json")
+    code = (
+        "import sys; from optsched.cli import main\n"
+        f"for command in {commands!r}:\n"
+        f"    print('ended', main([*command.split(), {str(path)!r}]), end='\\0')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        timeout=120,
+    )
+    *texts, rest = done.stdout.decode(encoding).split("\0")
+    assert (len(texts), rest) == (len(commands), ""), done.stderr
+    for text in texts:
+        assert "\\u65e5\\u672c" in text
+        assert text.endswith("ended 0")
 
 
 def test_a_graph_from_standard_input_is_compared(graph: str) -> None:

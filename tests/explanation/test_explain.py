@@ -83,7 +83,7 @@ def test_random_graphs_are_explained_to_the_byte() -> None:
 def test_in_place_explanations_add_up_and_changes_are_the_smallest() -> None:
     rng = np.random.default_rng(9)
     written = helped = 0
-    for _ in range(60):
+    for _ in range(30):
         graph = some_graph(rng, 9, max_size=6)
         found = explain(graph, changes=3)
         check_live(graph, found)
@@ -100,8 +100,8 @@ def test_in_place_explanations_add_up_and_changes_are_the_smallest() -> None:
         written += len(found.shared)
         text = str(found)
         assert text.count("in place:") == len(found.shared)
-    assert written >= 5
-    assert helped >= 10
+    assert written >= 2
+    assert helped >= 5
 
 
 def some_sets(count: int) -> Iterator[tuple[Graph, Explanation]]:
@@ -119,7 +119,7 @@ def some_sets(count: int) -> Iterator[tuple[Graph, Explanation]]:
 def test_one_of_a_set_forces_the_bound_and_the_others_no_less() -> None:
     """By all downsets: what each candidate forces, who is none, and what is live in every order."""
     optional = 0
-    for graph, found in some_sets(8):
+    for graph, found in some_sets(5):
         oracle, group = Oracle(graph), found.group
         assert group is not None
         assert found.bound > found.op_bound

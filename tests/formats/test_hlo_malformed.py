@@ -65,11 +65,11 @@ def test_a_text_that_is_cut_off_is_said_to_be() -> None:
             read_hlo(Source(whole[:length].encode(), "cut"))
 
 
-def test_two_thousand_corruptions_end_in_one_line_or_a_graph(tmp_path: Path) -> None:
+def test_hundreds_of_corruptions_end_in_one_line_or_a_graph(tmp_path: Path) -> None:
     draw = random.Random(7)
     texts = [(DUMPS / f"{name}-module.txt").read_bytes() for name in ("update", "choice")]
     path, refused = tmp_path / "bad.txt", 0
-    for number in range(2000):
+    for number in range(800):
         data = bytearray(texts[number % len(texts)])
         start = data.index(b"\n") if number % 4 else 10
         for _ in range(draw.randint(1, 4)):
@@ -83,7 +83,7 @@ def test_two_thousand_corruptions_end_in_one_line_or_a_graph(tmp_path: Path) -> 
         found = refusal(path)
         refused += found is not None
         assert found is None or (found.startswith(f"{path}: ") and found.isprintable())
-    assert refused > 500
+    assert refused > 200
 
 
 def refusal(path: Path) -> str | None:

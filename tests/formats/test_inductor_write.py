@@ -30,7 +30,7 @@ def there_and_back(graph: Graph) -> Graph:
 
 def test_live_ranges_and_orders_come_back() -> None:
     rng = np.random.default_rng(1)
-    for _ in range(500):
+    for _ in range(150):
         features = FEATURES - {"pins", "pools", "alignment"}
         graph = random_graph(rng, int(rng.integers(1, 11)), features=features)
         back = there_and_back(graph)

@@ -11,7 +11,7 @@ from tests.heuristics import reference_torchscript as reference
 from tests.heuristics.test_packings import random_problem
 from tests.support.generators import random_graph
 
-INSTANCES = 2_000
+INSTANCES = 600
 
 
 def values_of(problem: PackingProblem) -> list[reference.Value]:
@@ -82,7 +82,7 @@ def test_breadth_is_the_bytes_of_the_ops_own_inputs_and_outputs(form: str) -> No
         wanted = reference.by_breadth(values_of(problem), uses_of(graph, order, ids.tolist()))
         assert solid_offsets("greedy_by_breadth", problem) == wanted, seed
         differs += wanted != solid_offsets("greedy_by_profile_breadth", problem)
-    assert differs > 100
+    assert differs > 30
 
 
 def test_without_a_graph_a_buffer_is_used_at_both_ends_of_its_range(form: str) -> None:

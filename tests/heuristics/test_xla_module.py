@@ -44,7 +44,7 @@ ENTRY %main (p: u8[10]) -> u8[10] {
 
 def test_modules_are_scheduled_as_the_source_has_it() -> None:
     """`python -m tests.fuzz.xla_modules` compares thousands."""
-    assert sum(compare(seed) for seed in range(120)) > 60
+    assert sum(compare(seed) for seed in range(50)) > 25
 
 
 def test_points_to_sets_of_tuples_by_hand() -> None:

@@ -63,7 +63,7 @@ def tiny_graphs(count: int, seed: int) -> Iterator[tuple[Graph, int, int]]:
 
 def test_optimal_is_claimed_only_where_brute_force_agrees() -> None:
     gaps = proved = reached = meets = 0
-    for graph, peak, slab in tiny_graphs(300, seed=1):
+    for graph, peak, slab in tiny_graphs(150, seed=1):
         result = solve(graph, limits=Limits(seconds=5))
         assert result.plan is not None
         assert result.slab is not None
@@ -75,14 +75,14 @@ def test_optimal_is_claimed_only_where_brute_force_agrees() -> None:
         meets += slab == peak
         reached += slab == peak == result.slab
     # Alignment makes the gaps; even they are proved, by going through all orders.
-    assert gaps >= 3
-    assert meets >= 280
+    assert gaps >= 2
+    assert meets >= 140
     assert reached == meets
-    assert proved == 300
+    assert proved == 150
 
 
 def test_capacity_answers_agree_with_brute_force() -> None:
-    for graph, _, slab in tiny_graphs(60, seed=2):
+    for graph, _, slab in tiny_graphs(40, seed=2):
         fits = solve(graph, capacity=slab, limits=Limits(seconds=5))
         assert fits.stop_reason is StopReason.DECIDED
         assert fits.slab is not None

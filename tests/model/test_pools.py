@@ -55,7 +55,7 @@ def some_graphs(seed: int, count: int, features: frozenset[str]) -> list[Graph]:
 @pytest.mark.parametrize("features", [POOLED, PINNED], ids=["pools", "pools and pins"])
 def test_solve_gives_the_least_sum_of_slabs(features: frozenset[str]) -> None:
     pooled = above = 0
-    for graph in some_graphs(1, 150, features):
+    for graph in some_graphs(1, 60, features):
         joint = brute.least_joint(graph)
         if joint is None:
             with pytest.raises(GraphError, match="in every order"):
@@ -69,7 +69,7 @@ def test_solve_gives_the_least_sum_of_slabs(features: frozenset[str]) -> None:
         assert checked.slabs == result.plan.slabs(graph)
         pooled += len(checked.slabs) > 1
         above += joint[0] > brute.least_peak(graph)
-    assert (pooled > 70, above > 25) == (True, True)
+    assert (pooled > 28, above > 10) == (True, True)
 
 
 def test_pins_that_clash_in_every_order_are_refused() -> None:
@@ -89,7 +89,7 @@ def test_least_peak_is_of_all_pools_together() -> None:
 
 
 def test_capacity_is_of_all_slabs_together() -> None:
-    for graph in some_graphs(3, 40, POOLED):
+    for graph in some_graphs(3, 20, POOLED):
         joint = brute.least_joint(graph)
         assert joint is not None
         fits = solve(graph, capacity=joint[0])

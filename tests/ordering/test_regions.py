@@ -38,7 +38,7 @@ def test_optimum_is_the_same_with_the_rule_and_without(monkeypatch: pytest.Monke
     effort = replace(EFFORT, first_states=1)
     rng = np.random.default_rng(1)
     found = 0
-    for _ in range(250):
+    for _ in range(120):
         graph = nested(rng, int(rng.integers(4, 12)))
         optimum = Oracle(graph).least_peak()
         some = {field.name: bool(rng.integers(2)) for field in fields(OrderingRules)}
@@ -52,15 +52,15 @@ def test_optimum_is_the_same_with_the_rule_and_without(monkeypatch: pytest.Monke
             assert (outcome.peak, outcome.bound) == (optimum, optimum)
             assert rules.regions or not outcome.statistics.regions
             found += outcome.statistics.regions
-    assert found > 50
+    assert found > 25
 
 
 def test_regions_take_turns() -> None:
     rng = np.random.default_rng(1)
     counts: Counter[str] = Counter()
-    for _ in range(400):
+    for _ in range(150):
         assert list(compare(side_by_side(rng), counts)) == []
-    assert counts["regions searched"] > 500
+    assert counts["regions searched"] > 180
 
 
 @pytest.mark.parametrize("limit", ["region_states", "region_ops", "fork_distance", "fork_ops"])

@@ -48,7 +48,7 @@ def with_blocks(graph: Graph, rules: OrderingRules) -> tuple[SearchContext, list
 def test_a_search_without_bounds_finds_the_least_peak() -> None:
     rng = np.random.default_rng(3)
     runs = in_line = 0
-    for graph in block_graphs(220):
+    for graph in block_graphs(90):
         switches = {name: bool(rng.integers(2)) for name in NAMES if name != "symmetry"}
         context, families = with_blocks(graph, OrderingRules(**switches))
         if not families:
@@ -64,8 +64,8 @@ def test_a_search_without_bounds_finds_the_least_peak() -> None:
         assert found.order is not None
         assert context.follow(found.order)[0] == optimum >= max(bounds)
         assert search_all(context, 0, optimum, 10**6, bounds.append).refuted
-    assert runs > 150
-    assert in_line > 60
+    assert runs > 60
+    assert in_line > 25
 
 
 def test_a_stretch_of_an_order_is_searched_as_without_blocks() -> None:
@@ -94,7 +94,7 @@ def test_a_stretch_of_an_order_is_searched_as_without_blocks() -> None:
 def test_optimum_is_brute_forces_whatever_the_rules(workers: int) -> None:
     rng = np.random.default_rng(workers)
     blocks = 0
-    for graph in block_graphs(80):
+    for graph in block_graphs(40):
         optimum = least_peak(graph)
         for states in (1, 16):
             few = int(rng.choice([0, 1_000]))
@@ -109,7 +109,7 @@ def test_optimum_is_brute_forces_whatever_the_rules(workers: int) -> None:
             )
             assert check_order(graph, outcome.order) == outcome.peak == outcome.bound == optimum
             blocks += outcome.statistics.blocks > 0
-    assert blocks > 10
+    assert blocks > 5
 
 
 def test_compiled_kernels_do_what_the_twins_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,7 @@ def test_a_plan_is_found_again_for_a_graph_in_other_words(seed: int, tmp_path: P
 def test_graphs_with_pairs_kept_apart_and_groups_are_found_again() -> None:
     """Their documents are equal, so that no stored plan is missed."""
     found = 0
-    for seed in range(150):
+    for seed in range(60):
         rng = np.random.default_rng(seed)
         graph = with_sharing(rng, random_graph(rng, 3 + seed % 7))
         mine = canonical_form(graph)
@@ -65,7 +65,7 @@ def test_graphs_with_pairs_kept_apart_and_groups_are_found_again() -> None:
         if plain != graph:
             found += 1
             assert canonical_form(plain).key != mine.key
-    assert found > 50
+    assert found > 20
 
 
 def test_what_a_plan_depends_on_changes_the_key() -> None:
@@ -137,7 +137,7 @@ def test_equal_ops_that_meet_in_pairs_stay_together() -> None:
 
 def test_keys_and_documents_are_those_of_the_graph_in_any_words() -> None:
     """Random graphs with every feature; a change of one size or one edge is another graph."""
-    for seed in range(500):
+    for seed in range(200):
         rng = np.random.default_rng(seed)
         graph = random_graph(rng, 2 + seed % 12, features=FEATURES)
         # Few sizes, so that much of it looks alike.

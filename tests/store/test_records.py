@@ -53,7 +53,7 @@ def on_streams(graph: Graph) -> Graph:
 
 def test_a_canonical_graph_is_the_graph() -> None:
     """Its text makes a graph of the same key, in which each op has the same predecessors."""
-    for seed in range(300):
+    for seed in range(120):
         rng = np.random.default_rng(seed)
         graph = random_graph(rng, int(rng.integers(10)), features=FEATURES)
         if seed % 3 == 0:
@@ -255,7 +255,7 @@ def test_numbers_of_any_graph_are_translated(
     graphs, written = [], 0
     with monkeypatch.context() as patched:
         patched.setattr(rows, "canonical_form", _in_other_numbers)
-        for seed in range(40):
+        for seed in range(20):
             rng = np.random.default_rng(seed)
             graph = random_graph(rng, 2 + seed % 8)
             graphs.append(graph)

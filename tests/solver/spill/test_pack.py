@@ -67,7 +67,7 @@ def test_without_capacities_each_slab_is_least(seed: int) -> None:
 @pytest.mark.parametrize("paired", [False, True])
 def test_fewest_bytes_are_spilled_and_refuted_only_if_nothing_does(paired: bool) -> None:
     best = refuted = spilled = missed = proved = 0
-    for seed in range(150):
+    for seed in range(75):
         problem = random_problem(seed, buffers=5)
         if paired:
             problem = with_pairs(np.random.default_rng(seed), problem)
@@ -91,7 +91,7 @@ def test_fewest_bytes_are_spilled_and_refuted_only_if_nothing_does(paired: bool)
         assert found == 0 or (result.status is Status.OPTIMAL) == (found == result.spilled_bound)
         best += found == least
         spilled += found > 0
-    assert (missed, refuted > 20, spilled > 40, best > 85) == (0, True, True, True)
+    assert (missed, refuted > 8, spilled > 18, best > 40) == (0, True, True, True)
     assert proved == spilled
 
 

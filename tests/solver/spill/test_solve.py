@@ -107,7 +107,7 @@ def check(graph: Graph, pools: Sequence[Pool], found: PooledResult) -> None:
 def test_fewest_bytes_over_all_orders(with_last: bool) -> None:
     rng = np.random.default_rng(5)
     graphs = spilled = least_of_all = refuted = unknown = 0
-    while graphs < 120:
+    while graphs < 60:
         graph = random_graph(rng, int(rng.integers(2, 6)), max_size=8, features=FEATURES)
         if np.count_nonzero(graph.arrays.size) > 5:
             continue
@@ -138,7 +138,7 @@ def test_fewest_bytes_over_all_orders(with_last: bool) -> None:
         spilled += least > 0
         least_of_all += found.spilled_bytes == least > 0
     assert unknown <= 1
-    assert spilled >= 5
+    assert spilled >= 3
     assert least_of_all >= 0.8 * spilled
 
 
