@@ -147,7 +147,7 @@ def _exit_code(study: Study) -> int:
 
     if study.interrupted:
         return common.INTERRUPTED
-    if any(skipped.bad for skipped in study.skipped):
+    if any(skipped.bad for skipped in study.skipped) or not study.comparisons:
         return common.BAD_INPUT
     if any(f.trouble is Trouble.REFUSED for c in study.comparisons for f in c.failed):
         return common.CHECK_FAILED

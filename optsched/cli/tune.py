@@ -119,7 +119,7 @@ def _exit_code(fleet: Fleet) -> int:
 
     if fleet.interrupted:
         return common.INTERRUPTED
-    if fleet.count(FleetState.FAILED):
+    if fleet.count(FleetState.FAILED) or fleet.count(FleetState.SKIPPED) == len(fleet.graphs):
         return common.BAD_INPUT
     left = any(graph.state in (FleetState.WAITING, FleetState.OPEN) for graph in fleet.graphs)
     return common.UNPROVED if left else common.OK

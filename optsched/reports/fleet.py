@@ -59,7 +59,8 @@ def print_fleet(fleet: Fleet, console: Console, *, top: int) -> None:
     print_line(console, summary(fleet))
     for graph in fleet.graphs:
         if graph.reason:
-            print_line(console, f"{readable(graph.label, 300)}: {readable(graph.reason, 1000)}")
+            reason = graph.reason.removeprefix(f"{graph.label}: ")
+            print_line(console, f"{readable(graph.label, 300)}: {readable(reason, 1000)}")
     for worker, version in fleet.refused.items():
         print_line(console, f"refused: worker {worker} has optsched {version}")
 

@@ -87,6 +87,22 @@ def test_compare_writes_csv_and_markdown(graph: str, tmp_path: Path) -> None:
     assert "## Performance profile" in text.read_text()
 
 
+@pytest.mark.parametrize("command", [["compare"], ["tune", "--work=9", "--store=plans.store"]])
+def test_a_folder_without_a_graph_is_bad_input(
+    command: list[str], graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "plans" / "plan.json"
+    plan.parent.mkdir()
+    assert main(["solve", graph, "-o", str(plan)]) == 0
+    options = [option.replace("plans.store", str(tmp_path / "store")) for option in command]
+    capsys.readouterr()
+    assert main([*options, str(plan.parent)]) == 2
+    printed = capsys.readouterr()
+    said = " ".join((printed.out + printed.err).split())
+    assert said.count(f"{plan}: this is a plan") == 1
+    assert said.count(str(plan)) == 1
+
+
 def test_compare_goes_on_past_bad_files(
     graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
