@@ -84,9 +84,15 @@ class Plan:
                 continue
             if pool != held.setdefault(buffer.pool, buffer.pool or pool):
                 raise PlanError(f"buffer {buffer.name!r} is pinned and can not be in pool {pool!r}")
+        pools = list(self.pools)
+        for group in graph.must_share:
+            # One without an offset goes where the others lie.
+            lies = next((pools[b] for b in group if self.offsets[b] is not None), None)
+            for b in group:
+                pools[b] = lies if self.offsets[b] is None and lies is not None else pools[b]
         buffers = tuple(
             buffer if buffer.pool == pool else replace(buffer, pool=pool)
-            for buffer, pool in zip(graph.buffers, self.pools, strict=True)
+            for buffer, pool in zip(graph.buffers, pools, strict=True)
         )
         inplace = tuple(pair for pair in graph.inplace if homes[pair[1]] == homes[pair[2]])
         return replace(graph, buffers=buffers, inplace=inplace)

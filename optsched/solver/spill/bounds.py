@@ -147,8 +147,12 @@ def _spilled_alone(homes: Homes, number: int, clock: Clock) -> int:
     if not rows:
         return 0
     height = np.unique(rows, axis=0)
+    for first, *others in graph.must_share:
+        # A group leaves as one, and no two of it are live at once.
+        height[:, first] += height[:, others].sum(axis=1)
+        height[:, others] = 0
     there = height.any(axis=0)
     movable = np.array([buffer.pin is None for buffer in graph.buffers], np.bool_)
     once = np.ones(len(height))
-    steps = Steps(height[:, there], size[there], movable[there], capacity, once)
+    steps = Steps(height[:, there], height.max(axis=0)[there], movable[there], capacity, once)
     return least_leaving(steps, None, lambda _: True, clock)[1]

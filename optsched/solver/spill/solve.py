@@ -61,7 +61,7 @@ class PooledResult:
         refuted.
     spilled_bytes, spilled_bound
         Bytes of the buffers that lie in a later pool than their own, and of those that do in
-        every plan.
+        every plan; a group counts as one buffer, as large as its largest.
     refuted
         Why no order has room, or None; its ids are those of buffers of the graph.
     """
@@ -276,13 +276,14 @@ class _PoolPlanner:
 
     def spilled_bytes(self, plan: Plan) -> int:
         """Return the bytes of the buffers that lie in another pool than their own."""
-        return sum(
-            buffer.size
-            for b, buffer in enumerate(self.graph.buffers)
-            if self.graph.roots[b] == b
-            and plan.offsets[b] is not None
-            and plan.pools[b] != buffer.pool
-        )
+        place = {b: group[0] for group in self.graph.must_share for b in group}
+        spilled: dict[int, int] = {}
+        for b, buffer in enumerate(self.graph.buffers):
+            is_root = self.graph.roots[b] == b and plan.offsets[b] is not None
+            if is_root and plan.pools[b] != buffer.pool:
+                first = place.get(b, b)
+                spilled[first] = max(spilled.get(first, 0), buffer.size)
+        return sum(spilled.values())
 
     def result(self, before: Result, plan: Plan | None, packing: PoolsResult) -> Result:
         """Return peak and slab of a plan that spills, with what is proved of them."""

@@ -157,6 +157,31 @@ def test_a_spill_is_proved_over_all_orders() -> None:
     assert (found.status, found.spilled_bytes, found.spilled_bound) == (Status.OPTIMAL, 6, 6)
 
 
+def test_a_group_that_leaves_costs_what_one_buffer_does() -> None:
+    build = GraphBuilder("in turn")
+    build.op("one", writes={"a": 4, "p": 4})
+    build.op("two", reads=["a", "p"], writes={"m": 1})
+    build.op("three", reads=["m"], writes={"c": 4, "q": 4})
+    build.op("four", reads=["c", "q"])
+    build.place("p", pin=0)
+    build.place("q", pin=0)
+    build.must_share("a", "c")
+    found = solve_in_pools(build.build(), [Pool("main", 5), Pool("last")], limits=LIMITS)
+    assert (found.status, found.spilled_bytes, found.spilled_bound) == (Status.OPTIMAL, 4, 4)
+
+
+def test_what_has_no_offset_goes_with_its_group() -> None:
+    build = GraphBuilder("unused")
+    build.input("x", 4)
+    build.op("a", writes={"y": 4})
+    build.output("y")
+    build.must_share("x", "y")
+    for pools in ([Pool("main", 4)], [Pool("main", 3), Pool("last")]):
+        found = solve_in_pools(build.build(), pools, limits=LIMITS)
+        check(build.build(), pools, found)
+        assert found.status is Status.OPTIMAL
+
+
 def test_in_place_outputs_go_with_their_inputs() -> None:
     build = GraphBuilder("chain")
     build.input("x", 8)
