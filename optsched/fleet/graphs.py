@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from optsched.fleet.settings import FleetSettings
+from optsched.fleet.turns import Turns
 from optsched.fleet.unit import Earlier, Found, Unit, UnitFailed
 from optsched.model.graph import Graph
 from optsched.runtime.limits import Limits, Objective, Proof, optimality_gap
+
+_Message = Found | UnitFailed
 
 
 class FleetState(StrEnum):
@@ -61,7 +64,7 @@ class FleetGraph:
         Units in a row that took their process with them.
     equals
         All graphs that are equal to it but for names and numbers, this included; the first of
-        them is searched.
+        them is searched on.
     earlier
         For the next unit.
     """
@@ -140,6 +143,8 @@ class FleetGraph:
 
     def fail(self, failed: UnitFailed) -> None:
         """Give it up for this run, and what is equal to it; a plan that is there stays."""
+        if failed.name:
+            self.name, self.ops, self.buffers = failed.name, failed.ops, failed.buffers
         for graph in self.equals or [self]:
             graph.reason, graph.settled = failed.reason, True
             if graph.peak is None:
@@ -174,9 +179,10 @@ class UnitChoice:
     second or unit of work that it may take. Units of a graph grow, so one on which nothing moves
     has to wait longer and longer, and easy graphs are proved before hard ones are dug into.
 
-    Of graphs that are equal but for names and numbers one is searched. Where work is limited that
-    is the first that was given: so all are looked at before any is searched, and the table does not
-    depend on which came in first.
+    Of graphs that are equal but for names and numbers one is searched on. Where work is limited
+    that is the first in the order of size: finds of first units are taken in that order
+    (:meth:`in_turn`), and what a later one of equal graphs found meanwhile does not count, so the
+    table does not depend on which came in first.
 
     Parameters
     ----------
@@ -201,10 +207,15 @@ class UnitChoice:
         self.graphs, self.settings, self.left, self.look = graphs, settings, left, look
         waiting = [graph for graph in graphs if not graph.settled]
         self.unseen = sorted(waiting, key=lambda graph: (-graph.size, -graph.number))
-        self.looking = len(waiting)
+        self.turns = Turns[tuple[Unit, _Message]]()
         self.ready: list[tuple[float, int, int]] = []
         self.returned: list[Unit] = []
         self.equals: dict[str, list[FleetGraph]] = {}
+
+    @property
+    def by_work(self) -> bool:
+        """Whether the table must not depend on what comes in first."""
+        return self.settings.work is not None
 
     def take(self) -> Unit | None:
         """Return the unit that is worth most, None if there is none for now or no time."""
@@ -213,12 +224,11 @@ class UnitChoice:
             return None
         if self.returned:
             return self.returned.pop()
-        by_work = self.settings.work is not None
-        if self.unseen:
-            limits = None if by_work else self.settings.slice(0, left)
-            return self._unit(self.unseen.pop(), limits, first=True)
-        if by_work and self.looking:
-            return None
+        if self.unseen and self.turns.has_room:
+            graph, limits = self.unseen.pop(), self.settings.slice(0, left)
+            if self.by_work:
+                self.turns.begin(graph.number)
+            return self._unit(graph, limits, first=True)
         while self.ready:
             graph = self.graphs[heapq.heappop(self.ready)[-1]]
             limits = self.settings.slice(graph.slices, left)
@@ -226,15 +236,26 @@ class UnitChoice:
                 return self._unit(graph, limits, first=False)
         return None
 
-    def accept(self, unit: Unit, found: Found) -> None:
-        """Take in what a unit found; its graph may have more, unless it is settled."""
+    def in_turn(self, unit: Unit, message: _Message) -> Iterator[tuple[Unit, _Message]]:
+        """Yield what is to be taken in now that a unit has ended, the first given out first."""
+        if unit.first and self.by_work:
+            return self.turns.end(unit.number, (unit, message))
+        return iter([(unit, message)])
+
+    def accept(self, unit: Unit, found: Found) -> bool:
+        """Take in what a unit found; return whether it counts.
+
+        Its graph may have more units, unless it is settled.
+        """
         graph = self.graphs[unit.number]
         if unit.first:
             self._place(graph, found.digest)
-        graph.accept(found, self.settings.objective)
+        counts = graph is graph.equals[0] or not self.by_work or found.result is None
+        graph.accept(found if counts else found.without_search(), self.settings.objective)
         limits = self.settings.slice(graph.slices, None)
         if not graph.settled and limits is not None and graph is graph.equals[0]:
             heapq.heappush(self.ready, (-self._gain(graph, limits), graph.size, graph.number))
+        return counts
 
     def again(self, unit: Unit) -> None:
         """Have a unit done by somebody else."""
@@ -242,11 +263,10 @@ class UnitChoice:
 
     def fail(self, unit: Unit, failed: UnitFailed) -> None:
         """Give up the graph of a unit."""
-        self.looking -= unit.first
         self.graphs[unit.number].fail(failed)
 
-    def lose(self, unit: Unit, reason: str) -> Unit | None:
-        """Return a unit whose process was lost, to be done again; None if that was once too often.
+    def lose(self, unit: Unit, reason: str) -> Unit | UnitFailed:
+        """Return a unit whose process was lost, to be done again, unless that was once too often.
 
         What kills every process that works on it is not tried for ever.
         """
@@ -254,16 +274,14 @@ class UnitChoice:
         graph.losses += 1
         if graph.losses < self.settings.effort.losses:
             return unit
-        self.fail(unit, UnitFailed(f"{reason}, {graph.losses} times"))
-        return None
+        return UnitFailed(f"{reason}, {graph.losses} times")
 
     def _place(self, graph: FleetGraph, digest: str) -> None:
         """Put a graph that was looked at beside those that are equal to it."""
-        self.looking -= 1
         graph.equals = self.equals.setdefault(digest, [])
         graph.equals.append(graph)
-        if self.settings.work is not None:
-            graph.equals.sort(key=lambda other: other.number)
+        # Where some are equal, the store may know others by now.
+        self.look |= len(graph.equals) > 1
 
     def _unit(self, graph: FleetGraph, limits: Limits | None, *, first: bool) -> Unit:
         look = self.look or not first

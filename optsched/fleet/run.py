@@ -265,20 +265,25 @@ class _FleetRun:
         return unit
 
     def _handle(self, unit: Unit, message: object) -> None:
-        graph = self.graphs[unit.number]
         match message:
-            case Found():
-                self.units += 1
-                self.refusals = 0
-                self.writer.put(unit.number, message)
-                self.choice.accept(unit, replace(message, graph=None, result=None))
-                self._tell(graph, "unit", **_numbers(graph, message))
-            case UnitFailed():
-                self.units += 1
-                self.choice.fail(unit, message)
-                self._tell(graph, "failed", reason=message.reason, worker=message.worker)
+            case Found() | UnitFailed():
+                for ended, what in self.choice.in_turn(unit, message):
+                    self._settle(ended, what)
             case UnitRefused():
                 self._refuse(unit, message)
+
+    def _settle(self, unit: Unit, message: Found | UnitFailed) -> None:
+        """Keep what became of a unit."""
+        graph = self.graphs[unit.number]
+        self.units += 1
+        if isinstance(message, UnitFailed):
+            self.choice.fail(unit, message)
+            self._tell(graph, "failed", reason=message.reason, worker=message.worker)
+            return
+        self.refusals = 0
+        if self.choice.accept(unit, message):
+            self.writer.put(unit.number, message)
+        self._tell(graph, "unit", **_numbers(graph, message))
 
     def _refuse(self, unit: Unit, message: UnitRefused) -> None:
         """Keep a worker of another version from work, and say its name once."""
@@ -296,14 +301,15 @@ class _FleetRun:
 
     def _lose(self, unit: Unit, loss: WorkerLoss) -> Unit | None:
         self.lost += 1
-        graph = self.graphs[unit.number]
-        left = None
-        if loss.timed_out:
-            self.choice.fail(unit, UnitFailed(loss.reason))
-        else:
+        left: Unit | UnitFailed = UnitFailed(loss.reason)
+        if not loss.timed_out:
             left = self.choice.lose(unit, loss.reason)
-        self._tell(graph, "lost", reason=loss.reason, again=left is not None)
-        return left
+        again = isinstance(left, Unit)
+        self._tell(self.graphs[unit.number], "lost", reason=loss.reason, again=again)
+        if isinstance(left, Unit):
+            return left
+        self._handle(unit, left)
+        return None
 
     def _tell(self, about: FleetGraph, event: str, **more: Any) -> None:
         self.log.add(event, path=about.label, **more)

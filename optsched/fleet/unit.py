@@ -46,7 +46,7 @@ class Unit:
     number, source
         Which graph: the file or the graph itself.
     limits
-        Of this unit; None to look at the graph and not to search.
+        Of this unit; None to read the graph and not to search.
     first
         Whether nobody has looked at the graph in this run: what the store knows is enough then.
     named
@@ -171,14 +171,40 @@ class Found:
         """Bytes of the best plan."""
         return self.slab if objective is Objective.SLAB else self.peak
 
+    def without_search(self) -> Found:
+        """Return what is known of the graph by reading it."""
+        return Found(
+            self.name,
+            self.ops,
+            self.buffers,
+            baseline=self.baseline,
+            digest=self.digest,
+            seconds=self.seconds,
+            processor_seconds=self.processor_seconds,
+            worker=self.worker,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class UnitFailed:
-    """A message: the graph has no more units in this run, and why; or the file is no graph."""
+    """A message: the graph has no more units in this run, and why; or the file is no graph.
+
+    Parameters
+    ----------
+    reason, worker
+        Why, and where.
+    is_graph
+        Whether the file is a graph, or was to be one.
+    name, ops, buffers
+        Of the graph, if it was read.
+    """
 
     reason: str
     worker: str = ""
     is_graph: bool = True
+    name: str = ""
+    ops: int = 0
+    buffers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,22 +230,31 @@ def work_on_unit(context: UnitContext, unit: Unit, tell: Callable[[Message], Non
     if context.settings.memory is not None:
         # What compiled code needs to be there at all is no part of what a graph may take.
         import_module("numba")
+    graph = None
     try:
         with limited_memory(context.settings.memory):
-            found = _search(context, unit)
+            begun = time.perf_counter(), time.process_time()
+            graph = _read(unit, context.settings)
+            found = _measured(_look_and_search(context, unit, graph), *begun)
     except OptschedError as error:
-        named = unit.named or isinstance(unit.source, Graph)
-        tell(UnitFailed(str(error), worker_name(), named or is_broken_graph(str(unit.source))))
+        is_graph = graph is not None or unit.named or is_broken_graph(str(unit.source))
+        tell(replace(_failed(graph, str(error)), is_graph=is_graph))
     except MemoryError:
         limit = context.settings.memory
         said = "" if limit is None else f" (limit {limit:,} bytes)"
-        tell(UnitFailed(f"out of memory{said}", worker_name()))
+        tell(_failed(graph, f"out of memory{said}"))
     except Exception as error:
         # A defect costs its graph and nothing else.
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        tell(UnitFailed(reason, worker_name()))
+        tell(_failed(graph, " ".join(f"{type(error).__name__}: {error}".split())))
     else:
         tell(found)
+
+
+def _failed(graph: Graph | None, reason: str) -> UnitFailed:
+    failed = UnitFailed(reason, worker_name())
+    if graph is None:
+        return failed
+    return replace(failed, name=graph.name, ops=len(graph.ops), buffers=len(graph.buffers))
 
 
 def worker_name() -> str:
@@ -227,12 +262,19 @@ def worker_name() -> str:
     return f"{socket.gethostname()}, process {os.getpid()}"
 
 
-def _search(context: UnitContext, unit: Unit) -> Found:
-    started, used = time.perf_counter(), time.process_time()
+def _read(unit: Unit, settings: FleetSettings) -> Graph:
     load_plugins()
-    settings = context.settings
-    graph = unit.source if isinstance(unit.source, Graph) else settings.reading.read(unit.source)
-    earlier = unit.earlier
+    return unit.source if isinstance(unit.source, Graph) else settings.reading.read(unit.source)
+
+
+def _measured(found: Found, started: float, used: float) -> Found:
+    """Add what it took since then, and where."""
+    seconds, processor = time.perf_counter() - started, time.process_time() - used
+    return replace(found, seconds=seconds, processor_seconds=processor, worker=worker_name())
+
+
+def _look_and_search(context: UnitContext, unit: Unit, graph: Graph) -> Found:
+    settings, earlier = context.settings, unit.earlier
     if earlier is None and unit.look:
         earlier = look_up(graph, context)
     if earlier is not None and (unit.first or earlier.is_proved(settings.objective)):
@@ -242,16 +284,10 @@ def _search(context: UnitContext, unit: Unit) -> Found:
         found = Found(graph.name, len(graph.ops), len(graph.buffers))
     else:
         found = _solve(graph, unit.limits, earlier, settings)
-    if unit.first:
-        baseline = _baseline(graph, settings.objective)
-        found = replace(found, baseline=baseline, digest=graph_digest(graph))
-    seconds, processor = time.perf_counter() - started, time.process_time() - used
-    return replace(
-        found,
-        seconds=seconds,
-        processor_seconds=processor,
-        worker=worker_name(),
-    )
+    if not unit.first:
+        return found
+    baseline = _baseline(graph, settings.objective)
+    return replace(found, baseline=baseline, digest=graph_digest(graph))
 
 
 def _solve(graph: Graph, limits: Limits, earlier: Earlier | None, settings: FleetSettings) -> Found:

@@ -164,7 +164,7 @@ class Graph:
 
     def without_inplace(self) -> Graph:
         """Return the graph in which every output has bytes of its own."""
-        return replace(self, inplace=())
+        return replace(self, inplace=()) if self.inplace else self
 
     def without_streams(self) -> Graph:
         """Return the graph whose ops run one after another; syncs stay as what they depend on."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from optsched.errors import UsageError
 from optsched.fleet.graphs import FleetGraph, FleetState, UnitChoice
 from optsched.fleet.settings import FleetEffort, FleetSettings
+from optsched.fleet.turns import MOST_HELD
 from optsched.fleet.unit import Found, Unit, UnitFailed
 from optsched.runtime.limits import Proof
+from optsched.solver.pipeline import solve
 from tests.fleet.fleets import SETTINGS as BY_WORK
+from tests.support.families.small import diamond
 
 SETTINGS = FleetSettings(budget=1_000.0, effort=FleetEffort(first_seconds=1.0, growth=4))
 
@@ -27,6 +32,11 @@ def find(slab: int, bound: int, slices: int, *, settled: bool = False, digest: s
     proof = Proof.JOINT if slab == bound else None
     figures = slab, slab, bound, bound, proof, slices, settled
     return Found("g", 3, 4, *figures, baseline=100, digest=digest)
+
+
+def searched(found: Found) -> Found:
+    """The same with a result, not only from the store."""
+    return replace(found, result=solve(diamond()))
 
 
 def taken(choice: UnitChoice) -> list[Unit]:
@@ -113,8 +123,9 @@ def test_a_unit_that_takes_its_process_with_it_is_not_tried_for_ever() -> None:
     (unit,) = taken(choice)
     assert choice.lose(unit, "killed") is unit
     assert choice.lose(unit, "killed") is unit
-    assert choice.lose(unit, "killed") is None
-    assert choice.graphs[0].reason == "killed, 3 times"
+    given_up = choice.lose(unit, "killed")
+    assert given_up == UnitFailed("killed, 3 times")
+    choice.fail(unit, given_up)
     assert choice.graphs[0].state is FleetState.FAILED
 
 
@@ -157,11 +168,35 @@ def test_equal_graphs_fail_together() -> None:
     assert taken(choice) == []
 
 
-def test_by_work_all_are_looked_at_first_and_the_first_of_equal_graphs_is_searched() -> None:
+def test_by_work_the_first_of_equal_graphs_counts_whichever_comes_in_first() -> None:
     choice = fleet((3, 1.0), (2, 1.0), (1, 1.0), settings=BY_WORK)
     units = taken(choice)
-    assert [(unit.number, unit.limits) for unit in units] == [(2, None), (1, None), (0, None)]
-    for unit, digest in zip(units, ("other", "same", "same"), strict=True):
-        assert taken(choice) == []
-        choice.accept(unit, Found("g", 3, 4, digest=digest))
-    assert [unit.number for unit in taken(choice)] == [2, 0]
+    assert [(unit.number, unit.limits.work) for unit in units] == [(2, 500), (1, 500), (0, 500)]
+    finds = {
+        2: find(50, 50, 1, digest="other"),
+        1: searched(find(70, 20, 1, digest="same")),
+        0: searched(find(60, 30, 1, digest="same")),
+    }
+    counted = {}
+    for unit in reversed(units):
+        for ended, found in choice.in_turn(unit, finds[unit.number]):
+            counted[ended.number] = choice.accept(ended, found)
+    assert counted == {2: True, 1: True, 0: False}
+    assert [graph.slab for graph in choice.graphs] == [70, 70, 50]
+    assert [graph.slab_bound for graph in choice.graphs] == [20, 20, 50]
+    assert [unit.number for unit in taken(choice)] == [1]
+
+
+def test_what_comes_in_out_of_turn_waits_and_is_never_much() -> None:
+    count = MOST_HELD + 10
+    choice = fleet(*[(1, 1.0)] * count, settings=BY_WORK)
+    first, *others = [choice.take() for _ in range(MOST_HELD + 1)]
+    assert first is not None
+    for unit in others:
+        assert unit is not None
+        failed = UnitFailed("no graph") if unit.number % 3 else find(1, 1, 1)
+        assert list(choice.in_turn(unit, failed)) == []
+    assert choice.take() is None
+    ended = [unit.number for unit, _ in choice.in_turn(first, UnitFailed("killed, 3 times"))]
+    assert ended == list(range(MOST_HELD + 1))
+    assert len(taken(choice)) == count - MOST_HELD - 1
