@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import index
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import TYPE_CHECKING
 
 from optsched.check.inplace import bytes_spared, shared_spans
 from optsched.check.lives import Spans, live_spans
@@ -146,9 +146,10 @@ def _replay(graph: Graph, step: list[int], spans: Spans) -> int:
 
 def _as_integer(offset: int) -> int:
     """Return an offset as Python's integer: sums of numpy's could pass their range unseen."""
-    if not isinstance(offset, SupportsIndex):
-        raise PlanError(f"offset {offset!r} is no integer")
-    return index(offset)
+    try:
+        return index(offset)
+    except TypeError:
+        raise PlanError(f"offset {offset!r} is no integer") from None
 
 
 def _check_offsets(

@@ -250,7 +250,7 @@ class UnitChoice:
         graph = self.graphs[unit.number]
         if unit.first:
             self._place(graph, found.digest)
-        counts = graph is graph.equals[0] or not self.by_work or found.result is None
+        counts = graph is graph.equals[0] or not self.by_work or found.prepared is None
         graph.accept(found if counts else found.without_search(), self.settings.objective)
         limits = self.settings.slice(graph.slices, None)
         if not graph.settled and limits is not None and graph is graph.equals[0]:

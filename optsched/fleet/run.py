@@ -364,7 +364,7 @@ def _numbers(graph: FleetGraph, found: Found) -> dict[str, Any]:
         "slab_bound": graph.slab_bound,
         "proof": None if graph.proof is None else graph.proof.value,
         "slices": found.slices,
-        "searched": found.result is not None,
+        "searched": found.prepared is not None,
         "seconds": round(found.seconds, 6),
         "processor_seconds": round(found.processor_seconds, 6),
         "worker": found.worker,

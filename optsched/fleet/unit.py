@@ -17,11 +17,9 @@ from hashlib import blake2b
 from importlib import import_module
 from typing import Any
 
-from heuristics import load_plugins
+from heuristics import ORDERINGS, load_plugins
 from optsched.compare.journal import code_digest
 from optsched.compare.measure import MethodRunner
-from optsched.compare.methods import parse_methods
-from optsched.compare.rows import Measured
 from optsched.compare.task import is_broken_graph
 from optsched.errors import FormatError, OptschedError
 from optsched.fleet.settings import BASELINE, FleetSettings
@@ -34,7 +32,16 @@ from optsched.runtime.worker_pool import Deadline
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
 from optsched.solver.search_progress import SearchProgress
-from optsched.store import Bound, PlanStore, Question, SearchState, StoredRecord, graph_digest
+from optsched.store import (
+    Bound,
+    PlanStore,
+    PreparedResult,
+    Question,
+    SearchState,
+    StoredRecord,
+    graph_digest,
+    prepare_result,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +147,10 @@ class Found:
         Bytes that the baseline needs; None where it was not asked.
     digest
         The same for equal graphs, whatever their names and order; empty where it was not asked.
-    graph, result
+    prepared
         For the store; None where there is nothing new.
     earlier
-        For the next unit.
+        For the next unit; None if there is to be none.
     seconds, processor_seconds, worker
         What it took, and where it ran.
     """
@@ -160,8 +167,7 @@ class Found:
     settled: bool = False
     baseline: int | None = None
     digest: str = ""
-    graph: Graph | None = None
-    result: Result | None = None
+    prepared: PreparedResult | None = None
     earlier: Earlier | None = None
     seconds: float = 0.0
     processor_seconds: float = 0.0
@@ -279,19 +285,20 @@ def _look_and_search(context: UnitContext, unit: Unit, graph: Graph) -> Found:
         earlier = look_up(graph, context)
     if earlier is not None and (unit.first or earlier.is_proved(settings.objective)):
         # The fleet is sized up: what is to be searched on is decided when all are.
-        found = _known(graph, earlier)
+        found = _known(graph, earlier, settings)
     elif unit.limits is None:
         found = Found(graph.name, len(graph.ops), len(graph.buffers))
     else:
-        found = _solve(graph, unit.limits, earlier, settings)
+        found = _solve(graph, unit.limits, earlier, context)
     if not unit.first:
         return found
     baseline = _baseline(graph, settings.objective)
     return replace(found, baseline=baseline, digest=graph_digest(graph))
 
 
-def _solve(graph: Graph, limits: Limits, earlier: Earlier | None, settings: FleetSettings) -> Found:
-    """Search on from what is known."""
+def _solve(graph: Graph, limits: Limits, earlier: Earlier | None, context: UnitContext) -> Found:
+    """Search on from what is known, and check what comes of it for the store."""
+    settings = context.settings
     result = solve(
         graph,
         objective=settings.objective,
@@ -301,12 +308,9 @@ def _solve(graph: Graph, limits: Limits, earlier: Earlier | None, settings: Flee
     )
     before = 0 if earlier is None else earlier.slices
     cut_short = result.stop_reason is StopReason.INTERRUPTED
-    slices = before if cut_short else before + 1
-    proof = result.slab_proof if settings.objective is Objective.SLAB else result.peak_proof
-    left = None
-    if result.plan is not None and result.progress is not None:
-        peak, slab = result.peak or 0, result.slab or 0
-        left = Earlier(result.plan, result.progress, slices, peak, slab, proof)
+    left = _left_by(result, before if cut_short else before + 1)
+    notes = None if left is None else search_notes(graph, left, context.code)
+    proof = _proof_of(result)
     return Found(
         graph.name,
         len(graph.ops),
@@ -316,12 +320,24 @@ def _solve(graph: Graph, limits: Limits, earlier: Earlier | None, settings: Flee
         result.peak_bound,
         result.slab_bound,
         proof,
-        slices,
+        before if cut_short else before + 1,
         settled=result.stop_reason is StopReason.EXHAUSTED and _is_longest(limits, settings),
-        graph=graph,
-        result=replace(result, graph=None, trace=()),
-        earlier=left,
+        prepared=prepare_result(graph, result, notes),
+        earlier=_for_next(left, settings),
     )
+
+
+def _left_by(result: Result, slices: int) -> Earlier | None:
+    """Return what a next unit can go on from."""
+    if result.plan is None or result.progress is None:
+        return None
+    peak, slab = result.peak or 0, result.slab or 0
+    return Earlier(result.plan, result.progress, slices, peak, slab, _proof_of(result))
+
+
+def _proof_of(result: Result) -> Proof | None:
+    """Return what stands behind the bound on the objective."""
+    return result.slab_proof if result.objective is Objective.SLAB else result.peak_proof
 
 
 def _is_longest(limits: Limits, settings: FleetSettings) -> bool:
@@ -329,7 +345,7 @@ def _is_longest(limits: Limits, settings: FleetSettings) -> bool:
     return limits.seconds is not None and limits.seconds >= settings.effort.most_seconds
 
 
-def _known(graph: Graph, earlier: Earlier) -> Found:
+def _known(graph: Graph, earlier: Earlier, settings: FleetSettings) -> Found:
     """Say what the store holds."""
     progress = earlier.progress
     return Found(
@@ -342,16 +358,25 @@ def _known(graph: Graph, earlier: Earlier) -> Found:
         progress.slab_bound,
         earlier.proof,
         earlier.slices,
-        earlier=earlier,
+        earlier=_for_next(earlier, settings),
     )
 
 
+def _for_next(known: Earlier | None, settings: FleetSettings) -> Earlier | None:
+    """Return what the next unit is to be told; there is none where all is proved."""
+    return None if known is None or known.is_proved(settings.objective) else known
+
+
 def _baseline(graph: Graph, objective: Objective) -> int | None:
-    """Return the bytes that are needed where nobody plans."""
-    outcome = MethodRunner(graph, Limits(0.0)).measure(parse_methods([BASELINE])[0])
-    if not isinstance(outcome, Measured):
+    """Return the bytes that are needed where nobody plans; None where that is not known."""
+    ordering, packing = BASELINE.split("+")
+    try:
+        order = ORDERINGS[ordering](graph, 0)
+        made, _ = MethodRunner(graph, Limits(0.0)).pack(order, packing)
+    except Exception:
+        # It costs this figure, not the plan.
         return None
-    return outcome.slab if objective is Objective.SLAB else outcome.peak
+    return made.slab if objective is Objective.SLAB else made.peak
 
 
 # What is in the store.

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any
 
 from optsched.errors import OptschedError
-from optsched.fleet.unit import Found, UnitContext, search_notes
+from optsched.fleet.unit import Found, UnitContext
 from optsched.store import PlanStore, provenance
 
 GATHER_SECONDS = 0.05
@@ -20,6 +20,8 @@ MOST_WAITING = 256
 
 class StoreWriter:
     """Puts finds into a store, all that wait at a time in one transaction.
+
+    Plans were checked and packed by the workers that found them.
 
     A find is safe once it is written: what a kill costs is units in flight and the few that wait.
 
@@ -53,7 +55,7 @@ class StoreWriter:
         """
         if self.trouble is not None:
             raise self.trouble
-        if found.result is not None:
+        if found.prepared is not None:
             self.behind[number] += 1
             self.waiting.put((number, found))
 
@@ -89,16 +91,8 @@ class StoreWriter:
     def _write(self, batch: list[tuple[int, Found]]) -> None:
         with self.store.batch() as store:
             for _, found in batch:
-                self._write_one(store, found)
+                if found.prepared is not None:
+                    origin: dict[str, Any] = {**self.origin, "worker": found.worker}
+                    store.put_prepared(found.prepared, origin=origin)
         for number, _ in batch:
             self.behind[number] -= 1
-
-    def _write_one(self, store: PlanStore, found: Found) -> None:
-        graph, result, question = found.graph, found.result, self.context.question
-        assert graph is not None
-        assert result is not None
-        origin: dict[str, Any] = {**self.origin, "worker": found.worker}
-        store.put_result(graph, result, origin=origin)
-        if found.earlier is not None:
-            notes = search_notes(graph, found.earlier, self.context.code)
-            store.put_search(graph, notes, question=question, origin=origin)

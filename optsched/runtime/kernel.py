@@ -210,7 +210,7 @@ class Kernel(Generic[P, R]):
         self.next_look = seconds + LOOK_SECONDS
         importing = 0.0 if is_warm() else IMPORT_SECONDS
         if disk_cache.has_file(self.file_name):
-            return Kernel.all_seconds + seconds - self.seconds >= importing
+            return Kernel.all_seconds + seconds - self.seconds >= importing / runs_to_come
         compiling = self._compile_estimate + importing
         if seconds > compiling / runs_to_come:
             return True

@@ -3,6 +3,7 @@
 from optsched.store.canonical import CanonicalGraph, canonical_form
 from optsched.store.database import PlanStore
 from optsched.store.exchange import Taken, export_store, import_store, merge
+from optsched.store.prepared import PreparedResult, prepare_result
 from optsched.store.question import (
     LEAST_PEAK,
     Bound,
@@ -23,6 +24,7 @@ __all__ = [
     "Bound",
     "CanonicalGraph",
     "PlanStore",
+    "PreparedResult",
     "Question",
     "RecordChange",
     "Rule",
@@ -36,6 +38,7 @@ __all__ = [
     "graph_digest",
     "import_store",
     "merge",
+    "prepare_result",
     "provenance",
     "read_rule",
     "revoke",

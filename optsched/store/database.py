@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from optsched.check.certificate import check_certificate
-from optsched.check.plan import Checked
 from optsched.check.steps import Certificate
 from optsched.errors import PlanError, UsageError
 from optsched.model.graph import Graph
@@ -25,6 +24,12 @@ from optsched.runtime.limits import Objective, Proof
 from optsched.solver.result import Result
 from optsched.store import rows
 from optsched.store.file import StoreFile
+from optsched.store.prepared import (
+    PreparedPlan,
+    PreparedResult,
+    prepare_plan,
+    prepare_result,
+)
 from optsched.store.question import (
     LEAST_PEAK,
     Bound,
@@ -38,7 +43,6 @@ from optsched.store.question import (
 )
 from optsched.store.translate import (
     globalise_certificate,
-    globalise_plan,
     globalise_search,
     localise_certificate,
     localise_search,
@@ -130,21 +134,13 @@ class PlanStore:
         PlanError
             If the plan breaks a rule of the graph, or does not fit; or the bound is above it.
         """
-        checked, made = question.check(graph, plan), origin or provenance()
-        asked, text = rows.ask(graph), rows.provenance_text(made)
-        packed = pack(globalise_plan(asked.form, graph, plan))
+        asked, made = rows.ask(graph), origin or provenance()
+        prepared, text = prepare_plan(asked, plan, question), rows.provenance_text(made)
         if not self.file.is_writable():
             return False
         with self.writing() as connection:
-            record = self._record_of(connection, asked, question)
-            better = _improves(connection, record, checked, question)
-            if better:
-                _withdraw_above(connection, record, checked)
-                connection.execute(
-                    "UPDATE records SET plan = ?, peak = ?, slab = ?, provenance = ? WHERE id = ?",
-                    (packed, checked.peak, checked.slab, text, record),
-                )
-                _note(connection, record, "plan", {"peak": checked.peak, "slab": checked.slab})
+            record = self._record_of(connection, asked.row, question)
+            better = _keep_plan(connection, record, prepared, question, text)
             proved = Bound(question.objective, bound, proof, False, made)
             raised = _raise_bound(connection, record, proved)
         return better or raised
@@ -184,7 +180,7 @@ class PlanStore:
         if not self.file.is_writable():
             return False
         with self.writing() as connection:
-            record = self._record_of(connection, asked, question)
+            record = self._record_of(connection, asked.row, question)
             return _raise_bound(connection, record, bound)
 
     def put_certificate(
@@ -211,7 +207,7 @@ class PlanStore:
         if not self.file.is_writable():
             return False
         with self.writing() as connection:
-            record = self._record_of(connection, asked, question)
+            record = self._record_of(connection, asked.row, question)
             return _raise_bound(connection, record, bound, packed)
 
     def put_result(
@@ -221,21 +217,34 @@ class PlanStore:
 
         The question is the result's own: its objective and capacity.
         """
-        question = Question(result.objective, result.capacity)
-        made = {**(origin or provenance()), "stop_reason": result.stop_reason.value}
-        bounds = [
-            (Objective.PEAK, result.peak_bound, result.peak_proof),
-            (Objective.SLAB, result.slab_bound, result.slab_proof),
-        ]
-        kept = False
-        with self.batch() as batch:
-            if result.plan is not None:
-                kept |= batch.put(graph, result.plan, question=question, origin=made)
-            for quantity, value, rung in bounds:
-                # A claim is about the plan; the bound below it is proved.
-                proof = "" if rung in (None, Proof.CLAIMED) else rung.value
-                named: dict[str, Any] = {"quantity": quantity, "question": question, "origin": made}
-                kept |= batch.put_bound(graph, value, proof, **named)
+        return self.put_prepared(prepare_result(graph, result), origin=origin)
+
+    def put_prepared(
+        self, prepared: PreparedResult, *, origin: Mapping[str, Any] | None = None
+    ) -> bool:
+        """Keep what was prepared elsewhere; return whether anything was kept.
+
+        What a search leaves behind takes the place of what an earlier one did.
+
+        Raises
+        ------
+        PlanError
+            If a bound is above a plan that is kept, and so wrong.
+        """
+        given, question = origin or provenance(), prepared.question
+        made = {**given, "stop_reason": prepared.stop_reason.value}
+        if not self.file.is_writable():
+            return False
+        with self.writing() as connection:
+            record, kept = self._record_of(connection, prepared.graph, question), False
+            if prepared.plan is not None:
+                text = rows.provenance_text(made)
+                kept |= _keep_plan(connection, record, prepared.plan, question, text)
+            for quantity, value, proof in prepared.bounds:
+                kept |= _raise_bound(connection, record, Bound(quantity, value, proof, False, made))
+            if prepared.search is not None:
+                text = rows.provenance_text(given)
+                _keep_search(connection, record, prepared.search, text)
         return kept
 
     def certificate(self, graph: Graph, question: Question = LEAST_PEAK) -> Certificate | None:
@@ -276,10 +285,8 @@ class PlanStore:
         if not self.file.is_writable():
             return False
         with self.writing() as connection:
-            record = self._record_of(connection, asked, question)
-            connection.execute("DELETE FROM searches WHERE record = ?", (record,))
-            if packed is not None:
-                connection.execute("INSERT INTO searches VALUES (?, ?, ?)", (record, packed, text))
+            record = self._record_of(connection, asked.row, question)
+            _keep_search(connection, record, packed, text)
         return True
 
     def search(self, graph: Graph, question: Question = LEAST_PEAK) -> SearchState | None:
@@ -367,14 +374,14 @@ class PlanStore:
             yield connection
 
     def _record_of(
-        self, connection: sqlite3.Connection, asked: rows.Asked, question: Question
+        self, connection: sqlite3.Connection, graph: rows.GraphRow, question: Question
     ) -> int:
         """Return the row of a question about a graph, made if need be."""
         if self._held is None:
-            return rows.add_record(connection, asked, question)
-        key = asked.document, question.text
+            return rows.add_record(connection, graph, question)
+        key = graph.document, question.text
         if key not in self._records:
-            self._records[key] = rows.add_record(connection, asked, question)
+            self._records[key] = rows.add_record(connection, graph, question)
         return self._records[key]
 
     def read(self, query: Callable[[sqlite3.Connection], _Found]) -> _Found | None:
@@ -390,17 +397,40 @@ def _plan_row(connection: sqlite3.Connection, record: int | None) -> tuple[Any, 
     return row
 
 
-def _improves(
-    connection: sqlite3.Connection, record: int, checked: Checked, question: Question
+def _keep_plan(
+    connection: sqlite3.Connection,
+    record: int,
+    plan: PreparedPlan,
+    question: Question,
+    origin: str,
 ) -> bool:
-    """Whether a plan is better than the one that is kept."""
+    """Keep a plan if it is better than the one that is there; return whether."""
     known = _plan_row(connection, record)
-    if known is None:
-        return True
-    pairs = (checked.peak, checked.slab), (known[1], known[2])
+    if known is not None and not _is_better(plan[1:], known[1:], question):
+        return False
+    _withdraw_above(connection, record, plan)
+    connection.execute(
+        "UPDATE records SET plan = ?, peak = ?, slab = ?, provenance = ? WHERE id = ?",
+        (*plan, origin, record),
+    )
+    _note(connection, record, "plan", {"peak": plan.peak, "slab": plan.slab})
+    return True
+
+
+def _is_better(new: tuple[int, int], known: tuple[int, int], question: Question) -> bool:
+    """Whether a peak and a slab are less than others: first what is asked for, then the other."""
     if question.objective is Objective.SLAB:
-        pairs = (checked.slab, checked.peak), (known[2], known[1])
-    return pairs[0] < pairs[1]
+        new, known = new[::-1], known[::-1]
+    return new < known
+
+
+def _keep_search(
+    connection: sqlite3.Connection, record: int, packed: bytes | None, origin: str
+) -> None:
+    """Put what a search leaves behind in the place of what was there; None forgets that."""
+    connection.execute("DELETE FROM searches WHERE record = ?", (record,))
+    if packed is not None:
+        connection.execute("INSERT INTO searches VALUES (?, ?, ?)", (record, packed, origin))
 
 
 def _raise_bound(
@@ -432,14 +462,14 @@ def _says_as_much(known: Bound, bound: Bound) -> bool:
     return known.counts and (known.value > bound.value or bool(known.proof) or not bound.proof)
 
 
-def _withdraw_above(connection: sqlite3.Connection, record: int, checked: Checked) -> None:
+def _withdraw_above(connection: sqlite3.Connection, record: int, plan: PreparedPlan) -> None:
     """Withdraw bounds that a plan shows to be wrong: the checker passed it."""
-    reached = {Objective.PEAK: checked.peak, Objective.SLAB: checked.slab}
+    reached = {Objective.PEAK: plan.peak, Objective.SLAB: plan.slab}
 
     def is_wrong(bound: Bound) -> bool:
         return bound.value > reached[bound.quantity]
 
-    why = f"a plan has a peak of {checked.peak} bytes and a slab of {checked.slab}"
+    why = f"a plan has a peak of {plan.peak} bytes and a slab of {plan.slab}"
     note_withdrawn(connection, record, rows.withdraw(connection, record, is_wrong, why), why)
 
 

@@ -45,18 +45,30 @@ BOUND = (
 BOUND_WITH_ID = BOUND.replace("SELECT", "SELECT id,")
 
 
+class GraphRow(NamedTuple):
+    """What a store keeps of a graph; equal graphs have one document."""
+
+    key: str
+    document: bytes
+    name: str
+    memory_model: str
+    ops: int
+    buffers: int
+    bytes: int
+
+
 class Asked(NamedTuple):
     """A graph that a store is asked about, in canonical terms."""
 
     graph: Graph
     form: CanonicalGraph
-    document: bytes
+    row: GraphRow
 
 
 class _Last(threading.local):
     """The graph that this thread asked about last: it is often asked about several times."""
 
-    known: tuple[weakref.ref[Graph], CanonicalGraph, bytes] | None = None
+    known: tuple[weakref.ref[Graph], CanonicalGraph, GraphRow] | None = None
 
 
 _last = _Last()
@@ -67,21 +79,27 @@ def ask(graph: Graph) -> Asked:
     known = _last.known
     if known is None or known[0]() is not graph:
         form = canonical_form(graph)
-        known = weakref.ref(graph), form, canonical_document(graph, form)
+        known = weakref.ref(graph), form, _graph_row(graph, form)
         _last.known = known
     return Asked(graph, *known[1:])
 
 
+def _graph_row(graph: Graph, form: CanonicalGraph) -> GraphRow:
+    bytes_ = sum(buffer.size for buffer in graph.buffers)
+    summary = (graph.name, graph.model_name, len(graph.ops), len(graph.buffers), bytes_)
+    return GraphRow(form.key, canonical_document(graph, form), *summary)
+
+
 def graph_digest(graph: Graph) -> str:
     """Return the same text for equal graphs, whatever their names and numbers."""
-    return blake2b(ask(graph).document, digest_size=16).hexdigest()
+    return blake2b(ask(graph).row.document, digest_size=16).hexdigest()
 
 
-def find_graph(connection: sqlite3.Connection, asked: Asked) -> int | None:
+def find_graph(connection: sqlite3.Connection, graph: GraphRow) -> int | None:
     """Return the row of a graph: an equal key is not enough, the whole graph is compared."""
     query = "SELECT id, document FROM graphs WHERE key = ? ORDER BY id"
-    for number, packed in connection.execute(query, (asked.form.key,)):
-        if unpack_bytes(packed) == asked.document:
+    for number, packed in connection.execute(query, (graph.key,)):
+        if unpack_bytes(packed) == graph.document:
             return int(number)
     return None
 
@@ -93,41 +111,38 @@ def read_plan(asked: Asked, packed: object, peak: int, slab: int, question: Ques
     return plan
 
 
-def add_graph(connection: sqlite3.Connection, asked: Asked) -> int:
+def add_graph(connection: sqlite3.Connection, graph: GraphRow) -> int:
     """Return the row of a graph, made if need be."""
-    known = find_graph(connection, asked)
+    known = find_graph(connection, graph)
     if known is not None:
         return known
-    graph = asked.graph
-    bytes_ = sum(buffer.size for buffer in graph.buffers)
-    summary = (graph.name, graph.model_name, len(graph.ops), len(graph.buffers), bytes_)
     query = (
         "INSERT INTO graphs (key, document, name, memory_model, ops, buffers, bytes)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)"
     )
-    made = connection.execute(query, (asked.form.key, pack(asked.document), *summary)).lastrowid
+    made = connection.execute(query, (graph.key, pack(graph.document), *graph[2:])).lastrowid
     assert made is not None
     return made
 
 
 def find_record(connection: sqlite3.Connection, asked: Asked, question: Question) -> int | None:
     """Return the row of a question about a graph."""
-    graph = find_graph(connection, asked)
+    graph = find_graph(connection, asked.row)
     query = "SELECT id FROM records WHERE graph = ? AND question = ?"
     row = connection.execute(query, (graph, question.text)).fetchone()
     return None if row is None else int(row[0])
 
 
-def add_record(connection: sqlite3.Connection, asked: Asked, question: Question) -> int:
+def add_record(connection: sqlite3.Connection, graph: GraphRow, question: Question) -> int:
     """Return the row of a question about a graph, made if need be."""
-    graph = add_graph(connection, asked)
+    number = add_graph(connection, graph)
     connection.execute(
         "INSERT OR IGNORE INTO records (graph, question, provenance, change)"
         " VALUES (?, ?, '{}', 0)",
-        (graph, question.text),
+        (number, question.text),
     )
     query = "SELECT id FROM records WHERE graph = ? AND question = ?"
-    return int(connection.execute(query, (graph, question.text)).fetchone()[0])
+    return int(connection.execute(query, (number, question.text)).fetchone()[0])
 
 
 def records_where(

@@ -108,7 +108,9 @@ class _Pages:
         size = 65536 if size == 1 else size
         sound = size >= 512 and size.bit_count() == 1
         self.data, self.size = data, size if sound else _PAGE
-        self.usable = self.size - (data[20] if sound and data[20] < 32 else 0)
+        # Sliced, not indexed: the file may end before.
+        reserved = int.from_bytes(data[20:21])
+        self.usable = self.size - (reserved if sound and reserved < 32 else 0)
         self.count = len(data) // self.size
 
     def page(self, number: int) -> bytes:

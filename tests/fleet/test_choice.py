@@ -13,6 +13,7 @@ from optsched.fleet.turns import MOST_HELD
 from optsched.fleet.unit import Found, Unit, UnitFailed
 from optsched.runtime.limits import Proof
 from optsched.solver.pipeline import solve
+from optsched.store import prepare_result
 from tests.fleet.fleets import SETTINGS as BY_WORK
 from tests.support.families.small import diamond
 
@@ -36,7 +37,7 @@ def find(slab: int, bound: int, slices: int, *, settled: bool = False, digest: s
 
 def searched(found: Found) -> Found:
     """The same with a result, not only from the store."""
-    return replace(found, result=solve(diamond()))
+    return replace(found, prepared=prepare_result(diamond(), solve(diamond())))
 
 
 def taken(choice: UnitChoice) -> list[Unit]:

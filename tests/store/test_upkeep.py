@@ -265,6 +265,14 @@ def test_a_damaged_store_is_salvaged_as_far_as_possible(tmp_path: Path) -> None:
             assert found.bound in (0, 3)
 
 
+def test_a_store_that_is_cut_off_in_its_head_is_no_crash(tmp_path: Path) -> None:
+    store, _ = larger(tmp_path)
+    whole = store.path.read_bytes()
+    for size in range(100):
+        store.path.write_bytes(whole[:size])
+        assert salvage(store, PlanStore(tmp_path / "saved.db")).new == 0
+
+
 def test_an_old_store_is_verified_and_merged(tmp_path: Path) -> None:
     shutil.copy(DATA / "version2.db", tmp_path / "old.db")
     old, new = PlanStore(tmp_path / "old.db"), PlanStore(tmp_path / "new.db")

@@ -1,0 +1,91 @@
+"""What came of a search as rows of a store hold it, made where the graph is.
+
+Who searched checks the plan, and brings plan and orders into canonical numbers; who writes the
+store, perhaps in another process, needs neither the graph nor the plan itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from optsched.model.graph import Graph
+from optsched.model.plan import Plan
+from optsched.runtime.limits import Objective, Proof, StopReason
+from optsched.solver.result import Result
+from optsched.store import rows
+from optsched.store.question import Question, SearchState
+from optsched.store.translate import globalise_plan, globalise_search, pack
+
+
+class PreparedPlan(NamedTuple):
+    """A plan that the checker passed: packed, and the bytes that the checker measured."""
+
+    packed: bytes
+    peak: int
+    slab: int
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedResult:
+    """All that is to be kept of one result; it travels as plain data.
+
+    Parameters
+    ----------
+    graph, question
+        What it is about.
+    plan
+        None if there is none.
+    bounds
+        Of which quantity, how many bytes, and the proof; empty where none has a name.
+    stop_reason
+        Why the search ended.
+    search
+        What it leaves behind for the next one, packed; None to leave that as it is.
+    """
+
+    graph: rows.GraphRow
+    question: Question
+    plan: PreparedPlan | None
+    bounds: tuple[tuple[Objective, int, str], ...]
+    stop_reason: StopReason
+    search: bytes | None = None
+
+
+def prepare_result(
+    graph: Graph, result: Result, search: SearchState | None = None
+) -> PreparedResult:
+    """Check and pack what :func:`optsched.solve` found and proved.
+
+    The question is the result's own: its objective and capacity.
+
+    Raises
+    ------
+    PlanError
+        If the plan breaks a rule of the graph, or does not fit.
+    """
+    asked, question = rows.ask(graph), Question(result.objective, result.capacity)
+    bounds = (
+        (Objective.PEAK, result.peak_bound, _proof_name(result.peak_proof)),
+        (Objective.SLAB, result.slab_bound, _proof_name(result.slab_proof)),
+    )
+    return PreparedResult(
+        asked.row,
+        question,
+        None if result.plan is None else prepare_plan(asked, result.plan, question),
+        bounds,
+        result.stop_reason,
+        None if search is None else globalise_search(asked.form, search),
+    )
+
+
+def prepare_plan(asked: rows.Asked, plan: Plan, question: Question) -> PreparedPlan:
+    """Check and pack a plan that answers a question."""
+    checked = question.check(asked.graph, plan)
+    packed = pack(globalise_plan(asked.form, asked.graph, plan))
+    return PreparedPlan(packed, checked.peak, checked.slab)
+
+
+def _proof_name(rung: Proof | None) -> str:
+    """Return what stands behind a bound: a claim is about the plan, the bound below is proved."""
+    return "" if rung in (None, Proof.CLAIMED) else rung.value
