@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import resource
-import tempfile
 import time
 from collections import deque
-from pathlib import Path
 from typing import Any
 
 from experiments.fleet.kills import sleep_and_tell, with_loky, with_pool
+from experiments.fleet.overhead import overhead
 from experiments.fleet.recovery import recovery
-from optsched.fleet import FleetSettings, tune
-from optsched.formats import read_graph, write_graph
 from optsched.model.graph import Graph
 from optsched.runtime.clock import Clock
 from optsched.runtime.engines import open_engine
@@ -22,41 +18,12 @@ from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
 from tests.support.families.wiring import random_wiring
 
-WORK = 3_000
 MOST_WORK = 3_000_000
-WARM_UP = 10
-"""Graphs that are solved first, so that kernels are loaded."""
 
 
-def overhead(args: argparse.Namespace) -> None:
-    """Easy graphs, solved one after the other in one process and tuned into a store by two."""
-    with tempfile.TemporaryDirectory() as name:
-        paths = [str(Path(name, f"{number}.json")) for number in range(args.graphs)]
-        for number, path in enumerate(paths):
-            write_graph(random_wiring(args.ops, number), path)
-        for path in paths[:WARM_UP]:
-            solve(read_graph(path), work=WORK)
-        begun, started = time.monotonic(), time.process_time()
-        proved = sum(solve(read_graph(path), work=WORK).status == "optimal" for path in paths)
-        bare, wall = time.process_time() - started, time.monotonic() - begun
-        begun, started = time.monotonic(), time.process_time()
-        fleet = tune(paths, f"{name}/s.store", settings=FleetSettings(work=WORK), jobs=2)
-        driver, tuned = time.process_time() - started, time.monotonic() - begun
-    units = sum(graph.processor_seconds for graph in fleet.graphs)
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    children = used.ru_utime + used.ru_stime
-    print("| ms of the processor | a graph |\n| --- | ---: |")
-    for what, seconds in (
-        (f"read and solved in one process ({proved} of {len(paths)} proved)", bare),
-        ("units, in two workers", units),
-        ("driver and store", driver),
-        ("starting workers, and messages", children - units),
-    ):
-        print(f"| {what} | {1000 * seconds / len(paths):.2f} |")
-    with_starts, without = bare / (driver + children), bare / (driver + units)
-    print(f"by the processor: {with_starts:.1%} of the bare speed, without starts {without:.1%}")
-    times = f"({wall:.1f} and {tuned:.1f} s)"
-    print(f"by the clock: {wall / 2 / tuned:.1%} of twice the bare speed {times}")
+def easy(args: argparse.Namespace) -> None:
+    """Easy graphs, small ones and captured ones: solved bare, and tuned into a store by two."""
+    overhead(args.graphs, args.ops, args.times)
 
 
 def stop(args: argparse.Namespace) -> None:
@@ -160,7 +127,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     sub = parser.add_subparsers(required=True)
     for name, run in (
-        ("overhead", overhead),
+        ("overhead", easy),
         ("continue", go_on),
         ("stop", stop),
         ("kill", kill),

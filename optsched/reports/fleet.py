@@ -16,6 +16,9 @@ from optsched.runtime.text import readable
 if TYPE_CHECKING:
     from rich.console import Console
 
+MOST_TROUBLES = 20
+"""Lines about graphs that failed."""
+
 
 class FleetProgress(PausedLine):
     """Where a run is: a live line on a terminal, else a line now and then."""
@@ -26,12 +29,15 @@ class FleetProgress(PausedLine):
 
 
 def standing_text(standing: FleetStanding) -> str:
-    """Return graphs done and proved, bytes saved, gap left and time left in a line."""
+    """Return in a line graphs seen and proved, gap left, time left and bytes saved.
+
+    What matters least comes last: a narrow terminal cuts it off.
+    """
     failed = f", {standing.failed:,} failed" if standing.failed else ""
     left = "" if standing.left is None else f"  {duration(standing.left)} left"
     return (
-        f"[{standing.seen:,}/{standing.total:,} done, {standing.proved:,} proved{failed}]"
-        f"  saved {_bytes(standing.saved)}  gap {_bytes(standing.gap)}{left}  {standing.latest}"
+        f"[{standing.seen:,}/{standing.total:,} seen, {standing.proved:,} proved{failed}]"
+        f"  gap {_bytes(standing.gap)}{left}  saved {_bytes(standing.saved)}  {standing.latest}"
     )
 
 
@@ -47,22 +53,42 @@ def _bytes(count: float) -> str:
 
 
 def print_fleet(fleet: Fleet, console: Console, *, top: int) -> None:
-    """Print the graphs of largest gap, those that failed, and the sums; `top` 0 prints all."""
-    shown = [graph for graph in fleet.graphs if graph.peak is not None]
-    count = top if 0 < top < len(shown) else len(shown)
-    if count < len(shown):
-        objective = fleet.settings.objective
-        shown = sorted(shown, key=lambda graph: -graph.weight * graph.gap(objective))[:count]
+    """Print the graphs of largest gap, the sums, and what failed; `top` 0 prints all graphs."""
+    planned = [graph for graph in fleet.graphs if graph.peak is not None]
+    shown = _largest(planned, top, fleet.settings.objective) if top else planned
+    if len(shown) < len(planned):
+        print_line(console, f"The {graphs(len(shown))} of largest gap, then of most bytes saved")
     if shown:
         print_table(console, fleet_table(fleet, shown), "--csv has all")
         console.print()
-    print_line(console, summary(fleet))
-    for graph in fleet.graphs:
-        if graph.reason:
-            reason = graph.reason.removeprefix(f"{graph.label}: ")
-            print_line(console, f"{readable(graph.label, 300)}: {readable(reason, 1000)}")
+    left_out = len(planned) - len(shown)
+    more = f"; {graphs(left_out)} more: --top 0 prints them" if left_out else ""
+    print_line(console, f"{summary(fleet)}{more}")
+    for line in _troubles(fleet):
+        print_line(console, line)
+
+
+def _largest(planned: list[FleetGraph], top: int, objective: Objective) -> list[FleetGraph]:
+    def rank(graph: FleetGraph) -> tuple[float, float]:
+        return -graph.weight * graph.gap(objective), -graph.weight * graph.saved(objective)
+
+    return sorted(planned, key=rank)[:top] if top < len(planned) else planned
+
+
+def _troubles(fleet: Fleet) -> list[str]:
+    """Say of each graph why it has no more, of the first ones, and which workers were refused."""
+    failed = [graph for graph in fleet.graphs if graph.reason]
+    lines = []
+    for graph in failed[:MOST_TROUBLES]:
+        # Readers name the file themselves.
+        named = graph.reason.startswith(f"{graph.label}:")
+        where = "" if named else f"{readable(graph.label, 300)}: "
+        lines.append(f"{where}{readable(graph.reason, 1000)}")
+    if len(failed) > MOST_TROUBLES:
+        lines.append(f"{len(failed) - MOST_TROUBLES:,} more such lines: --json has all")
     for worker, version in fleet.refused.items():
-        print_line(console, f"refused: worker {worker} has optsched {version}")
+        lines.append(f"refused: worker {worker} has optsched {version}")
+    return lines
 
 
 def fleet_table(fleet: Fleet, shown: list[FleetGraph]) -> Table:

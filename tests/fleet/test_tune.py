@@ -273,7 +273,7 @@ def test_the_log_has_a_line_for_every_unit_and_a_live_line_says_the_sums(
     assert len(told) == len(paths)
     assert told[-1].proved == fleet.count(FleetState.PROVED) == lines[-1]["proved"]
     assert told[-1].gap == fleet.totals()["gap"] > 0
-    assert f"[{len(paths)}/{len(paths)} done, {told[-1].proved} proved]" in standing_text(told[-1])
+    assert f"[{len(paths)}/{len(paths)} seen, {told[-1].proved} proved]" in standing_text(told[-1])
     assert json.loads(json.dumps(fleet_record(fleet)))["totals"] == fleet.totals()
 
 
