@@ -134,7 +134,8 @@ def tune(
     engine
         `local` (processes of this machine), `dask` or `ray`.
     jobs
-        Processes, where this starts them.
+        Processes, where this starts them, as `multiprocessing` does: in a script call this below
+        `if __name__ == "__main__":`. With 0 all is done in this process.
     address
         Of a Dask or Ray cluster that runs already.
     log

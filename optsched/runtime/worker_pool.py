@@ -30,6 +30,7 @@ from multiprocessing.process import BaseProcess
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
+from optsched.errors import UsageError
 from optsched.runtime import kernel
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import on_interrupt, take_interrupt
@@ -104,8 +105,13 @@ class _Worker(Generic[_Task]):
         self.process: BaseProcess = context.Process(
             target=_serve, args=(far_end, work, runs), daemon=True
         )
-        with _no_interrupts():
-            self.process.start()
+        try:
+            with _no_interrupts():
+                self.process.start()
+        except RuntimeError:
+            # A worker imports the script that started it, which must not start workers then.
+            text = "the script runs in each worker too: start them below if __name__ == '__main__':"
+            raise UsageError(text) from None
         far_end.close()
         self.task: _Task | None = None
         self.deadline = Deadline(None)

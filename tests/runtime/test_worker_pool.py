@@ -146,3 +146,13 @@ def _wait(done: Callable[[], bool]) -> None:
     while not done():
         assert time.monotonic() < until
         time.sleep(0.05)
+
+
+def test_a_script_that_each_worker_would_run_as_well_is_told_so(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from optsched.runtime.worker_pool import run_tasks\n"
+        "run_tasks([1], print, print, lambda task, loss: None)\n"
+    )
+    done = subprocess.run([sys.executable, script], check=False, capture_output=True, text=True)
+    assert "UsageError: the script runs in each worker too" in done.stderr
