@@ -57,11 +57,15 @@ def warm_up(say: Callable[[str], None]) -> None:
     say("search of packings and trees of precedences, in a second process")
     command = f"from {__name__} import compile_packings; compile_packings()"
     nowhere = subprocess.DEVNULL  # what goes wrong there is tried here again, and said
-    beside = subprocess.Popen([sys.executable, "-c", command], stdin=nowhere, stderr=nowhere)
-    say("bounds and search of orders")
-    compile_orders()
-    if beside.wait():
-        compile_packings()
+    arguments = [sys.executable, "-c", command]
+    beside = subprocess.Popen(arguments, stdin=nowhere, stdout=nowhere, stderr=nowhere)
+    try:
+        say("bounds and search of orders")
+        compile_orders()
+        if beside.wait():
+            compile_packings()
+    finally:
+        beside.kill()
     say(f"done in {time.perf_counter() - started:.1f} s")
 
 
