@@ -97,6 +97,12 @@ class Plan:
         inplace = tuple(pair for pair in graph.inplace if homes[pair[1]] == homes[pair[2]])
         return replace(graph, buffers=buffers, inplace=inplace)
 
+    def keeps_pools(self, graph: Graph) -> bool:
+        """Whether buffers lie together that name one pool, and only these: its bounds hold then."""
+        rows = zip(graph.buffers, self.pools, self.offsets, strict=False)
+        pairs = {(buffer.pool, pool) for buffer, pool, offset in rows if offset is not None}
+        return all(len({*side}) == len(pairs) for side in zip(*pairs, strict=True))
+
     def slabs(self, graph: Graph) -> dict[str, int]:
         """Return the slab of each pool, by its name: the largest `offset + size` in it."""
         found: dict[str, int] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from optsched.model.arrays import IntArray
@@ -11,7 +11,7 @@ from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
 from optsched.reports.view import View, graph_subject, packing_view, plan_view
-from optsched.runtime.limits import Event, Objective
+from optsched.runtime.limits import Event, Objective, Proof
 from optsched.solver.result import PackingResult, Result
 
 if TYPE_CHECKING:
@@ -50,6 +50,12 @@ def make_report(
     raises :class:`PlanError`.
     """
     graph.refuse_streams("a picture of live bytes step by step")
+    if not all(plan.keeps_pools(graph) for _, plan, _ in plans):
+        # What is proved of slabs is so where all lie in their own pools; of live bytes it is so
+        # anywhere.
+        proof = Proof.JOINT if result.slab == result.peak_bound else None
+        bound = result.peak_bound
+        result = replace(result, slab_bound=bound, slab_proof=proof, claimed_bound=None, trace=())
     explained = None
     if len(graph.ops) <= MANY_OPS:
         from optsched.explanation import explain_op

@@ -32,7 +32,6 @@ from optsched.reports.tables import (
     safe,
 )
 from optsched.runtime.bytes import format_bytes
-from optsched.runtime.limits import Proof
 from optsched.runtime.text import readable
 
 if TYPE_CHECKING:
@@ -245,7 +244,7 @@ def study_summary(study: Study) -> str:
     comparisons = study.comparisons
     slabs = sum(c.best_slab == c.slab_bound for c in comparisons)
     peaks = sum(c.best_peak == c.peak_bound for c in comparisons)
-    equal = sum(c.result.slab_proof is Proof.JOINT for c in comparisons)
+    equal = sum(c.best_slab == c.peak_bound for c in comparisons)
     model = ", in-place" if any(c.graph.in_place for c in comparisons) else ""
     against, rows = rows_against_optimum(comparisons)
     return (

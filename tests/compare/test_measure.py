@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,23 @@ def test_where_our_own_method_fails_others_are_measured(monkeypatch: pytest.Monk
     assert not any(row.against_optimum for row in found.rows)
     with pytest.raises(UsageError, match=r"no method made a plan of chain: .*RuntimeError: lost"):
         compare_methods(chain(), methods=["optsched"], limits=FAST)
+
+
+def test_a_plan_in_other_pools_is_refused_and_one_in_renamed_pools_is_not(tmp_path: Path) -> None:
+    graph = diamond()
+    fast = tuple(replace(x, pool="fast" if x.name in "ay" else "") for x in graph.buffers)
+    pooled = replace(graph, buffers=fast)
+    plan = solve(graph).plan
+    assert plan is not None
+    path = tmp_path / "plan.json"
+    write_plan(replace(plan, pools=("last",) * len(graph.buffers)), path, graph)
+    ((other,), (renamed, *_)) = (
+        compare_methods(pooled, methods=[f"plan:{path}"], limits=FAST).failed,
+        compare_methods(graph, methods=[f"plan:{path}"], limits=FAST).rows,
+    )
+    assert other.trouble is Trouble.REFUSED
+    assert "other pools" in other.reason
+    assert renamed.slab == 18
 
 
 def test_plans_from_files_and_folders(tmp_path: Path) -> None:

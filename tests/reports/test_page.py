@@ -114,6 +114,22 @@ def test_pools_have_a_picture_each() -> None:
     assert "Packed slab in pool s of 16 B" in text
 
 
+def test_no_bound_on_slabs_is_said_of_plans_in_other_pools() -> None:
+    graph = diamond()
+    buffers = [replace(x, pool="fast" if x.name in "ay" else "") for x in graph.buffers]
+    pooled = replace(graph, buffers=tuple(buffers))
+    apart = solve(pooled)
+    together = solve(graph).plan
+    assert together is not None
+    moved = replace(together, pools=("last",) * len(buffers))
+    assert (apart.slab_bound, moved.slab(pooled)) == (24, 18)
+    report = make_report(pooled, apart, [("moved", moved, ())])
+    assert report.result.slab_bound == apart.peak_bound < 18
+    assert "needs less, and that is proved" not in Reader(report_page(report)).text
+    # Where all lie together as they name one pool, its name does not matter.
+    assert moved.keeps_pools(graph)
+
+
 def test_what_is_not_drawn_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     build = GraphBuilder("many")
     for number in range(60):
