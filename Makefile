@@ -31,10 +31,11 @@ demo: $(ready)
 	@mkdir -p $(OUT)
 	@$(bin)/optsched compare $(GRAPHS) --jobs 2 --methods $(METHODS) --top 5 --report $(OUT)/report.html
 
+# Each process begins with half of the files, so that what a file's tests share is made once.
 test: $(ready)
 	@$(MAKE) --no-print-directory --jobs 2 lint kernels
 	@echo "== Tests"
-	@$(bin)/python -m pytest -n auto --ignore tests/frameworks $(PYTEST_ARGS)
+	@$(bin)/python -m pytest -n auto --dist worksteal --ignore tests/frameworks $(PYTEST_ARGS)
 
 frameworks:
 	@$(MAKE) --no-print-directory setup VENV=$(VENV)-frameworks EXTRAS=test,$(FRAMEWORKS)

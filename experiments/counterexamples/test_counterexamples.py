@@ -96,11 +96,11 @@ def test_the_least_slab_may_need_an_order_above_the_least_peak() -> None:
 
 def test_six_ops_never_need_more_than_their_fullest_step() -> None:
     assert all(len(every_gap(ops, 2)[0]) == 0 for ops in range(1, 7))
-    assert len(every_gap(6, 3)[0]) == 0
+    assert len(every_gap(5, 3)[0]) == 0
 
 
 def test_the_joint_search_keeps_gaps_while_it_thins_out() -> None:
-    ends, sizes = random_gaps(8, 4, tries=200_000, seed=2)
+    ends, sizes = random_gaps(8, 4, tries=80_000, seed=2)
     thinned = [thin_out(s, e, random.Random(0)) for e, s in zip(ends[:4], sizes[:4], strict=True)]
     found = [t for t in thinned if t is not None]
     assert len(ends) > 0

@@ -43,7 +43,7 @@ KEYS = {
     "settings",
     "versions",
 }
-QUICK = ["--time-limit", "inf", "--max-tries", "3000"]
+QUICK = ["--time-limit", "inf", "--max-tries", "1000"]
 
 
 def run(*args: str) -> int:

@@ -38,8 +38,8 @@ def find_of(target: HuntTarget) -> Find:
 
 
 @pytest.mark.parametrize("method", FLOOR)
-def test_a_few_thousand_tries_find_a_ratio_far_above_the_floor(method: str) -> None:
-    find = find_of(HuntTarget(method, seconds=None, tries=2_500))
+def test_a_thousand_tries_find_a_ratio_far_above_the_floor(method: str) -> None:
+    find = find_of(HuntTarget(method, seconds=None, tries=1_000))
     assert isinstance(find.item, Graph)
     graph, loss = find.item, find.loss
     assert len(graph.ops) <= 10
@@ -77,7 +77,7 @@ def test_greedy_by_size_loses_a_fifth_and_more() -> None:
 
 @pytest.mark.parametrize(
     ("method", "tries"),
-    [("bfs", 1_500), ("first_fit_arrival", 1_500), ("lpmf+first_fit_size", 700)],
+    [("bfs", 1_500), ("first_fit_arrival", 600), ("lpmf+first_fit_size", 300)],
 )
 def test_a_seed_gives_one_find(method: str, tries: int) -> None:
     def run(seed: int) -> tuple[Find, int]:
@@ -87,9 +87,10 @@ def test_a_seed_gives_one_find(method: str, tries: int) -> None:
 
     def shape(find: Find) -> str:
         item = find.item
-        if isinstance(find.item, PackingProblem):
-            return str((find.item.start.tolist(), find.item.end.tolist(), find.item.size.tolist()))
-        return repr(item)
+        if isinstance(item, PackingProblem):
+            return str((item.start.tolist(), item.end.tolist(), item.size.tolist()))
+        assert isinstance(item, Graph)
+        return str((item.ops, item.buffers))
 
     one, two, other = run(0), run(0), run(5)
     assert shape(one[0]) == shape(two[0])
@@ -105,7 +106,7 @@ def test_what_was_exhausted_is_said() -> None:
 
 @pytest.mark.parametrize(("method", "versus"), [("lpmf", "bfs"), ("bfs", "lpmf")])
 def test_an_ordering_loses_to_another(method: str, versus: str) -> None:
-    find = find_of(HuntTarget(method, versus, seconds=None, tries=2_500))
+    find = find_of(HuntTarget(method, versus, seconds=None, tries=1_000))
     assert isinstance(find.item, Graph)
     graph = find.item
     assert find.loss.value == peak_memory(graph, ORDERINGS[method](graph, 0))
@@ -138,7 +139,7 @@ def test_a_pair_loses_to_the_least_slab_of_all_plans() -> None:
 def test_a_difference_grows_with_the_bytes() -> None:
     find = find_of(
         HuntTarget(
-            "bfs", objective=LossObjective.DIFFERENCE, seconds=None, tries=2_500, max_bytes=50
+            "bfs", objective=LossObjective.DIFFERENCE, seconds=None, tries=1_000, max_bytes=50
         )
     )
     assert find.loss.score == find.loss.value - find.loss.rival > 50

@@ -58,7 +58,7 @@ def bound_of(graph: Graph, found: Explanation) -> int:
 
 def test_random_graphs_are_explained_to_the_byte() -> None:
     rng = np.random.default_rng(8)
-    for _ in range(120):
+    for _ in range(60):
         graph = random_graph(rng, ops=int(rng.integers(0, 10)))
         found = explain(graph)
         check_live(graph, found)
