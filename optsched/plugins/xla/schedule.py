@@ -117,7 +117,8 @@ class Scheduler:
         donated = _donated_bytes(parsed)
         before = own.allocated - donated
         gains = best.allocated < before
-        kept = "donation saves more" if best.allocated < own.allocated else "no order needs less"
+        is_less = best.allocated < own.allocated
+        kept = "donation saves more" if is_less else "no order known needs less"
         record = CompiledGraph(
             "xla",
             module.name,
