@@ -174,7 +174,8 @@ def _rich(table: Table, hidden: Sequence[int]) -> RichTable:
         made.add_column(
             unstyled(column.head),
             justify="right" if column.kind == "n" else "left",
-            no_wrap=True,
+            # Where there is no room at all names give way, not numbers.
+            no_wrap=i > 0,
             overflow="ellipsis",
             max_width=30 if column.kind == "s" else None,
         )

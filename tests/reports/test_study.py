@@ -103,6 +103,14 @@ def test_record_has_one_row_per_graph_and_method(study: Study) -> None:
     assert [s["method"] for s in record["summary"]] == ["bfs", "naive", "optsched", "milp"]
 
 
+def test_names_give_way_before_numbers_do(study: Study) -> None:
+    console = Console(width=36, record=True, file=io.StringIO())
+    console.print(for_console(method_table(study, grouped=True), console)[0])
+    lines = console.export_text().splitlines()
+    assert max(map(len, lines)) <= 36
+    assert not any("…" in line for line in lines)
+
+
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
 def test_tables_fit_their_width(study: Study, width: int) -> None:
     many = frozen(["all-orderings", "all-packings", "lpmf+*"], ["chain.json", "diamond.json"])
