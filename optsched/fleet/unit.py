@@ -454,8 +454,8 @@ def read_search(
     notes: dict[str, Any] = {"orders": search.orders, **search.notes}
     progress = SearchProgress.from_dict(notes, len(graph.ops))
     if notes.get("numbering") != numbering(graph):
-        # An equal graph with other ids: what was packed has other digests, what is to blame others.
-        progress = replace(progress, packed=(), seen=(), blame=())
+        # An equal graph with other ids: what was packed has other digests, and trees are of others.
+        progress = replace(progress, packed=(), seen=(), rounds=progress.rounds.of_other_ids())
     if known.peak_bound > progress.peak_bound:
         progress = replace(progress, peak_bound=known.peak_bound, peak_proof=known.peak_proof)
     progress = replace(progress, refuted_slab=max(progress.refuted_slab, known.refuted_slab))

@@ -18,8 +18,6 @@ class OrderingEffort:
     """By which factor that grows from round to round."""
     budget_growth: int = 2
     """The same where budgets are decided: trees are taken up again and not begun anew."""
-    reached_states: int = 0
-    """States that an earlier search of the same graph came to: rounds go on from there."""
     most_states: int = 8_000_000
     """States that one direction may hold, about 1 GB; the search ends where they do not suffice."""
     first_turn: int = 2_048

@@ -10,9 +10,10 @@ search of states. Two workers divide the last part.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from optsched.ordering.improve.anneal import Annealer
 from optsched.ordering.improve.neighbourhood import WindowSearch
 from optsched.ordering.incumbent import OrderIncumbent
 from optsched.ordering.problem import build_problem
+from optsched.ordering.progress import NOTHING_BEHIND, OrderProgress
 from optsched.ordering.reduce.regions import reduce
 from optsched.ordering.reduce.symmetry import LinedUp, line_up
 from optsched.ordering.rules import OrderingRules, Statistics
@@ -44,8 +46,8 @@ class OrderingRounds(OrderIncumbent):
         How long to search.
     rules, effort
         What the search may use, and how much of it.
-    blame
-        How often contradictions came up at each op in an earlier search of the graph; or empty.
+    earlier
+        What an earlier search of the graph has behind it.
     """
 
     def __init__(
@@ -57,7 +59,7 @@ class OrderingRounds(OrderIncumbent):
         rules: OrderingRules,
         effort: OrderingEffort,
         on_event: OnEvent | None,
-        blame: Sequence[int] = (),
+        earlier: OrderProgress = NOTHING_BEHIND,
     ) -> None:
         problem = build_problem(graph.arrays)
         self.context = SearchContext(problem, rules, effort, clock)
@@ -65,8 +67,12 @@ class OrderingRounds(OrderIncumbent):
         self.other: OrderingRounds | None = None
         super().__init__(graph, self.context, warm_start, bound, on_event)
         self.rules, self.effort, self.clock = rules, effort, clock
-        self.earlier_blame = np.array(blame or [0] * len(graph.ops), np.int64)
-        self.states, self.step = effort.first_states, 1
+        self.earlier = earlier
+        self.earlier_blame = np.array(earlier.blame or [0] * len(graph.ops), np.int64)
+        self.states, self.step = effort.first_states, earlier.stride
+        self.steps = 0
+        self.closure_complete = False
+        self.tried: set[int] = set()
         self.latest: tuple[Sequence[int], list[int]] = ((), [])
         self.thread: WorkerThread | None = None
         self.windows: WindowSearch | None = None
@@ -92,43 +98,81 @@ class OrderingRounds(OrderIncumbent):
         return list(self.latest[1])
 
     def solve(self) -> StopReason:
-        """Go through bounds, contractions and rounds until the peak is proved or states run out."""
+        """Go through the schedule until the peak is proved or states run out."""
+        for number, step in enumerate(self.schedule()):
+            if number >= self.earlier.steps:
+                step()
+            self.steps = number + 1
+            if self.proved:
+                return StopReason.PROVED
+        return StopReason.EXHAUSTED
+
+    def schedule(self) -> Iterator[Callable[[], object]]:
+        """Yield bounds and searches in turn, and set up in between what later ones need.
+
+        An earlier search may have the first of them behind it. What is set up is so in any case.
+        """
         effort = self.effort
-        complete = self.closure_bound()
-        if self.proved:
-            return StopReason.PROVED
+        yield self.closure_bound
         self.whole.check_time()
         self.contract()
-        if not complete:
-            self.closure_bound_again()
-        if self.context.ops > effort.local_ops:
-            self.search(effort.local_states)
-            self.local_precedences()
-        self.search(self.states)
+        yield self.closure_bound_again
+        large = self.context.ops > effort.local_ops
+        if large:
+            yield partial(self.search, effort.local_states)
+            self.prepare_improving()
+            yield self.improve_first
+            yield self.local_precedences
+        yield partial(self.search, self.states)
         if self.context.ops > effort.patient_ops:
-            self.search(effort.patient_states)
-        self.prepare()
-        self.search(self.states * effort.growth)
-        self.improve()
+            yield partial(self.search, effort.patient_states)
+        if not large:
+            self.prepare_improving()
+            yield self.improve_first
+        self.prepare_budgets()
+        yield self.refute
+        yield partial(self.search, self.states * effort.growth)
+        yield self.anneal_on
+        yield self.search_windows
         self.start_worker()
-        self.halve_gap()
-        self.search_blocks()
-        self.states = max(self.states, min(effort.reached_states, effort.most_states))
-        self.step = max(1, (self.peak - self.bound) // effort.first_step)
-        while not self.proved and self.states < effort.most_states:
+        yield self.halve_gap
+        yield self.search_blocks
+        self.step = self.step or max(1, (self.peak - self.bound) // effort.first_step)
+        while self.states < effort.most_states:
             self.meet()
-            self.improve()
+            yield self.anneal_on
+            yield self.search_windows
             if self.feasibility is None:
                 self.states *= effort.growth
-                self.search(self.states)
+                yield partial(self.search, self.states)
             else:
-                self.settle()
+                yield self.climb
+                yield self.decide_top_alone
                 self.states *= effort.budget_growth
-                self.search_blocks()
-        return StopReason.PROVED if self.proved else StopReason.EXHAUSTED
+                yield self.search_blocks
 
-    def closure_bound(self) -> bool:
-        """Raise the bound by flows; whether all that may raise it were made.
+    def progress(self) -> OrderProgress:
+        """What a later search of the graph needs to go on from here."""
+        steps = max(self.steps, self.earlier.steps)
+        if self.feasibility is None or self.thread is not None:
+            # No budget was tried, or a worker that would not end may still be at the trees.
+            return replace(self.earlier, steps=steps)
+        workers = [x.feasibility for x in (self.other, self) if x is not None and x.feasibility]
+        trees = {budget: tree for x in workers for budget, tree in x.earlier.items()}
+        for tree in (tree for x in workers for tree in x.trees.values() if not tree.settled):
+            trees.pop(tree.budget, None)
+            trees[tree.budget] = tree.leave()
+        found = OrderProgress(
+            steps,
+            self.step,
+            tuple(self.reduced.spread(self.feasibility.blame).tolist()),
+            () if self.lined is None else self.lined.lines,
+            tuple(tree for at, tree in trees.items() if self.bound <= at < self.peak),
+        )
+        return found.sealed(self.feasibility.context.problem)
+
+    def closure_bound(self) -> None:
+        """Raise the bound by flows.
 
         Over fewer ops flows are quicker: of many the rest waits for contraction.
         """
@@ -137,7 +181,7 @@ class OrderingRounds(OrderIncumbent):
         found = closure_bound(self.graph, [self.order], clock=self.clock, most=few, effort=effort)
         self.whole.statistics.flows += found.flows
         self.raise_bound(found.value, Proof.BOUND, "closure bound")
-        return found.complete
+        self.closure_complete = found.complete
 
     def contract(self) -> None:
         """Go on with the contracted problem."""
@@ -148,7 +192,9 @@ class OrderingRounds(OrderIncumbent):
         self.accept_reduced(self.shrunk(), "contraction")
 
     def closure_bound_again(self) -> None:
-        """Look for the closure bound of the contracted problem."""
+        """Look for the closure bound of the contracted problem, if the first look was too short."""
+        if self.closure_complete:
+            return
         context = self.context
         cap = context.during(self.shrunk())
         found = raise_closure(
@@ -165,7 +211,6 @@ class OrderingRounds(OrderIncumbent):
 
     def local_precedences(self) -> None:
         """Try what is quick for many ops: orders, and what a few ops near the peak imply."""
-        self.start_improving()
         self.search_windows()
         if self.rules.nearby and not self.proved:
             precedences = BudgetPrecedences(self.line_up())
@@ -173,43 +218,34 @@ class OrderingRounds(OrderIncumbent):
             if precedences.refute(self.peak - 1, expected, near=True):
                 self.force(self.peak, "precedences near the peak")
 
-    def prepare(self) -> None:
-        """Set up what an easy problem does not need: annealing, windows, precedences."""
-        self.start_improving()
-        if self.proved:
-            return
+    def prepare_budgets(self) -> None:
+        """Set up what an easy problem does not need: precedences that budgets imply."""
         context = self.line_up()
         if self.rules.implied and context.ops <= self.effort.budget_ops:
-            blame = self.reduced.gather(self.earlier_blame)
+            trees = self.earlier.trees_of(context.problem)
             during = self.context.during(self.shrunk())
-            self.feasibility = FeasibilitySearch(context, during, blame)
-            self.refute()
-
-    def blame(self) -> tuple[int, ...]:
-        """How often contradictions came up at each op; empty if no budget was decided."""
-        if self.feasibility is None:
-            return ()
-        return tuple(self.reduced.spread(self.feasibility.blame).tolist())
+            blame = self.reduced.gather(self.earlier_blame)
+            self.feasibility = FeasibilitySearch(context, during, blame, trees)
 
     def line_up(self) -> SearchContext:
         """The problem with identical blocks in line, if there are any."""
         families = self.context.families(wanted=True)
         if families and self.lined is None:
             during = self.context.during(self.shrunk())
-            self.lined = line_up(self.context, families, during)
+            self.lined = line_up(self.context, families, during, self.earlier.lines)
         return self.context if self.lined is None else self.lined.context
 
-    def start_improving(self) -> None:
-        """Set up annealing and windows, once."""
-        if self.proved:
-            return
+    def prepare_improving(self) -> None:
+        """Set up annealing and windows."""
         seed = self.clock.limits.seed
-        if self.rules.anneal and self.annealer is None:
-            self.annealer = Annealer(self.context, self.shrunk(), seed)
-            # Before budgets are tried: the lower the peak, the more a budget below it implies.
-            self.anneal(self.effort.first_states)
-        if self.rules.windows and self.windows is None:
-            self.windows = WindowSearch(self.context, self.shrunk(), seed)
+        if self.rules.anneal:
+            self.annealer = Annealer(self.context, self.shrunk(), seed, self.earlier.steps)
+        if self.rules.windows:
+            self.windows = WindowSearch(self.context, self.shrunk(), seed, self.earlier.steps)
+
+    def improve_first(self) -> None:
+        """Anneal before budgets are tried: the lower the peak, the more a budget below implies."""
+        self.anneal(self.effort.first_states)
 
     def search(self, states: int) -> None:
         """Search for an order below the peak, in line where there are blocks.
@@ -233,10 +269,9 @@ class OrderingRounds(OrderIncumbent):
             context.collect()
             self.accept_answer(answer, self.peak - 1)
 
-    def settle(self) -> None:
-        """Decide budgets between the bound and the peak."""
-        tried = self.climb(self.states)
-        if self.thread is None and self.peak - 1 not in tried:
+    def decide_top_alone(self) -> None:
+        """Decide the budget just below the peak if the other worker does not, nor did the climb."""
+        if self.thread is None and self.peak - 1 not in self.tried:
             self.decide_top(self.states)
 
     def decide_top(self, states: int) -> None:
@@ -248,27 +283,23 @@ class OrderingRounds(OrderIncumbent):
             far = self.effort.far_gap * (self.peak - self.bound) > self.peak
             self.decide(known - 1, states // self.effort.far_part if far else states)
 
-    def climb(self, states: int) -> set[int]:
-        """Refute budgets from the bound upwards, in steps as long as the effort allows.
-
-        Returns the budgets that this effort was spent on.
-        """
+    def climb(self) -> None:
+        """Refute budgets from the bound upwards, in steps as long as the effort allows."""
         assert self.feasibility is not None
-        tried: set[int] = set()
+        self.tried.clear()
         smallest = max(1, self.peak // self.effort.smallest_step)
         while not self.proved:
             self.meet()
             bound, budget = self.bound, min(self.bound + self.step, self.peak) - 1
             budget = self.feasibility.begun(budget, bound)
-            tried.add(budget)
-            self.decide(budget, states)
+            self.tried.add(budget)
+            self.decide(budget, self.states)
             if self.bound > budget:
                 self.step *= 2
             elif self.bound == bound and self.step <= smallest:
                 break
             else:
                 self.step = max(smallest, self.step // 2)
-        return tried
 
     def decide(self, budget: int, states: int) -> None:
         """Look for an order within a budget below the peak."""
@@ -287,10 +318,9 @@ class OrderingRounds(OrderIncumbent):
         """Accept a bound that a search has proved."""
         self.raise_bound(bound, Proof.SEARCH, "search")
 
-    def improve(self) -> None:
-        """Look for better orders, by annealing and in windows of the best one."""
+    def anneal_on(self) -> None:
+        """Walk over orders for as long as a round is."""
         self.anneal(self.states * self.effort.growth)
-        self.search_windows()
 
     def catch_up(self, search: Annealer | WindowSearch) -> None:
         """Let a search for better orders go on from the best one, if its own is not as good."""
@@ -309,7 +339,7 @@ class OrderingRounds(OrderIncumbent):
 
     def search_windows(self) -> None:
         """Search windows of the best order as long as that helps."""
-        if self.windows is None:
+        if self.windows is None or self.proved:
             return
         self.catch_up(self.windows)
         states = min(self.states // 8, self.effort.window_states)
@@ -346,14 +376,14 @@ class OrderingRounds(OrderIncumbent):
         other.on_event, other.other = None, self
         other.context = replace(self.context, statistics=Statistics(), ended=threading.Event())
         if self.annealer is not None:
-            other.annealer = Annealer(other.context, order, seed)
+            other.annealer = Annealer(other.context, order, seed, self.earlier.steps)
         if self.windows is not None:
-            other.windows = WindowSearch(other.context, order, seed)
+            other.windows = WindowSearch(other.context, order, seed, self.earlier.steps)
         if self.feasibility is not None:
             count, ended = other.context.statistics, other.context.ended
-            context = replace(self.feasibility.context, statistics=count, ended=ended)
-            during, blame = self.feasibility.during, self.reduced.gather(self.earlier_blame)
-            other.feasibility = FeasibilitySearch(context, during, blame)
+            mine, blame = self.feasibility, self.reduced.gather(self.earlier_blame)
+            context = replace(mine.context, statistics=count, ended=ended)
+            other.feasibility = FeasibilitySearch(context, mine.during, blame, mine.earlier)
         self.annealer = self.windows = None
         self.other = other
         self.thread = WorkerThread(other.seek, other.context.ended)
@@ -368,7 +398,8 @@ class OrderingRounds(OrderIncumbent):
         assert self.other is not None
         while not self.proved and self.states < self.effort.most_states:
             self.meet()
-            self.improve()
+            self.anneal_on()
+            self.search_windows()
             if self.feasibility is None:
                 self.states *= self.effort.growth
                 continue
@@ -385,11 +416,11 @@ class OrderingRounds(OrderIncumbent):
         """Let the second worker end, and keep what it found."""
         if self.thread is None or self.other is None:
             return
-        thread, self.thread = self.thread, None
         try:
-            thread.join()
+            self.thread.join()
         finally:
             self.meet()
+        self.thread = None
         self.other.context.collect()
         self.context.statistics.add(self.other.context.statistics)
 

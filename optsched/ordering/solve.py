@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from optsched.model.graph import Graph
 from optsched.ordering.context import OutOfTimeError
 from optsched.ordering.effort import EFFORT, OrderingEffort
+from optsched.ordering.progress import NOTHING_BEHIND, OrderProgress
 from optsched.ordering.rounds import OrderingRounds
 from optsched.ordering.rules import ALL_RULES, OrderingRules, Statistics
 from optsched.runtime.clock import Clock
@@ -35,10 +36,8 @@ class OrderOutcome:
         Why the search ended.
     statistics
         What it did.
-    states
-        The effort that it came to, for :attr:`OrderingEffort.reached_states` of a later search.
-    blame
-        How often contradictions came up at each op, for a later search; empty where none was met.
+    progress
+        What a later search of the graph needs to go on from there.
     """
 
     order: tuple[int, ...]
@@ -47,8 +46,7 @@ class OrderOutcome:
     proof: Proof | None
     stop_reason: StopReason
     statistics: Statistics
-    states: int = 0
-    blame: tuple[int, ...] = ()
+    progress: OrderProgress = NOTHING_BEHIND
 
 
 def solve_order(
@@ -59,7 +57,7 @@ def solve_order(
     bound: int = 0,
     rules: OrderingRules = ALL_RULES,
     effort: OrderingEffort = EFFORT,
-    blame: Sequence[int] = (),
+    progress: OrderProgress = NOTHING_BEHIND,
     on_event: OnEvent | None = None,
 ) -> OrderOutcome:
     """Find an order of minimum peak memory, and prove it.
@@ -79,8 +77,9 @@ def solve_order(
         What the search may use.
     effort
         How much of it.
-    blame
-        :attr:`OrderOutcome.blame` of an earlier search: these ops are looked at first.
+    progress
+        :attr:`OrderOutcome.progress` of an earlier search of the graph, to go on from there: best
+        with its order as the warm start, and its bound. Its trees are taken at their word.
     on_event
         Told of every better order and bound.
 
@@ -91,7 +90,7 @@ def solve_order(
     """
     graph.refuse_streams("the search of orders of all ops")
     clock = Clock.of(limits)
-    run = OrderingRounds(graph, clock, warm_start, bound, rules, effort, on_event, blame)
+    run = OrderingRounds(graph, clock, warm_start, bound, rules, effort, on_event, progress)
     try:
         try:
             with held_interrupts():
@@ -108,5 +107,5 @@ def solve_order(
     proof = run.proof if run.peak == run.bound else None
     return OrderOutcome(
         *(tuple(run.order), run.peak, run.bound, proof, reason),
-        *(run.context.statistics, run.states, run.blame()),
+        *(run.context.statistics, NOTHING_BEHIND if run.proved else run.progress()),
     )

@@ -30,6 +30,7 @@ from optsched.model.pools import (
     sum_of_slabs,
 )
 from optsched.model.steps import Order
+from optsched.ordering.progress import NOTHING_BEHIND
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import take_interrupt
 from optsched.runtime.limits import Limits, Objective, OnEvent, Proof, StopReason
@@ -101,7 +102,7 @@ class PlanIncumbent(Incumbent):
         self.is_only_order = False
         self.searches = 0
         self.continued = False
-        self.states, self.blame = 0, tuple[int, ...]()
+        self.rounds = NOTHING_BEHIND
         # Dictionaries keep the sequence: of too many the latest are left to a later search.
         self.packed: dict[bytes, None] = {}
         self.seen_orders: dict[bytes, None] = {}
@@ -155,7 +156,7 @@ class PlanIncumbent(Incumbent):
         for order in progress.orders:
             check_order(self.graph, order)
             self.offer_order(order, "earlier search")
-        if progress.blame and len(progress.blame) != len(self.graph.ops):
+        if progress.rounds.blame and len(progress.rounds.blame) != len(self.graph.ops):
             raise UsageError(f"{self.graph.name}: the earlier search is one of another graph")
         if any(candidate.peak < progress.peak_bound for candidate in self.candidates):
             raise UsageError(f"{self.graph.name}: an order refutes the bound of an earlier search")
@@ -163,7 +164,7 @@ class PlanIncumbent(Incumbent):
         self.refute_slab(progress.refuted_slab, "earlier search", progress.pool_peaks)
         if self.plan is not None and self.slab < self.slab_bound:
             raise UsageError(f"{self.graph.name}: a plan refutes the bound of an earlier search")
-        self.states, self.blame = progress.states, progress.blame
+        self.rounds = progress.rounds
         self.continued = bool(self.candidates)
         if self.plan is not None:
             # Without the plan that came of them they are worth another look.
@@ -183,10 +184,9 @@ class PlanIncumbent(Incumbent):
             tuple(
                 tuple(order.tolist()) for _, order in self.best_orders(self.effort.packed_orders)
             ),
-            self.states,
+            self.rounds,
             tuple(self.packed)[-MOST_DIGESTS:],
             tuple(self.seen_orders)[-MOST_DIGESTS:],
-            self.blame,
         )
 
     # Plans and orders.

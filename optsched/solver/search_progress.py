@@ -11,6 +11,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from optsched.errors import FormatError
+from optsched.ordering.progress import (
+    MOST_PAIRS,
+    MOST_PARTS,
+    NOTHING_BEHIND,
+    OpenTree,
+    OrderProgress,
+)
 from optsched.runtime.limits import Proof
 
 MOST_ORDERS = 16
@@ -31,14 +38,11 @@ class SearchProgress:
     """Bytes that no plan's slab has or is below; what the pools need, each by itself."""
     orders: tuple[tuple[int, ...], ...] = ()
     """The best orders, best first."""
-    states: int = 0
-    """The effort that the search of orders came to."""
+    rounds: OrderProgress = NOTHING_BEHIND
+    """Where the search of orders has got to."""
     packed: tuple[bytes, ...] = ()
     seen: tuple[bytes, ...] = ()
     """Digests of packings that are settled, and of live ranges that were packed for a while."""
-    blame: tuple[int, ...] = ()
-    """How often contradictions came up at each op, as orders were sought; or empty. Where to look
-    first matters more to a tree of precedences than anything else."""
 
     @property
     def slab_bound(self) -> int:
@@ -47,8 +51,12 @@ class SearchProgress:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain numbers and texts, ready for JSON."""
-        texts = {name: [x.hex() for x in getattr(self, name)] for name in ("packed", "seen")}
-        return {**asdict(self), "orders": [list(order) for order in self.orders], **texts}
+        record = asdict(self)
+        record["orders"] = [list(order) for order in self.orders]
+        record["rounds"]["digest"] = self.rounds.digest.hex()
+        for name in ("packed", "seen"):
+            record[name] = [digest.hex() for digest in record[name]]
+        return record
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any], ops: int) -> SearchProgress:
@@ -66,13 +74,43 @@ class SearchProgress:
                 refuted_slab=_number(record["refuted_slab"], -1),
                 pool_peaks=_number(record["pool_peaks"], 0),
                 orders=_few(record["orders"], MOST_ORDERS, lambda row: _order(row, ops)),
-                states=_number(record["states"], 0),
+                rounds=_rounds(record.get("rounds"), ops),
                 packed=_few(record["packed"], MOST_DIGESTS, _digest),
                 seen=_few(record["seen"], MOST_DIGESTS, _digest),
-                blame=_of_all(record["blame"], ops),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(f"this is no progress of a search: {error}") from error
+
+
+def _rounds(record: Mapping[str, Any] | None, ops: int) -> OrderProgress:
+    """Read where rounds have got to; the notes of older versions do not say."""
+    if record is None:
+        return NOTHING_BEHIND
+    trees = _few(record["trees"], MOST_PARTS, _tree)
+    parts, pairs = sum(len(tree.rows) for tree in trees), sum(tree.pairs for tree in trees)
+    if parts > MOST_PARTS or pairs > MOST_PAIRS:
+        raise ValueError("trees with too many parts or pairs")
+    return OrderProgress(
+        _number(record["steps"], 0),
+        _number(record["stride"], 0),
+        _of_all(record["blame"], ops),
+        _few(record["lines"], ops, lambda line: _number(line, 0)),
+        trees,
+        _digest(record["digest"]) if record["digest"] else b"",
+    )
+
+
+def _tree(record: Mapping[str, Any]) -> OpenTree:
+    rest = (_number(record[name], 0) for name in ("at_hand", "root", "patience"))
+    return OpenTree(_number(record["budget"], 0), _few(record["rows"], MOST_PARTS, _row), *rest)
+
+
+def _row(row: object) -> tuple[int, ...]:
+    """Read a number of pairs and then pairs; of which ops they are is for the problem to say."""
+    found = _few(row, MOST_PAIRS, lambda value: _number(value, 0))
+    if not found:
+        raise ValueError("a part of a tree does not say how many pairs it shares")
+    return found
 
 
 def _few(rows: object, most: int, read: Callable[[Any], Any]) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from optsched.model.plan import make_plan
 from optsched.model.pools import pins_clash, pool_rows, roof
 from optsched.model.steps import Order
 from optsched.ordering.bound.single_ops import peak_lower_bound
-from optsched.ordering.effort import EFFORT
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import take_interrupt
 from optsched.runtime.limits import Objective, Proof
@@ -107,12 +106,10 @@ def order_search(best: PlanIncumbent, clock: Clock) -> None:
         limits=best.part(share),
         warm_start=best.best_orders(1)[0][1].tolist(),
         bound=best.peak_bound,
-        effort=replace(EFFORT, reached_states=best.states),
-        blame=best.blame,
+        progress=best.rounds,
         on_event=best.relay("order search", orders=True),
     )
-    best.states = max(best.states, outcome.states)
-    best.blame = outcome.blame or best.blame
+    best.rounds = outcome.progress
     best.order_search = asdict(outcome.statistics)
     best.raise_bound(outcome.bound, outcome.proof or Proof.SEARCH, "order search")
     best.offer_order(outcome.order, "order search")

@@ -7,14 +7,16 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from optsched.formats.native import read_graph_document
 from optsched.model.graph import Graph
 from optsched.ordering import OrderOutcome, solve_order
+from optsched.ordering.progress import NOTHING_BEHIND
 from optsched.ordering.reduce import blocks as found_blocks
 from optsched.runtime import kernel as kernels
-from tests.fuzz.ordering import blocks, odd
+from tests.fuzz.ordering import blocks, odd, stopped
 from tests.support.block_graphs import block_document
 from tests.support.brute import least_peak
 from tests.support.definition import Document, Model
@@ -76,3 +78,14 @@ def test_a_bound_that_is_too_high_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(odd, "solve_order", boastful)
     document, graph = odd_graph(0)
     assert list(odd.examine(random.Random(0), graph, document, Counter()))
+
+
+def test_searches_that_are_stopped_and_gone_on_with_are_exact() -> None:
+    counts: Counter[str] = Counter()
+    rng, other = np.random.default_rng(1), NOTHING_BEHIND
+    for number in range(12):
+        other = stopped.examine(rng, stopped.some_graph(rng, number), other, counts)
+    assert counts["graphs"] == 12
+    assert counts["stops"] > 12
+    assert counts["trees handed on"] > 12
+    assert counts["parts at hand"] > 0

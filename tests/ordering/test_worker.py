@@ -109,7 +109,7 @@ def test_easy_graphs_hire_nobody(hired: list[str]) -> None:
 
 
 def test_time_limit_ends_both(hired: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def climb(run: engine.OrderingRounds, states: int) -> None:
+    def climb(run: engine.OrderingRounds) -> None:
         assert run.thread is not None
         time.sleep(0.1)
         raise OutOfTimeError
@@ -127,7 +127,7 @@ def test_interrupt_ends_both_and_keeps_what_both_found(
 ) -> None:
     runs = []
 
-    def climb(run: engine.OrderingRounds, states: int) -> None:
+    def climb(run: engine.OrderingRounds) -> None:
         # Wait for something to lose, then be interrupted.
         assert run.other is not None
         runs.append(run)
@@ -164,7 +164,7 @@ def test_interrupt_ends_both_and_keeps_what_both_found(
 def test_a_gap_that_the_second_closes_ends_the_first(
     monkeypatch: pytest.MonkeyPatch, alone: OrderOutcome
 ) -> None:
-    def climb(run: engine.OrderingRounds, states: int) -> None:
+    def climb(run: engine.OrderingRounds) -> None:
         if run.thread is None:
             return
         while True:

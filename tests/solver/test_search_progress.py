@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 
-from optsched import ordering
 from optsched.check.plan import check_plan
 from optsched.errors import FormatError, PlanError, UsageError
 from optsched.model.graph import Graph
-from optsched.ordering.effort import EFFORT
+from optsched.ordering import solve_order
+from optsched.ordering.problem import build_problem
+from optsched.ordering.progress import MOST_PAIRS, MOST_PARTS, OpenTree, OrderProgress
+from optsched.ordering.rounds import OrderingRounds
+from optsched.ordering.tree import PrecedenceTree
 from optsched.runtime.limits import Proof, StopReason
 from optsched.solver import stages
 from optsched.solver.pipeline import solve
@@ -23,13 +29,16 @@ from tests.support.families.small import diamond
 from tests.support.families.wiring import random_wiring
 from tests.support.generators import PLANNABLE, random_graph
 
+TO_TREES = {"work": 100_000, "seed": 4}
+
 
 def read_back(progress: SearchProgress, graph: Graph) -> SearchProgress:
     return SearchProgress.from_dict(json.loads(json.dumps(progress.to_dict())), len(graph.ops))
 
 
+@cache
 def begun(work: int = 6_000, seed: int = 3) -> tuple[Graph, Result]:
-    """A graph that is hard, and what a short search came to."""
+    """A graph that is hard, and what a short search came to; with `TO_TREES`, to open trees."""
     graph = random_wiring(90, seed, unit=False)
     found = solve(graph, work=work)
     assert found.stop_reason is StopReason.WORK_LIMIT
@@ -42,12 +51,13 @@ def test_what_is_proved_leaves_nothing_to_go_on_from() -> None:
 
 
 def test_progress_is_read_back_as_it_was_written() -> None:
-    graph, found = begun()
+    graph, found = begun(**TO_TREES)
     assert found.progress is not None
     assert read_back(found.progress, graph) == found.progress
     assert found.progress.orders
     assert found.progress.peak_bound == found.peak_bound
-    assert found.progress.states >= EFFORT.first_states
+    assert found.progress.rounds.steps > 0
+    assert found.progress.rounds.trees
 
 
 def test_slices_are_as_exact_as_brute_force() -> None:
@@ -82,19 +92,29 @@ def test_what_goes_on_is_never_worse_and_tries_no_heuristic_again(
 
 
 def test_rounds_go_on_where_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph, first = begun()
+    graph, first = begun(**TO_TREES)
     assert first.progress is not None
-    reached = []
-    original = ordering.solve_order
+    rounds, reopened = first.progress.rounds, []
+    reopen = PrecedenceTree.reopen.__func__  # type: ignore[attr-defined]
 
-    def spy(*args: object, **options: object) -> object:
-        reached.append(options["effort"].reached_states)  # type: ignore[attr-defined]
-        return original(*args, **options)  # type: ignore[arg-type]
+    def spy(*args: Any) -> PrecedenceTree:
+        reopened.append(args[-1])
+        return reopen(*args)  # type: ignore[no-any-return]
 
-    monkeypatch.setattr(ordering, "solve_order", spy)
-    more = solve(graph, warm_start=first.plan, progress=first.progress, work=6_000, seed=1)
-    assert reached[0] == first.progress.states
-    assert more.progress is None or more.progress.states >= first.progress.states
+    def never(*_: object) -> None:
+        raise AssertionError("a step was done again")
+
+    monkeypatch.setattr(PrecedenceTree, "reopen", classmethod(spy))
+    monkeypatch.setattr(OrderingRounds, "closure_bound", never)
+    monkeypatch.setattr(OrderingRounds, "improve_first", never)
+    known = read_back(first.progress, graph)
+    order = first.progress.orders[0]
+    more = solve_order(graph, warm_start=order, bound=first.peak_bound, progress=known.rounds)
+    assert more.proof is not None
+    monkeypatch.undo()
+    assert more.peak == solve_order(graph).peak
+    assert reopened
+    assert set(reopened) <= set(rounds.trees)
 
 
 def test_the_same_progress_and_work_give_the_same_answer() -> None:
@@ -123,7 +143,7 @@ def test_an_order_of_another_graph_is_refused() -> None:
 def test_blame_of_another_graph_is_refused() -> None:
     graph, _ = begun()
     with pytest.raises(UsageError, match="another graph"):
-        solve(graph, progress=SearchProgress(blame=(1, 2)), work=1)
+        solve(graph, progress=SearchProgress(rounds=OrderProgress(blame=(1, 2))), work=1)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +153,6 @@ def test_blame_of_another_graph_is_refused() -> None:
         {"peak_bound": True},
         {"peak_bound": 2**62},
         {"peak_proof": "L9"},
-        {"states": "many"},
         {"orders": [[0, 0, 1, 2]]},
         {"orders": [[0, 1]]},
         {"orders": [[0, 1, 2, 3]] * (MOST_ORDERS + 1)},
@@ -141,13 +160,66 @@ def test_blame_of_another_graph_is_refused() -> None:
         {"packed": ["00"]},
         {"seen": ["z" * 32]},
         {"seen": None},
-        {"blame": [1]},
-        {"blame": [1, 1, 1, -1]},
+        {"rounds": 7},
+        {"rounds": {}},
     ],
 )
 def test_damaged_progress_is_refused(change: dict[str, object]) -> None:
     with pytest.raises(FormatError, match="no progress of a search"):
         SearchProgress.from_dict(SearchProgress().to_dict() | change, 4)
+
+
+TREE = {"budget": 9, "rows": [[0, 1], [1, 2]], "at_hand": 0, "root": 0, "patience": 0}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"steps": -1},
+        {"stride": None},
+        {"blame": [1]},
+        {"blame": [1, 1, 1, -1]},
+        {"lines": [0] * 5},
+        {"digest": "0"},
+        {"trees": [{}]},
+        {"trees": [TREE] * (MOST_PARTS // 2 + 1)},
+        {"trees": [TREE | {"rows": [[]]}]},
+        {"trees": [TREE | {"rows": [["0"]]}]},
+        {"trees": [TREE | {"rows": [[MOST_PAIRS + 1, 3]]}]},
+        {"trees": [TREE | {"rows": [[10**6 - 1]] * 2}]},
+        {"trees": [TREE | {"budget": 2**62}]},
+    ],
+)
+def test_damaged_rounds_are_refused(change: dict[str, object]) -> None:
+    record = SearchProgress().to_dict()
+    assert SearchProgress.from_dict(record | {"rounds": record["rounds"] | {"trees": [TREE]}}, 4)
+    with pytest.raises(FormatError, match="no progress of a search"):
+        SearchProgress.from_dict(record | {"rounds": record["rounds"] | change}, 4)
+
+
+def test_what_older_versions_left_says_nothing_of_rounds() -> None:
+    record = SearchProgress(peak_bound=3).to_dict()
+    del record["rounds"]
+    assert SearchProgress.from_dict(record, 4) == SearchProgress(peak_bound=3)
+
+
+def test_trees_of_another_problem_or_damaged_ones_are_not_gone_on_with() -> None:
+    graph, first = begun(**TO_TREES)
+    assert first.progress is not None
+    rounds = first.progress.rounds
+    problem = build_problem(graph.arrays)
+    sealed = rounds.sealed(problem)
+    assert list(sealed.trees_of(problem).values()) == list(rounds.trees)
+    assert sealed.trees_of(build_problem(begun()[0].arrays)) == {}
+    fewer = replace(sealed, trees=(replace(rounds.trees[0], rows=((0,),)), *rounds.trees[1:]))
+    assert fewer.trees_of(problem) == {}
+
+
+def test_of_too_many_trees_the_latest_are_kept() -> None:
+    problem = build_problem(diamond().arrays)
+    trees = tuple(OpenTree(budget, ((0,),) * (MOST_PARTS // 2)) for budget in range(4))
+    sealed = OrderProgress(trees=trees).sealed(problem)
+    assert [tree.budget for tree in sealed.trees] == [2, 3]
 
 
 def test_progress_without_a_field_is_refused() -> None:

@@ -36,13 +36,16 @@ class Annealer:
         The problem, of one op or more.
     order
         A valid order; replaced by better ones.
-    seed
-        Of the walk, which is a function of all this and the moves asked for.
+    seed, steps
+        Of the walk, which is a function of all this and the moves asked for. After so many steps of
+        an earlier search it is another one.
     """
 
-    def __init__(self, context: SearchContext, order: Sequence[int], seed: int) -> None:
+    def __init__(
+        self, context: SearchContext, order: Sequence[int], seed: int, steps: int = 0
+    ) -> None:
         self.context = context
-        self.rng = np.random.default_rng(seed)
+        self.rng = np.random.default_rng((seed, steps) if steps else seed)
         rise = context.problem.rise.astype(np.float64)
         self.scale = float((rise @ rise) / max(1.0, rise.sum()))
         part = (np.arange(1 << DRAW_BITS) + 0.5) / (1 << DRAW_BITS)

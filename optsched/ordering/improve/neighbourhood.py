@@ -18,12 +18,17 @@ from optsched.ordering.search.segment import Segment
 
 
 class WindowSearch:
-    """Improves a valid order, window by window, which are chosen at random."""
+    """Improves a valid order, window by window, which are chosen at random.
 
-    def __init__(self, context: SearchContext, order: Sequence[int], seed: int) -> None:
+    After so many `steps` of an earlier search they are others.
+    """
+
+    def __init__(
+        self, context: SearchContext, order: Sequence[int], seed: int, steps: int = 0
+    ) -> None:
         self.context = context
         self.start_from(order)
-        self.rng = np.random.default_rng(seed)
+        self.rng = np.random.default_rng((seed, steps) if steps else seed)
         self.width = min(context.effort.window_ops, context.ops)
 
     def start_from(self, order: Sequence[int]) -> None:

@@ -70,6 +70,11 @@ class LinedUp:
     families: tuple[BlockFamily, ...]
 
     @property
+    def lines(self) -> tuple[int, ...]:
+        """The column in line of each family."""
+        return tuple(family.line or 0 for family in self.families)
+
+    @property
     def large(self) -> bool:
         """Whether a good part of the ops is in blocks of more than one op."""
         inside = sum(family.rows.size for family in self.families if family.rows.shape[1] > 1)
@@ -90,17 +95,26 @@ class LinedUp:
         return found
 
 
-def line_up(context: SearchContext, families: Sequence[BlockFamily], during: IntArray) -> LinedUp:
+def line_up(
+    context: SearchContext,
+    families: Sequence[BlockFamily],
+    during: IntArray,
+    lines: Sequence[int] = (),
+) -> LinedUp:
     """Let the blocks pass one of their ops in line.
 
     It is one with which most others of its block are in order, and of those one at which most bytes
     are live: once it is known who is first there, most else follows.
-    `during` are the live bytes while each op runs in some good order, shape `(n,)`.
+    `during` are the live bytes while each op runs in some good order, shape `(n,)`; `lines` are the
+    columns that an earlier search took, if they are columns here.
     """
-    lined = []
-    for rows in (family.rows for family in families):
-        context.check_time()
-        lined.append(BlockFamily(rows, pick_line(context, rows, during)))
+    wide = [family.rows.shape[1] for family in families]
+    if len(lines) != len(wide) or any(line >= ops for line, ops in zip(lines, wide, strict=True)):
+        lines = []
+        for family in families:
+            context.check_time()
+            lines.append(pick_line(context, family.rows, during))
+    lined = [BlockFamily(x.rows, line) for x, line in zip(families, lines, strict=True)]
     columns = [family.rows[:, family.line] for family in lined] or [np.zeros(0, np.int64)]
     first = np.concatenate([column[:-1] for column in columns])
     second = np.concatenate([column[1:] for column in columns])

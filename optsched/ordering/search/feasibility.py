@@ -7,7 +7,8 @@ budget, as is the tree of assumed precedences, which later rounds take up where 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from optsched.ordering.bound.precedences import BudgetPrecedences
 from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels import explore
 from optsched.ordering.problem import forced_cuts
+from optsched.ordering.progress import OpenTree
 from optsched.ordering.reduce.contraction import Contracted, contract
 from optsched.ordering.search.segment import Segment
 from optsched.ordering.tree import PrecedenceTree
@@ -85,13 +87,22 @@ class FeasibilitySearch:
         Live bytes while each op runs in some good order: where to look first.
     blame
         As :class:`PrecedenceTree` takes it: what an earlier search of the problem has met.
+    earlier
+        The trees that it left, by their budgets.
     """
 
-    def __init__(self, context: SearchContext, during: IntArray, blame: IntArray) -> None:
+    def __init__(
+        self,
+        context: SearchContext,
+        during: IntArray,
+        blame: IntArray,
+        earlier: Mapping[int, OpenTree],
+    ) -> None:
         self.context = context
         self.during = during
         self.known: dict[int, tuple[SearchContext, Contracted] | None] = {}
         self.trees: dict[int, PrecedenceTree] = {}
+        self.earlier = dict(earlier)
         self.blame = blame.copy()
         self.latest: PrecedenceTree | None = None
         self.shared: tuple[PrecedenceTree, PrecedenceTree] | None = None
@@ -105,24 +116,37 @@ class FeasibilitySearch:
     def strengthen(self, budget: int) -> tuple[SearchContext, Contracted] | None:
         """The problem with the precedences that a budget implies; None if they refute it."""
         context = self.context
-        problem, rules = context.problem, context.rules
-        split = rules.split and context.ops <= context.effort.branch_ops
-        if len(problem.saving) or not split:
-            # A tree asks less of an op with in-place savings.
+        split = context.rules.split and context.ops <= context.effort.branch_ops
+        tree = self.reopen(budget) if split else None
+        problem = context.problem
+        if tree is None:
             precedences = BudgetPrecedences(context)
-            if precedences.refute(budget, self.during):
+            # A tree asks less of an op with in-place savings.
+            if (len(problem.saving) or not split) and precedences.refute(budget, self.during):
                 return None
-            problem = precedences.problem
-        if split:
-            strong = replace(context, problem=problem)
-            tree = PrecedenceTree(strong, budget, self.during, self.blame)
+            problem, implied = precedences.problem, precedences.added
+            if split:
+                tree = PrecedenceTree(context, budget, self.during, self.blame, implied=implied)
+        if tree is not None:
             if tree.settled:
                 return None
             self.trees[budget] = tree
             problem = tree.strengthened()
-        small = contract(problem, merge=rules.contract, check_time=context.check_time)
+        small = contract(problem, merge=context.rules.contract, check_time=context.check_time)
         priority = small.gather(self.during)
         return replace(context, problem=small.problem, priority=priority), small
+
+    def reopen(self, budget: int) -> PrecedenceTree | None:
+        """The tree of a budget that an earlier search left, if there is one."""
+        left = self.earlier.get(budget)
+        if left is None:
+            return None
+        tree = None
+        # What is damaged is worth nothing.
+        with suppress(ValueError):
+            tree = PrecedenceTree.reopen(self.context, self.during, self.blame, left)
+        del self.earlier[budget]
+        return tree
 
     def decide(self, budget: int, bound: int, states: int, on_bound: OnBound) -> Feasibility:
         """Look for an order of minimum peak within a budget."""
@@ -134,7 +158,7 @@ class FeasibilitySearch:
         assert strong is not None
         context, small = strong
         if budget in self.trees:
-            self.latest = self.trees[budget]
+            self.latest = self.trees[budget] = self.trees.pop(budget)
             answer = self.grow(self.latest, states)
             if answer is not UNKNOWN:
                 return answer
@@ -148,7 +172,8 @@ class FeasibilitySearch:
     def begun(self, budget: int, bound: int) -> int:
         """A budget in the upper half between bound and budget that was begun with; or the same."""
         low = bound + (budget - bound) // 2
-        return max((known for known in self.trees if low <= known < budget), default=budget)
+        known = (*self.trees, *self.earlier)
+        return max((begun for begun in known if low <= begun < budget), default=budget)
 
     def help(self, other: FeasibilitySearch, states: int) -> tuple[int, Feasibility]:
         """Take parts of the tree that another worker is at; return its budget and the answer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -70,6 +71,27 @@ class Propagation:
         above = related(self.context.problem)
         nothing, pairs = np.zeros(self.context.ops, np.int64), np.zeros((0, 2), np.int64)
         return self.resume(OpenBranch(pack(above), pack(above.T), nothing, 0, pairs))
+
+    def add(self, branch: Branch, pairs: Sequence[tuple[int, int]]) -> bool:
+        """Add pairs to a branch, and nothing that the budget implies; False if that is a cycle."""
+        add = self.context.pick(add_pair, self.context.ops * len(pairs))
+        return all(add(branch, first, second) for first, second in pairs)
+
+    def known(self, pairs: IntArray) -> OpenBranch:
+        """A branch with these pairs, each of which says more than those before it.
+
+        Raises
+        ------
+        ValueError
+            If one does not, or is a cycle.
+        """
+        branch = self.root()
+        possible = self.add(branch, [(first, second) for first, second in pairs.tolist()])
+        if not possible or count_pairs(branch) < len(pairs):
+            raise ValueError("pairs that are a cycle, or follow from others")
+        # Any downset that is watched may be one of the branch: all are compared with all pairs.
+        valid = np.full(self.context.ops, (1 << WATCHED) - 1, np.int64)
+        return OpenBranch(branch.before, branch.after, valid, 0, known_pairs(branch))
 
     def postpone(self, branch: Branch, checked: int) -> OpenBranch:
         """Put a branch off; its watched downsets are compared with the pairs from `checked` again.

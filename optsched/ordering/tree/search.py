@@ -11,39 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from threading import Lock
 
 from optsched.model.arrays import IntArray
 from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels.bits import has_bit
 from optsched.ordering.problem import OrderingProblem, topological
+from optsched.ordering.progress import OpenTree, pack_parts
 from optsched.ordering.tree.kernels.downsets import Branch
+from optsched.ordering.tree.parts import TreeParts, shared_pairs
 from optsched.ordering.tree.propagation import OpenBranch, Propagation, count_pairs
 
 OnOpen = Callable[[SearchContext], "list[int] | bool"]
 """Searches the states of a branch: an order within the budget, or whether there is none."""
-
-
-class TreeParts:
-    """Parts of a tree that are not refuted yet; workers take one at a time."""
-
-    def __init__(self, parts: Sequence[OpenBranch]) -> None:
-        self.waiting = list(parts)
-        self.left = len(parts)
-        self.wanted = self.shared = False
-        self.lock = Lock()
-
-    def take(self) -> OpenBranch | None:
-        """A part that nobody is at; if there is none, whoever is at one will be asked for some."""
-        with self.lock:
-            self.wanted = not self.waiting
-            return self.waiting.pop() if self.waiting else None
-
-    def put_back(self, parts: Sequence[OpenBranch]) -> None:
-        """Put parts in the place of one that was taken: none if that is refuted."""
-        with self.lock:
-            self.waiting += parts
-            self.left += len(parts) - 1
 
 
 class PrecedenceTree:
@@ -66,6 +45,8 @@ class PrecedenceTree:
         problem have met is of use here, whatever their budgets: they may share it.
     parts
         Those of another worker's tree for the same, to share them.
+    implied
+        Pairs `(first, second)` that are known to follow from the budget.
     """
 
     def __init__(
@@ -75,19 +56,57 @@ class PrecedenceTree:
         expected: IntArray,
         blame: IntArray,
         parts: TreeParts | None = None,
+        implied: Sequence[tuple[int, int]] = (),
     ) -> None:
         self.context, self.budget, self.expected = context, budget, expected
         self.propagation = Propagation(context, budget, expected, blame)
-        self.opened = self.left = 0
-        self.stack: list[OpenBranch] = []
-        self.parts = self.begin() if parts is None else parts
+        self.opened = self.left = self.root = 0
+        self.parts = self.begin(implied) if parts is None else parts
+        self.stack = self.parts.new_stack()
 
-    def begin(self) -> TreeParts:
+    @classmethod
+    def reopen(
+        cls, context: SearchContext, expected: IntArray, blame: IntArray, left: OpenTree
+    ) -> PrecedenceTree:
+        """A tree as an earlier search of the problem left it.
+
+        Raises
+        ------
+        ValueError
+            If that is no tree of the problem.
+        """
+        tree = cls(context, left.budget, expected, blame, TreeParts(()))
+        branches = []
+        for pairs in left.parts(context.ops):
+            context.check_time()
+            branches.append(tree.propagation.known(pairs))
+        at_hand = branches[len(branches) - left.at_hand :]
+        if not branches or len(at_hand) != left.at_hand:
+            raise ValueError("a tree without open parts, or with too few of them")
+        tree.parts.add(branches[: len(branches) - left.at_hand])
+        if at_hand:
+            if left.root > shared_pairs(at_hand):
+                raise ValueError("what is left of a part is of several")
+            tree.part = tree.propagation.known(at_hand[0].pairs[: left.root])
+            tree.left, tree.root = left.patience, left.root
+            tree.parts.left += 1
+            tree.stack += at_hand
+        return tree
+
+    def leave(self) -> OpenTree:
+        """What a later search needs to go on with the tree."""
+        others, mine = self.parts.all_open(self.stack)
+        rows = pack_parts([node.pairs for node in (*others, *mine)], self.context.ops)
+        if not mine:
+            return OpenTree(self.budget, rows)
+        return OpenTree(self.budget, rows, len(mine), self.root, self.left)
+
+    def begin(self, implied: Sequence[tuple[int, int]]) -> TreeParts:
         """The whole tree as one part, with all that the budget implies; none if that refutes it."""
         root = self.propagation.root()
-        if self.propagation.refutes(root):
+        if not self.propagation.add(root, implied) or self.propagation.refutes(root):
             return TreeParts(())
-        self.context.statistics.relations += count_pairs(root)
+        self.context.statistics.relations += count_pairs(root) - len(implied)
         return TreeParts((self.propagation.postpone(root, 0),))
 
     @property
@@ -98,9 +117,14 @@ class PrecedenceTree:
     def strengthened(self) -> OrderingProblem:
         """The problem with the precedences of every order within the budget.
 
-        Asked before the tree is run.
+        They are those that all open parts have in common.
         """
-        return self.propagation.strengthened(self.propagation.resume(self.parts.waiting[0]))
+        others, mine = self.parts.all_open(self.stack)
+        parts = [*others, *mine]
+        common = parts[0]
+        if len(parts) > 1:
+            common = self.propagation.known(common.pairs[: shared_pairs(parts)])
+        return self.propagation.strengthened(self.propagation.resume(common))
 
     def share(self, context: SearchContext) -> PrecedenceTree:
         """The tree for another worker, who takes some of the parts."""
@@ -115,56 +139,52 @@ class PrecedenceTree:
         while self.context.statistics.branches < enough and self.take_part():
             divide = self.left == 0
             if divide:
-                self.stack = [self.part]
+                self.stack[:] = [self.part]
                 self.propagation.blame //= 2
             self.left -= 1
-            node = self.stack.pop()
-            order = self.look(node, on_open)
+            order, ways = self.look(self.stack[-1], on_open)
             if order:
                 # There is one: so this part is never refuted, whatever becomes of the rest of it.
-                self.stack.append(node)
                 return order
+            # Only now: until all ways on are known the branch stays open, should a limit come.
+            self.stack[-1:] = ways
             if divide or not self.stack or (self.parts.wanted and len(self.stack) > 1):
-                self.hand_over()
+                self.parts.put_back(self.stack)
         if self.parts.shared and self.stack:
             # Whoever goes on is not to wait until this worker is back.
-            self.hand_over()
+            self.parts.put_back(self.stack)
         return self.settled
-
-    def hand_over(self) -> None:
-        """Let what is open in the part at hand be parts that anyone may take."""
-        self.parts.put_back(self.stack)
-        self.stack = []
 
     def take_part(self) -> bool:
         """Have a part to go on with; False if there is none, or others have them all."""
         if self.stack:
             return True
-        part = self.parts.take()
-        if part is None:
+        if not self.parts.take(self.stack):
             return False
         # Its watched downsets were those of whoever put the part back.
-        self.part = self.propagation.forget(part)
-        self.stack = [self.part]
-        self.left = self.context.effort.part_patience
+        self.part = self.stack[0] = self.propagation.forget(self.stack[0])
+        self.left, self.root = self.context.effort.part_patience, len(self.part.pairs)
         return True
 
-    def look(self, node: OpenBranch, on_open: OnOpen) -> list[int]:
+    def look(self, node: OpenBranch, on_open: OnOpen) -> tuple[list[int], list[OpenBranch]]:
         """Refute a branch, or put off both orders of some pair there; an order if one is found."""
+        if not node.checked:
+            # It may have been put off by an earlier search.
+            node = self.propagation.forget(node)
         branch = self.propagation.resume(node)
         if self.propagation.refutes(branch):
-            return []
+            return [], []
         self.opened += 1
         if self.opened % self.context.effort.search_every == 0:
             problem = self.propagation.strengthened(branch)
             answer = on_open(replace(self.context, problem=problem))
             if answer is True:
-                return []
+                return [], []
             if answer:
-                return answer
+                return answer, []
         return self.divide(branch)
 
-    def divide(self, branch: Branch) -> list[int]:
+    def divide(self, branch: Branch) -> tuple[list[int], list[OpenBranch]]:
         """Put off both orders of some pair, unless one contradicts itself; an order if all is set.
 
         Of the pairs that cost most, it is the one from which most follows both ways.
@@ -173,7 +193,7 @@ class PrecedenceTree:
         if not pairs:
             # The one order that is left may save less than was thought possible op by op.
             order = topological(self.propagation.strengthened(branch))
-            return order if self.context.follow(order)[0] <= self.budget else []
+            return order if self.context.follow(order)[0] <= self.budget else [], []
         best, chosen = -1, [branch]
         known = count_pairs(branch)
         for u, v in pairs:
@@ -181,11 +201,11 @@ class PrecedenceTree:
                 continue
             ways = [way for pair in ((u, v), (v, u)) if (way := self.assume(branch, *pair))]
             if not ways:
-                return []
+                return [], []
             if len(ways) == 1:
                 branch = self.propagation.resume(self.propagation.postpone(ways[0], known))
                 if self.propagation.refutes(branch):
-                    return []
+                    return [], []
                 best, chosen = -1, [branch]
                 known = count_pairs(branch)
                 continue
@@ -194,8 +214,7 @@ class PrecedenceTree:
                 best = gains[0] * gains[1]
                 # The way from which less follows comes up first: an order may be there.
                 chosen = ways if gains[0] >= gains[1] else ways[::-1]
-        self.stack += [self.propagation.postpone(way, known) for way in chosen]
-        return []
+        return [], [self.propagation.postpone(way, known) for way in chosen]
 
     def assume(self, branch: Branch, first: int, second: int) -> Branch | None:
         """The branch with a pair and all that follows from it; None if that is a contradiction."""

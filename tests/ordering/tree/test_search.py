@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,12 +16,16 @@ from optsched.ordering.context import OutOfTimeError, SearchContext
 from optsched.ordering.effort import EFFORT
 from optsched.ordering.kernels.bits import unpack
 from optsched.ordering.problem import build_problem
+from optsched.ordering.progress import OpenTree
 from optsched.ordering.rules import Statistics
-from optsched.ordering.tree import PrecedenceTree
+from optsched.ordering.tree import PrecedenceTree, parts, search
 from optsched.runtime import kernel as kernels
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
+from tests.support.clocks import ExpiringClock
+from tests.support.families.wiring import random_wiring
 from tests.support.generators import PLANNABLE, random_graph
+from tests.support.interrupts import interrupted_at_line
 from tests.support.ordering_oracle import Oracle
 
 ENOUGH = 100_000
@@ -148,6 +155,106 @@ def test_a_tree_in_which_an_order_was_found_is_never_refuted() -> None:
         assert not tree.settled
         later += tree.opened > 2
     assert later > 10
+
+
+def with_parts(graph: Graph, budget: int) -> tuple[PrecedenceTree, PrecedenceTree]:
+    """A tree with some open parts, two workers at work on it."""
+    tree = make_tree(graph, budget, part_patience=1)
+    other = tree.share(replace(tree.context, statistics=Statistics()))
+    tree.run(2, no_search)
+    other.take_part()
+    tree.take_part()
+    return tree, other
+
+
+def holds(left: OpenTree, order: Sequence[int]) -> bool:
+    """Whether an order is in one of the open parts."""
+    step = np.argsort(order)
+    return any((step[x[:, 0]] < step[x[:, 1]]).all() for x in left.parts(len(order)))
+
+
+def hard_graphs(seed: int, count: int) -> list[tuple[Graph, list[int]]]:
+    """Graphs that are branched on, and the best order of each, at which its budget is."""
+    found = []
+    for number in range(count):
+        graph = random_wiring(16, seed + number, unit=False)
+        order = make_tree(graph, Oracle(graph).least_peak()).run(ENOUGH, no_search)
+        assert isinstance(order, list)
+        found.append((graph, order))
+    return found
+
+
+def test_what_two_workers_leave_is_all_that_is_open() -> None:
+    both = 0
+    for graph, order in hard_graphs(0, 30):
+        tree, other = with_parts(graph, check_order(graph, order))
+        assert holds(tree.leave(), order)
+        if tree.stack and other.stack:
+            rows = len(tree.stack) + len(other.stack) + len(tree.parts.waiting)
+            assert len(tree.leave().rows) == rows
+            both += 1
+    assert both > 5
+
+
+def test_a_tree_that_is_left_anywhere_is_decided_by_who_goes_on() -> None:
+    branches = 0
+    for graph, order in hard_graphs(100, 20):
+        optimum = check_order(graph, order)
+        for budget in (optimum - 1, optimum):
+            tree = make_tree(graph, budget, part_patience=4)
+            for looks in range(3, 40, 6):
+                tree.context.clock = ExpiringClock(looks)
+                with suppress(OutOfTimeError):
+                    tree.run(1, no_search)
+                if tree.settled:
+                    break
+                context = replace(tree.context, statistics=Statistics(), clock=Clock.of(Limits()))
+                blame, live = tree.propagation.blame, tree.expected
+                assert budget < optimum or holds(tree.leave(), order)
+                tree = PrecedenceTree.reopen(context, live, blame, tree.leave())
+            answer = tree.run(ENOUGH, no_search)
+            branches += tree.context.statistics.branches
+            assert answer is True or check_order(graph, answer or []) <= budget
+            assert (answer is True) == (budget < optimum)
+    assert branches > 100
+
+
+def test_an_interrupt_at_any_line_loses_no_part() -> None:
+    lines = 0
+    for graph, order in hard_graphs(200, 1):
+        budget = check_order(graph, order)
+        for count in range(300):
+            tree, other = with_parts(graph, budget)
+            with suppress(KeyboardInterrupt), interrupted_at_line(count, parts, search):
+                other.run(1, no_search)
+                tree.run(2, no_search)
+                break
+            assert holds(tree.leave(), order)
+            lines += 1
+    assert lines > 100
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rows": ()},
+        {"rows": ((1,),)},
+        {"rows": ((0, 10**9),)},
+        {"rows": ((0, 1, 16),)},
+        {"rows": ((0, 1, 1),)},
+        {"at_hand": 9},
+        {"at_hand": 1, "root": 1},
+    ],
+)
+def test_what_is_no_tree_is_refused(change: dict[str, Any]) -> None:
+    # Of independent ops 0 to 15, 1 is the pair of 0 and 1, and 16 that of 1 and 0.
+    build = GraphBuilder("apart")
+    for v in range(16):
+        build.op(f"op{v}", writes={f"b{v}": 1})
+    tree = make_tree(build.build(), 8)
+    left = replace(OpenTree(8, ((0,),)), **change)
+    with pytest.raises(ValueError, match=r"tree|pairs|part"):
+        PrecedenceTree.reopen(tree.context, tree.expected, tree.propagation.blame, left)
 
 
 def test_part_in_the_hands_of_another_worker_is_not_refuted() -> None:
