@@ -91,9 +91,15 @@ def _pack_pools(args: argparse.Namespace, packing: PackingTable, slabs: list[Poo
 
     homes = packing.pools or ("",) * len(packing.problem)
     if args.capacity or args.reserve:
-        raise UsageError("the buffers name pools: --capacity and --reserve would be unclear")
+        raise UsageError("--capacity and --reserve are of one slab: pools have --pool NAME=BYTES")
     if not slabs:
-        slabs = [Pool(name) for name in dict.fromkeys(homes) if name]
+        room = packing.problem.capacity
+        slabs = [Pool(name, room) for name in dict.fromkeys(homes) if name]
+        if room is not None and len(slabs) > 1:
+            raise UsageError(
+                f"{packing.problem.name}: the file's capacity is of one slab, its buffers name "
+                f"{len(slabs)} pools: give --pool NAME=BYTES for each"
+            )
     with ProgressLine() as show:
         result = pack_pools(
             packing.problem, homes, slabs, limits=common.limits(args), on_event=show

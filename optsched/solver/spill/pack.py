@@ -149,7 +149,8 @@ def pack_pools(
     Parameters
     ----------
     problem
-        All buffers. A pinned buffer stays in its own pool.
+        All buffers. A pinned buffer stays in its own pool. Capacities are those of the pools, and
+        one that the problem has of its own does not count.
     homes
         The pool that each buffer names, or "" for the first.
     pools
@@ -168,7 +169,7 @@ def pack_pools(
     home = find_numbers(homes, problem.names, pools)
     clock = Clock.of(choose_limits(limits, named))
     refuse_groups_apart(problem, [pools[number].name for number in home.tolist()])
-    joined = problem.joined
+    joined = replace(problem, capacity=None).joined
     own = joined.offsets(home)
     found = _PoolFiller(joined.problem, own, pools, clock, on_event).result()
     return _with_members(found, joined.place) if problem.must_share else found
@@ -386,7 +387,10 @@ class _PoolFiller:
             room, ids = room_of(self.pools[number:]), np.flatnonzero(self.home >= number)
             live = self.load(ids)
             if room is not None and live > room:
-                text = f"{live} bytes are live at once, pools from {pool.name!r} on have {room}"
+                text = (
+                    f"{live:,} bytes are live at once or kept apart, pools from {pool.name!r} on "
+                    f"have {room:,}"
+                )
                 return Shortage(ids, live, room, text)
             pinned = np.flatnonzero((self.home == number) & self.pinned)
             reach = select(self.problem, pinned).slab_bound

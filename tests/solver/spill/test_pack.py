@@ -169,6 +169,24 @@ def test_gaps_and_spilling_go_together() -> None:
     assert result.spilled == (2,)
 
 
+def test_capacities_are_those_of_the_pools(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    problem = PackingProblem(size=[8, 4, 8], start=[0, 0, 0], end=[4, 6, 8], capacity=10)
+    result = pack_pools(problem, ["a", "a", "b"], [Pool("a"), Pool("b")], limits=LIMITS)
+    assert (result.status, result.slab) == (Status.OPTIMAL, 20)
+    path = tmp_path / "packing.json"
+    for other, code, says in (("b", 2, "2 pools: give --pool"), ("a", 4, "in 10 bytes")):
+        buffers = [
+            {"name": name, "start": 0, "end": 6, "size": 8, "pool": pool}
+            for name, pool in (("x", "a"), ("y", other))
+        ]
+        document = {"format": "optsched-packing/1", "capacity": 10, "buffers": buffers}
+        path.write_text(json.dumps(document))
+        assert main(["pack", str(path)]) == code
+        assert says in "".join(capsys.readouterr())
+
+
 def test_bad_pools_are_refused() -> None:
     problem = random_problem(0, buffers=2)
     with pytest.raises(UsageError, match="buffer 'b' names pool 'z'"):
