@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sqlite3
 import threading
 from dataclasses import replace
@@ -15,7 +16,7 @@ from optsched.errors import FormatError, OptschedError, PlanError, UsageError
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.solver.pipeline import solve
-from optsched.store import PlanStore, file, schema
+from optsched.store import PlanStore, Question, SearchState, file, prepare_result, schema
 from optsched.store.translate import pack
 
 
@@ -72,6 +73,23 @@ def test_a_wrong_plan_is_not_kept(store: PlanStore) -> None:
     with pytest.raises(PlanError):
         store.put(graph, replace(best(graph), order=(2, 1, 0)))
     assert store.get(graph) is None
+
+
+def test_a_result_is_prepared_where_the_graph_is_and_written_elsewhere(store: PlanStore) -> None:
+    graph = diamond()
+    found = solve(graph, limits=Limits(work=1000))
+    notes = SearchState((best(graph).order,), {"slices": 1})
+    packed = pickle.dumps(prepare_result(graph, found, notes))
+    assert len(packed) < 2_000
+    assert store.put_prepared(pickle.loads(packed))
+    question = Question(found.objective)
+    known = store.get(graph, question)
+    assert known is not None
+    assert (known.plan, known.slab, known.bound) == (found.plan, found.slab, found.slab_bound)
+    assert store.search(graph, question) == notes
+    assert not store.put_prepared(pickle.loads(packed))
+    with pytest.raises(PlanError):
+        prepare_result(graph, replace(found, plan=replace(best(graph), order=(2, 1, 0))))
 
 
 def test_a_plan_of_another_graph_is_refused(store: PlanStore) -> None:
