@@ -118,8 +118,12 @@ class Buffer:
     @property
     def external(self) -> bool:
         """Whether the bytes lie outside the slab and are never counted."""
-        outside = self.input in (InputPolicy.EXCLUDED, InputPolicy.CONSTANT)
-        return outside or self.output is OutputPolicy.OWN
+        if self.output is OutputPolicy.OWN:
+            return True
+        # Most are no inputs; this is asked of every buffer, often.
+        if self.input is None:
+            return False
+        return self.input in (InputPolicy.EXCLUDED, InputPolicy.CONSTANT)
 
 
 def require_integer(value: object, what: str, least: int = 0) -> int:

@@ -1,6 +1,6 @@
 """What came of a search as rows of a store hold it, made where the graph is.
 
-Who searched checks the plan, and brings plan and orders into canonical numbers; who writes the
+Who searched has a checked plan, and brings plan and orders into canonical numbers; who writes the
 store, perhaps in another process, needs neither the graph nor the plan itself.
 """
 
@@ -53,11 +53,18 @@ class PreparedResult:
 
 
 def prepare_result(
-    graph: Graph, result: Result, search: SearchState | None = None
+    graph: Graph, result: Result, search: SearchState | None = None, *, check: bool = True
 ) -> PreparedResult:
     """Check and pack what :func:`optsched.solve` found and proved.
 
     The question is the result's own: its objective and capacity.
+
+    Parameters
+    ----------
+    graph, result, search
+        What was searched, what came of it, and what the next search needs.
+    check
+        Whether to check the plan; the solver has, so who solved it in this process need not.
 
     Raises
     ------
@@ -69,10 +76,15 @@ def prepare_result(
         (Objective.PEAK, result.peak_bound, _proof_name(result.peak_proof)),
         (Objective.SLAB, result.slab_bound, _proof_name(result.slab_proof)),
     )
+    plan = None
+    if result.plan is not None and check:
+        plan = prepare_plan(asked, result.plan, question)
+    elif result.plan is not None:
+        plan = _pack_plan(asked, result.plan, result.peak or 0, result.slab or 0)
     return PreparedResult(
         asked.row,
         question,
-        None if result.plan is None else prepare_plan(asked, result.plan, question),
+        plan,
         bounds,
         result.stop_reason,
         None if search is None else globalise_search(asked.form, search),
@@ -82,8 +94,11 @@ def prepare_result(
 def prepare_plan(asked: rows.Asked, plan: Plan, question: Question) -> PreparedPlan:
     """Check and pack a plan that answers a question."""
     checked = question.check(asked.graph, plan)
-    packed = pack(globalise_plan(asked.form, asked.graph, plan))
-    return PreparedPlan(packed, checked.peak, checked.slab)
+    return _pack_plan(asked, plan, checked.peak, checked.slab)
+
+
+def _pack_plan(asked: rows.Asked, plan: Plan, peak: int, slab: int) -> PreparedPlan:
+    return PreparedPlan(pack(globalise_plan(asked.form, asked.graph, plan)), peak, slab)
 
 
 def _proof_name(rung: Proof | None) -> str:
