@@ -112,7 +112,7 @@ class Buffer:
         # NumPy's integers are welcome; what is stored is `int`, which JSON can write.
         for key in ("size", "alignment", "pin"):
             value = getattr(self, key)
-            if isinstance(value, Integral) and not isinstance(value, int):
+            if not isinstance(value, int) and isinstance(value, Integral):
                 object.__setattr__(self, key, int(value))
 
     @property

@@ -224,7 +224,8 @@ class _Draft:
             alignment = 2 ** self.below(4) if self.when("alignment", 30) else 1
             pin = alignment * self.below(8) if self.when("pins", 10) else None
             pool = "fast" if self.when("pools", 30) else ""
-            buffer = replace(buffer, alignment=alignment, pin=pin, pool=pool)
+            if (alignment, pin, pool) != (1, None, ""):
+                buffer = replace(buffer, alignment=alignment, pin=pin, pool=pool)
         b = len(self.buffers)
         self.buffers.append(buffer)
         fresh = buffer.alias_of is None or buffer.mutates
