@@ -145,6 +145,8 @@ def solve_module(
     UsageError
         If an option makes no sense, or offsets are asked for where results lie inside callees.
     """
+    if not isinstance(module, Module):
+        raise UsageError(f"a Module is wanted, got {type(module).__name__}: solve plans a graph")
     asked = choose_member(Objective, objective, "objective")
     room = None if capacity is None else parse_bytes(capacity)
     if module.results_inside and (asked is Objective.SLAB or room is not None):

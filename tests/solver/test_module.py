@@ -85,6 +85,11 @@ def test_results_inside_have_peaks_only() -> None:
         solve_module(module)
 
 
+def test_a_graph_is_no_module() -> None:
+    with pytest.raises(UsageError, match="a Module is wanted, got Graph: solve plans a graph"):
+        solve_module(chain("main", 5))  # type: ignore[arg-type]
+
+
 def test_a_capacity_is_of_the_whole() -> None:
     assert solve_module(nested(), capacity=28).entry.stop_reason == "decided"
     assert solve_module(nested(), capacity=27).status == "infeasible"

@@ -224,8 +224,13 @@ def find_numbers(homes: Sequence[str], names: Sequence[str], pools: Sequence[Poo
     Raises
     ------
     UsageError
-        If a buffer names no given pool, or a pool is given twice.
+        If a buffer names no given pool, a pool is given twice or is none, or counts differ.
     """
+    odd = next((pool for pool in pools if not isinstance(pool, Pool)), None)
+    if odd is not None:
+        raise UsageError(f"a pool is a Pool, with a name and perhaps a capacity, got {odd!r}")
+    if len(homes) != len(names):
+        raise UsageError(f"{len(homes)} pools are named for {len(names)} buffers")
     numbers = {pool.name: number for number, pool in enumerate(pools)}
     if len(numbers) < len(pools) or not pools:
         raise UsageError("each pool is given once, and at least one")

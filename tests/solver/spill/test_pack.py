@@ -193,6 +193,10 @@ def test_bad_pools_are_refused() -> None:
         pack_pools(problem, ["x", "z"], [Pool("x")])
     with pytest.raises(UsageError, match="given once"):
         pack_pools(problem, ["", ""], [Pool("x"), Pool("x")])
+    with pytest.raises(UsageError, match="1 pools are named for 2 buffers"):
+        pack_pools(problem, ["x"], [Pool("x")])
+    with pytest.raises(UsageError, match="capacity, got 'x'"):
+        pack_pools(problem, ["x", "x"], ["x"])  # type: ignore[list-item]
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
