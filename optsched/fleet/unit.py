@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from importlib import import_module
 from typing import Any
 
@@ -37,7 +36,7 @@ from optsched.runtime.memory import limited_memory
 from optsched.runtime.worker_pool import Deadline
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
-from optsched.solver.search_progress import SearchProgress
+from optsched.solver.search_progress import SearchProgress, digest_of
 from optsched.store import (
     Bound,
     PlanStore,
@@ -455,7 +454,7 @@ def search_notes(graph: Graph, earlier: Earlier, code: str) -> SearchState:
     """Return what the next unit needs, as a store keeps it."""
     record = earlier.progress.to_dict()
     del record["orders"]
-    notes = {**record, "slices": earlier.slices, "code": code, "numbering": numbering(graph)}
+    notes = {**record, "slices": earlier.slices, "code": code}
     return SearchState(earlier.progress.orders, notes)
 
 
@@ -471,17 +470,12 @@ def read_search(
     """
     notes: dict[str, Any] = {"orders": search.orders, **search.notes}
     progress = SearchProgress.from_dict(notes, len(graph.ops))
-    if notes.get("numbering") != numbering(graph):
+    if progress.graph != digest_of(graph):
         # An equal graph with other ids: what was packed has other digests, and trees are of others.
-        progress = replace(progress, packed=(), seen=(), rounds=progress.rounds.of_other_ids())
+        rounds = progress.rounds.of_other_ids()
+        progress = replace(progress, packed=(), seen=(), rounds=rounds, graph=b"")
     if known.peak_bound > progress.peak_bound:
         progress = replace(progress, peak_bound=known.peak_bound, peak_proof=known.peak_proof)
     progress = replace(progress, refuted_slab=max(progress.refuted_slab, known.refuted_slab))
     slices = notes.get("slices")
     return progress, slices if isinstance(slices, int) and 0 <= slices < 1_000 else 0
-
-
-def numbering(graph: Graph) -> str:
-    """Return a digest of which op has which id."""
-    rows = repr([(op.reads, op.writes, op.control) for op in graph.ops])
-    return blake2b(rows.encode(), digest_size=16).hexdigest()

@@ -37,7 +37,7 @@ from optsched.runtime.limits import Limits, Objective, OnEvent, Proof, StopReaso
 from optsched.solver.driver import Feature, Incumbent
 from optsched.solver.effort import EFFORT, DriverEffort
 from optsched.solver.result import Result
-from optsched.solver.search_progress import MOST_DIGESTS, SearchProgress
+from optsched.solver.search_progress import MOST_DIGESTS, SearchProgress, digest_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -153,11 +153,15 @@ class PlanIncumbent(Incumbent):
 
     def go_on_from(self, progress: SearchProgress) -> None:
         """Take up an earlier search of this graph; its bounds are taken at their word."""
+        known = progress.graph in (b"", digest_of(self.graph))
+        if not known or len(progress.rounds.blame) not in (0, self.size):
+            raise UsageError(
+                f"{self.graph.name}: the earlier search is one of another graph, or in another "
+                "memory model or under other order rules"
+            )
         for order in progress.orders:
             check_order(self.graph, order)
             self.offer_order(order, "earlier search")
-        if progress.rounds.blame and len(progress.rounds.blame) != len(self.graph.ops):
-            raise UsageError(f"{self.graph.name}: the earlier search is one of another graph")
         if any(candidate.peak < progress.peak_bound for candidate in self.candidates):
             raise UsageError(f"{self.graph.name}: an order refutes the bound of an earlier search")
         self.raise_bound(progress.peak_bound, progress.peak_proof, "earlier search")
@@ -187,6 +191,7 @@ class PlanIncumbent(Incumbent):
             self.rounds,
             tuple(self.packed)[-MOST_DIGESTS:],
             tuple(self.seen_orders)[-MOST_DIGESTS:],
+            digest_of(self.graph),
         )
 
     # Plans and orders.

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from hashlib import blake2b
 from typing import Any
 
 from optsched.errors import FormatError
+from optsched.model.graph import Graph
 from optsched.ordering.progress import (
     MOST_PAIRS,
     MOST_PARTS,
@@ -43,6 +45,8 @@ class SearchProgress:
     packed: tuple[bytes, ...] = ()
     seen: tuple[bytes, ...] = ()
     """Digests of packings that are settled, and of live ranges that were packed for a while."""
+    graph: bytes = b""
+    """Digest of the planned graph, in its memory model and under its rules; empty if unknown."""
 
     @property
     def slab_bound(self) -> int:
@@ -54,6 +58,7 @@ class SearchProgress:
         record = asdict(self)
         record["orders"] = [list(order) for order in self.orders]
         record["rounds"]["digest"] = self.rounds.digest.hex()
+        record["graph"] = self.graph.hex()
         for name in ("packed", "seen"):
             record[name] = [digest.hex() for digest in record[name]]
         return record
@@ -77,9 +82,20 @@ class SearchProgress:
                 rounds=_rounds(record.get("rounds"), ops),
                 packed=_few(record["packed"], MOST_DIGESTS, _digest),
                 seen=_few(record["seen"], MOST_DIGESTS, _digest),
+                graph=_digest(record["graph"]) if record.get("graph") else b"",
             )
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(f"this is no progress of a search: {error}") from error
+
+
+def digest_of(graph: Graph) -> bytes:
+    """Return a digest of all that decides what may be proved of a graph: all but its names."""
+    ops = [(x.reads, x.uses, x.writes, x.control, x.workspace, x.stream) for x in graph.ops]
+    kinds = [(x.input, x.output, x.alias_of, x.mutates, x.birth) for x in graph.buffers]
+    places = [(x.size, x.alignment, x.pool, x.pin) for x in graph.buffers]
+    shared = (graph.inplace, graph.keep_apart, graph.must_share)
+    rows = repr((ops, kinds, places, shared))
+    return blake2b(rows.encode(), digest_size=_DIGEST_BYTES).digest()
 
 
 def _rounds(record: Mapping[str, Any] | None, ops: int) -> OrderProgress:

@@ -13,6 +13,7 @@ import pytest
 from optsched.check.plan import check_plan
 from optsched.errors import FormatError, PlanError, UsageError
 from optsched.model.graph import Graph
+from optsched.model.order_rules import OrderRules
 from optsched.ordering import solve_order
 from optsched.ordering.problem import build_problem
 from optsched.ordering.progress import MOST_PAIRS, MOST_PARTS, OpenTree, OrderProgress
@@ -138,6 +139,17 @@ def test_an_order_of_another_graph_is_refused() -> None:
     backwards = tuple(reversed(range(len(graph.ops))))
     with pytest.raises(PlanError):
         solve(graph, progress=SearchProgress(orders=(backwards,)), work=1)
+
+
+def test_a_search_in_another_model_or_under_other_rules_is_refused() -> None:
+    graph, first = begun()
+    assert first.progress is not None
+    kept = read_back(first.progress, graph)
+    rules = OrderRules(last=(graph.ops[first.plan.order[-1]].name,) if first.plan else ())
+    options: list[dict[str, Any]] = [{"align": 64}, {"order_rules": rules}]
+    for option in options:
+        with pytest.raises(UsageError, match="another memory model or under other order rules"):
+            solve(graph, progress=kept, work=1, **option)
 
 
 def test_blame_of_another_graph_is_refused() -> None:
