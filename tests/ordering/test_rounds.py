@@ -48,7 +48,8 @@ def test_optimum_is_the_oracles_whatever_the_rules(max_size: int, states: int) -
     if states == 1:
         effort = replace(effort, first_flows=1, flow_looks=0)
     rng = np.random.default_rng(max_size)
-    for _ in range(60):
+    # Among few sizes there are many ties, and a rule that is wrong by one byte is found soonest.
+    for _ in range(120 if max_size == 2 else 60):
         graph = some_graph(rng, int(rng.integers(0, 11)), max_size)
         optimum = Oracle(graph).least_peak()
         assert_proved(graph, solve_order(graph, effort=effort), optimum)
