@@ -339,7 +339,7 @@ def test_interrupt_writes_the_best_plan(tmp_path: Path) -> None:
         process.stdin.write(graph.read_bytes() + b" " * 500_000)
         process.stdin.close()
         process.stdin = None
-    time.sleep(2)
+    time.sleep(1)
     for kill, process in started.items():
         process.send_signal(kill)
         out, err = process.communicate(timeout=60)

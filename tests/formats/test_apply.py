@@ -235,7 +235,7 @@ def test_an_export_needs_a_plan_of_its_graph(result: Result, to: str, tmp_path: 
 
 def test_what_is_exported_for_minimalloc_is_a_packing_of_the_same_slab(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
-    for _ in range(25):
+    for _ in range(12):
         graph = random_graph(rng, int(rng.integers(2, 9)), features=FEATURES)
         for in_place in (False, True):
             try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from optsched.errors import FormatError, GraphError
@@ -135,6 +135,7 @@ AWKWARD = [
 ]
 
 
+@settings(max_examples=40)
 @given(st.lists(st.text(min_size=1) | st.sampled_from(AWKWARD), unique=True, max_size=5))
 @example(AWKWARD)
 def test_any_names_come_back_and_no_cell_begins_like_a_formula(names: list[str]) -> None:

@@ -44,7 +44,7 @@ def stacked_plan(graph: Graph, seed: int = 0) -> Plan:
     return make_plan(graph, order, offsets)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(graphs(features=FEATURES))
 def test_graphs_round_trip(graph: Graph) -> None:
     document = json.loads(json.dumps(graph_document(graph)))
@@ -52,7 +52,7 @@ def test_graphs_round_trip(graph: Graph) -> None:
     assert read_graph_document(document) == graph
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(graphs(features=PLANNABLE | {"shuffled"}))
 def test_plans_round_trip(graph: Graph) -> None:
     plan = stacked_plan(graph)

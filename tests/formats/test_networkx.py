@@ -19,7 +19,7 @@ from optsched.model.graph import Graph
 from tests.support.generators import FEATURES, graphs, random_graph
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(graphs(features=FEATURES))
 def test_bipartite_round_trip(graph: Graph) -> None:
     made = to_networkx(graph)

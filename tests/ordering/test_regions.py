@@ -27,11 +27,11 @@ from tests.support.ordering_oracle import Oracle
 def test_any_order_becomes_one_of_chains_without_a_higher_peak(ops: int) -> None:
     rng = np.random.default_rng(ops)
     counts: Counter[str] = Counter()
-    for _ in range(4_000 // ops):
+    for _ in range(1_600 // ops):
         effort = replace(EFFORT, region_ops=int(rng.choice([10, 200, 200])))
         assert list(lead_all(rng, counts, ops, effort)) == []
-    assert counts["regions with orders led along"] > 30
-    assert counts["orders improved"] > 10
+    assert counts["regions with orders led along"] > 12
+    assert counts["orders improved"] > 4
 
 
 def test_optimum_is_the_same_with_the_rule_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
