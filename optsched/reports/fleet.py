@@ -57,7 +57,9 @@ def print_fleet(fleet: Fleet, console: Console, *, top: int) -> None:
     planned = [graph for graph in fleet.graphs if graph.peak is not None]
     shown = _largest(planned, top, fleet.settings.objective) if top else planned
     if len(shown) < len(planned):
-        print_line(console, f"The {graphs(len(shown))} of largest gap, then of most bytes saved")
+        open_ = any(graph.gap(fleet.settings.objective) for graph in shown)
+        which = "of largest gap" if open_ else "that save most"
+        print_line(console, f"The {graphs(len(shown))} {which}")
     if shown:
         print_table(console, fleet_table(fleet, shown), "--csv has all")
         console.print()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from optsched.check.plan import check_plan
 from optsched.errors import OptschedError, UsageError
@@ -16,7 +18,7 @@ from optsched.fleet import Fleet, FleetSettings, FleetState, tune
 from optsched.fleet.study import fleet_study
 from optsched.fleet.unit import Unit, UnitContext, look_up, read_search
 from optsched.formats import read_graph, write_graph, write_plan
-from optsched.reports.fleet import fleet_record, standing_text
+from optsched.reports.fleet import fleet_record, print_fleet, standing_text
 from optsched.reports.study_files import study_csv, study_html
 from optsched.runtime.limits import Limits, Objective, Proof
 from optsched.solver.pipeline import solve
@@ -275,6 +277,24 @@ def test_the_log_has_a_line_for_every_unit_and_a_live_line_says_the_sums(
     assert told[-1].gap == fleet.totals()["gap"] > 0
     assert f"[{len(paths)}/{len(paths)} seen, {told[-1].proved} proved]" in standing_text(told[-1])
     assert json.loads(json.dumps(fleet_record(fleet)))["totals"] == fleet.totals()
+
+
+def test_the_table_says_which_graphs_it_shows_and_names_a_failed_file_once(
+    paths: list[str], store: Path, tmp_path: Path
+) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_text("{")
+    fleet = undisturbed([*paths, str(bad)], store)
+    said = {}
+    for top in (0, 1, 3):
+        out = io.StringIO()
+        print_fleet(fleet, Console(file=out, width=200), top=top)
+        said[top] = out.getvalue()
+    assert said[1].startswith("The 1 graph of largest gap\n")
+    assert f"; {len(paths) - 3} graphs more: --top 0 prints them\n" in said[3]
+    assert "more" not in said[0]
+    assert "largest" not in said[0]
+    assert all(text.count(str(bad)) == 1 for text in said.values())
 
 
 def test_units_are_small_enough_to_travel() -> None:
