@@ -370,7 +370,9 @@ def _things_in_pool(
     things = []
     for members in (*alone, *(group for group in grouped if group)):
         first, size = graph.buffers[members[0]], max(graph.buffers[b].size for b in members)
-        rows = {at: (0, size) for b in members for at in there[b]}
+        # What is written in place may be smaller than its input; a group has all its bytes.
+        alone = there[members[0]] if len(members) == 1 else None
+        rows = alone or {at: (0, size) for b in members for at in there[b]}
         pin = -1 if first.pin is None else first.pin
         things.append(Thing(members, rows, size, first.alignment, pin, is_live=True))
     return things

@@ -8,6 +8,7 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.packing_problem import Gap, PackingProblem
 from tests.support.brute import (
     least_joint,
+    least_joint_inplace,
     least_peak,
     least_slab,
     least_slab_by_offsets,
@@ -61,6 +62,16 @@ def test_a_window_leaves_room_for_another_buffer() -> None:
 
 def test_contradicting_pins_have_no_packing() -> None:
     assert least_slab(packing([(0, 2, 3, 1, 0), (1, 3, 3, 1, 2)])) is None
+
+
+def test_what_is_written_in_place_leaves_the_rest_of_its_input_free() -> None:
+    build = GraphBuilder()
+    build.input("x", 4)
+    build.op("a", reads=["x"], writes={"p": 2})
+    build.op("b", reads=["p"], writes={"q": 2})
+    build.output("p", "q")
+    build.inplace("a", "p", "x")
+    assert least_joint_inplace(build.build().with_inplace()) == 4
 
 
 @pytest.mark.parametrize("features", [PLANNABLE, FEATURES])
