@@ -47,6 +47,8 @@ def _compare(args: argparse.Namespace) -> int:
     common.protect(
         [args.csv, args.markdown, args.report, args.resume], *(path for path, _ in files)
     )
+    if bare := next((plan for plan in args.plan if "=" not in plan), None):
+        raise UsageError(f"--plan wants NAME=PATH, got {bare!r}")
     lists = args.methods or (["all"] if not args.plan else [])
     names = [name for text in lists for name in text.split(",")] + args.plan
     if args.retry_failed and not args.resume:

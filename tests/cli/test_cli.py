@@ -243,6 +243,7 @@ BAD = {
     "retry what": (["compare", "GRAPH", "--retry-failed"], "goes with --resume"),
     "one name twice": (["compare", "GRAPH", "--csv", "x", "--markdown", "x"], "two outputs"),
     "no such column": (["compare", "GRAPH", "--columns", "lpfm"], "'lpfm' is none of the methods"),
+    "bare plan": (["compare", "GRAPH", "--plan", "plan.json"], "--plan wants NAME=PATH"),
     "no such plan": (["compare", "GRAPH", "--plan", "mine=nowhere"], "no such plan"),
     "overwrite": (["convert", "GRAPH", "-o", "GRAPH"], "would overwrite an input"),
     "check without plan": (["check", "GRAPH"], "check needs a graph and a plan"),
