@@ -27,24 +27,27 @@ def easy(args: argparse.Namespace) -> None:
 
 
 def stop(args: argparse.Namespace) -> None:
-    """Stop a proof on its way and go on with it: work in all over that of an undisturbed run."""
-    print("| graph | work | stopped at | bound | gone on with | begun anew |")
+    """Stop proofs on their way and go on with them: work in all over that of undisturbed runs."""
+    print("| graph | work | stopped at | gone on with | most | begun anew |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
-    for seed in range(3, 3 + args.graphs):
-        graph = random_wiring(args.ops, seed, unit=False)
-        whole = _prove(graph, MOST_WORK)[1]
+    for number in range(args.first, args.first + args.graphs):
+        graph = random_wiring(args.ops, number, unit=False)
+        whole = [_prove(graph, MOST_WORK, seed)[1] for seed in range(args.seeds)]
         for share in (0.3, 0.6, 0.9):
-            found, before = _prove(graph, max(1, int(whole * share)))
-            known = {"warm_start": found.plan, "progress": found.progress}
-            after = _prove(graph, MOST_WORK, **known)[1]
-            on, anew = (before + after) / whole, (before + whole) / whole
-            row = f"{share:.0%} | {found.peak_bound:,} | {on:.2f} | {anew:.2f}"
-            print(f"| {graph.name} | {whole:,} | {row} |", flush=True)
+            on, anew = [], 0
+            for seed, work in enumerate(whole):
+                found, before = _prove(graph, max(1, int(work * share)), seed)
+                known = {"warm_start": found.plan, "progress": found.progress}
+                on.append(before + _prove(graph, MOST_WORK, seed, **known)[1])
+                anew += before + work
+            most = max(work / alone for work, alone in zip(on, whole, strict=True))
+            row = f"{sum(on) / sum(whole):.2f} | {most:.2f} | {anew / sum(whole):.2f}"
+            print(f"| {graph.name} | {sum(whole):,} | {share:.0%} | {row} |", flush=True)
 
 
-def _prove(graph: Graph, work: int, **known: Any) -> tuple[Result, int]:
+def _prove(graph: Graph, work: int, seed: int, **known: Any) -> tuple[Result, int]:
     """Search orders until the least peak is proved or the work is done; return what was done."""
-    clock = Clock.of(Limits(work=work))
+    clock = Clock.of(Limits(work=work, seed=seed))
     found = solve(graph, objective="peak", limits=clock, **known)
     return found, round(clock.now())
 
@@ -137,11 +140,13 @@ def main() -> None:
         one = sub.add_parser(name, help=run.__doc__)
         one.set_defaults(run=run)
         one.add_argument("--graphs", type=int, default=3)
+        one.add_argument("--first", type=int, default=3, help="graph of a study of stops")
         one.add_argument("--ops", type=int, default=30)
         one.add_argument("--work", type=int, default=60_000)
         one.add_argument("--tasks", type=int, default=8)
         one.add_argument("--seconds", type=float, default=1.0)
         one.add_argument("--jobs", type=int, default=2)
+        one.add_argument("--seeds", type=int, default=3)
         one.add_argument("--times", type=int, default=3)
         one.add_argument("--rounds", type=int, default=10)
         one.add_argument("--engine", default="local", help="of recovery several, by commas")

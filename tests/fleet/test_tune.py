@@ -18,10 +18,12 @@ from optsched.fleet import Fleet, FleetSettings, FleetState, tune
 from optsched.fleet.study import fleet_study
 from optsched.fleet.unit import Unit, UnitContext, look_up, read_search
 from optsched.formats import read_graph, write_graph, write_plan
+from optsched.ordering.progress import OrderProgress
 from optsched.reports.fleet import fleet_record, print_fleet, standing_text
 from optsched.reports.study_files import study_csv, study_html
 from optsched.runtime.limits import Limits, Objective, Proof
 from optsched.solver.pipeline import solve
+from optsched.solver.search_progress import SearchProgress
 from optsched.store import PlanStore, Question, SearchState
 from tests.fleet.fleets import SETTINGS, WORK, make_fleet, undisturbed
 from tests.support.families.small import SMALL_GRAPHS, diamond
@@ -105,6 +107,25 @@ def test_a_damaged_search_costs_nothing_but_itself(paths: list[str], store: Path
     assert other.progress.peak_bound == whole.progress.peak_bound
     with pytest.raises(OptschedError):
         read_search(graph, SearchState((), {"slices": 3}), whole.progress)
+
+
+def test_rounds_are_kept_for_the_same_ids_and_steps_for_an_equal_graph(
+    paths: list[str], store: Path
+) -> None:
+    graph = read_graph(next(path for path in paths if "wiring" in path))
+    search = PlanStore(store).search(graph, Question(SETTINGS.objective))
+    assert search is not None
+    known, notes = SearchProgress(), dict(search.notes)
+    assert read_search(graph, search, known)[0].rounds.steps > 0
+    notes["rounds"] = notes["rounds"] | {"blame": [1] * len(graph.ops)}
+    rounds = read_search(graph, SearchState(search.orders, notes), known)[0].rounds
+    assert rounds.blame == (1,) * len(graph.ops)
+    other = SearchState(search.orders, notes | {"numbering": "other"})
+    assert read_search(graph, other, known)[0].rounds == rounds.of_other_ids()
+    # Older versions kept no rounds; what they kept besides is of use.
+    del notes["rounds"]
+    progress, slices = read_search(graph, SearchState(search.orders, notes), known)
+    assert (progress.orders, progress.rounds, slices) == (search.orders, OrderProgress(), 3)
 
 
 def test_bounds_of_another_version_are_not_believed(tmp_path: Path) -> None:
