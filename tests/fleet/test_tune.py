@@ -120,7 +120,7 @@ def test_rounds_are_kept_for_the_same_ids_and_steps_for_an_equal_graph(
     notes["rounds"] = notes["rounds"] | {"blame": [1] * len(graph.ops)}
     rounds = read_search(graph, SearchState(search.orders, notes), known)[0].rounds
     assert rounds.blame == (1,) * len(graph.ops)
-    other = SearchState(search.orders, notes | {"numbering": "other"})
+    other = SearchState(search.orders, notes | {"graph": "00" * 16})
     assert read_search(graph, other, known)[0].rounds == rounds.of_other_ids()
     # Older versions kept no rounds; what they kept besides is of use.
     del notes["rounds"]
