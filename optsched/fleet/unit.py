@@ -292,7 +292,7 @@ def _look_and_search(context: UnitContext, unit: Unit, graph: Graph) -> Found:
         # The fleet is sized up: what is to be searched on is decided when all are.
         found = _known(graph, earlier, settings)
     elif unit.limits is None:
-        found = Found(graph.name, len(graph.ops), len(graph.buffers))
+        found = _known(graph, None, settings)
     else:
         found = _solve(graph, unit.limits, earlier, context)
     if not unit.first:
@@ -313,6 +313,9 @@ def _solve(graph: Graph, limits: Limits, earlier: Earlier | None, context: UnitC
     )
     before = 0 if earlier is None else earlier.slices
     cut_short = result.stop_reason is StopReason.INTERRUPTED
+    if cut_short and settings.work is not None:
+        # Done again it comes to the same; gone on with, the table would depend on when that was.
+        return _known(graph, earlier, settings)
     left = _left_by(result, before if cut_short else before + 1)
     notes = None if left is None else search_notes(graph, left, context.code)
     proof = _proof_of(result)
@@ -350,8 +353,10 @@ def _is_longest(limits: Limits, settings: FleetSettings) -> bool:
     return limits.seconds is not None and limits.seconds >= settings.effort.most_seconds
 
 
-def _known(graph: Graph, earlier: Earlier, settings: FleetSettings) -> Found:
+def _known(graph: Graph, earlier: Earlier | None, settings: FleetSettings) -> Found:
     """Say what the store holds."""
+    if earlier is None:
+        return Found(graph.name, len(graph.ops), len(graph.buffers))
     progress = earlier.progress
     return Found(
         graph.name,

@@ -78,13 +78,13 @@ def test_a_buffer_that_others_release_as_well_is_none_of_a_region() -> None:
         check_region.check_region(Network(graph), [[a, b]])
 
 
-def climb(rise: int, *, last: int) -> Graph:
+def climb(rise: int, *, last: int, left: int = 10) -> Graph:
     """A chain that rises, falls and rises a little again; beside it an op that needs the fall."""
     build = GraphBuilder("climb")
     build.op("start", writes={"x": 40, "w": 1})
     build.op("up", reads=["x"], writes={"y": 40 + rise})
     build.op("down", reads=["y"], writes={"z": 5})
-    build.op("again", reads=["z"], writes={"z2": 10}, workspace=last)
+    build.op("again", reads=["z"], writes={"z2": left}, workspace=last)
     build.op("beside", reads=["w"], writes={"v": 1}, workspace=90)
     build.op("join", reads=["z2", "v"], writes={"out": 1})
     build.output("out")
@@ -128,6 +128,15 @@ def test_a_part_ends_where_least_is_live(last: int) -> None:
     network.join([[up, down]])
     with pytest.raises(PlanError, match="the part of op 'up' is taken apart"):
         check_region.check_region(network, [[up], [down, again]])
+
+
+def test_one_byte_less_within_a_part_is_noticed() -> None:
+    graph = climb(-20, last=0, left=6)
+    parts = [[1, 2, 3]]
+    along = chains.least_peak(Model(graph_document(graph), in_place=False), [parts])
+    assert along == least_peak(graph) + 1
+    with pytest.raises(PlanError, match="after a part fewer bytes can be live"):
+        check_region.check_region(Network(graph), parts)
 
 
 @pytest.mark.parametrize(

@@ -26,10 +26,13 @@ def main() -> None:
     parser.add_argument("--memory", type=int)
     parser.add_argument("--losses", type=int, default=SETTINGS.effort.losses)
     parser.add_argument("--work", type=int, default=SETTINGS.work)
+    parser.add_argument("--budget", type=float, help="seconds, in place of work")
     parser.add_argument("paths", nargs="+")
     args = parser.parse_args()
     effort = replace(SETTINGS.effort, losses=args.losses)
-    settings = replace(SETTINGS, memory=args.memory, work=args.work, effort=effort)
+    work = args.work if args.budget is None else None
+    limits = {"budget": args.budget, "work": work}
+    settings = replace(SETTINGS, memory=args.memory, effort=effort, **limits)
     with held_interrupts():
         fleet = tune(
             args.paths,

@@ -106,7 +106,7 @@ def test_one_interrupt_keeps_what_is_running(
     paths: list[str], expected: Fleet, tmp_path: Path
 ) -> None:
     store = tmp_path / "s.store"
-    driver = Driver(paths, store, "--work", "100000000")
+    driver = Driver(paths, store, "--budget", "100")
     driver.wait_for(searched(5))
     driver.interrupt()
     found = driver.finish(seconds=30)

@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from optsched.check.plan import check_plan
+from optsched.compare.journal import code_digest
 from optsched.errors import OptschedError, UsageError
 from optsched.fleet import Fleet, FleetSettings, FleetState, tune
 from optsched.fleet.study import fleet_study
@@ -21,12 +22,13 @@ from optsched.formats import read_graph, write_graph, write_plan
 from optsched.ordering.progress import OrderProgress
 from optsched.reports.fleet import fleet_record, print_fleet, standing_text
 from optsched.reports.study_files import study_csv, study_html
-from optsched.runtime.limits import Limits, Objective, Proof
+from optsched.runtime.limits import Limits, Objective, Proof, StopReason
 from optsched.solver.pipeline import solve
 from optsched.solver.search_progress import SearchProgress
 from optsched.store import PlanStore, Question, SearchState
 from tests.fleet.fleets import SETTINGS, WORK, make_fleet, undisturbed
 from tests.support.families.small import SMALL_GRAPHS, diamond
+from tests.support.families.wiring import random_wiring
 
 
 def slabs(fleet: Fleet) -> dict[str, int | None]:
@@ -331,3 +333,26 @@ def test_one_graph_is_a_fleet(tmp_path: Path) -> None:
     write_graph(diamond(), path)
     again = tune(str(path), tmp_path / "plans.store", work=WORK, jobs=0)
     assert slabs(fleet) == slabs(again) == {"diamond": 18}
+
+
+def test_an_interrupted_unit_of_so_much_work_is_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What it had found by then would make the table one of the moment of the interrupt.
+    from optsched.fleet import unit
+
+    monkeypatch.setattr(
+        unit,
+        "solve",
+        lambda *args, **options: replace(
+            solve(*args, **options), stop_reason=StopReason.INTERRUPTED
+        ),
+    )
+    graph, told = random_wiring(30, 5, unit=False), []
+    for settings in (FleetSettings(work=10), FleetSettings(budget=1.0)):
+        context = UnitContext(settings, str(tmp_path / "s.store"), code_digest())
+        unit.work_on_unit(context, Unit(0, graph, Limits(work=10), look=False), told.append)
+    worked, timed = told
+    assert (worked.slab, worked.prepared) == (None, None)
+    assert timed.slab is not None
+    assert timed.prepared is not None
