@@ -111,7 +111,7 @@ def _random_chain(steps: int, n: int, largest: int, tries: int, seed: int, rows:
 def every_gap(ops: int, largest: int) -> tuple[IntArray, IntArray]:
     """Return the ends and sizes of all gaps with a buffer born at each step, sizes from 1."""
     ends, sizes = np.zeros((MOST, ops), np.int64), np.zeros((MOST, ops), np.int64)
-    found = _every.compiled(ops, largest, ends, sizes)
+    found = _every(ops, largest, ends, sizes)
     if found == MOST:
         raise RuntimeError("more gaps than there is room for")
     return ends[:found], sizes[:found]

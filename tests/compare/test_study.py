@@ -89,7 +89,7 @@ def test_plug_ins_that_go_wrong_cost_their_own_row(paths: list[str]) -> None:
     theirs = ["fine", "dying", "hanging", "backwards", "crashing", "overlapping"]
     methods = parse_methods([*theirs, "lpmf", "skyline"])
     settings = StudySettings(methods, Limits(seconds=0.5), grace=1.0)
-    study = compare_files(paths[:2], settings)
+    study = compare_files(paths[:1], settings)
     for comparison in study.comparisons:
         assert [row.method for row in comparison.rows] == ["fine", "lpmf", "skyline", "optsched"]
         assert {f.method: f.trouble for f in comparison.failed} == {

@@ -90,7 +90,8 @@ def test_a_driver_that_is_killed_leaves_no_worker_and_keeps_what_was_written(
 ) -> None:
     store = tmp_path / "s.store"
     driver = Driver(paths, store)
-    driver.wait_for(searched(3))
+    # What was found is written a moment later than the log says so.
+    driver.wait_for(lambda _: store.exists() and bool(PlanStore(store).records()))
     workers = driver.workers()
     driver.kill()
     known = {record.name for record in PlanStore(store).records()}

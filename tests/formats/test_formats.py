@@ -401,7 +401,7 @@ def survives(data: bytes, path: Path, graph: Graph) -> None:
 def test_every_truncation(files: dict[str, Path], graph: Graph, tmp_path: Path) -> None:
     for path in files.values():
         data = path.read_bytes()[:1500]
-        for length in range(0, len(data), 1 if len(data) < 600 else 7):
+        for length in range(0, len(data), 1 if len(data) < 300 else 7):
             survives(data[:length], tmp_path / "cut", graph)
     data = gzip.compress(files["minimalloc"].read_bytes())
     for length in range(len(data)):
@@ -414,7 +414,7 @@ def test_random_bytes_flipped(files: dict[str, Path], graph: Graph, tmp_path: Pa
         for packed in (False, True):
             data = path.read_bytes()
             data = gzip.compress(data) if packed else data
-            for _ in range(60):
+            for _ in range(40):
                 changed = bytearray(data)
                 for _ in range(int(rng.integers(1, 4))):
                     changed[int(rng.integers(len(data)))] = int(rng.integers(256))

@@ -135,7 +135,7 @@ AWKWARD = [
 ]
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.lists(st.text(min_size=1) | st.sampled_from(AWKWARD), unique=True, max_size=5))
 @example(AWKWARD)
 def test_any_names_come_back_and_no_cell_begins_like_a_formula(names: list[str]) -> None:

@@ -67,7 +67,7 @@ def test_the_program_of_a_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_programs_of_random_plans_compute_what_the_graph_says(tmp_path: Path) -> None:
     """Graph inputs hold zeros; births of their own would hold what nobody has written yet."""
     rng = np.random.default_rng(4)
-    for number in range(80):
+    for number in range(40):
         features = FEATURES - {"births", "pins", "inputs"}
         graph = random_graph(rng, int(rng.integers(1, 9)), features=features)
         graph = graph.with_inplace() if number % 2 else graph

@@ -85,7 +85,7 @@ def test_events_move_one_way_and_end_at_the_result() -> None:
     rng = np.random.default_rng(3)
     events: list[Event] = []
     graph = random_graph(rng, ops=40)
-    result = solve(graph, limits=Limits(seconds=2), on_event=events.append)
+    result = solve(graph, limits=Limits(seconds=0.5), on_event=events.append)
     values = [e.incumbent for e in events if e.incumbent is not None]
     bounds = [e.bound for e in events]
     assert values == sorted(values, reverse=True)
