@@ -8,6 +8,8 @@ EXTRAS ?= test,lint
 FRAMEWORKS ?= torch,onnx,tflite,executorch,jax,runtimes,dask,ray
 OUT    ?= out
 GRAPHS ?= instances/inductor
+# Tests that wait for other processes leave room for one more beside those that compute.
+TESTERS ?= $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 1)' 2>/dev/null || echo auto)
 METHODS ?= program,lpmf,bfs,dfs,inductor,xla_default,greedy_by_size
 
 comma := ,
@@ -35,7 +37,7 @@ demo: $(ready)
 test: $(ready)
 	@$(MAKE) --no-print-directory --jobs 2 lint kernels
 	@echo "== Tests"
-	@$(bin)/python -m pytest -n auto --dist worksteal --ignore tests/frameworks $(PYTEST_ARGS)
+	@$(bin)/python -m pytest -n $(TESTERS) --dist worksteal --ignore tests/frameworks $(PYTEST_ARGS)
 
 frameworks:
 	@$(MAKE) --no-print-directory setup VENV=$(VENV)-frameworks EXTRAS=test,$(FRAMEWORKS)
