@@ -19,9 +19,11 @@ from optsched.joint.cpsat.constraints import joint_model
 from optsched.joint.cpsat.instance import graph_instance
 from optsched.joint.cpsat.point import ModelPoint
 from optsched.joint.cpsat.solver import EFFORT, CpSatEffort, CpSatRun, SolverThread
+from optsched.joint.cpsat.variables import ModelVariables
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.runtime.clock import Clock
+from optsched.runtime.interrupt import held_interrupts
 from optsched.runtime.limits import Event, Limits, Objective, OnEvent, StopReason
 
 
@@ -120,15 +122,8 @@ class _JointSearch:
         if self._fits():
             return CpSatOutcome(self.value, self.bound, StopReason.DECIDED, warm_start)
         try:
-            variables = joint_model(self.instance, peak_bound, slab_bound)
-            target = variables.slab if self.is_slab else variables.peak
-            if self.capacity is None:
-                variables.model.minimize(target)
-            limit = self.value if self.capacity is None else self.capacity
-            if limit is not None and limit < self.room:
-                variables.model.add(target <= max(-1, limit // self.instance.unit))
-            if warm_start is not None:
-                variables.add_hint(ModelPoint.of_plan(self.instance, warm_start))
+            with held_interrupts():
+                variables = self._model(warm_start, peak_bound, slab_bound)
         except KeyboardInterrupt:
             return CpSatOutcome(self.value, self.bound, StopReason.INTERRUPTED, warm_start)
         found = SolverThread(variables, self._units, self.clock, effort).run(self._note)
@@ -138,6 +133,19 @@ class _JointSearch:
         if found.best is not None and self.value != before:
             plan = self._plan_of(found.best)
         return CpSatOutcome(self.value, self.bound, reason, plan)
+
+    def _model(self, warm_start: Plan | None, peak_bound: int, slab_bound: int) -> ModelVariables:
+        """Return the model, which asks for fewer bytes than are known to do."""
+        variables = joint_model(self.instance, peak_bound, slab_bound)
+        target = variables.slab if self.is_slab else variables.peak
+        if self.capacity is None:
+            variables.model.minimize(target)
+        limit = self.value if self.capacity is None else self.capacity
+        if limit is not None and limit < self.room:
+            variables.model.add(target <= max(-1, limit // self.instance.unit))
+        if warm_start is not None:
+            variables.add_hint(ModelPoint.of_plan(self.instance, warm_start))
+        return variables
 
     def _stop_reason(self, found: CpSatRun) -> StopReason:
         """Return why it ended; a refuted capacity raises the bound."""

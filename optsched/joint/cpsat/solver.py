@@ -15,6 +15,7 @@ from optsched.errors import UsageError
 from optsched.joint.cpsat.point import ModelPoint
 from optsched.joint.cpsat.variables import ModelVariables
 from optsched.runtime.clock import Clock
+from optsched.runtime.interrupt import held_interrupts
 
 EXACT_FLOAT = 2**53
 """CP-SAT reports bounds as floats; integers below this are exact in them."""
@@ -100,9 +101,10 @@ class SolverThread:
         thread = threading.Thread(target=self._work, name="cp-sat", daemon=True)
         thread.start()
         try:
-            while self._receive():
-                on_progress(self.state)
-                self.clock.expired()
+            with held_interrupts():
+                while self._receive():
+                    on_progress(self.state)
+                    self.clock.expired()
         except KeyboardInterrupt:
             self.state.interrupted = True
         finally:
