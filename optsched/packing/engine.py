@@ -171,11 +171,13 @@ class PackingEngine:
         counters = state.counters
         counters[C.depth] = 0
         answer, before, nodes = LIMIT, -1, 0
+        # A node looks at all that is not placed yet, a few times.
+        node_work = self.effort.node_work + len(rank)
         more = min(self.effort.slice_nodes, self.slice)
         while answer == LIMIT and before < nodes < limit:
             before = nodes
             until = min(limit, nodes + more)
-            run = search.for_work(self.effort.node_work * (until - nodes))
+            run = search.for_work(node_work * (until - nodes))
             answer = run(*self.arrays, rule, until)
             nodes = int(counters[C.nodes])
             clock.spend(nodes - max(0, before))
