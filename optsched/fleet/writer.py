@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 from collections import Counter
 from typing import Any
 
@@ -12,8 +11,8 @@ from optsched.errors import OptschedError
 from optsched.fleet.unit import Found, UnitContext
 from optsched.store import PlanStore, provenance
 
-GATHER_SECONDS = 0.05
-"""For which the first find that waits is joined by others: a transaction costs more than a find."""
+GATHER_SECONDS = 0.5
+"""For which the first find that waits is joined by others: a transaction costs five finds."""
 MOST_WAITING = 256
 """Finds that wait for the disk; beyond that the driver waits too, and memory stays flat."""
 
@@ -37,6 +36,7 @@ class StoreWriter:
         self.origin = provenance(code=context.code[:12])
         self.trouble: OptschedError | None = None
         self.waiting: queue.Queue[tuple[int, Found] | None] = queue.Queue(MOST_WAITING)
+        self.hurry = threading.Event()
         self.behind: Counter[int] = Counter()
         self.thread = threading.Thread(target=self._run, name="store", daemon=True)
         self.thread.start()
@@ -57,6 +57,8 @@ class StoreWriter:
             raise self.trouble
         if found.prepared is not None:
             self.behind[number] += 1
+            if self.waiting.full():
+                self.hurry.set()
             self.waiting.put((number, found))
 
     def close(self) -> None:
@@ -68,25 +70,31 @@ class StoreWriter:
             If something could not be written.
         """
         self.waiting.put(None)
+        self.hurry.set()
         self.thread.join()
         if self.trouble is not None:
             raise self.trouble
 
     def _run(self) -> None:
-        while (found := self.waiting.get()) is not None:
-            time.sleep(GATHER_SECONDS)
-            batch, last = [found], False
-            while not self.waiting.empty() and not last:
-                more = self.waiting.get()
-                last = more is None
-                batch += [] if more is None else [more]
-            if self.trouble is None:
+        last = False
+        while not last:
+            batch, last = self._gather()
+            if batch and self.trouble is None:
                 try:
                     self._write(batch)
                 except OptschedError as error:
                     self.trouble = error
-            if last:
-                return
+
+    def _gather(self) -> tuple[list[tuple[int, Found]], bool]:
+        """Return the finds of some time, and whether they are the last."""
+        batch = [self.waiting.get()]
+        if batch[0] is not None:
+            # Each is not waited for by itself: to wake up costs more than to take it.
+            self.hurry.wait(GATHER_SECONDS)
+            self.hurry.clear()
+        while batch[-1] is not None and not self.waiting.empty():
+            batch.append(self.waiting.get())
+        return [found for found in batch if found is not None], batch[-1] is None
 
     def _write(self, batch: list[tuple[int, Found]]) -> None:
         with self.store.batch() as store:

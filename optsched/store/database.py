@@ -139,7 +139,7 @@ class PlanStore:
         if not self.file.is_writable():
             return False
         with self.writing() as connection:
-            record = self._record_of(connection, asked.row, question)
+            record = self._record_of(connection, asked.text.row, question)
             better = _keep_plan(connection, record, prepared, question, text)
             proved = Bound(question.objective, bound, proof, False, made)
             raised = _raise_bound(connection, record, proved)
@@ -180,7 +180,7 @@ class PlanStore:
         if not self.file.is_writable():
             return False
         with self.writing() as connection:
-            record = self._record_of(connection, asked.row, question)
+            record = self._record_of(connection, asked.text.row, question)
             return _raise_bound(connection, record, bound)
 
     def put_certificate(
@@ -207,7 +207,7 @@ class PlanStore:
         if not self.file.is_writable():
             return False
         with self.writing() as connection:
-            record = self._record_of(connection, asked.row, question)
+            record = self._record_of(connection, asked.text.row, question)
             return _raise_bound(connection, record, bound, packed)
 
     def put_result(
@@ -285,7 +285,7 @@ class PlanStore:
         if not self.file.is_writable():
             return False
         with self.writing() as connection:
-            record = self._record_of(connection, asked.row, question)
+            record = self._record_of(connection, asked.text.row, question)
             _keep_search(connection, record, packed, text)
         return True
 
@@ -379,7 +379,7 @@ class PlanStore:
         """Return the row of a question about a graph, made if need be."""
         if self._held is None:
             return rows.add_record(connection, graph, question)
-        key = graph.document, question.text
+        key = graph.packed, question.text
         if key not in self._records:
             self._records[key] = rows.add_record(connection, graph, question)
         return self._records[key]

@@ -82,7 +82,7 @@ def prepare_result(
     elif result.plan is not None:
         plan = _pack_plan(asked, result.plan, result.peak or 0, result.slab or 0)
     return PreparedResult(
-        asked.row,
+        asked.text.row,
         question,
         plan,
         bounds,

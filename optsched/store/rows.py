@@ -9,6 +9,8 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -46,15 +48,45 @@ BOUND_WITH_ID = BOUND.replace("SELECT", "SELECT id,")
 
 
 class GraphRow(NamedTuple):
-    """What a store keeps of a graph; equal graphs have one document."""
+    """What a store keeps of a graph, as it lies there."""
 
     key: str
-    document: bytes
+    packed: bytes
     name: str
     memory_model: str
     ops: int
     buffers: int
     bytes: int
+
+    def is_kept_as(self, packed: object) -> bool:
+        """Whether a document in a store is that of this graph, whoever packed it."""
+        return packed == self.packed or unpack_bytes(packed) == unpack_bytes(self.packed)
+
+
+@dataclass(frozen=True)
+class GraphText:
+    """A graph in canonical numbers, as text.
+
+    Parameters
+    ----------
+    key, document
+        The same for equal graphs; others may have the key, none has the document.
+    about
+        Name, memory model in words, ops, buffers, and bytes of all buffers.
+    """
+
+    key: str
+    document: bytes
+    about: tuple[str, str, int, int, int]
+
+    def is_kept_as(self, packed: object) -> bool:
+        """Whether a document in a store is that of this graph."""
+        return unpack_bytes(packed) == self.document
+
+    @cached_property
+    def row(self) -> GraphRow:
+        """What a store keeps of it: who only looks it up packs nothing."""
+        return GraphRow(self.key, pack(self.document), *self.about)
 
 
 class Asked(NamedTuple):
@@ -62,13 +94,13 @@ class Asked(NamedTuple):
 
     graph: Graph
     form: CanonicalGraph
-    row: GraphRow
+    text: GraphText
 
 
 class _Last(threading.local):
     """The graph that this thread asked about last: it is often asked about several times."""
 
-    known: tuple[weakref.ref[Graph], CanonicalGraph, GraphRow] | None = None
+    known: tuple[weakref.ref[Graph], CanonicalGraph, GraphText] | None = None
 
 
 _last = _Last()
@@ -79,27 +111,27 @@ def ask(graph: Graph) -> Asked:
     known = _last.known
     if known is None or known[0]() is not graph:
         form = canonical_form(graph)
-        known = weakref.ref(graph), form, _graph_row(graph, form)
+        known = weakref.ref(graph), form, _text_of(graph, form)
         _last.known = known
     return Asked(graph, *known[1:])
 
 
-def _graph_row(graph: Graph, form: CanonicalGraph) -> GraphRow:
+def _text_of(graph: Graph, form: CanonicalGraph) -> GraphText:
     bytes_ = sum(buffer.size for buffer in graph.buffers)
-    summary = (graph.name, graph.model_name, len(graph.ops), len(graph.buffers), bytes_)
-    return GraphRow(form.key, canonical_document(graph, form), *summary)
+    about = graph.name, graph.model_name, len(graph.ops), len(graph.buffers), bytes_
+    return GraphText(form.key, canonical_document(graph, form), about)
 
 
 def graph_digest(graph: Graph) -> str:
     """Return the same text for equal graphs, whatever their names and numbers."""
-    return blake2b(ask(graph).row.document, digest_size=16).hexdigest()
+    return blake2b(ask(graph).text.document, digest_size=16).hexdigest()
 
 
-def find_graph(connection: sqlite3.Connection, graph: GraphRow) -> int | None:
+def find_graph(connection: sqlite3.Connection, graph: GraphText | GraphRow) -> int | None:
     """Return the row of a graph: an equal key is not enough, the whole graph is compared."""
     query = "SELECT id, document FROM graphs WHERE key = ? ORDER BY id"
     for number, packed in connection.execute(query, (graph.key,)):
-        if unpack_bytes(packed) == graph.document:
+        if graph.is_kept_as(packed):
             return int(number)
     return None
 
@@ -120,14 +152,14 @@ def add_graph(connection: sqlite3.Connection, graph: GraphRow) -> int:
         "INSERT INTO graphs (key, document, name, memory_model, ops, buffers, bytes)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)"
     )
-    made = connection.execute(query, (graph.key, pack(graph.document), *graph[2:])).lastrowid
+    made = connection.execute(query, graph).lastrowid
     assert made is not None
     return made
 
 
 def find_record(connection: sqlite3.Connection, asked: Asked, question: Question) -> int | None:
     """Return the row of a question about a graph."""
-    graph = find_graph(connection, asked.row)
+    graph = find_graph(connection, asked.text)
     query = "SELECT id FROM records WHERE graph = ? AND question = ?"
     row = connection.execute(query, (graph, question.text)).fetchone()
     return None if row is None else int(row[0])

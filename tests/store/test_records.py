@@ -59,7 +59,7 @@ def test_a_canonical_graph_is_the_graph() -> None:
         if seed % 3 == 0:
             graph = with_sharing(rng, graph)
         asked = rows.ask(graph.with_inplace() if seed % 2 else graph)
-        made = document.read_canonical(asked.row.document)
+        made = document.read_canonical(asked.text.document)
         assert canonical_form(made).key == asked.form.key
         position = {v: i for i, v in enumerate(asked.form.ops)}
         for v, before in enumerate(graph.predecessors):
