@@ -23,17 +23,19 @@ def touched(graph: Graph) -> list[set[int]]:
 
 def live_spans(graph: Graph, step: Sequence[int]) -> Spans:
     """Return when each root lives, the ops running at some steps."""
-    horizon = max(1, len(graph.ops))
-    last: dict[int, int] = {}
-    for v, roots in enumerate(touched(graph)):
-        for root in roots:
-            last[root] = max(last.get(root, -1), step[v])
+    ops, roots, kept = graph.ops, graph.roots, graph.kept
+    horizon = max(1, len(ops))
+    ends = [0] * len(graph.buffers)
+    # The ops in turn: who touches a root last has the last word on it.
+    for v in sorted(range(len(ops)), key=step.__getitem__):
+        for b in (*ops[v].reads, *ops[v].uses, *ops[v].writes):
+            ends[roots[b]] = step[v] + 1
     spans = {}
     for b, buffer in enumerate(graph.buffers):
         if buffer.alias_of is None and not buffer.external:
             born = maker(graph, b)
             start = 0 if born is None else step[born]
-            end = horizon if graph.kept[b] else last.get(b, -1) + 1
+            end = horizon if kept[b] else ends[b]
             if end > start:
                 spans[b] = (start, end)
     return spans

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from optsched.errors import PlanError
@@ -35,31 +36,34 @@ def check_overlap(rows: list[Rectangle]) -> None:
     PlanError
         If two rectangles overlap.
     """
-    filled = (row for row in rows if row[0] < row[1] and row[2] < row[3])
-    rows = sorted(filled, key=lambda row: row[2])
-    if not rows:
-        return
-    # At equal steps ends come first. After the last start nothing can overlap any more.
-    starts = [(2 * row[0] + 1, number) for number, row in enumerate(rows)]
-    last = max(starts)[0]
-    ends = [(2 * row[1], number) for number, row in enumerate(rows) if 2 * row[1] < last]
-    live: list[int] = []
-    for clock, number in sorted(starts + ends):
-        at = bisect_left(live, number)
-        if clock % 2 == 0:
-            del live[at]
-            continue
-        for other in live[max(0, at - 1) : at + 1]:
-            _check_apart(rows[number], rows[other])
-        live.insert(at, number)
+    starts: dict[int, list[Rectangle]] = {}
+    ends: dict[int, list[Rectangle]] = {}
+    for row in sorted(rows, key=itemgetter(2)):
+        if row[0] < row[1] and row[2] < row[3]:
+            starts.setdefault(row[0], []).append(row)
+            ends.setdefault(row[1], []).append(row)
+    # The live ones by address, and their first bytes alone to look it up.
+    live: list[Rectangle] = []
+    lows: list[int] = []
+    for step in sorted({*starts, *ends}):
+        for row in ends.get(step, ()):
+            at = bisect_left(lows, row[2])
+            del live[at], lows[at]
+        for row in starts.get(step, ()):
+            at = bisect_left(lows, row[2])
+            if at and live[at - 1][3] > row[2]:
+                raise _overlap(row, live[at - 1])
+            if at < len(live) and lows[at] < row[3]:
+                raise _overlap(row, live[at])
+            live.insert(at, row)
+            lows.insert(at, row[2])
 
 
-def _check_apart(one: Rectangle, other: Rectangle) -> None:
-    if one[2] < other[3] and other[2] < one[3]:
-        raise PlanError(
-            f"buffers {one[4]!r} at [{one[2]}, {one[3]}) and {other[4]!r} "
-            f"at [{other[2]}, {other[3]}) overlap while both are live"
-        )
+def _overlap(one: Rectangle, other: Rectangle) -> PlanError:
+    return PlanError(
+        f"buffers {one[4]!r} at [{one[2]}, {one[3]}) and {other[4]!r} "
+        f"at [{other[2]}, {other[3]}) overlap while both are live"
+    )
 
 
 def check_pairs(pairs: Iterable[tuple[int, int]], extent: Mapping[int, Extent]) -> None:
@@ -115,13 +119,12 @@ def filled_rectangles(problem: PackingProblem, place: Sequence[int]) -> list[tup
 
     A group is one buffer, as large as its largest live member and there whenever a member is.
     """
-    parts = problem.parts
     rows: dict[int, list[tuple[Rectangle, bool]]] = {}
-    for j, i in enumerate(parts.owner.tolist()):
-        start, end, low, high = (int(x[j]) for x in (parts.start, parts.end, parts.low, parts.high))
+    sizes = problem.size.tolist()
+    for i, start, end, low, high in zip(*(x.tolist() for x in problem.parts), strict=True):
         if start < end and low < high:
             row = (start, end, place[i] + low, place[i] + high, problem.names[i])
-            rows.setdefault(i, []).append((row, high - low == problem.size[i]))
+            rows.setdefault(i, []).append((row, high - low == sizes[i]))
     found = {i: [row for row, _ in mine] for i, mine in rows.items()}
     for group in problem.must_share:
         together = [row for i in group for row in rows.get(i, ())]

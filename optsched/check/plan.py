@@ -162,40 +162,48 @@ def _check_offsets(
     if len(offsets) != len(graph.buffers):
         raise PlanError(f"plan has {len(offsets)} offsets, the graph {len(graph.buffers)} buffers")
     pools: dict[str, list[Rectangle]] = {}
-    shared: dict[str, dict[int, int]] = {}
-    slabs: dict[str, int] = {}
+    ends: dict[str, list[int]] = {}
     own, roots = shared_spans(graph, offsets, step, spans), graph.roots
-    for b, buffer in enumerate(graph.buffers):
-        offset, root = offsets[b], roots[b]
-        if root != b:
+    for b, (buffer, offset) in enumerate(zip(graph.buffers, offsets, strict=True)):
+        if roots[b] != b:
+            root = roots[b]
             if offset != offsets[root]:
                 raise PlanError(
                     f"buffer {buffer.name!r} at {offset} is a view of "
                     f"{graph.buffers[root].name!r} at {offsets[root]}"
                 )
             continue
-        if buffer.external and offset is not None:
-            raise PlanError(f"buffer {buffer.name!r} lies outside the slab but has offset {offset}")
         if offset is None:
             if b in spans and buffer.size:
                 raise PlanError(f"buffer {buffer.name!r} of {buffer.size} bytes has no offset")
             continue
+        if buffer.external:
+            raise PlanError(f"buffer {buffer.name!r} lies outside the slab but has offset {offset}")
         _check_place(buffer.name, offset, buffer.alignment, buffer.pin)
-        slabs[buffer.pool] = max(slabs.get(buffer.pool, 0), offset + buffer.size)
+        end = offset + buffer.size
+        ends.setdefault(buffer.pool, []).append(end)
         if b in spans and own[b][0] < own[b][1]:
-            start, end = own[b]
-            row = (start, end, offset, offset + buffer.size, buffer.name)
-            pools.setdefault(buffer.pool, []).append(row)
-            if buffer.size:
-                shared.setdefault(buffer.pool, {})[b] = offset
-    _check_sharing(graph, offsets, pools, {b: own[b] for b in own if own[b][0] < own[b][1]})
+            pools.setdefault(buffer.pool, []).append((*own[b], offset, end, buffer.name))
+    _check_sharing(graph, offsets, pools, own)
     for rows in pools.values():
         check_overlap(rows)
     if graph.on_streams:
-        known = Precedence(graph, sorted(range(len(step)), key=lambda v: step[v]))
-        for placed in shared.values():
-            check_sharing(graph, known, placed)
-    return slabs
+        _check_streams(graph, offsets, step, own)
+    return {pool: max(rows) for pool, rows in ends.items()}
+
+
+def _check_streams(
+    graph: Graph, offsets: Sequence[int | None], step: Sequence[int], spans: Spans
+) -> None:
+    """Check pool by pool that buffers which share bytes come one before the other."""
+    known = Precedence(graph, sorted(range(len(step)), key=step.__getitem__))
+    shared: dict[str, dict[int, int]] = {}
+    for b, (start, end) in spans.items():
+        offset, buffer = offsets[b], graph.buffers[b]
+        if offset is not None and start < end and buffer.size:
+            shared.setdefault(buffer.pool, {})[b] = offset
+    for placed in shared.values():
+        check_sharing(graph, known, placed)
 
 
 def _check_sharing(
@@ -208,6 +216,7 @@ def _check_sharing(
     if not graph.must_share and not graph.keep_apart:
         return
     buffers, names = graph.buffers, [buffer.name for buffer in graph.buffers]
+    spans = {b: (start, end) for b, (start, end) in spans.items() if start < end}
     placed = {b: offset for b in spans if (offset := offsets[b]) is not None and buffers[b].size}
     extent = {b: (at, at + buffers[b].size, names[b]) for b, at in placed.items()}
     for group in graph.must_share:
@@ -250,16 +259,19 @@ def check_packing(
     if len(offsets) != len(problem):
         raise PlanError(f"{len(offsets)} offsets for {len(problem)} buffers")
     place = [_as_integer(x) for x in offsets]
+    columns = (problem.start, problem.end, problem.size, problem.alignment, problem.pin)
     found = 0
-    for i, name in enumerate(problem.names):
-        pin = int(problem.pin[i])
-        _check_place(name, place[i], int(problem.alignment[i]), None if pin < 0 else pin)
-        if problem.end[i] > problem.start[i]:
-            found = max(found, place[i] + int(problem.size[i]))
+    # As lists: numpy's integers could pass their range unseen, and take longer one by one.
+    rows = zip(problem.names, place, *(column.tolist() for column in columns), strict=True)
+    for name, at, start, end, size, alignment, pin in rows:
+        _check_place(name, at, alignment, None if pin < 0 else pin)
+        if end > start:
+            found = max(found, at + size)
     for group in problem.must_share:
         check_same_offset(group, place, problem.names)
     check_overlap([row for row, _ in filled_rectangles(problem, place)])
-    check_pairs(((int(a), int(b)) for a, b in problem.keep_apart), whole_extents(problem, place))
+    if len(problem.keep_apart):
+        check_pairs(problem.keep_apart.tolist(), whole_extents(problem, place))
     if slab is not None and slab != found:
         raise PlanError(f"packing claims a slab of {slab} bytes, its offsets give {found}")
     if capacity is not None and found > capacity:

@@ -37,6 +37,10 @@ class OutputPolicy(StrEnum):
     """Has an allocation of its own: never counted, never packed."""
 
 
+# Asked of every buffer, often: to look up the member of an enumeration takes longer than all else.
+_EXTERNAL = (OutputPolicy.OWN, InputPolicy.EXCLUDED, InputPolicy.CONSTANT)
+
+
 @dataclass(frozen=True, slots=True)
 class Op:
     """A node: reads buffers, writes buffers, may need workspace while it runs.
@@ -118,12 +122,10 @@ class Buffer:
     @property
     def external(self) -> bool:
         """Whether the bytes lie outside the slab and are never counted."""
-        if self.output is OutputPolicy.OWN:
-            return True
-        # Most are no inputs; this is asked of every buffer, often.
-        if self.input is None:
+        # Most are neither.
+        if self.input is None and self.output is None:
             return False
-        return self.input in (InputPolicy.EXCLUDED, InputPolicy.CONSTANT)
+        return self.output in _EXTERNAL or self.input in _EXTERNAL
 
 
 def require_integer(value: object, what: str, least: int = 0) -> int:

@@ -60,8 +60,10 @@ class Plan:
         PlanError
             If a view lies elsewhere than its root, or a pinned buffer is not in its own pool.
         """
+        if not self.pools:
+            return graph
         homes = tuple(buffer.pool for buffer in graph.buffers)
-        if not self.pools or self.pools == homes:
+        if self.pools == homes:
             return graph
         if len(self.pools) != len(graph.buffers):
             raise PlanError(f"plan has {len(self.pools)} pools for {len(graph.buffers)} buffers")
@@ -100,12 +102,12 @@ class Plan:
 
     def slabs(self, graph: Graph) -> dict[str, int]:
         """Return the slab of each pool, by its name: the largest `offset + size` in it."""
-        found: dict[str, int] = {}
+        ends: dict[str, list[int]] = {}
         for b, (offset, buffer) in enumerate(zip(self.offsets, graph.buffers, strict=True)):
-            if offset is not None and graph.roots[b] == b:
+            if offset is not None and buffer.alias_of is None:
                 pool = self.pools[b] if self.pools else buffer.pool
-                found[pool] = max(found.get(pool, 0), offset + buffer.size)
-        return found
+                ends.setdefault(pool, [0]).append(offset + buffer.size)
+        return {pool: max(row) for pool, row in ends.items()}
 
     def slab(self, graph: Graph) -> int:
         """Return the bytes of the slab; of all slabs together where there are several pools."""
