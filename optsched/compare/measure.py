@@ -21,7 +21,7 @@ from optsched.model.graph import Graph
 from optsched.model.inplace_choice import pair_choices
 from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import packing_problem
-from optsched.model.plan import make_plan
+from optsched.model.plan import placed_plan
 from optsched.model.pools import pool_rows
 from optsched.model.steps import Order
 from optsched.runtime.limits import Limits, OnEvent, StopReason
@@ -152,7 +152,8 @@ class MethodRunner:
             ours = make is OWN_PACKINGS.get(packing)
             offsets = self._call(pack_apart, problem, pool_rows(graph, ids), make, ours=ours)
             runtime += time.perf_counter() - started
-            found.append(check_plan(graph, make_plan(graph, order, offsets, taken), peak=peak))
+            plan = placed_plan(graph, order, ids, offsets, taken)
+            found.append(check_plan(graph, plan, peak=peak))
         return min(found, key=lambda checked: checked.slab), runtime
 
     def _call(self, function: Callable[..., _Found], *args: Any, ours: bool) -> _Found:

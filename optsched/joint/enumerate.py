@@ -26,7 +26,7 @@ from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs
 from optsched.model.order_rules import Baseline, ascending_ends
 from optsched.model.packing_problem import PackingProblem, packing_problem, select
-from optsched.model.plan import Plan, make_plan
+from optsched.model.plan import Plan, placed_plan
 from optsched.model.pools import pool_rows
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
@@ -181,7 +181,7 @@ class _OrderEnumeration:
             offsets, refused = self._decide(problem, parts, rows)
             if offsets is None:
                 break
-            plan = make_plan(self.graph, order, offsets, taken)
+            plan = placed_plan(self.graph, order, ids, offsets, taken)
             self.offer(plan)
             self.capacity = plan.slab(self.graph) - 1
             if self.capacity < self.floor:

@@ -19,8 +19,8 @@ from optsched.joint.oracle import portion
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import timeline
-from optsched.model.packing_problem import packing_problem
-from optsched.model.plan import Plan, make_plan
+from optsched.model.packing_problem import PackingProblem, packing_problem
+from optsched.model.plan import Plan, placed_plan
 from optsched.ordering import OrderOutcome, solve_order
 from optsched.packing import solve_packing
 from optsched.runtime.clock import Clock
@@ -106,16 +106,17 @@ class _OtherOrders:
                 share = effort.exchanges[attempt % len(effort.exchanges)]
                 walk.wander(share * len(best) // 8 + 1)
                 order = walk.order
-            problem, _ = packing_problem(self.graph, order)
+            problem, ids = packing_problem(self.graph, order)
             ranges = problem.start.tobytes() + problem.end.tobytes()
             key = blake2b(ranges, digest_size=16).digest()
             if key in seen:
                 stale += 1
                 continue
             seen[key] = None
-            plan = self._pack(order, budget, attempt)
-            if plan is None:
+            offsets = self._pack(problem, budget, attempt)
+            if offsets is None:
                 continue
+            plan = placed_plan(self.graph, order, ids, offsets)
             found = plan.slab(self.graph)
             stale = 0 if slab is None or found < slab else stale + 1
             if slab is None or found <= slab:
@@ -124,9 +125,8 @@ class _OtherOrders:
             if found <= budget:
                 return
 
-    def _pack(self, order: Sequence[int], capacity: int, attempt: int) -> Plan | None:
+    def _pack(self, problem: PackingProblem, capacity: int, attempt: int) -> IntArray | None:
         """Pack an order for a short while; the slab may exceed the capacity."""
-        problem, _ = packing_problem(self.graph, order)
         part = portion(self.clock, self.effort.packing_seconds, self.clock.limits.seed + attempt)
         try:
             outcome = solve_packing(problem, limits=part, capacity=capacity)
@@ -134,7 +134,7 @@ class _OtherOrders:
             # Two pins clash in this order.
             return None
         outcome.stop_reason.raise_if_interrupted()
-        return None if outcome.offsets is None else make_plan(self.graph, order, outcome.offsets)
+        return outcome.offsets
 
     def search_again(self, budget: int, bound: int) -> list[int] | None:
         """Search for an order within the budget under other names, from a random order."""

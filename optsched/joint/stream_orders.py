@@ -28,7 +28,7 @@ from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import PackingProblem, packing_problem, select
-from optsched.model.plan import Plan, make_plan
+from optsched.model.plan import Plan, placed_plan
 from optsched.model.pools import pool_rows
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, Objective
@@ -164,7 +164,7 @@ class _StreamSearch:
         if found is not None:
             slab, offsets = found
             self.below = slab - 1
-            self.offer(make_plan(self.graph, self.order, offsets))
+            self.offer(placed_plan(self.graph, self.order, ids, offsets))
 
     def _pack(
         self, problem: PackingProblem, rows: Sequence[IntArray]

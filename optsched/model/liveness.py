@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optsched.model.antichain import largest_antichain
-from optsched.model.arrays import IntArray, Rows
+from optsched.model.arrays import GraphArrays, IntArray, Rows
 from optsched.model.elements import OutputPolicy
 from optsched.model.graph import Graph
 from optsched.model.inplace import bytes_saved
@@ -37,15 +37,18 @@ def live_ranges(graph: Graph, order: Order | Sequence[str]) -> IntArray:
     A view has the range of its root. A graph input that nobody uses and nobody keeps is never
     live: its range is empty. A graph without ops has one step, so that kept inputs have a place.
     """
-    arrays, steps = graph.arrays, steps_of(graph, order)
-    m, horizon = arrays.buffer_count, max(1, len(graph.ops))
+    ranges = _own_ranges(graph.arrays, steps_of(graph, order))
+    return np.stack(ranges, axis=1)[np.array(graph.roots, np.int64)]
+
+
+def _own_ranges(arrays: GraphArrays, steps: IntArray) -> tuple[IntArray, IntArray]:
+    """Return start and end of each buffer; those of a view are of no use."""
     # The appended 0 stands for graph inputs: their producer's id is -1.
     start = np.append(steps, 0)[arrays.birth]
     made = np.append(steps, -1)[arrays.producer]
-    end = np.maximum(made, _row_max(arrays.user, steps, m)) + 1
-    end[arrays.keep] = horizon
-    ranges = np.stack([start, np.maximum(start, end)], axis=1)
-    return ranges[np.array(graph.roots, np.int64)] if m else ranges
+    end = np.maximum(made, _row_max(arrays.user, steps, arrays.buffer_count)) + 1
+    end[arrays.keep] = max(1, arrays.op_count)
+    return start, np.maximum(start, end)
 
 
 def _row_max(rows: Rows, values: IntArray, count: int) -> IntArray:
@@ -59,23 +62,20 @@ def _row_max(rows: Rows, values: IntArray, count: int) -> IntArray:
 
 def timeline(graph: Graph, order: Order | Sequence[str]) -> Timeline:
     """Return the live bytes before, during and after each step."""
-    arrays = graph.arrays
-    n = arrays.op_count
-    ranges = live_ranges(graph, order)
-    inputs = arrays.birth < 0
+    arrays, steps = graph.arrays, steps_of(graph, order)
+    n, ids = arrays.op_count, order_ids(graph, order)
+    start, end = _own_ranges(arrays, steps)
+    # Views have no bytes here, so that it is all the same how long they live.
+    dies = ~arrays.keep & (end > start)
     freed = np.zeros(n + 2, np.int64)
-    counted = arrays.size > 0
-    ends = counted & ~arrays.keep & (ranges[:, 1] > ranges[:, 0])
-    np.add.at(freed, ranges[ends, 1], arrays.size[ends])
-    allocated = np.zeros(n + 2, np.int64)
-    np.add.at(allocated, ranges[counted & ~inputs, 0], arrays.size[counted & ~inputs])
-    running = arrays.initial + np.cumsum(allocated[:n] - freed[:n])
+    np.add.at(freed, end[dies], arrays.size[dies])
+    allocated = arrays.alloc[ids]
+    running = arrays.initial + np.cumsum(allocated - freed[:n])
     saved = np.zeros(n, np.int64)
     if graph.in_place:
-        at = order_ids(graph, order)
-        saved = bytes_saved(arrays, steps_of(graph, order), ranges)[at]
+        saved = bytes_saved(arrays, steps, np.stack([start, end], axis=1))[ids]
     return Timeline(
-        before=running - allocated[:n], running=running - saved, after=running - freed[1 : n + 1]
+        before=running - allocated, running=running - saved, after=running - freed[1 : n + 1]
     )
 
 

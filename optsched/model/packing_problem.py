@@ -118,7 +118,7 @@ class PackingProblem:
                 f"buffer {self.names[i]!r}: pin {self.pin[i]} is not a multiple "
                 f"of alignment {self.alignment[i]}"
             )
-        if sum(int(x) for x in self.size) > MAX_TOTAL_BYTES:
+        if sum(self.size.tolist()) > MAX_TOTAL_BYTES:
             raise GraphError("sizes add up to more than 2**62 bytes")
         for owner, gaps in enumerate(self.gaps):
             self._check_gaps(owner, gaps)
@@ -384,7 +384,7 @@ def packing_problem(
     for output, head in owner.items():
         ranges[head, 1] = max(ranges[head, 1], ranges[output, 1])
     ids = np.flatnonzero(packed)
-    buffers = [graph.buffers[b] for b in ids]
+    buffers = [graph.buffers[b] for b in ids.tolist()]
     apart = np.array(graph.keep_apart, np.int64).reshape(-1, 2)
     pairs, groups = _among(ids, len(size), apart, graph.must_share)
     if relation is not None:

@@ -131,14 +131,22 @@ def make_plan(graph: Graph, order: Order, offsets: IntArray, taken: Pairs = ()) 
 
     `taken` are the in-place pairs that the packing problem was made with.
     """
-    problem, ids = packing_problem(graph, order, taken)
-    if len(offsets) != len(problem):
-        raise PlanError(f"{len(offsets)} offsets for {len(problem)} buffers to be packed")
+    _, ids = packing_problem(graph, order, taken)
+    return placed_plan(graph, order, ids, offsets, taken)
+
+
+def placed_plan(
+    graph: Graph, order: Order, ids: IntArray, offsets: IntArray, taken: Pairs = ()
+) -> Plan:
+    """Make the same of a packing problem that is there: `ids`, shape `(k,)`, came with it."""
+    if len(offsets) != len(ids):
+        raise PlanError(f"{len(offsets)} offsets for {len(ids)} buffers to be packed")
     placed = np.full(len(graph.buffers), -1, np.int64)
     placed[ids] = offsets
     for output, head in heads(taken).items():
         placed[output] = placed[head]
+    rows = placed.tolist()
     return Plan(
-        order=tuple(int(v) for v in order),
-        offsets=tuple(None if placed[root] < 0 else int(placed[root]) for root in graph.roots),
+        order=tuple(np.asarray(order, np.int64).tolist()),
+        offsets=tuple(None if rows[root] < 0 else rows[root] for root in graph.roots),
     )

@@ -19,7 +19,7 @@ from optsched.model.inplace_choice import Pairs, pair_choices
 from optsched.model.liveness import peak_memory
 from optsched.model.order_rules import Baseline
 from optsched.model.packing_problem import packing_problem
-from optsched.model.plan import Plan, make_plan
+from optsched.model.plan import Plan, placed_plan
 from optsched.model.pools import (
     apart_bytes,
     pinned_bytes,
@@ -107,6 +107,7 @@ class PlanIncumbent(Incumbent):
         self.packed: dict[bytes, None] = {}
         self.seen_orders: dict[bytes, None] = {}
         self.order_search: dict[str, int] = {}
+        self.peaks: dict[bytes, int] = {}
 
     # The objective, as the driver sees it.
 
@@ -231,7 +232,7 @@ class PlanIncumbent(Incumbent):
         found = np.asarray(order, np.int64)
         if not self.is_near(self.moved_by(found)):
             return
-        peak = rank = peak_memory(self.graph, found)
+        peak = rank = self.peak_of(found)
         if self.pool_graphs and self.objective is Objective.SLAB:
             rank = sum(peak_memory(graph, found) for graph in self.pool_graphs)
         self.candidates.append(Candidate(rank, peak, found))
@@ -240,7 +241,7 @@ class PlanIncumbent(Incumbent):
 
     def pack(self, order: IntArray, source: str, packings: int | None = None) -> None:
         """Offer the plans that the heuristic packers make of an order, until one is proved."""
-        peak, moved = peak_memory(self.graph, order), self.moved_by(order)
+        peak, moved = self.peak_of(order), self.moved_by(order)
         for taken in islice(pair_choices(self.graph, order, self.peak_bound, tries=0), packings):
             problem, ids = packing_problem(self.graph, order, taken)
             if pins_clash(self.graph, problem, ids):
@@ -252,7 +253,7 @@ class PlanIncumbent(Incumbent):
                 # Making and checking a plan takes longer than most packings.
                 if self.is_better(peak, sum_of_slabs(problem, rows, offsets), moved):
                     try:
-                        plan = make_plan(self.graph, order, offsets, taken)
+                        plan = placed_plan(self.graph, order, ids, offsets, taken)
                         self.offer(plan, f"{source} + {name}")
                     except PlanError as error:
                         _LOG.warning("packing %s is wrong on %s: %s", name, self.graph.name, error)
@@ -261,6 +262,13 @@ class PlanIncumbent(Incumbent):
                 take_interrupt()
                 if self.done() or (left is not None and left < self.effort.slower * took):
                     return
+
+    def peak_of(self, order: IntArray) -> int:
+        """Return the peak memory of an order, which is measured once."""
+        key = order.tobytes()
+        if key not in self.peaks:
+            self.peaks[key] = peak_memory(self.graph, order)
+        return self.peaks[key]
 
     def best_orders(self, count: int) -> list[tuple[int, IntArray]]:
         """Peak and order of the best few candidates, each order once."""

@@ -16,7 +16,7 @@ from heuristics.portfolio import candidate_orders
 from optsched.errors import GraphError, UsageError
 from optsched.model.inplace_choice import Pairs, pair_choices
 from optsched.model.packing_problem import packing_problem, select
-from optsched.model.plan import make_plan
+from optsched.model.plan import placed_plan
 from optsched.model.pools import pins_clash, pool_rows, roof
 from optsched.model.steps import Order
 from optsched.ordering.bound.single_ops import peak_lower_bound
@@ -39,7 +39,8 @@ def heuristic_orders(best: PlanIncumbent, clock: Clock) -> None:
     """
     if best.continued:
         return
-    for name, order in candidate_orders(best.graph, seed=best.clock.limits.seed):
+    seed = best.clock.limits.seed
+    for name, order in candidate_orders(best.graph, seed=seed, peak_of=best.peak_of):
         best.clock.spend(len(order))
         best.offer_order(order, name)
         if len(best.candidates) == 1:
@@ -188,7 +189,7 @@ def _pack_choice(
             break
         offsets[row] = part.offsets
     else:
-        best.offer(make_plan(best.graph, order, offsets, taken), "packing search")
+        best.offer(placed_plan(best.graph, order, ids, offsets, taken), "packing search")
         if best.is_only_order:
             best.refute_slab(bound - 1, "only order")
     if interrupted:

@@ -23,7 +23,7 @@ from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs, heads, pair_choices
 from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import PackingProblem, packing_problem, select
-from optsched.model.plan import Plan, make_plan
+from optsched.model.plan import Plan, placed_plan
 from optsched.model.pools import pins_clash, pool_graph
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import (
@@ -271,7 +271,7 @@ class _PoolPlanner:
             pools[b] = name
         for output, head in heads(taken).items():
             pools[output] = pools[head]
-        made = make_plan(self.graph, order, offsets, taken)
+        made = placed_plan(self.graph, order, ids, offsets, taken)
         return replace(made, pools=tuple(pools[root] for root in self.graph.roots))
 
     def spilled_bytes(self, plan: Plan) -> int:
