@@ -23,7 +23,8 @@ class Record:
     """
 
     def __init__(self, value: object, where: str) -> None:
-        if not isinstance(value, Mapping):
+        # Nearly all are plain ones, and an abstract class takes long to say so.
+        if type(value) is not dict and not isinstance(value, Mapping):
             raise FormatError(f"{where}: expected an object, got {show(value)}")
         self.value: Mapping[str, Any] = value
         self.where = where
@@ -73,15 +74,18 @@ class Record:
         return found
 
     def _take(self, key: str, kind: type, wanted: str, default: Any) -> Any:
-        label = key if key.isprintable() else repr(key)
-        if key not in self.value:
+        value = self.value.get(key, _REQUIRED)
+        if value is _REQUIRED:
             if default is _REQUIRED:
-                raise FormatError(f"{self.where}: {label} is missing")
+                raise FormatError(f"{self.where}: {_label(key)} is missing")
             return default
-        value = self.value[key]
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise FormatError(f"{self.where}: {label} must be {wanted}, got {show(value)}")
+            raise FormatError(f"{self.where}: {_label(key)} must be {wanted}, got {show(value)}")
         return value
+
+
+def _label(key: str) -> str:
+    return key if key.isprintable() else repr(key)
 
 
 def show(value: object) -> str:

@@ -7,8 +7,10 @@ JSON Schemas of this and our other formats.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import MISSING, fields
 from enum import StrEnum
+from functools import partial
 from typing import Any, TypeVar
 
 from optsched.errors import FormatError
@@ -92,8 +94,9 @@ def read_graph_document(document: object) -> Graph:
     ops = _named_records(top, "ops", "op", _OP_KEYS)
     buffers = _named_records(top, "buffers", "buffer", _BUFFER_KEYS)
     names = _Names(ops, buffers)
-    made = [_read_buffer(record, names) for record in buffers]
-    made_ops = tuple(_read_op(record, names, made) for record in ops)
+    of_buffer, of_op = _buffer_fields(names), _op_fields(names)
+    made = [_read_buffer(record, of_buffer) for record in buffers]
+    made_ops = tuple(_read_op(record, of_op, names, made) for record in ops)
     graph = Graph(
         top.text("name", "graph"),
         made_ops,
@@ -126,8 +129,8 @@ def _read_levels(graph: Graph, record: Record, names: _Names) -> Graph:
 def _named_records(top: Record, key: str, what: str, known: set[str]) -> list[Record]:
     records = []
     for number, value in enumerate(top.items(key)):
-        name = Record(value, f"{what} number {number}").text("name")
-        record = Record(value, f"{what} {name!r}")
+        record = Record(value, f"{what} number {number}")
+        record.where = f"{what} {record.text('name')!r}"
         record.refuse_unknown(known)
         records.append(record)
     return records
@@ -138,63 +141,70 @@ class _Names:
 
     def __init__(self, ops: list[Record], buffers: list[Record]) -> None:
         rows = {"op": ops, "buffer": buffers}
-        self.ids = {what: {x.text("name"): i for i, x in enumerate(rows[what])} for what in rows}
+        self.ids = {what: {x.value["name"]: i for i, x in enumerate(rows[what])} for what in rows}
 
     def one(self, what: str, record: Record, key: str) -> int:
-        return self._id(what, record.text(key), record, key)
+        return self._ids(what, [record.text(key)], record, key)[0]
 
     def row(self, what: str, record: Record, key: str) -> tuple[int, ...]:
-        return tuple(self._id(what, name, record, key) for name in record.texts(key, []))
+        return self._ids(what, record.texts(key, []), record, key)
 
-    def _id(self, what: str, name: str, record: Record, key: str) -> int:
-        if name not in self.ids[what]:
-            raise FormatError(f"{record.where}: {key} names unknown {what} {name!r}")
-        return self.ids[what][name]
+    def _ids(self, what: str, given: list[str], record: Record, key: str) -> tuple[int, ...]:
+        known = self.ids[what]
+        try:
+            return tuple([known[name] for name in given])
+        except KeyError as error:
+            (name,) = error.args
+            raise FormatError(f"{record.where}: {key} names unknown {what} {name!r}") from None
 
 
-def _read_op(record: Record, names: _Names, buffers: list[Buffer]) -> Op:
-    writes = names.row("buffer", record, "writes")
-    workspace = None
+_Fields = dict[str, Callable[[Record, str], Any]]
+"""How the value of each key is read: most records have few of all that they may have."""
+
+
+def _op_fields(names: _Names) -> _Fields:
+    buffers = partial(names.row, "buffer")
+    ops = partial(names.row, "op")
+    lists = {"reads": buffers, "uses": buffers, "writes": buffers, "control": ops}
+    return {"name": Record.text, "kind": Record.text, "stream": Record.text, **lists}
+
+
+def _read_op(record: Record, known: _Fields, names: _Names, buffers: list[Buffer]) -> Op:
+    found = {key: known[key](record, key) for key in record.value if key != "workspace"}
     if isinstance(record.value.get("workspace"), str):
-        workspace = names.one("buffer", record, "workspace")
+        found["workspace"] = names.one("buffer", record, "workspace")
     elif size := record.count("workspace", 0):
         # By its bytes alone: the buffer is added behind those that the file lists.
-        workspace = len(buffers)
-        writes = (*writes, workspace)
-        buffers.append(Buffer(f"{record.text('name')}.workspace", size))
-    return Op(
-        name=record.text("name"),
-        reads=names.row("buffer", record, "reads"),
-        uses=names.row("buffer", record, "uses"),
-        writes=writes,
-        control=names.row("op", record, "control"),
-        workspace=workspace,
-        kind=record.text("kind", ""),
-        stream=record.text("stream", ""),
-    )
+        found["workspace"] = len(buffers)
+        found["writes"] = (*found.get("writes", ()), len(buffers))
+        buffers.append(Buffer(f"{found['name']}.workspace", size))
+    return Op(**found)
 
 
-def _read_buffer(record: Record, names: _Names) -> Buffer:
-    view = "alias_of" in record.value
-    if not view and not record.has("size"):
+def _buffer_fields(names: _Names) -> _Fields:
+    return {
+        "name": Record.text,
+        "size": Record.count,
+        "input": partial(_read_policy, InputPolicy),
+        "output": partial(_read_policy, OutputPolicy),
+        "alias_of": partial(names.one, "buffer"),
+        "mutates": Record.flag,
+        "birth": partial(names.one, "op"),
+        "alignment": Record.count,
+        "pool": Record.text,
+        "pin": Record.count,
+    }
+
+
+def _read_buffer(record: Record, known: _Fields) -> Buffer:
+    if "alias_of" not in record.value and not record.has("size"):
         raise FormatError(f"{record.where}: size is unknown; every buffer needs its bytes")
-    return Buffer(
-        name=record.text("name"),
-        size=record.count("size", 0),
-        input=_read_policy(record, "input", InputPolicy),
-        output=_read_policy(record, "output", OutputPolicy),
-        alias_of=names.one("buffer", record, "alias_of") if view else None,
-        mutates=record.flag("mutates", False),
-        birth=names.one("op", record, "birth") if "birth" in record.value else None,
-        alignment=record.count("alignment", 1),
-        pool=record.text("pool", ""),
-        pin=record.count("pin") if "pin" in record.value else None,
-    )
+    found = {key: known[key](record, key) for key in record.value}
+    found.setdefault("size", 0)
+    return Buffer(**found)
 
 
-def _read_policy(record: Record, key: str, kind: type[_Policy]) -> _Policy | None:
-    if key not in record.value:
-        return None
+def _read_policy(kind: type[_Policy], record: Record, key: str) -> _Policy:
     try:
         return kind(record.text(key))
     except ValueError:

@@ -7,7 +7,7 @@ streams each such dependency needs a sync: a control edge.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from optsched.errors import GraphError
@@ -82,8 +82,11 @@ def _version(graph: Wired, buffer: int) -> int:
     return buffer
 
 
-def find_cycle(predecessors: Sequence[Iterable[int]]) -> list[int]:
+def find_cycle(predecessors: Sequence[Collection[int]]) -> list[int]:
     """Return the ops of one cycle, first one repeated at the end, or an empty list."""
+    # In program order, as most graphs are listed, each op is behind all that it needs.
+    if all(max(row, default=-1) < v for v, row in enumerate(predecessors)):
+        return []
     try:
         TopologicalSorter(dict(enumerate(predecessors))).prepare()
     except CycleError as error:

@@ -196,24 +196,30 @@ def _check_names(what: str, names: Sequence[str]) -> None:
 def _check_sizes(buffers: Sequence[Buffer]) -> None:
     total = 0
     for buffer in buffers:
-        label = f"buffer {buffer.name!r}"
-        total += require_integer(buffer.size, f"{label}: size")
-        require_integer(buffer.alignment, f"{label}: alignment", least=1)
-        if buffer.pin is not None:
-            require_integer(buffer.pin, f"{label}: pin")
-            if buffer.pin % buffer.alignment:
-                raise GraphError(
-                    f"{label}: pin {buffer.pin} is not a multiple of alignment {buffer.alignment}"
-                )
+        _check_numbers(buffer)
+        total += buffer.size
         if max(total, buffer.alignment, buffer.pin or 0) > MAX_TOTAL_BYTES:
             raise GraphError(
-                f"{label}: sizes up to here add up to {total}, above the limit of 2**62 bytes"
+                f"buffer {buffer.name!r}: sizes up to here add up to {total}, "
+                "above the limit of 2**62 bytes"
             )
 
 
+def _check_numbers(buffer: Buffer) -> None:
+    size, alignment, pin = buffer.size, buffer.alignment, buffer.pin
+    # Nothing is put into words for the many that are right at first sight.
+    if type(size) is type(alignment) is int and size >= 0 and alignment > 0 and pin is None:
+        return
+    label = f"buffer {buffer.name!r}"
+    require_integer(size, f"{label}: size")
+    require_integer(alignment, f"{label}: alignment", least=1)
+    if pin is not None and require_integer(pin, f"{label}: pin") % alignment:
+        raise GraphError(f"{label}: pin {pin} is not a multiple of alignment {alignment}")
+
+
 def _check_roles(graph: Graph) -> None:
-    for b, buffer in enumerate(graph.buffers):
-        label, producer = f"buffer {buffer.name!r}", graph.producers[b]
+    for buffer, producer in zip(graph.buffers, graph.producers, strict=True):
+        label = f"buffer {buffer.name!r}"
         if buffer.alias_of is not None:
             if buffer.size or buffer.pin is not None or buffer.birth is not None:
                 raise GraphError(f"{label} is a view: it can have no size, pin or birth of its own")
@@ -234,20 +240,24 @@ def _check_roles(graph: Graph) -> None:
 
 
 def _check_references(graph: Graph) -> None:
+    count = len(graph.buffers)
     for op in graph.ops:
-        label = f"op {op.name!r}"
         own = set(op.writes)
         for b in (*op.reads, *op.uses):
-            require_id(b, len(graph.buffers), f"{label} reads buffer")
-            if b in own:
-                raise GraphError(f"{label} reads buffer {graph.buffers[b].name!r}, its own output")
+            if 0 <= b < count and b not in own:
+                continue
+            require_id(b, count, f"op {op.name!r} reads buffer")
+            name = graph.buffers[b].name
+            raise GraphError(f"op {op.name!r} reads buffer {name!r}, its own output")
         for u in op.control:
-            require_id(u, len(graph.ops), f"{label} has a control edge from op")
+            require_id(u, len(graph.ops), f"op {op.name!r} has a control edge from op")
         if op.workspace is not None and op.workspace not in own:
-            raise GraphError(f"{label}: workspace must be among the buffers it writes")
+            raise GraphError(f"op {op.name!r}: workspace must be among the buffers it writes")
     for v, output, source in (*graph.inplace_candidates, *graph.inplace):
         require_id(v, len(graph.ops), "in-place candidate names op")
         op = graph.ops[v]
+        if output in op.writes and source in op.reads:
+            continue
         for b in (output, source):
             require_id(b, len(graph.buffers), f"op {op.name!r}: in-place candidate names buffer")
         for b, known, what in (

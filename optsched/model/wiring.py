@@ -47,8 +47,9 @@ def find_kept(buffers: Sequence[Buffer], roots: Sequence[int]) -> tuple[bool, ..
     `roots` is what :func:`find_roots` returns.
     """
     kept = [False] * len(buffers)
+    always = (InputPolicy.KEPT, InputPolicy.SCRATCH)
     for b, buffer in enumerate(buffers):
-        if buffer.output is not None or buffer.input in (InputPolicy.KEPT, InputPolicy.SCRATCH):
+        if buffer.output is not None or buffer.input in always:
             kept[roots[b]] = True
     return tuple(kept)
 
@@ -64,7 +65,8 @@ def find_producers(ops: Sequence[Op], buffers: Sequence[Buffer]) -> tuple[int | 
     producers: list[int | None] = [None] * len(buffers)
     for v, op in enumerate(ops):
         for b in op.writes:
-            require_id(b, len(buffers), f"op {op.name!r} writes buffer")
+            if not 0 <= b < len(buffers):
+                require_id(b, len(buffers), f"op {op.name!r} writes buffer")
             other = producers[b]
             if other is not None:
                 raise GraphError(
@@ -83,8 +85,10 @@ def find_roots(buffers: Sequence[Buffer]) -> tuple[int, ...]:
     GraphError
         If views form a cycle, or an id is none.
     """
-    roots = [-1] * len(buffers)
+    roots = [b if buffer.alias_of is None else -1 for b, buffer in enumerate(buffers)]
     for start in range(len(buffers)):
+        if roots[start] >= 0:
+            continue
         path: dict[int, None] = {}
         at = start
         while roots[at] < 0:
