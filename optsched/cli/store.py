@@ -81,7 +81,7 @@ def _write_plan(args: argparse.Namespace, store: PlanStore) -> None:
     files = [which for which in args.which if Path(which).exists()]
     if len(args.which) != 1 or not files:
         raise UsageError("--plan goes with one graph file: a plan names its ops and buffers")
-    common.protect([args.plan], *files)
+    common.protect([args.plan], args.store, *files)
     graph = common.read_graph(args, files[0])
     planned = [record for record in _chosen(args, store) if record.value is not None]
     found = store.get(graph, planned[0].question) if planned else None

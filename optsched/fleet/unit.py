@@ -43,6 +43,7 @@ from optsched.store import (
     PreparedResult,
     Question,
     SearchState,
+    StoredPlan,
     StoredRecord,
     graph_digest,
     prepare_result,
@@ -426,9 +427,23 @@ def look_up(graph: Graph, context: UnitContext) -> Earlier | None:
     if search is not None and search.notes.get("code") == context.code:
         # Damaged notes are worth nothing, the rest is.
         with suppress(FormatError):
-            progress, slices = read_search(graph, search, progress)
+            progress, slices = _checked(read_search(graph, search, progress), stored)
     found = Earlier(stored.plan, progress, slices, stored.peak, stored.slab, None)
     return replace(found, proof=_proof(found, question.objective))
+
+
+def _checked(left: tuple[SearchProgress, int], stored: StoredPlan) -> tuple[SearchProgress, int]:
+    """Return what a search left, unless the plan shows that its bounds are wrong.
+
+    Raises
+    ------
+    FormatError
+        If it does.
+    """
+    progress, _ = left
+    if progress.peak_bound > stored.peak or progress.slab_bound > stored.slab:
+        raise FormatError("a search has bounds above a plan")
+    return left
 
 
 def _proof(earlier: Earlier, objective: Objective) -> Proof | None:

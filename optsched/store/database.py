@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from optsched.check.certificate import check_certificate
 from optsched.check.steps import Certificate
 from optsched.errors import PlanError, UsageError
+from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.runtime.limits import Objective, Proof
@@ -64,7 +65,7 @@ class PlanStore:
     Raises
     ------
     UsageError
-        If the path names a folder.
+        If the path names a folder, a device or a pipe.
 
     Notes
     -----
@@ -437,7 +438,7 @@ def _raise_bound(
     connection: sqlite3.Connection, record: int, bound: Bound, certificate: bytes | None = None
 ) -> bool:
     """Add a bound if it says more than those that are there; return whether."""
-    if bound.value < 0 or (bound.proof and bound.proof not in list(Proof)):
+    if not 0 <= bound.value <= MAX_TOTAL_BYTES or (bound.proof and bound.proof not in list(Proof)):
         raise UsageError(f"{bound.value} bytes by proof {bound.proof!r} is no bound")
     row = _plan_row(connection, record)
     reached = None if row is None else row[1 if bound.quantity is Objective.PEAK else 2]
@@ -459,6 +460,9 @@ def _says_as_much(known: Bound, bound: Bound) -> bool:
         return False
     if bound.certified or not bound.counts:
         return known.certified if bound.certified else True
+    if not known.certified and known.made_by != bound.made_by:
+        # Proofs of the other versions may be withdrawn, and are not believed by all.
+        return False
     return known.counts and (known.value > bound.value or bool(known.proof) or not bound.proof)
 
 
@@ -470,7 +474,11 @@ def _withdraw_above(connection: sqlite3.Connection, record: int, plan: PreparedP
         return bound.value > reached[bound.quantity]
 
     why = f"a plan has a peak of {plan.peak} bytes and a slab of {plan.slab}"
-    note_withdrawn(connection, record, rows.withdraw(connection, record, is_wrong, why), why)
+    wrong = rows.withdraw(connection, record, is_wrong, why)
+    note_withdrawn(connection, record, wrong, why)
+    if any(bound.counts for bound in wrong):
+        # What a search left may rest on the same error.
+        connection.execute("DELETE FROM searches WHERE record = ?", (record,))
 
 
 def note_withdrawn(

@@ -183,7 +183,8 @@ def take(store: PlanStore, parcel: Parcel, *, trust: bool = False) -> tuple[bool
     store, parcel
         Where to, and what.
     trust
-        Take the other store's word for bounds that have no certificate; else they are claims.
+        Take the other store's word for bounds that have no certificate, which else are claims, and
+        for what its searches left behind.
 
     Returns
     -------
@@ -201,9 +202,11 @@ def take(store: PlanStore, parcel: Parcel, *, trust: bool = False) -> tuple[bool
                 continue
             try:
                 _take_bound(batch, parcel, bound, certificate, trust)
-            except PlanError as error:
+            except (PlanError, UsageError) as error:
                 troubles.append(str(error))
-        if parcel.search is not None and batch.search(graph, question) is None:
+        # What a search left holds bounds as well, and does not say whose.
+        believed = trust and not rules
+        if believed and parcel.search is not None and batch.search(graph, question) is None:
             batch.put_search(graph, parcel.search, question=question, origin={})
         return batch.digest() != before, troubles
 
@@ -253,7 +256,7 @@ def _take_one(store: PlanStore, taken: Taken, number: int, document: object, tru
         if isinstance(document, OptschedError):
             raise document
         changed, troubles = take(store, Parcel(document), trust=trust)
-    except (FormatError, GraphError, PlanError) as error:
+    except (FormatError, GraphError, PlanError, UsageError) as error:
         taken.refused += 1
         taken.troubles.append(f"record {number}: {error}")
         return

@@ -58,13 +58,17 @@ class StoreFile:
     Raises
     ------
     UsageError
-        If the path names a folder.
+        If the path names a folder, or anything else that is no file: a pipe would never end.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        if self.path.is_dir():
-            raise UsageError(f"store {self.path} is a folder, not a file")
+        try:
+            self.path = Path(path)
+        except TypeError:
+            raise UsageError(f"a store is the path of a file, got {type(path).__name__}") from None
+        if self.path.exists() and not self.path.is_file():
+            kind = "folder" if self.path.is_dir() else "device or pipe"
+            raise UsageError(f"store {self.path} is a {kind}, not a file")
 
     def is_writable(self) -> bool:
         """Whether this process may write the file, or make it."""

@@ -151,6 +151,11 @@ class Bound:
         """Whether it is proved, as far as is known, and not only claimed."""
         return not self.withdrawn and self.proof != Proof.CLAIMED
 
+    @property
+    def made_by(self) -> Any:
+        """Versions of the packages that proved it; None where that is not known."""
+        return self.provenance.get("versions")
+
 
 @dataclass(frozen=True, slots=True)
 class StoredPlan:

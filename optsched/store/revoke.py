@@ -48,7 +48,7 @@ class Rule:
     proof: str = ""
 
     def __str__(self) -> str:
-        version = ".".join(map(str, self.version))
+        version = ".".join(map(str, self.version)) or "0"
         return f"{self.package}{self.relation}{version}" + (f":{self.proof}" if self.proof else "")
 
 

@@ -228,7 +228,7 @@ def add_bound(
     connection: sqlite3.Connection, record: int, bound: Bound, certificate: bytes | None = None
 ) -> None:
     """Add the row of a bound, sealed."""
-    origin = json.dumps(dict(bound.provenance))
+    origin = provenance_text(bound.provenance)
     start = (record, bound.quantity.value, int(bound.value), str(bound.proof))
     row = (*start, certificate, origin, bound.withdrawn)
     connection.execute(

@@ -91,8 +91,16 @@ def _of_all(record: Record, key: str, form: CanonicalGraph) -> list[Any]:
 
 
 def globalise_order(form: CanonicalGraph, order: Sequence[int]) -> list[int]:
-    """Return an order in canonical numbers."""
+    """Return an order in canonical numbers.
+
+    Raises
+    ------
+    UsageError
+        If it has not the ops of the graph.
+    """
     number = {v: i for i, v in enumerate(form.ops)}
+    if len(order) != len(number) or not number.keys() >= set(order):
+        raise UsageError(f"an order has not the graph's {len(number)} ops")
     return [number[v] for v in order]
 
 

@@ -103,9 +103,14 @@ def _drop_bounds(connection: sqlite3.Connection, record: StoredRecord) -> int:
 
 
 def _worth_keeping(record: StoredRecord, quantity: Objective) -> Iterator[Bound]:
-    """Yield the best bound, the best one with a certificate, and claims that there is more."""
+    """Yield the best bound of each version, the best certified one, and claims that there is more.
+
+    Those of one version count no longer once they are revoked, and then the others do.
+    """
     best = best_bound(record.bounds, quantity)
-    yield best
+    for bound in record.bounds:
+        others = tuple(x for x in record.bounds if x.made_by == bound.made_by)
+        yield best_bound(others, quantity)
     yield best_bound(tuple(bound for bound in record.bounds if bound.certified), quantity)
     for bound in record.bounds:
         if bound.proof == Proof.CLAIMED and not bound.withdrawn and bound.value > best.value:
