@@ -99,7 +99,7 @@ def globalise_order(form: CanonicalGraph, order: Sequence[int]) -> list[int]:
         If it has not the ops of the graph.
     """
     number = {v: i for i, v in enumerate(form.ops)}
-    if len(order) != len(number) or not number.keys() >= set(order):
+    if len(order) != len(number) or set(order) != number.keys():
         raise UsageError(f"an order has not the graph's {len(number)} ops")
     return [number[v] for v in order]
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from optsched.cli.commands import main
+from optsched.cli.common import graph_files
 from optsched.cli.tune import parse_duration
 from optsched.formats import write_graph
 from tests.support.families.small import diamond
@@ -48,6 +50,15 @@ def test_a_fleet_with_a_bad_file_is_tuned_reported_and_ends_with_two(
     assert (tmp_path / "csv").read_text().count("diamond") >= 2
     events = [json.loads(line)["event"] for line in (tmp_path / "log").read_text().splitlines()]
     assert sorted(events) == ["begin", "end", "failed", "unit"]
+
+
+def test_of_a_folder_files_are_taken_and_nothing_else(tmp_path: Path) -> None:
+    write_graph(diamond(), tmp_path / "diamond.json")
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "folder.json").mkdir()
+    (tmp_path / "lost.json").symlink_to("nowhere")
+    found = [str(tmp_path / name) for name in ("diamond.json", "lost.json")]
+    assert [path for path, _ in graph_files([str(tmp_path)])] == found
 
 
 @pytest.mark.parametrize(

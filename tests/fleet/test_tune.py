@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from optsched.reports.study_files import study_csv, study_html
 from optsched.runtime.limits import Limits, Objective, Proof, StopReason
 from optsched.solver.pipeline import solve
 from optsched.solver.search_progress import SearchProgress
-from optsched.store import PlanStore, Question, SearchState
+from optsched.store import PlanStore, Question, SearchState, collect_garbage
 from tests.fleet.fleets import SETTINGS, WORK, make_fleet, undisturbed
 from tests.support.families.small import SMALL_GRAPHS, diamond
 from tests.support.families.wiring import random_wiring
@@ -111,6 +112,22 @@ def test_a_damaged_search_costs_nothing_but_itself(paths: list[str], store: Path
         read_search(graph, SearchState((), {"slices": 3}), whole.progress)
 
 
+def test_bounds_of_a_search_that_a_plan_refutes_are_not_believed(
+    paths: list[str], store: Path, tmp_path: Path
+) -> None:
+    graph, path = read_graph(next(path for path in paths if "wiring" in path)), tmp_path / "s.store"
+    shutil.copy(store, path)
+    copied, question = PlanStore(path), Question(SETTINGS.objective)
+    search, known = copied.search(graph, question), copied.get(graph, question)
+    assert search is not None
+    assert known is not None
+    notes = {**search.notes, "peak_bound": known.slab + 1}
+    copied.put_search(graph, SearchState(search.orders, notes), question=question)
+    found = look_up(graph, UnitContext(SETTINGS, str(path), search.notes["code"]))
+    assert found is not None
+    assert found.progress.peak_bound <= found.peak
+
+
 def test_rounds_are_kept_for_the_same_ids_and_steps_for_an_equal_graph(
     paths: list[str], store: Path
 ) -> None:
@@ -148,6 +165,10 @@ def test_bounds_of_another_version_are_not_believed(tmp_path: Path) -> None:
     # It is proved again, and then counts.
     (row,) = tune([graph], other, work=1_000, jobs=0).graphs
     assert (row.state, row.slices) == (FleetState.PROVED, 1)
+    # Once: neither another run nor one after the garbage is gone searches again.
+    for _ in range(2):
+        assert tune([graph], other, work=1_000, jobs=0).units == 1
+        collect_garbage(PlanStore(other))
 
 
 def test_a_claim_about_a_plan_does_not_cost_the_bound_below_it(tmp_path: Path) -> None:

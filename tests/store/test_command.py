@@ -80,6 +80,7 @@ def test_upkeep(path: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -
         (["show", "STORE", "99"], "no record '99'"),
         (["show", "STORE", "zz"], "no record 'zz'"),
         (["show", "STORE", "1", "--plan", "p.json"], "goes with one graph file"),
+        (["show", "STORE", "GRAPH", "--plan", "STORE"], "overwrite"),
         (["revoke", "STORE", "--engine", "x"], "is no rule"),
         (["export", "STORE", "-o", "STORE"], "overwrite"),
         (["sl", "STORE"], "invalid choice"),
@@ -88,9 +89,15 @@ def test_upkeep(path: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     ],
 )
 def test_what_goes_wrong_is_one_line(
-    path: str, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+    path: str,
+    arguments: list[str],
+    words: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
-    assert main(["store", *(path if x == "STORE" else x for x in arguments)]) == 2
+    write_graph(diamond(1), tmp_path / "g.json")
+    files = {"STORE": path, "GRAPH": str(tmp_path / "g.json")}
+    assert main(["store", *(files.get(x, x) for x in arguments)]) == 2
     text = capsys.readouterr().err
     assert words in text
     assert text.count("\n") == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sqlite3
 import threading
@@ -131,6 +132,14 @@ def test_what_is_no_store_is_refused(store: PlanStore, content: bytes) -> None:
 def test_a_folder_is_no_store(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="folder"):
         PlanStore(tmp_path)
+
+
+def test_a_pipe_is_no_store(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="pipe"):
+        PlanStore(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="path of a file"):
+        PlanStore(3)  # type: ignore[arg-type]
 
 
 def test_a_locked_store_is_one_line(store: PlanStore, monkeypatch: pytest.MonkeyPatch) -> None:

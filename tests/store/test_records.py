@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -112,11 +113,27 @@ def test_a_bound_never_falls(store: PlanStore) -> None:
 def test_a_plan_below_a_bound_shows_that_it_was_wrong(store: PlanStore) -> None:
     graph = diamond()
     store.put_bound(graph, 19, "L3")
+    store.put_search(graph, SearchState((), {"bound": 19}))
     assert store.put(graph, best(graph))
+    assert store.search(graph) is None
     record = store.record(graph)
     assert record is not None
     assert record.best_bound.value == 0
     assert "peak of 18" in record.bounds[0].withdrawn
+
+
+@pytest.mark.parametrize("origin", [{"by": float("nan")}, {"by": "x" * rows.MAX_TEXT}])
+def test_what_could_not_be_read_again_is_not_written(store: PlanStore, origin: Any) -> None:
+    graph = diamond()
+    store.put(graph, best(graph))
+    with pytest.raises(UsageError, match="provenance"):
+        store.put_bound(graph, 9, "L3", origin=origin)
+    with pytest.raises(UsageError, match="no bound"):
+        store.put_bound(diamond(1), 2**63)
+    for order in ((0,), (0, 1, 3), (0, 0, 1)):
+        with pytest.raises(UsageError, match="3 ops"):
+            store.put_search(graph, SearchState((order,)))
+    assert verify(store) == []
 
 
 def test_certificates_are_checked_and_found_for_a_graph_in_other_words(store: PlanStore) -> None:

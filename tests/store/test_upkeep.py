@@ -27,6 +27,7 @@ from optsched.store import (
     merge,
     read_rule,
     revoke,
+    rows,
     salvage,
     translate,
     upkeep,
@@ -131,6 +132,8 @@ def test_the_other_stores_word_counts_only_if_trusted(store: PlanStore, tmp_path
     # The certificate speaks for itself, everything else is a claim.
     assert [r.best_bound.value > 0 for r in wary.records()].count(True) == 1
     assert [(r.peak, r.slab) for r in wary.records()] == [(r.peak, r.slab) for r in store.records()]
+    # What a search left holds bounds too.
+    assert wary.search(diamond(3), SLAB) is None
     assert verify(wary) == verify(trusting) == []
     again = merge(trusting, store, trust=True)
     assert (again.new, again.known, again.refused) == (0, 10, 0)
@@ -155,12 +158,16 @@ def test_what_is_wrong_in_an_export_is_refused_by_itself(store: PlanStore, tmp_p
     documents[2]["graph"]["buffers"][0]["size"] = -1
     documents[3]["bounds"][0]["value"] = 10**9
     del documents[4]["question"]
+    documents[5]["provenance"] = {"by": "x" * rows.MAX_TEXT}
+    documents[6]["bounds"][0]["provenance"] = {"by": "x" * (rows.MAX_TEXT - 10)}
+    documents[7] |= {"plan": None, "peak": None, "slab": None}
+    documents[7]["bounds"][0]["value"] = 2**63
     texts = [first, *(json.dumps(x) for x in documents), "{", "[]"]
     path.write_text("\n".join(texts))
     other = PlanStore(tmp_path / "other.db")
     taken = import_store(other, path, trust=True)
-    assert (taken.new, taken.refused) == (6, 6)
-    assert len(taken.troubles) == 7
+    assert (taken.new, taken.known, taken.refused) == (4, 1, 7)
+    assert len(taken.troubles) == 10
     assert verify(other) == []
     assert import_store(other, path).new == 0
     path.write_text("{}\n")
@@ -185,6 +192,27 @@ def test_withdrawn_proofs_are_proved_again(store: PlanStore, tmp_path: Path) -> 
         plan = best(diamond(size))
         store.put(diamond(size), plan, bound=plan.peak(diamond(size)), proof="L3")
     assert numbers(store) == before
+
+
+def test_proofs_of_other_versions_stand_by_themselves(store: PlanStore) -> None:
+    graph = diamond(3)
+    origins = [{"versions": {"optsched": version}} for version in ("0.1", "0.2")]
+    for origin in origins:
+        assert store.put_bound(graph, 4, "L5", question=SLAB, origin=origin)
+        assert not store.put_bound(graph, 4, "L5", question=SLAB, origin=origin)
+    collect_garbage(store)
+    revoke(store, read_rule("optsched==0.1"))
+    record = store.record(graph, SLAB)
+    assert record is not None
+    assert (record.best_bound.value, record.best_bound.provenance) == (4, origins[1])
+
+
+@pytest.mark.parametrize("text", ["optsched >= 0", "a.b==0.0:L3", "ortools<=9.12:L6", "x<1.0"])
+def test_a_rule_is_kept_as_it_can_be_read(text: str, store: PlanStore, tmp_path: Path) -> None:
+    rule = read_rule(text)
+    assert read_rule(str(rule)) == rule
+    revoke(store, rule)
+    assert merge(store, filled(tmp_path / "other.db", 1)).troubles == []
 
 
 @pytest.mark.parametrize("text", ["", "optsched", "optsched<", "optsched<1:L9", "<1", "a<1;b<2"])
