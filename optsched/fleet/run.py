@@ -258,9 +258,14 @@ class _FleetRun:
         return fleet
 
     def _take(self) -> Unit | None:
-        """Return the next unit, with what it goes on from unless its worker finds that itself."""
+        """Return the next unit, with what it goes on from unless its worker finds that itself.
+
+        Where work is limited that is what this driver found: the store may hold another's finds.
+        """
         unit = self.choice.take()
-        if unit is not None and not self.engine.is_remote and self.writer.is_written(unit.number):
+        if unit is None or self.engine.is_remote or self.choice.by_work:
+            return unit
+        if self.writer.is_written(unit.number):
             self.graphs[unit.number].earlier = None
             return replace(unit, earlier=None)
         return unit

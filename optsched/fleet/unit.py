@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
-from typing import Any
 
 from heuristics import ORDERINGS, PACKINGS, load_plugins
 from heuristics.packings.common import Packing
@@ -22,6 +22,7 @@ from heuristics.portfolio import pack_apart
 from optsched.compare.journal import code_digest
 from optsched.compare.task import is_broken_graph
 from optsched.errors import FormatError, OptschedError
+from optsched.fleet.notes import checked, read_search, search_notes
 from optsched.fleet.settings import BASELINE, FleetSettings
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import pair_choices
@@ -36,14 +37,12 @@ from optsched.runtime.memory import limited_memory
 from optsched.runtime.worker_pool import Deadline
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
-from optsched.solver.search_progress import SearchProgress, digest_of
+from optsched.solver.search_progress import SearchProgress
 from optsched.store import (
     Bound,
     PlanStore,
     PreparedResult,
     Question,
-    SearchState,
-    StoredPlan,
     StoredRecord,
     graph_digest,
     prepare_result,
@@ -318,7 +317,7 @@ def _solve(graph: Graph, limits: Limits, earlier: Earlier | None, context: UnitC
         # Done again it comes to the same; gone on with, the table would depend on when that was.
         return _known(graph, earlier, settings)
     left = _left_by(result, before if cut_short else before + 1)
-    notes = None if left is None else search_notes(graph, left, context.code)
+    notes = None if left is None else search_notes(left, context.code)
     proof = _proof_of(result)
     return Found(
         graph.name,
@@ -411,7 +410,11 @@ def look_up(graph: Graph, context: UnitContext) -> Earlier | None:
     A bound counts if the checker accepted a certificate of it, or if this version proved it; the
     rest of what a search left counts if this code left it.
     """
-    store, question = PlanStore(context.store), context.question
+    return PlanStore(context.store).at_once(partial(_look_up, graph, context))
+
+
+def _look_up(graph: Graph, context: UnitContext, store: PlanStore) -> Earlier | None:
+    question = context.question
     record = store.record(graph, question)
     stored = None if record is None else store.get(graph, question)
     if record is None or stored is None:
@@ -427,23 +430,9 @@ def look_up(graph: Graph, context: UnitContext) -> Earlier | None:
     if search is not None and search.notes.get("code") == context.code:
         # Damaged notes are worth nothing, the rest is.
         with suppress(FormatError):
-            progress, slices = _checked(read_search(graph, search, progress), stored)
+            progress, slices = checked(read_search(graph, search, progress), stored)
     found = Earlier(stored.plan, progress, slices, stored.peak, stored.slab, None)
     return replace(found, proof=_proof(found, question.objective))
-
-
-def _checked(left: tuple[SearchProgress, int], stored: StoredPlan) -> tuple[SearchProgress, int]:
-    """Return what a search left, unless the plan shows that its bounds are wrong.
-
-    Raises
-    ------
-    FormatError
-        If it does.
-    """
-    progress, _ = left
-    if progress.peak_bound > stored.peak or progress.slab_bound > stored.slab:
-        raise FormatError("a search has bounds above a plan")
-    return left
 
 
 def _proof(earlier: Earlier, objective: Objective) -> Proof | None:
@@ -468,34 +457,3 @@ def _believed(record: StoredRecord, quantity: Objective) -> Bound:
         and (bound.certified or bound.provenance.get("versions", {}).get("optsched") == ours)
     ]
     return max(known, key=lambda bound: bound.value, default=Bound(quantity, 0))
-
-
-def search_notes(graph: Graph, earlier: Earlier, code: str) -> SearchState:
-    """Return what the next unit needs, as a store keeps it."""
-    record = earlier.progress.to_dict()
-    del record["orders"]
-    notes = {**record, "slices": earlier.slices, "code": code}
-    return SearchState(earlier.progress.orders, notes)
-
-
-def read_search(
-    graph: Graph, search: SearchState, known: SearchProgress
-) -> tuple[SearchProgress, int]:
-    """Return what a search left, with the bounds that are known beside it, and its units.
-
-    Raises
-    ------
-    FormatError
-        If the notes are not what :func:`search_notes` wrote.
-    """
-    notes: dict[str, Any] = {"orders": search.orders, **search.notes}
-    progress = SearchProgress.from_dict(notes, len(graph.ops))
-    if progress.graph != digest_of(graph):
-        # An equal graph with other ids: what was packed has other digests, and trees are of others.
-        rounds = progress.rounds.of_other_ids()
-        progress = replace(progress, packed=(), seen=(), rounds=rounds, graph=b"")
-    if known.peak_bound > progress.peak_bound:
-        progress = replace(progress, peak_bound=known.peak_bound, peak_proof=known.peak_proof)
-    progress = replace(progress, refuted_slab=max(progress.refuted_slab, known.refuted_slab))
-    slices = notes.get("slices")
-    return progress, slices if isinstance(slices, int) and 0 <= slices < 1_000 else 0

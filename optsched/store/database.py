@@ -225,7 +225,7 @@ class PlanStore:
     ) -> bool:
         """Keep what was prepared elsewhere; return whether anything was kept.
 
-        What a search leaves behind takes the place of what an earlier one did.
+        What a search leaves behind takes the place of what one did that had come less far.
 
         Raises
         ------
@@ -244,8 +244,7 @@ class PlanStore:
             for quantity, value, proof in prepared.bounds:
                 kept |= _raise_bound(connection, record, Bound(quantity, value, proof, False, made))
             if prepared.search is not None:
-                text = rows.provenance_text(given)
-                _keep_search(connection, record, prepared.search, text)
+                rows.keep_search(connection, record, prepared.search, given, prepared.units)
         return kept
 
     def certificate(self, graph: Graph, question: Question = LEAST_PEAK) -> Certificate | None:
@@ -282,12 +281,12 @@ class PlanStore:
         """
         asked = rows.ask(graph)
         packed = None if state is None else globalise_search(asked.form, state)
-        text = rows.provenance_text(origin or provenance())
+        units = 0 if state is None else state.units
         if not self.file.is_writable():
             return False
         with self.writing() as connection:
             record = self._record_of(connection, asked.text.row, question)
-            _keep_search(connection, record, packed, text)
+            rows.keep_search(connection, record, packed, origin or provenance(), units)
         return True
 
     def search(self, graph: Graph, question: Question = LEAST_PEAK) -> SearchState | None:
@@ -319,6 +318,10 @@ class PlanStore:
     def history(self, record: int) -> list[RecordChange]:
         """Return what happened to the record of this number, the first first."""
         return self.read(lambda connection: rows.history_of(connection, record)) or []
+
+    def at_once(self, query: Callable[[PlanStore], _Found]) -> _Found | None:
+        """Return what several look-ups find in one state of the store; None if there is no file."""
+        return self.read(lambda connection: query(self._on(connection)))
 
     def digest(self) -> str:
         """Return a text that changes whenever a plan or a bound does."""
@@ -361,9 +364,13 @@ class PlanStore:
             yield self
             return
         with self.file.writing() as connection:
-            held = copy(self)
-            held._held, held._records = connection, {}
-            yield held
+            yield self._on(connection)
+
+    def _on(self, connection: sqlite3.Connection) -> PlanStore:
+        """Return this store on a connection that is open."""
+        held = copy(self)
+        held._held, held._records = connection, {}
+        return held
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -423,15 +430,6 @@ def _is_better(new: tuple[int, int], known: tuple[int, int], question: Question)
     if question.objective is Objective.SLAB:
         new, known = new[::-1], known[::-1]
     return new < known
-
-
-def _keep_search(
-    connection: sqlite3.Connection, record: int, packed: bytes | None, origin: str
-) -> None:
-    """Put what a search leaves behind in the place of what was there; None forgets that."""
-    connection.execute("DELETE FROM searches WHERE record = ?", (record,))
-    if packed is not None:
-        connection.execute("INSERT INTO searches VALUES (?, ?, ?)", (record, packed, origin))
 
 
 def _raise_bound(

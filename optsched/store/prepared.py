@@ -40,8 +40,9 @@ class PreparedResult:
         Of which quantity, how many bytes, and the proof; empty where none has a name.
     stop_reason
         Why the search ended.
-    search
-        What it leaves behind for the next one, packed; None to leave that as it is.
+    search, units
+        What it leaves behind for the next one, packed, and the units of work behind that; None to
+        leave what is there as it is.
     """
 
     graph: rows.GraphRow
@@ -50,6 +51,7 @@ class PreparedResult:
     bounds: tuple[tuple[Objective, int, str], ...]
     stop_reason: StopReason
     search: bytes | None = None
+    units: int = 0
 
 
 def prepare_result(
@@ -88,6 +90,7 @@ def prepare_result(
         bounds,
         result.stop_reason,
         None if search is None else globalise_search(asked.form, search),
+        0 if search is None else search.units,
     )
 
 

@@ -16,9 +16,10 @@ from rich.console import Console
 from optsched.check.plan import check_plan
 from optsched.compare.journal import code_digest
 from optsched.errors import OptschedError, UsageError
-from optsched.fleet import Fleet, FleetSettings, FleetState, tune
+from optsched.fleet import Fleet, FleetSettings, FleetStanding, FleetState, tune
+from optsched.fleet.notes import read_search
 from optsched.fleet.study import fleet_study
-from optsched.fleet.unit import Unit, UnitContext, look_up, read_search
+from optsched.fleet.unit import Unit, UnitContext, look_up
 from optsched.formats import read_graph, write_graph, write_plan
 from optsched.ordering.progress import OrderProgress
 from optsched.reports.fleet import fleet_record, print_fleet, standing_text
@@ -265,6 +266,31 @@ def test_equal_graphs_do_not_search_with_each_others_work(paths: list[str], tmp_
     resumed = tune([hard, other], tmp_path / "two.store", settings=SETTINGS, jobs=0)
     assert resumed.rows() == at_once.rows()
     assert [graph.slices for graph in at_once.graphs] == [3, 0]
+
+
+@pytest.mark.parametrize("stop", [False, True])
+def test_a_driver_beside_does_not_change_the_table(
+    stop: bool, paths: list[str], store: Path, tmp_path: Path
+) -> None:
+    """Each goes on from its own finds, and the store keeps what has come furthest."""
+    alone, path, units = undisturbed(paths, store), tmp_path / "s.store", 0
+
+    def disturb(_: FleetStanding) -> None:
+        nonlocal units
+        units += 1
+        if units == len(paths):
+            assert undisturbed(paths, path).rows() == alone.rows()
+        if units == len(paths) + 1 and stop:
+            raise KeyboardInterrupt
+
+    fleet = tune(paths, path, settings=SETTINGS, jobs=0, on_progress=disturb)
+    assert fleet.interrupted is stop
+    resumed = undisturbed(paths, path)
+    assert resumed.rows() == alone.rows()
+    assert resumed.units == len(paths)
+    assert [g.slices for g in resumed.graphs] == [g.slices for g in alone.graphs]
+    if not stop:
+        assert fleet.rows() == alone.rows()
 
 
 def test_what_is_no_graph_in_a_folder_is_no_failure(tmp_path: Path) -> None:
