@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
-from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -27,6 +26,7 @@ from optsched.compare.task import GraphTask, digest_of
 from optsched.errors import OptschedError, UsageError
 from optsched.formats.source import is_compressed, parse_json, read_bytes
 from optsched.model.plan import Plan
+from optsched.runtime.facts import code_digest
 from optsched.runtime.limits import Event, Objective, Proof, StopReason
 from optsched.solver.result import Result
 
@@ -170,21 +170,6 @@ def _plugin_digest(method: Method) -> str:
     modules = [sys.modules.get(getattr(make, "__module__", "")) for make in makers]
     paths = [path for module in modules if (path := getattr(module, "__file__", None))]
     return hashlib.sha256(b"".join(Path(path).read_bytes() for path in paths)).hexdigest()
-
-
-@cache
-def code_digest() -> str:
-    """Return a digest of this package and the heuristics: another version may find other values."""
-    import heuristics
-    import optsched
-
-    digest = hashlib.sha256()
-    for package in (heuristics, optsched):
-        for folder in package.__path__:
-            for path in sorted(Path(folder).rglob("*.py")):
-                digest.update(path.relative_to(folder).as_posix().encode())
-                digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 @contextmanager

@@ -15,8 +15,7 @@ from optsched.compare.methods import Exact, Method, OwnMethod, parse_methods, wi
 from optsched.compare.module import ModuleRunner
 from optsched.compare.rows import Comparison, Failed, Measured, Outcome, judge, was_interrupted
 from optsched.errors import OptschedError, PlanError, UsageError
-from optsched.formats import Content, sniff_file
-from optsched.formats.reading import AS_RECORDED, GraphReading
+from optsched.formats.reading import AS_RECORDED, GraphReading, is_broken_graph
 from optsched.formats.source import read_bytes
 from optsched.model.graph import Graph
 from optsched.model.module import Module, listed_graph, module_of
@@ -271,11 +270,3 @@ def _settle(
             check_plan(graph, known.plan, peak=known.peak, slab=known.slab)
             return task, known.plan.order
     return replace(task, known=None, methods=(task.reference, *task.methods)), None
-
-
-def is_broken_graph(path: str) -> bool:
-    """Whether a file that can not be read is broken, and not simply something else we know."""
-    try:
-        return sniff_file(path).holds is Content.GRAPH
-    except OptschedError:
-        return True

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from optsched.compare.journal import code_digest
 from optsched.errors import UsageError
 from optsched.fleet.graphs import FleetGraph, FleetState, UnitChoice
 from optsched.fleet.log import FleetLog
@@ -22,7 +21,7 @@ from optsched.fleet.writer import StoreWriter
 from optsched.model.graph import Graph
 from optsched.runtime.clock import Clock
 from optsched.runtime.engines import TaskEngine, open_engine
-from optsched.runtime.facts import machine, versions
+from optsched.runtime.facts import code_digest, machine, versions
 from optsched.runtime.limits import Limits, Objective
 from optsched.runtime.worker_pool import WorkerLoss
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from optsched.compare import Comparison, Skipped, Study, StudySettings, parse_methods
-from optsched.compare.journal import code_digest
 from optsched.compare.measure import MethodRunner
 from optsched.compare.methods import with_reference
 from optsched.compare.rows import Measured, judge, told_apart
@@ -17,6 +16,7 @@ from optsched.fleet.run import Fleet
 from optsched.fleet.settings import BASELINE, FleetSettings
 from optsched.fleet.unit import Earlier, UnitContext, look_up
 from optsched.model.graph import Graph
+from optsched.runtime.facts import code_digest
 from optsched.runtime.limits import Limits, Objective, StopReason
 from optsched.solver.result import Result
 

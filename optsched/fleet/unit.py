@@ -19,11 +19,10 @@ from importlib import import_module
 from heuristics import ORDERINGS, PACKINGS, load_plugins
 from heuristics.packings.common import Packing
 from heuristics.portfolio import pack_apart
-from optsched.compare.journal import code_digest
-from optsched.compare.task import is_broken_graph
 from optsched.errors import FormatError, OptschedError
 from optsched.fleet.notes import checked, read_search, search_notes
 from optsched.fleet.settings import BASELINE, FleetSettings
+from optsched.formats.reading import is_broken_graph
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import pair_choices
 from optsched.model.liveness import peak_memory
@@ -31,7 +30,7 @@ from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, make_plan
 from optsched.model.pools import pool_rows
 from optsched.model.steps import Order
-from optsched.runtime.facts import versions
+from optsched.runtime.facts import code_digest, versions
 from optsched.runtime.limits import Limits, Objective, Proof, StopReason
 from optsched.runtime.memory import limited_memory
 from optsched.runtime.worker_pool import Deadline

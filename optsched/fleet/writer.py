@@ -11,8 +11,8 @@ from optsched.errors import OptschedError
 from optsched.fleet.unit import Found, UnitContext
 from optsched.store import PlanStore, provenance
 
-GATHER_SECONDS = 0.5
-"""For which the first find that waits is joined by others: a transaction costs five finds."""
+GATHER_SECONDS = 1.0
+"""For which the first find that waits is joined by others: a transaction costs ten finds."""
 MOST_WAITING = 256
 """Finds that wait for the disk; beyond that the driver waits too, and memory stays flat."""
 

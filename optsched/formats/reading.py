@@ -7,8 +7,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from optsched.errors import UsageError
-from optsched.formats import FRAMEWORK, alignment_of, read_graph, read_module
+from optsched.errors import OptschedError, UsageError
+from optsched.formats import (
+    FRAMEWORK,
+    Content,
+    alignment_of,
+    read_graph,
+    read_module,
+    sniff_file,
+)
 from optsched.model.graph import Graph
 from optsched.model.memory_model import MemoryModel, parse_alignment
 from optsched.model.module import Module
@@ -124,3 +131,11 @@ class GraphReading:
 
 AS_RECORDED = GraphReading()
 """As the file has it."""
+
+
+def is_broken_graph(path: str) -> bool:
+    """Whether a file that can not be read is broken, and not simply something else we know."""
+    try:
+        return sniff_file(path).holds is Content.GRAPH
+    except OptschedError:
+        return True

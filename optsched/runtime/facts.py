@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 
 _PACKAGES = ("optsched", "numpy", "numba", "ortools", "pulp", "highspy")
 
@@ -30,3 +33,16 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+@cache
+def code_digest() -> str:
+    """Return a digest of this package and the heuristics: another version may find other values."""
+    digest = hashlib.sha256()
+    for package in ("heuristics", "optsched"):
+        spec = find_spec(package)
+        for folder in (spec and spec.submodule_search_locations) or []:
+            for path in sorted(Path(folder).rglob("*.py")):
+                digest.update(path.relative_to(folder).as_posix().encode())
+                digest.update(path.read_bytes())
+    return digest.hexdigest()

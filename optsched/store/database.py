@@ -8,25 +8,22 @@ the engine that proved it turned out to be (:mod:`optsched.store.revoke`).
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from optsched.check.certificate import check_certificate
-from optsched.check.steps import Certificate
 from optsched.errors import PlanError, UsageError
-from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
-from optsched.runtime.limits import Objective, Proof
+from optsched.runtime.limits import Objective
 from optsched.solver.result import Result
 from optsched.store import rows
 from optsched.store.file import StoreFile
+from optsched.store.open_record import OpenRecord
 from optsched.store.prepared import (
-    PreparedPlan,
     PreparedResult,
     prepare_plan,
     prepare_result,
@@ -50,6 +47,9 @@ from optsched.store.translate import (
     pack,
     unpack_json,
 )
+
+if TYPE_CHECKING:
+    from optsched.check.steps import Certificate
 
 _Found = TypeVar("_Found")
 
@@ -137,13 +137,11 @@ class PlanStore:
         """
         asked, made = rows.ask(graph), origin or provenance()
         prepared, text = prepare_plan(asked, plan, question), rows.provenance_text(made)
-        if not self.file.is_writable():
+        if not self._is_writable():
             return False
-        with self.writing() as connection:
-            record = self._record_of(connection, asked.text.row, question)
-            better = _keep_plan(connection, record, prepared, question, text)
-            proved = Bound(question.objective, bound, proof, False, made)
-            raised = _raise_bound(connection, record, proved)
+        with self._changing(asked.text.row, question) as record:
+            better = record.keep_plan(prepared, question, text)
+            raised = record.raise_bound(Bound(question.objective, bound, proof, False, made))
         return better or raised
 
     def put_bound(
@@ -178,11 +176,10 @@ class PlanStore:
         chosen = question.objective if quantity is None else quantity
         bound = Bound(chosen, value, proof, False, origin or provenance())
         asked = rows.ask(graph)
-        if not self.file.is_writable():
+        if not self._is_writable():
             return False
-        with self.writing() as connection:
-            record = self._record_of(connection, asked.text.row, question)
-            return _raise_bound(connection, record, bound)
+        with self._changing(asked.text.row, question) as record:
+            return record.raise_bound(bound)
 
     def put_certificate(
         self,
@@ -201,15 +198,16 @@ class PlanStore:
         PlanError
             If the certificate does not hold.
         """
+        from optsched.check.certificate import check_certificate
+
         rung = check_certificate(graph, certificate)
         asked = rows.ask(graph)
         packed = pack(globalise_certificate(asked.form, graph, certificate))
         bound = Bound(Objective.PEAK, certificate.bound, rung, True, origin or provenance())
-        if not self.file.is_writable():
+        if not self._is_writable():
             return False
-        with self.writing() as connection:
-            record = self._record_of(connection, asked.text.row, question)
-            return _raise_bound(connection, record, bound, packed)
+        with self._changing(asked.text.row, question) as record:
+            return record.raise_bound(bound, packed)
 
     def put_result(
         self, graph: Graph, result: Result, *, origin: Mapping[str, Any] | None = None
@@ -234,17 +232,16 @@ class PlanStore:
         """
         given, question = origin or provenance(), prepared.question
         made = {**given, "stop_reason": prepared.stop_reason.value}
-        if not self.file.is_writable():
+        if not self._is_writable():
             return False
-        with self.writing() as connection:
-            record, kept = self._record_of(connection, prepared.graph, question), False
+        kept = False
+        with self._changing(prepared.graph, question) as record:
             if prepared.plan is not None:
-                text = rows.provenance_text(made)
-                kept |= _keep_plan(connection, record, prepared.plan, question, text)
+                kept |= record.keep_plan(prepared.plan, question, rows.provenance_text(made))
             for quantity, value, proof in prepared.bounds:
-                kept |= _raise_bound(connection, record, Bound(quantity, value, proof, False, made))
+                kept |= record.raise_bound(Bound(quantity, value, proof, False, made))
             if prepared.search is not None:
-                rows.keep_search(connection, record, prepared.search, given, prepared.units)
+                record.keep_search(prepared.search, given, prepared.units)
         return kept
 
     def certificate(self, graph: Graph, question: Question = LEAST_PEAK) -> Certificate | None:
@@ -282,11 +279,10 @@ class PlanStore:
         asked = rows.ask(graph)
         packed = None if state is None else globalise_search(asked.form, state)
         units = 0 if state is None else state.units
-        if not self.file.is_writable():
+        if not self._is_writable():
             return False
-        with self.writing() as connection:
-            record = self._record_of(connection, asked.text.row, question)
-            rows.keep_search(connection, record, packed, origin or provenance(), units)
+        with self._changing(asked.text.row, question) as record:
+            record.keep_search(packed, origin or provenance(), units)
         return True
 
     def search(self, graph: Graph, question: Question = LEAST_PEAK) -> SearchState | None:
@@ -381,6 +377,16 @@ class PlanStore:
         with self.file.writing() as connection:
             yield connection
 
+    def _is_writable(self) -> bool:
+        """Whether anything can be put in; within a batch that was seen when it began."""
+        return self._held is not None or self.file.is_writable()
+
+    @contextmanager
+    def _changing(self, graph: rows.GraphRow, question: Question) -> Iterator[OpenRecord]:
+        """Yield the record of a question about a graph, made if need be, to be changed."""
+        with self.writing() as connection:
+            yield OpenRecord(connection, self._record_of(connection, graph, question))
+
     def _record_of(
         self, connection: sqlite3.Connection, graph: rows.GraphRow, question: Question
     ) -> int:
@@ -403,94 +409,3 @@ def _plan_row(connection: sqlite3.Connection, record: int | None) -> tuple[Any, 
     query = "SELECT plan, peak, slab FROM records WHERE id = ? AND plan IS NOT NULL"
     row: tuple[Any, int, int] | None = connection.execute(query, (record,)).fetchone()
     return row
-
-
-def _keep_plan(
-    connection: sqlite3.Connection,
-    record: int,
-    plan: PreparedPlan,
-    question: Question,
-    origin: str,
-) -> bool:
-    """Keep a plan if it is better than the one that is there; return whether."""
-    known = _plan_row(connection, record)
-    if known is not None and not _is_better(plan[1:], known[1:], question):
-        return False
-    _withdraw_above(connection, record, plan)
-    connection.execute(
-        "UPDATE records SET plan = ?, peak = ?, slab = ?, provenance = ? WHERE id = ?",
-        (*plan, origin, record),
-    )
-    _note(connection, record, "plan", {"peak": plan.peak, "slab": plan.slab})
-    return True
-
-
-def _is_better(new: tuple[int, int], known: tuple[int, int], question: Question) -> bool:
-    """Whether a peak and a slab are less than others: first what is asked for, then the other."""
-    if question.objective is Objective.SLAB:
-        new, known = new[::-1], known[::-1]
-    return new < known
-
-
-def _raise_bound(
-    connection: sqlite3.Connection, record: int, bound: Bound, certificate: bytes | None = None
-) -> bool:
-    """Add a bound if it says more than those that are there; return whether."""
-    if not 0 <= bound.value <= MAX_TOTAL_BYTES or (bound.proof and bound.proof not in list(Proof)):
-        raise UsageError(f"{bound.value} bytes by proof {bound.proof!r} is no bound")
-    row = _plan_row(connection, record)
-    reached = None if row is None else row[1 if bound.quantity is Objective.PEAK else 2]
-    if reached is not None and bound.value > reached:
-        raise PlanError(
-            f"bound of {bound.value} bytes on the {bound.quantity} is above the {reached} of a plan"
-        )
-    if bound.value == 0 or any(_says_as_much(x, bound) for x in rows.bounds_of(connection, record)):
-        return False
-    rows.add_bound(connection, record, bound, certificate)
-    detail = {"quantity": bound.quantity.value, "value": bound.value, "proof": bound.proof}
-    _note(connection, record, "certificate" if bound.certified else "bound", detail)
-    return True
-
-
-def _says_as_much(known: Bound, bound: Bound) -> bool:
-    """Whether a bound that is there makes another one superfluous."""
-    if known.quantity is not bound.quantity or known.withdrawn or known.value < bound.value:
-        return False
-    if bound.certified or not bound.counts:
-        return known.certified if bound.certified else True
-    if not known.certified and known.made_by != bound.made_by:
-        # Proofs of the other versions may be withdrawn, and are not believed by all.
-        return False
-    return known.counts and (known.value > bound.value or bool(known.proof) or not bound.proof)
-
-
-def _withdraw_above(connection: sqlite3.Connection, record: int, plan: PreparedPlan) -> None:
-    """Withdraw bounds that a plan shows to be wrong: the checker passed it."""
-    reached = {Objective.PEAK: plan.peak, Objective.SLAB: plan.slab}
-
-    def is_wrong(bound: Bound) -> bool:
-        return bound.value > reached[bound.quantity]
-
-    why = f"a plan has a peak of {plan.peak} bytes and a slab of {plan.slab}"
-    wrong = rows.withdraw(connection, record, is_wrong, why)
-    note_withdrawn(connection, record, wrong, why)
-    if any(bound.counts for bound in wrong):
-        # What a search left may rest on the same error.
-        connection.execute("DELETE FROM searches WHERE record = ?", (record,))
-
-
-def note_withdrawn(
-    connection: sqlite3.Connection, record: int, bounds: Sequence[Bound], why: str
-) -> None:
-    """Add to a record's history that bounds no longer count."""
-    for bound in bounds:
-        detail = {"quantity": bound.quantity.value, "value": bound.value, "why": why}
-        _note(connection, record, "withdrawn", detail)
-
-
-def _note(
-    connection: sqlite3.Connection, record: int, what: str, detail: Mapping[str, Any]
-) -> None:
-    """Add to a record's history, by which its answer has changed."""
-    number = rows.add_history(connection, record, what, detail)
-    connection.execute("UPDATE records SET change = ? WHERE id = ?", (number, record))

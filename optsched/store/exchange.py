@@ -14,10 +14,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from optsched.check.certificate import check_certificate
-from optsched.check.steps import Certificate
 from optsched.errors import FormatError, GraphError, OptschedError, PlanError, UsageError
 from optsched.formats.fields import Record, check_format
 from optsched.formats.source import (
@@ -44,6 +42,9 @@ from optsched.store.translate import (
     localise_search,
     unpack_json,
 )
+
+if TYPE_CHECKING:
+    from optsched.check.steps import Certificate
 
 EXPORT_FORMAT = "optsched-store/1"
 """A line that says so, then one line a record."""
@@ -164,6 +165,8 @@ class Parcel:
         if bound.certified:
             document = record.mapping("certificate")
             certificate = localise_certificate(form, self.graph, document)
+            from optsched.check.certificate import check_certificate
+
             rung = check_certificate(self.graph, certificate)
             if (certificate.bound, rung) != (bound.value, bound.proof):
                 raise FormatError(

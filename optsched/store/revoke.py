@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from optsched.errors import UsageError
 from optsched.runtime.limits import Objective, Proof
 from optsched.store import rows
-from optsched.store.database import PlanStore, note_withdrawn
+from optsched.store.database import PlanStore
+from optsched.store.open_record import OpenRecord
 from optsched.store.question import Bound
 
 _RELATIONS: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
@@ -98,9 +99,8 @@ def revoke(store: PlanStore, rule: Rule) -> int:
     with store.writing() as connection:
         connection.execute("INSERT OR IGNORE INTO revocations (rule) VALUES (?)", (str(rule),))
         for (record,) in connection.execute("SELECT id FROM records").fetchall():
-            found = rows.withdraw(connection, record, lambda bound: is_meant(rule, bound), why)
-            note_withdrawn(connection, record, found, why)
-            count += len(found)
+            opened = OpenRecord(connection, record)
+            count += len(opened.withdraw(lambda bound: is_meant(rule, bound), why))
         query = "SELECT record, provenance FROM searches"
         for record, origin in connection.execute(query).fetchall():
             made = Bound(Objective.PEAK, 0, rule.proof, provenance=rows.read_provenance(origin))

@@ -9,7 +9,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -238,37 +237,6 @@ def add_bound(
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (*row, seal(row)),
     )
-
-
-def keep_search(
-    connection: sqlite3.Connection,
-    record: int,
-    packed: bytes | None,
-    origin: Mapping[str, Any],
-    units: int,
-) -> None:
-    """Put what a search leaves behind in the place of what was there; None forgets that.
-
-    What the same code left after more units of work stays: another driver is ahead.
-    """
-    if packed is not None and _units_behind(connection, record, origin) > units:
-        return
-    connection.execute("DELETE FROM searches WHERE record = ?", (record,))
-    if packed is not None:
-        row = record, packed, provenance_text({**origin, "units": units})
-        connection.execute("INSERT INTO searches VALUES (?, ?, ?)", row)
-
-
-def _units_behind(connection: sqlite3.Connection, record: int, origin: Mapping[str, Any]) -> int:
-    """Return the units behind what is kept; 0 if other code left it, or it is damaged."""
-    query = "SELECT state, provenance FROM searches WHERE record = ?"
-    row = connection.execute(query, (record,)).fetchone()
-    with suppress(FormatError):
-        known = read_provenance(row[1]) if row else {}
-        if "code" in origin and known.get("code") == origin["code"]:
-            unpack_bytes(row[0])
-            return Record(known, "provenance").count("units", 0)
-    return 0
 
 
 def seal(row: tuple[Any, ...]) -> str:

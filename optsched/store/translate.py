@@ -9,11 +9,9 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from optsched.check.steps import Certificate
 from optsched.errors import FormatError, UsageError
-from optsched.formats.certificate import certificate_document, read_certificate_document
 from optsched.formats.fields import Record
 from optsched.formats.source import decode_text, parse_json, unpack
 from optsched.model.graph import Graph
@@ -21,6 +19,9 @@ from optsched.model.plan import Plan
 from optsched.store.canonical import CanonicalGraph
 from optsched.store.document import MAX_VALUES
 from optsched.store.question import SearchState
+
+if TYPE_CHECKING:
+    from optsched.check.steps import Certificate
 
 MAX_PACKED = 2**26
 """Bytes of one thing that a store keeps, as it lies there; larger ones are refused."""
@@ -117,6 +118,8 @@ def globalise_certificate(
     form: CanonicalGraph, graph: Graph, certificate: Certificate
 ) -> dict[str, Any]:
     """Return a certificate's document, in which the names of ops and buffers are numbers."""
+    from optsched.formats.certificate import certificate_document
+
     document = certificate_document(graph, certificate)
     ops = {graph.ops[v].name: f"{i}" for i, v in enumerate(form.ops)}
     buffers = {graph.buffers[b].name: f"{i}" for i, b in enumerate(form.buffers)}
@@ -127,6 +130,8 @@ def globalise_certificate(
 
 def localise_certificate(form: CanonicalGraph, graph: Graph, document: object) -> Certificate:
     """Return a certificate for the graph at hand; whether it holds is for the checker to say."""
+    from optsched.formats.certificate import read_certificate_document
+
     record = Record(document, "certificate")
     ops = {f"{i}": graph.ops[v].name for i, v in enumerate(form.ops)}
     buffers = {f"{i}": graph.buffers[b].name for i, b in enumerate(form.buffers)}

@@ -14,7 +14,6 @@ import pytest
 from rich.console import Console
 
 from optsched.check.plan import check_plan
-from optsched.compare.journal import code_digest
 from optsched.errors import OptschedError, UsageError
 from optsched.fleet import Fleet, FleetSettings, FleetStanding, FleetState, tune
 from optsched.fleet.notes import read_search
@@ -24,6 +23,7 @@ from optsched.formats import read_graph, write_graph, write_plan
 from optsched.ordering.progress import OrderProgress
 from optsched.reports.fleet import fleet_record, print_fleet, standing_text
 from optsched.reports.study_files import study_csv, study_html
+from optsched.runtime.facts import code_digest
 from optsched.runtime.limits import Limits, Objective, Proof, StopReason
 from optsched.solver.pipeline import solve
 from optsched.solver.search_progress import SearchProgress

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import networkx as nx
 import numpy as np
 
 from optsched.model.builder import GraphBuilder
@@ -127,8 +126,10 @@ def training(layers: int, seed: int, skip: float = 0.3) -> Graph:
 
 def random_wiring(nodes: int, seed: int, *, unit: bool = True) -> Graph:
     """A Watts-Strogatz graph WS(nodes, 4, 0.75), edges from lower to higher number."""
+    import networkx
+
     rng = np.random.default_rng(seed)
-    wiring = nx.connected_watts_strogatz_graph(nodes, 4, 0.75, seed=seed)
+    wiring = networkx.connected_watts_strogatz_graph(nodes, 4, 0.75, seed=seed)
     build = GraphBuilder(f"wiring{nodes}_{seed}{'' if unit else 'r'}")
     sinks = []
     for v in range(nodes):
