@@ -48,7 +48,7 @@ from optsched.store import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Unit:
     """What a worker is to do.
 
@@ -133,7 +133,7 @@ class Earlier:
         return self.slab <= self.progress.slab_bound
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Found:
     """A message: what is known of a graph now.
 

@@ -26,7 +26,7 @@ class PreparedPlan(NamedTuple):
     slab: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PreparedResult:
     """All that is to be kept of one result; it travels as plain data.
 
