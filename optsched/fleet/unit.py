@@ -3,6 +3,8 @@
 A unit may be done twice or be lost: what it finds is only ever added to what is known, and nothing
 but the driver writes the store. A worker looks into the store where it can see it, to go on from
 what is there; one on another machine is told by the driver.
+
+What travels often has no slots: then pickle copies it without a line of Python.
 """
 
 from __future__ import annotations
@@ -225,15 +227,13 @@ class UnitRefused:
     version: str
 
 
-Message = Deadline | Found | UnitFailed | UnitRefused
-
-
-def work_on_unit(context: UnitContext, unit: Unit, tell: Callable[[Message], None]) -> None:
-    """Do a unit and tell what came of it; whatever goes wrong is told as well."""
+def work_on_unit(
+    context: UnitContext, unit: Unit, tell: Callable[[Deadline], object]
+) -> Found | UnitFailed | UnitRefused:
+    """Do a unit and return what came of it, whatever went wrong; tell before what it may take."""
     if context.code != code_digest():
         version = f"{versions().get('optsched', 'unknown')} (code {code_digest()[:12]})"
-        tell(UnitRefused(worker_name(), version))
-        return
+        return UnitRefused(worker_name(), version)
     seconds = None if unit.limits is None else unit.limits.seconds
     if seconds is not None:
         tell(Deadline(max(seconds, context.settings.effort.overhead_seconds)))
@@ -245,19 +245,17 @@ def work_on_unit(context: UnitContext, unit: Unit, tell: Callable[[Message], Non
         with limited_memory(context.settings.memory):
             begun = time.perf_counter(), time.process_time()
             graph = _read(unit, context.settings)
-            found = _measured(_look_and_search(context, unit, graph), *begun)
+            return _measured(_look_and_search(context, unit, graph), *begun)
     except OptschedError as error:
         is_graph = graph is not None or unit.named or is_broken_graph(str(unit.source))
-        tell(replace(_failed(graph, str(error)), is_graph=is_graph))
+        return replace(_failed(graph, str(error)), is_graph=is_graph)
     except MemoryError:
         limit = context.settings.memory
         said = "" if limit is None else f" (limit {limit:,} bytes)"
-        tell(_failed(graph, f"out of memory{said}"))
+        return _failed(graph, f"out of memory{said}")
     except Exception as error:
         # A defect costs its graph and nothing else.
-        tell(_failed(graph, " ".join(f"{type(error).__name__}: {error}".split())))
-    else:
-        tell(found)
+        return _failed(graph, " ".join(f"{type(error).__name__}: {error}".split()))
 
 
 def _failed(graph: Graph | None, reason: str) -> UnitFailed:

@@ -46,7 +46,8 @@ _DIE_WITH_PARENT = 1
 
 _Task = TypeVar("_Task")
 Tell = Callable[[Any], None]
-Work = Callable[[_Task, Tell], None]
+Work = Callable[[_Task, Tell], object]
+"""Does a task and tells messages; what it returns is the last one, unless that is None."""
 Take = Callable[[], _Task | None]
 """Returns what is to be done next, or None if nothing is for now: what runs may bring more."""
 
@@ -69,10 +70,16 @@ class WorkerLoss:
     """Since its last deadline began."""
 
 
+@dataclass(frozen=True)
+class _Done:
+    """What a worker tells when a task is done: its last message goes with that, if there is one."""
+
+    last: object
+
+
 class _Sign(Enum):
     """What a worker tells of itself; to compile kernels is no part of its work."""
 
-    DONE = auto()
     COMPILING = auto()
     COMPILED = auto()
 
@@ -193,7 +200,9 @@ class WorkerPool(Generic[_Task]):
 
     def _run_here(self) -> None:
         while (task := self.take()) is not None:
-            self.work(task, partial(self.handle, task))
+            last = self.work(task, partial(self.handle, task))
+            if last is not None:
+                self.handle(task, last)
 
     def _busy(self) -> list[_Worker[_Task]]:
         """Workers that have a task."""
@@ -236,19 +245,21 @@ class WorkerPool(Generic[_Task]):
             self._receive(pipes[pipe])
 
     def _receive(self, worker: _Worker[_Task]) -> None:
+        """Take in one message; who has more to say is listened to again at once."""
         try:
-            while worker.task is not None and worker.pipe.poll():
-                message = worker.pipe.recv()
-                if message is _Sign.DONE:
-                    worker.task = None
-                elif isinstance(message, _Sign):
-                    worker.compile(begins=message is _Sign.COMPILING)
-                else:
-                    if isinstance(message, Deadline):
-                        worker.set_deadline(message, self.grace)
-                    self.handle(worker.task, message)
+            message = worker.pipe.recv()
         except (EOFError, OSError):
             self._reap(worker, timed_out=False)
+            return
+        task = worker.task
+        if isinstance(message, _Done):
+            worker.task, message = None, message.last
+        if isinstance(message, _Sign):
+            worker.compile(begins=message is _Sign.COMPILING)
+        elif message is not None and task is not None:
+            if isinstance(message, Deadline):
+                worker.set_deadline(message, self.grace)
+            self.handle(task, message)
 
     def _reap(self, worker: _Worker[_Task], *, timed_out: bool) -> None:
         """Take a lost worker out, say what became of it, and queue what is left of its task."""
@@ -350,8 +361,7 @@ def _serve(pipe: Connection, work: Work[Any], runs: int) -> None:
         signal.signal(signal.SIGTERM, channel.stop)
     with suppress(KeyboardInterrupt, EOFError, OSError):
         while True:
-            work(pipe.recv(), channel)
-            channel(_Sign.DONE)
+            channel(_Done(work(pipe.recv(), channel)))
     if hasattr(signal, "SIGTERM"):
         # Nothing is left to be said, and nobody would catch it.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

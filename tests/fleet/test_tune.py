@@ -395,11 +395,12 @@ def test_an_interrupted_unit_of_so_much_work_is_done_again(
             solve(*args, **options), stop_reason=StopReason.INTERRUPTED
         ),
     )
-    graph, told = random_wiring(30, 5, unit=False), []
+    graph, found = random_wiring(30, 5, unit=False), []
     for settings in (FleetSettings(work=10), FleetSettings(budget=1.0)):
         context = UnitContext(settings, str(tmp_path / "s.store"), code_digest())
-        unit.work_on_unit(context, Unit(0, graph, Limits(work=10), look=False), told.append)
-    worked, timed = told
+        asked = Unit(0, graph, Limits(work=10), look=False)
+        found.append(unit.work_on_unit(context, asked, lambda deadline: None))
+    worked, timed = found
     assert (worked.slab, worked.prepared) == (None, None)
     assert timed.slab is not None
     assert timed.prepared is not None

@@ -15,8 +15,8 @@ Steps = list[str]
 """A task of these tests: what is to be done, one after the other."""
 
 
-def follow(task: Steps, tell: Tell) -> None:
-    """Do each step and tell it, after a deadline of half a second."""
+def follow(task: Steps, tell: Tell) -> str | None:
+    """Do each step and tell it, after a deadline of half a second; some is returned instead."""
     for step in task:
         tell(Deadline(0.5))
         match step.partition(" "):
@@ -35,7 +35,10 @@ def follow(task: Steps, tell: Tell) -> None:
                 re.match("(a+)+$", "a" * 60 + "b")
             case ["note", _, path]:
                 Path(path).write_text(f"{os.getpid()} ")
+            case ["return", _, _]:
+                return step
         tell(step)
+    return None
 
 
 def forget(task: Steps, message: object) -> None:

@@ -39,8 +39,9 @@ def run(tasks: list[Steps], jobs: int = 1) -> tuple[list[str], list[WorkerLoss]]
 
 @pytest.mark.parametrize("jobs", [0, 1, 2])
 def test_messages_of_a_task_come_in_order(jobs: int) -> None:
-    told, losses = run([["a", "b"], ["c", "d"]], jobs)
-    assert sorted(told) == ["a", "b", "c", "d"]
+    told, losses = run([["a", "b", "return"], ["c", "d"]], jobs)
+    assert sorted(told) == ["a", "b", "c", "d", "return"]
+    assert told.index("b") < told.index("return")
     assert told.index("a") < told.index("b")
     assert told.index("c") < told.index("d")
     assert losses == []

@@ -82,7 +82,9 @@ class Collected(NamedTuple):
 def collect(work: Work[Any], task: Any) -> Collected:
     """Do a task and return its messages: where no pipe leads back to the driver."""
     messages: list[Any] = []
-    work(task, messages.append)
+    last = work(task, messages.append)
+    if last is not None:
+        messages.append(last)
     return Collected("", messages)
 
 
