@@ -155,8 +155,12 @@ def _export(args: argparse.Namespace) -> int:
 
 def _warmup(args: argparse.Namespace) -> int:
     from optsched.solver.warmup import warm_up
+    from optsched.store import canonical_form
 
-    warm_up(lambda text: print(f"compiling (once): {text}", file=sys.stderr, flush=True))
+    def say(text: str) -> None:
+        print(f"compiling (once): {text}", file=sys.stderr, flush=True)
+
+    warm_up(say, canonical_form)
     if args.json:
         common.print_json(args, {"compiled": True})
     return common.OK

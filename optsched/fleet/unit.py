@@ -29,8 +29,8 @@ from optsched.model.graph import Graph
 from optsched.model.inplace_choice import pair_choices
 from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import packing_problem
-from optsched.model.plan import Plan, make_plan
-from optsched.model.pools import pool_rows
+from optsched.model.plan import Plan
+from optsched.model.pools import pool_rows, sum_of_slabs
 from optsched.model.steps import Order
 from optsched.runtime.facts import code_digest, versions
 from optsched.runtime.limits import Limits, Objective, Proof, StopReason
@@ -394,8 +394,8 @@ def _slabs(graph: Graph, order: Order, packing: Packing) -> Iterator[int]:
     """Yield the bytes of a packing for each choice of in-place pairs that is tried."""
     for taken in pair_choices(graph, order, tries=0):
         problem, ids = packing_problem(graph, order, taken)
-        offsets = pack_apart(problem, pool_rows(graph, ids), packing)
-        yield make_plan(graph, order, offsets, taken).slab(graph)
+        rows = pool_rows(graph, ids)
+        yield sum_of_slabs(problem, rows, pack_apart(problem, rows, packing))
 
 
 # What is in the store.

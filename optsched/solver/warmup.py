@@ -48,10 +48,17 @@ FEW_OPS, OPS, MANY_OPS = 30, 100, 1_100
 """Of a graph that is soon searched, of a hard one, and of one with many buffers."""
 
 
-def warm_up(say: Callable[[str], None]) -> None:
+def warm_up(say: Callable[[str], None], *others: Callable[[Graph], object]) -> None:
     """Compile all kernels and tell what is being done.
 
     Half of it in a process of its own: numba compiles one function at a time.
+
+    Parameters
+    ----------
+    say
+        Told what is being compiled.
+    others
+        What runs the kernels of rooms above this one.
     """
     started = time.perf_counter()
     say("search of packings and trees of precedences, in a second process")
@@ -62,6 +69,8 @@ def warm_up(say: Callable[[str], None]) -> None:
     try:
         say("bounds and search of orders")
         compile_orders()
+        for run in others:
+            run(wired_graph(FEW_OPS))
         if beside.wait():
             compile_packings()
     finally:

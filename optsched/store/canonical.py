@@ -12,13 +12,13 @@ References
 ----------
 Weisfeiler, Leman, "The reduction of a graph to canonical form and the algebra which appears
 therein" (1968); on an acyclic graph two sweeps see what takes that method many rounds.
-Steele, Lea, Flood, "Fast splittable pseudorandom number generators" (2014), for :func:`_mix`.
+Steele, Lea, Flood, "Fast splittable pseudorandom number generators" (2014), for :func:`mixed`.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
@@ -26,22 +26,22 @@ from operator import attrgetter
 import numpy as np
 
 from optsched.model.arrays import IntArray
-from optsched.model.elements import Op
 from optsched.model.graph import Graph
-from optsched.store.partition import Colours, Edges, count_equals, order_nodes
+from optsched.runtime.kernel import kernel
+from optsched.store.partition import Colours, Edges, count_equals, mixed, order_nodes
 
 MOST_ROUNDS = 64
 """Of recolouring what is tied; what more would tell apart is left to the choice of nodes."""
 
-_PRIME = (1 << 61) - 1
+PRIME = (1 << 31) - 1
+"""Colours of the sweep are below this, so that products of two are words of a machine."""
 
 
 def _hash(text: str) -> int:
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) % _PRIME
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7])
 
 
-_OP, _GROUP, _USES, _CONTROL = map(_hash, ("op", "group", "uses", "control"))
-_WORKSPACE = _hash("workspace")
+_OP, _GROUP, _WORKSPACE = map(_hash, ("op", "group", "workspace"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +64,13 @@ class CanonicalGraph:
 def canonical_form(graph: Graph) -> CanonicalGraph:
     """Return key and canonical order; time is in proportion to the edges, but for many ties."""
     n, m, groups = len(graph.ops), len(graph.buffers), len(graph.must_share)
-    edges = _edges_of(graph)
-    start = np.array([*_sweep(graph), *[_GROUP] * groups], np.uint64)
+    relations = _relations(graph)
+    edges = Edges.joined(list(relations.values()))
+    start = np.full(n + m + groups, _GROUP, np.uint64)
+    start[: n + m] = _swept(graph, relations)
     colours = _refine(_recolour(start, edges), edges)
     parts = (0, n), (n, n + m), (n + m, n + m + groups)
-    digest = hashlib.sha256(b"optsched graph 3")
+    digest = hashlib.sha256(b"optsched graph 4")
     for first, end in parts[:2]:
         digest.update((end - first).to_bytes(8))
         digest.update(np.sort(colours[first:end]).astype("<u8").tobytes())
@@ -77,58 +79,91 @@ def canonical_form(graph: Graph) -> CanonicalGraph:
     return CanonicalGraph(digest.hexdigest(), tuple(ops.tolist()), tuple(buffers.tolist()))
 
 
-def _sweep(graph: Graph) -> list[int]:
+def _swept(graph: Graph, relations: Mapping[str, Edges]) -> IntArray:
+    """Return colours of ops and buffers, of what is before them and what is behind them."""
+    n = len(graph.ops)
+    colour = np.array([*_colours_of_ops(graph), *_colours_of_buffers(graph)], np.int64) % PRIME
+    before = Edges.joined([relations[role] for role in ("reads", "uses", "control")])
+    written = relations["writes"]
+    sweep.for_work(len(before.source) + len(written.source))(
+        np.array(_topological(graph.predecessors), np.int64),
+        *_rows(n, before),
+        *_rows(n, written)[:2],
+        colour,
+    )
+    return colour
+
+
+def _rows(count: int, edges: Edges) -> tuple[IntArray, IntArray, IntArray]:
+    """Return where the targets of each source begin, the targets, and their roles below PRIME."""
+    turn = np.argsort(edges.source, kind="stable")
+    ptr = np.searchsorted(edges.source[turn], np.arange(count + 1))
+    return ptr, edges.target[turn], (edges.role[turn] % PRIME).astype(np.int64)
+
+
+@kernel
+def sweep(
+    order: IntArray,
+    before_ptr: IntArray,
+    before: IntArray,
+    role: IntArray,
+    written_ptr: IntArray,
+    written: IntArray,
+    colour: IntArray,
+) -> None:
     """Colour ops and buffers by what is before them, then by what is behind them.
 
-    A colour is a sum of colours, squared: what belongs together in no order is added. Python's
-    integers are quicker at this than arrays would be, for each node waits for the one before it.
+    A colour is a sum of colours, squared: what belongs together in no order is added.
+
+    Parameters
+    ----------
+    order
+        Ops, each after all that it waits for.
+    before_ptr, before, role
+        By op the nodes that it waits for, and what they are to it.
+    written_ptr, written
+        By op the buffers that it writes.
+    colour
+        By node, below :data:`PRIME`; what each is by itself, replaced.
     """
-    order, rare = _topological(graph.predecessors), _rare(graph)
-    ops = [_hash(op.stream) if graph.on_streams else _OP for op in graph.ops]
-    buffers = _colours_of(graph)
-    reads, writes = [op.reads for op in graph.ops], [op.writes for op in graph.ops]
-    for v in order:
-        seen = ops[v]
-        for b in reads[v]:
-            seen += buffers[b]
-        if v in rare:
-            seen += _USES * sum(buffers[b] for b in rare[v].uses)
-            seen += _CONTROL * sum(ops[u] for u in rare[v].control)
-        ops[v] = seen = seen * seen % _PRIME
-        for b in writes[v]:
-            x = buffers[b] + seen
-            buffers[b] = x * x % _PRIME
-    for v in reversed(order):
-        seen = ops[v]
-        for b in writes[v]:
-            x = buffers[b]
-            buffers[b] = x = x * x % _PRIME
-            seen += x
-        ops[v] = seen = seen * seen % _PRIME
-        for b in reads[v]:
-            buffers[b] += seen
-        if v in rare:
-            for b in rare[v].uses:
-                buffers[b] += _USES * seen
-            for u in rare[v].control:
-                ops[u] += _CONTROL * seen
-    return [x % _PRIME for x in chain(ops, buffers)]
+    for k in range(len(order)):
+        v = order[k]
+        seen = colour[v]
+        for i in range(before_ptr[v], before_ptr[v + 1]):
+            seen += colour[before[i]] * role[i] % PRIME
+        seen %= PRIME
+        colour[v] = seen * seen % PRIME
+        for i in range(written_ptr[v], written_ptr[v + 1]):
+            x = (colour[written[i]] + colour[v]) % PRIME
+            colour[written[i]] = x * x % PRIME
+    for k in range(len(order) - 1, -1, -1):
+        v = order[k]
+        seen = colour[v]
+        for i in range(written_ptr[v], written_ptr[v + 1]):
+            x = colour[written[i]]
+            colour[written[i]] = x * x % PRIME
+            seen += colour[written[i]]
+        seen %= PRIME
+        colour[v] = seen = seen * seen % PRIME
+        for i in range(before_ptr[v], before_ptr[v + 1]):
+            colour[before[i]] = (colour[before[i]] + seen * role[i]) % PRIME
 
 
-def _rare(graph: Graph) -> dict[int, Op]:
-    """Return the ops that use buffers under other names, or wait for ops that give them nothing."""
-    return {v: op for v, op in enumerate(graph.ops) if op.uses or op.control}
+def _colours_of_ops(graph: Graph) -> list[int]:
+    """Colour what each op is by itself."""
+    return [_hash(op.stream) for op in graph.ops] if graph.on_streams else [_OP] * len(graph.ops)
 
 
-def _colours_of(graph: Graph) -> list[int]:
+def _colours_of_buffers(graph: Graph) -> list[int]:
     """Colour what each buffer is by itself."""
     known: dict[tuple[object, ...], int] = {}
     found = []
     own = attrgetter("size", "input", "output", "alignment", "pool", "pin", "mutates")
     for key in map(own, graph.buffers):
-        if key not in known:
-            known[key] = _hash("\0".join(map(str, key)))
-        found.append(known[key])
+        colour = known.get(key)
+        if colour is None:
+            known[key] = colour = _hash("\0".join(map(str, key)))
+        found.append(colour)
     for op in graph.ops:
         if op.workspace is not None:
             found[op.workspace] += _WORKSPACE
@@ -156,34 +191,26 @@ def _topological(predecessors: Sequence[Sequence[int]]) -> Sequence[int]:
     return order
 
 
-def _edges_of(graph: Graph) -> Edges:
-    """Return all relations between ops, buffers, behind the ops, and groups, behind the buffers."""
+def _relations(graph: Graph) -> dict[str, Edges]:
+    """Return all relations by role; buffers are numbered behind ops, groups behind both."""
     n, ops, buffers = len(graph.ops), graph.ops, graph.buffers
     groups = n + len(buffers)
-    sources, targets, roles = list[IntArray](), list[IntArray](), list[Colours]()
-
-    def add(role: str, source: IntArray, target: IntArray) -> None:
-        sources.append(source)
-        targets.append(target)
-        roles.append(np.full(len(source), _hash(role), np.uint64))
-
-    for role in ("reads", "uses", "writes"):
+    found = {}
+    for role, first in (("reads", n), ("uses", n), ("writes", n), ("control", 0)):
         owner, entry = _flat([getattr(op, role) for op in ops])
-        add(role, owner, n + entry)
-    add("control", *_flat([op.control for op in ops]))
+        found[role] = owner, first + entry
     views = [(b, x.alias_of) for b, x in enumerate(buffers) if x.alias_of is not None]
-    add("alias", *_columns(views, n, n))
+    found["alias"] = _columns(views, n, n)
     births = [(b, x.birth) for b, x in enumerate(buffers) if x.birth is not None]
-    add("birth", *_columns(births, n, 0))
+    found["birth"] = _columns(births, n, 0)
     # An output is enough: it is its op that may write it in place.
     for role, pairs in (("candidate", graph.inplace_candidates), ("inplace", graph.inplace)):
-        add(role, *_columns([pair[1:] for pair in pairs], n, n))
-    apart = _columns(graph.keep_apart, n, n)
-    add("apart", *apart)
-    add("apart", *reversed(apart))
+        found[role] = _columns([pair[1:] for pair in pairs], n, n)
+    apart = [*graph.keep_apart, *(pair[::-1] for pair in graph.keep_apart)]
+    found["apart"] = _columns(apart, n, n)
     members = [(b, g) for g, group in enumerate(graph.must_share) for b in group]
-    add("share", *_columns(members, n, groups))
-    return Edges(np.concatenate(sources), np.concatenate(targets), np.concatenate(roles))
+    found["share"] = _columns(members, n, groups)
+    return {role: Edges.of_role(*ends, _hash(role)) for role, ends in found.items()}
 
 
 def _flat(rows: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
@@ -213,14 +240,4 @@ def _refine(colours: Colours, edges: Edges) -> Colours:
 
 def _recolour(colours: Colours, edges: Edges) -> Colours:
     """Return new colours, of the old one and those of all related nodes with their roles."""
-    total = np.zeros(len(colours), np.uint64)
-    np.add.at(total, edges.target, _mix(colours[edges.source] + edges.role))
-    np.add.at(total, edges.source, _mix(colours[edges.target] - edges.role))
-    return _mix(_mix(colours) + total)
-
-
-def _mix(x: Colours) -> Colours:
-    """Return numbers of 64 bits that have nothing to do with each other, whatever came in."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    return mixed(mixed(colours) + edges.seen(colours))

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from enum import StrEnum
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ import numpy as np
 from optsched.errors import FormatError, GraphError, UsageError
 from optsched.formats.fields import Record
 from optsched.formats.source import decode_text, parse_json
+from optsched.model.arrays import IntArray
 from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
 from optsched.model.graph import Graph
 from optsched.store.canonical import CanonicalGraph
@@ -33,14 +35,14 @@ _LIMIT = 2**31
 class _Numbers(NamedTuple):
     """Canonical numbers of ops and buffers by id."""
 
-    ops: Sequence[int]
-    buffers: Sequence[int]
+    ops: IntArray
+    buffers: IntArray
 
 
 class _GraphField(NamedTuple):
-    """How the values of a field are written as JSON, and how one is read again."""
+    """How the values of a field are written for JSON, and how one is read again."""
 
-    write: Callable[[_Numbers, Sequence[Any]], list[str]]
+    write: Callable[[_Numbers, Sequence[Any]], Sequence[Any]]
     read: Callable[[Record, str], Any]
 
 
@@ -78,42 +80,60 @@ def _policy(kind: type[StrEnum]) -> _GraphField:
             raise FormatError(f"{record.where}: {key} is none of {', '.join(kind)}")
         return kind(record.text(key))
 
-    return _GraphField(lambda _, policies: [f'"{policy.value}"' for policy in policies], read)
+    return _GraphField(_as_they_are, read)
 
 
-def _sorted_lists(numbers: Sequence[int], rows: Sequence[Sequence[int]]) -> list[str]:
-    """Write operands; they are a set to every planner."""
-    return [
-        f"[{numbers[row[0]]}]"
-        if len(row) == 1
-        else f"[{','.join(map(str, sorted([numbers[i] for i in row])))}]"
-        for row in rows
-    ]
+def _as_they_are(_: _Numbers, values: Sequence[Any]) -> Sequence[Any]:
+    return values
 
 
-def _sorted_triples(numbers: _Numbers, rows: Sequence[tuple[int, int, int]]) -> str:
-    found = sorted([numbers.ops[v], numbers.buffers[a], numbers.buffers[b]] for v, a, b in rows)
-    return json.dumps(found, separators=(",", ":"))
+def _sorted_rows(numbers: IntArray, rows: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Write operands, which are a set to every planner: how many each has, then all of them.
+
+    A list for each would be more objects than the interpreter likes to look after.
+    """
+    counts = np.fromiter(map(len, rows), np.int64, len(rows))
+    ids = np.fromiter(chain.from_iterable(rows), np.int64, int(counts.sum()))
+    owner = np.repeat(np.arange(len(rows)), counts)
+    found = np.sort(owner * len(numbers) + numbers[ids]) % max(1, len(numbers))
+    return [counts.tolist(), found.tolist()]
 
 
-def _sorted_rows(numbers: _Numbers, rows: Sequence[Sequence[int]]) -> str:
-    found = sorted(sorted(numbers.buffers[b] for b in row) for row in rows)
-    return json.dumps(found, separators=(",", ":"))
+def _split_rows(column: Sequence[Any], where: str) -> list[list[Any]]:
+    """Return what :func:`_sorted_rows` put into one."""
+    counts, ids = column if len(column) == 2 else (None, None)
+    if not isinstance(counts, list) or not isinstance(ids, list):
+        raise FormatError(f"{where} are not counts and ids")
+    if not all(type(x) is int and x >= 0 for x in counts) or sum(counts) != len(ids):
+        raise FormatError(f"{where}: {len(ids)} ids are not as many as counted")
+    rest = iter(ids)
+    return [list(islice(rest, count)) for count in counts]
 
 
-def _each(write: Callable[[Any], str]) -> Callable[[_Numbers, Sequence[Any]], list[str]]:
-    return lambda _, values: list(map(write, values))
+def _ids(numbers: IntArray, values: Sequence[int | None]) -> list[int | None]:
+    places: list[int] = numbers.tolist()
+    return [None if i is None else places[i] for i in values]
 
 
-_BUFFERS = _GraphField(lambda n, rows: _sorted_lists(n.buffers, rows), _read_list)
-_OPS = _GraphField(lambda n, rows: _sorted_lists(n.ops, rows), _read_list)
-_BUFFER = _GraphField(lambda n, values: [str(n.buffers[b]) for b in values], _read_id)
-_OP = _GraphField(lambda n, values: [str(n.ops[v]) for v in values], _read_id)
-_COUNT = _GraphField(_each(str), lambda record, key: record.count(key))
-_FLAG = _GraphField(_each(json.dumps), lambda record, key: record.flag(key))
-_TEXT = _GraphField(_each(json.dumps), lambda record, key: record.text(key))
+def _sorted_triples(numbers: _Numbers, rows: Sequence[tuple[int, int, int]]) -> list[list[int]]:
+    ops, buffers = numbers.ops.tolist(), numbers.buffers.tolist()
+    return sorted([ops[v], buffers[a], buffers[b]] for v, a, b in rows)
+
+
+def _sorted_sets(numbers: IntArray, rows: Sequence[Sequence[int]]) -> list[list[int]]:
+    places: list[int] = numbers.tolist()
+    return sorted(sorted(places[i] for i in row) for row in rows)
+
+
+_BUFFERS = _GraphField(lambda n, rows: _sorted_rows(n.buffers, rows), _read_list)
+_OPS = _GraphField(lambda n, rows: _sorted_rows(n.ops, rows), _read_list)
+_BUFFER = _GraphField(lambda n, values: _ids(n.buffers, values), _read_id)
+_OP = _GraphField(lambda n, values: _ids(n.ops, values), _read_id)
+_COUNT = _GraphField(_as_they_are, lambda record, key: record.count(key))
+_FLAG = _GraphField(_as_they_are, lambda record, key: record.flag(key))
+_TEXT = _GraphField(_as_they_are, lambda record, key: record.text(key))
 _TRIPLES = _GraphField(lambda n, values: [_sorted_triples(n, x) for x in values], _read_triples)
-_ROWS = _GraphField(lambda n, values: [_sorted_rows(n, x) for x in values], _read_rows)
+_ROWS = _GraphField(lambda n, values: [_sorted_sets(n.buffers, x) for x in values], _read_rows)
 
 OP_FIELDS: dict[str, _GraphField] = {
     "reads": _BUFFERS,
@@ -173,52 +193,45 @@ def unknown_fields() -> list[str]:
 def canonical_document(graph: Graph, form: CanonicalGraph) -> bytes:
     """Return what stays of a graph when names and positions go, as JSON.
 
+    Ops and buffers are written field by field, which is short, and quick to write and compare.
+
     Raises
     ------
     UsageError
         If the graph makes use of something that a store can not keep.
     """
     numbers = _Numbers(_places(form.ops), _places(form.buffers))
-    (own,) = _texts([graph], GRAPH_FIELDS, numbers)
-    parts = [own] if own else []
-    # In the order of the graph, where neighbours lie side by side in memory as well.
-    ops = _texts(graph.ops, OP_FIELDS, numbers)
-    buffers = _texts(graph.buffers, BUFFER_FIELDS, numbers)
-    parts.append(f'"ops":[{",".join([f"{{{ops[v]}}}" for v in form.ops])}]')
-    parts.append(f'"buffers":[{",".join([f"{{{buffers[b]}}}" for b in form.buffers])}]')
-    return f"{{{','.join(parts)}}}".encode()
+    own = {key: column[0] for key, column in _columns([graph], GRAPH_FIELDS, numbers).items()}
+    ops = [graph.ops[v] for v in form.ops]
+    buffers = [graph.buffers[b] for b in form.buffers]
+    document = {
+        **own,
+        "ops": {"count": len(ops), **_columns(ops, OP_FIELDS, numbers)},
+        "buffers": {"count": len(buffers), **_columns(buffers, BUFFER_FIELDS, numbers)},
+    }
+    return json.dumps(document, separators=(",", ":")).encode()
 
 
-def _places(order: Sequence[int]) -> Sequence[int]:
+def _places(order: Sequence[int]) -> IntArray:
     """Return by id the place in an order."""
     places = np.empty(len(order), np.int64)
     places[np.array(order, np.int64)] = np.arange(len(order))
-    found: list[int] = places.tolist()
-    return found
+    return places
 
 
-def _texts(things: Sequence[Any], known: Mapping[str, _GraphField], numbers: _Numbers) -> list[str]:
-    """Write of each thing the fields that are not as they mostly are, field by field.
-
-    As text at once: a large graph would make more objects than the interpreter likes to look after.
-    """
-    texts = []
+def _columns(
+    things: Sequence[Any], known: Mapping[str, _GraphField], numbers: _Numbers
+) -> dict[str, Sequence[Any]]:
+    """Return the values of each field that is not the same as in most graphs."""
+    found = {}
     for key, default in _DEFAULTS[type(things[0])].items() if things else ():
         values = list(map(attrgetter(key), things))
-        usual = values.count(default)
-        if usual == len(values):
+        if values.count(default) == len(values):
             continue
         if key not in known:
             raise _can_not_keep(key, default, things, values)
-        said = [x for x in values if x != default] if usual else values
-        column = [f'"{key}":{text}' for text in known[key].write(numbers, said)]
-        if usual:
-            rest = iter(column)
-            column = ["" if x == default else next(rest) for x in values]
-        texts.append(column)
-    if len(texts) == 1:
-        return texts[0]
-    return [",".join(filter(None, row)) for row in zip(*texts, strict=True)] or [""] * len(things)
+        found[key] = known[key].write(numbers, values)
+    return found
 
 
 def _can_not_keep(
@@ -251,11 +264,33 @@ def read_canonical_document(
     given = {key: x for key, x in record.value.items() if key in GRAPH_FIELDS}
     return Graph(
         name,
-        tuple(_make_op(v, x) for v, x in enumerate(record.items("ops"))),
-        tuple(_make_buffer(b, x) for b, x in enumerate(record.items("buffers"))),
+        tuple(_make_op(v, x) for v, x in enumerate(_things(record, "ops", OP_FIELDS))),
+        tuple(_make_buffer(b, x) for b, x in enumerate(_things(record, "buffers", BUFFER_FIELDS))),
         memory_model=memory_model,
         **_read(given, "graph", GRAPH_FIELDS),
     )
+
+
+def _things(record: Record, key: str, known: Mapping[str, _GraphField]) -> list[Any]:
+    """Return what is said of each op or buffer; version 3 said it one by one."""
+    if isinstance(record.value.get(key), list):
+        return record.items(key)
+    columns = Record(record.mapping(key), key)
+    columns.refuse_unknown({"count", *known})
+    count = columns.count("count")
+    if count > MAX_VALUES:
+        raise FormatError(f"{count:,} {key} are above the limit of {MAX_VALUES:,}")
+    found: list[dict[str, Any]] = [{} for _ in range(count)]
+    for name in columns.value.keys() - {"count"}:
+        column = columns.items(name)
+        if known[name] in (_BUFFERS, _OPS):
+            column = _split_rows(column, f"{key}: {name}")
+        if len(column) != count:
+            raise FormatError(f"{key}: {len(column)} values of {name} for {count} {key}")
+        for thing, value in zip(found, column, strict=True):
+            if value is not None and value != []:
+                thing[name] = value
+    return found
 
 
 def _make_op(v: int, value: object) -> Op:

@@ -1,8 +1,9 @@
-"""From version 2 of a store to version 3: other keys, and other canonical numbers.
+"""From versions 2 and 3 of a store to version 4: other keys, other canonical numbers.
 
 Version 2 told fewer ops and buffers apart, so that some graphs were not found again in another
-order. Its tables are those of today: each graph is made of its document, gets its new key and
-numbers, and all that is said of it in numbers is said in the new ones.
+order; version 3 took three times as long to number them. Their tables are those of today: each
+graph is made of its document, gets its new key and numbers, and all that is said of it in numbers
+is said in the new ones.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ from optsched.store.translate import (
 _OF_GRAPH = "SELECT id FROM records WHERE graph = ?"
 
 
-def migrate_second(connection: sqlite3.Connection) -> None:
-    """Bring the rows of version 2 up to date; what is damaged stays as it is.
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring the rows of an older version up to date; what is damaged stays as it is.
 
     Graphs of which version 1 kept no more than a key can not be found again, and go.
     """

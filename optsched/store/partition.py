@@ -42,6 +42,23 @@ class Edges(NamedTuple):
     target: IntArray
     role: Colours
 
+    @classmethod
+    def of_role(cls, source: IntArray, target: IntArray, role: int) -> Edges:
+        """Return edges of one role."""
+        return cls(source, target, np.full(len(source), role, np.uint64))
+
+    @classmethod
+    def joined(cls, edges: Sequence[Edges]) -> Edges:
+        """Return all edges of several."""
+        return cls(*map(np.concatenate, zip(*edges, strict=True)))
+
+    def seen(self, values: Colours) -> Colours:
+        """Return for each node a sum over the nodes it is related to: of their values and roles."""
+        total = np.zeros(len(values), np.uint64)
+        np.add.at(total, self.target, mixed(values[self.source] + self.role))
+        np.add.at(total, self.source, mixed(values[self.target] - self.role))
+        return total
+
     def touching(self, marked: npt.NDArray[np.bool_]) -> Edges:
         """Return edges with an end that is marked."""
         return self._where(marked[self.source] | marked[self.target])
@@ -52,6 +69,13 @@ class Edges(NamedTuple):
 
     def _where(self, chosen: npt.NDArray[np.bool_]) -> Edges:
         return Edges(self.source[chosen], self.target[chosen], self.role[chosen])
+
+
+def mixed(x: Colours) -> Colours:
+    """Return numbers of 64 bits that have nothing to do with each other, whatever came in."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
 
 
 def count_equals(values: npt.NDArray[np.generic]) -> IntArray:
@@ -72,24 +96,31 @@ def order_nodes(colours: Colours, kinds: Sequence[tuple[int, int]], edges: Edges
     edges
         What the colours have seen.
     """
-    nodes = np.arange(len(colours))
+    count = len(colours)
     kind = np.repeat(np.arange(len(kinds)), [end - first for first, end in kinds])
-    tied = count_equals(colours) > 1
+    _, colour, alike = np.unique(colours, return_inverse=True, return_counts=True)
+    tied = alike[colour] > 1
     if not tied.any():
         return np.lexsort((colours, kind))
-    among = edges.within(tied)
-    part = _parts(len(colours), among)
-    sizes = np.bincount(part, minlength=len(colours))[part]
-    order = np.lexsort((part, sizes, colours, kind))
-    cells = _cells(colours[order], sizes[order])
-    cell = np.empty_like(nodes)
-    cell[order] = cells
-    # The cells of each part: as many as nodes, and parts of this kind can be exchanged.
-    pairs = np.unique(np.stack((part, cell)), axis=1)[0]
-    loose = tied & (np.bincount(pairs, minlength=len(colours))[part] < sizes)
+    part = _parts(count, edges.within(tied))
+    sizes = np.bincount(part, minlength=count)[part]
+    # Nodes that see the very same nodes can be exchanged, so that they count as one.
+    twins = np.unique(
+        colours + edges.seen(mixed(np.arange(count, dtype=np.uint64))), return_inverse=True
+    )[1]
+    loose = tied & (_distinct(part, colour) < _distinct(part, twins))[part]
+    order = np.lexsort((part, loose, sizes, colours, kind))
     if loose.any():
+        cell = np.empty_like(order)
+        cell[order] = _cells(colours[order], sizes[order], loose[order])
         _Partition(order, cell, loose, edges.within(loose)).individualise()
     return order
+
+
+def _distinct(part: IntArray, value: IntArray) -> IntArray:
+    """Return by part how many values its nodes have."""
+    count = len(part)
+    return np.bincount(np.unique(part * count + value) // count, minlength=count)
 
 
 def _parts(count: int, edges: Edges) -> IntArray:

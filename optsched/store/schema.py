@@ -5,9 +5,9 @@ from __future__ import annotations
 import sqlite3
 
 from optsched.errors import FormatError
-from optsched.store.migration import migrate_second
+from optsched.store.migration import migrate
 
-VERSION = 3
+VERSION = 4
 """Of tables, keys and canonical numbers; `PRAGMA user_version` of the file."""
 
 TABLES = {
@@ -78,8 +78,8 @@ def make_tables(connection: sqlite3.Connection) -> None:
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if version == VERSION:
         return
-    if version == 2:
-        migrate_second(connection)
+    if version:
+        migrate(connection)
     else:
         for statement in TABLES.values():
             connection.execute(statement)

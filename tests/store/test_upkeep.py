@@ -155,7 +155,7 @@ def test_what_is_wrong_in_an_export_is_refused_by_itself(store: PlanStore, tmp_p
     documents = [json.loads(line) for line in lines]
     documents[0]["peak"] -= 1
     documents[1]["plan"]["order"] = [2, 1, 0]
-    documents[2]["graph"]["buffers"][0]["size"] = -1
+    documents[2]["graph"]["buffers"]["size"][0] = -1
     documents[3]["bounds"][0]["value"] = 10**9
     del documents[4]["question"]
     documents[5]["provenance"] = {"by": "x" * rows.MAX_TEXT}
