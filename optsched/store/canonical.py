@@ -28,7 +28,7 @@ import numpy as np
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.runtime.kernel import kernel
-from optsched.store.partition import Colours, Edges, count_equals, mixed, order_nodes
+from optsched.store.partition import Colours, Edges, count_equals, mixed, order_nodes, sorted_once
 
 MOST_ROUNDS = 64
 """Of recolouring what is tied; what more would tell apart is left to the choice of nodes."""
@@ -196,8 +196,13 @@ def _relations(graph: Graph) -> dict[str, Edges]:
     n, ops, buffers = len(graph.ops), graph.ops, graph.buffers
     groups = n + len(buffers)
     found = {}
-    for role, first in (("reads", n), ("uses", n), ("writes", n), ("control", 0)):
-        owner, entry = _flat([getattr(op, role) for op in ops])
+    for role, first, count in (
+        ("reads", n, len(buffers)),
+        ("uses", n, len(buffers)),
+        ("writes", n, len(buffers)),
+        ("control", 0, n),
+    ):
+        owner, entry = flat_rows([getattr(op, role) for op in ops], np.arange(count))
         found[role] = owner, first + entry
     views = [(b, x.alias_of) for b, x in enumerate(buffers) if x.alias_of is not None]
     found["alias"] = _columns(views, n, n)
@@ -213,11 +218,24 @@ def _relations(graph: Graph) -> dict[str, Edges]:
     return {role: Edges.of_role(*ends, _hash(role)) for role, ends in found.items()}
 
 
-def _flat(rows: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
-    """Return the owner and the value of each entry."""
+def flat_rows(rows: Sequence[Sequence[int]], numbers: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the owner and the number of each entry, ascending and without repeats.
+
+    What is read twice is read, to every planner.
+
+    Parameters
+    ----------
+    rows
+        Ids, by owner.
+    numbers
+        By id; no two are equal.
+    """
     counts = np.fromiter(map(len, rows), np.int64, len(rows))
     entries = np.fromiter(chain.from_iterable(rows), np.int64, int(counts.sum()))
-    return np.repeat(np.arange(len(rows)), counts), entries
+    width = max(1, len(numbers))
+    owners = np.repeat(np.arange(len(rows)), counts)
+    found = sorted_once(owners * width + numbers[entries])
+    return found // width, found % width
 
 
 def _columns(pairs: Sequence[Sequence[int]], first: int, second: int) -> tuple[IntArray, IntArray]:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from enum import StrEnum
-from itertools import chain, islice
+from itertools import islice
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from optsched.formats.source import decode_text, parse_json
 from optsched.model.arrays import IntArray
 from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
 from optsched.model.graph import Graph
-from optsched.store.canonical import CanonicalGraph
+from optsched.store.canonical import CanonicalGraph, flat_rows
 
 MAX_VALUES = 2**22
 """Values that the JSON of a graph may have: each takes some 70 bytes of memory."""
@@ -92,11 +92,8 @@ def _sorted_rows(numbers: IntArray, rows: Sequence[Sequence[int]]) -> list[list[
 
     A list for each would be more objects than the interpreter likes to look after.
     """
-    counts = np.fromiter(map(len, rows), np.int64, len(rows))
-    ids = np.fromiter(chain.from_iterable(rows), np.int64, int(counts.sum()))
-    owner = np.repeat(np.arange(len(rows)), counts)
-    found = np.sort(owner * len(numbers) + numbers[ids]) % max(1, len(numbers))
-    return [counts.tolist(), found.tolist()]
+    owner, found = flat_rows(rows, numbers)
+    return [np.bincount(owner, minlength=len(rows)).tolist(), found.tolist()]
 
 
 def _split_rows(column: Sequence[Any], where: str) -> list[list[Any]]:

@@ -2,10 +2,11 @@
 
 Nodes of one colour are a cell. Where nodes of a cell hang together by tied nodes only with nodes of
 cells of which they see one each, whole parts can be exchanged for each other, and any order of them
-will do. In all other parts one node of the first cell is chosen, what it leads to is told apart
-from what the others of its cell lead to, and so on, until each node has a cell of its own.
-Which node is chosen makes no difference where they can be exchanged; where they only look as if
-they could, as in some graphs made for the purpose, two orders of one graph may come out.
+will do. Nodes that see the very same nodes can be exchanged as well, and count as one in this. In
+all other parts one node of the first cell is chosen, what it leads to is told apart from what the
+others of its cell lead to, and so on, until each node has a cell of its own. Which node is chosen
+makes no difference where they can be exchanged; where they only look as if they could, as in some
+graphs made for the purpose, two orders of one graph may come out.
 
 References
 ----------
@@ -84,6 +85,12 @@ def count_equals(values: npt.NDArray[np.generic]) -> IntArray:
     return np.asarray(counts, np.int64)[inverse]
 
 
+def sorted_once(values: IntArray) -> IntArray:
+    """Return values ascending, each once; `numpy.unique` hashes, which is slower on large ones."""
+    found = np.sort(values)
+    return found[np.append(True, found[1:] != found[:-1])] if len(found) else found
+
+
 def order_nodes(colours: Colours, kinds: Sequence[tuple[int, int]], edges: Edges) -> IntArray:
     """Return all nodes, kind by kind, in an order that follows from colours and edges alone.
 
@@ -105,9 +112,9 @@ def order_nodes(colours: Colours, kinds: Sequence[tuple[int, int]], edges: Edges
     part = _parts(count, edges.within(tied))
     sizes = np.bincount(part, minlength=count)[part]
     # Nodes that see the very same nodes can be exchanged, so that they count as one.
-    twins = np.unique(
-        colours + edges.seen(mixed(np.arange(count, dtype=np.uint64))), return_inverse=True
-    )[1]
+    own = mixed(np.arange(count, dtype=np.uint64))
+    seen = colours + edges.touching(tied).seen(own)
+    twins = np.unique(seen, return_inverse=True)[1]
     loose = tied & (_distinct(part, colour) < _distinct(part, twins))[part]
     order = np.lexsort((part, loose, sizes, colours, kind))
     if loose.any():
@@ -120,7 +127,7 @@ def order_nodes(colours: Colours, kinds: Sequence[tuple[int, int]], edges: Edges
 def _distinct(part: IntArray, value: IntArray) -> IntArray:
     """Return by part how many values its nodes have."""
     count = len(part)
-    return np.bincount(np.unique(part * count + value) // count, minlength=count)
+    return np.bincount(sorted_once(part * count + value) // count, minlength=count)
 
 
 def _parts(count: int, edges: Edges) -> IntArray:

@@ -35,7 +35,7 @@ from tests.store.test_database import best, diamond, wasteful
 from tests.support.failing_disk import FailingDisk, install
 
 HOWS = ("kill", "tear", "full")
-OLD_VERSION = Path(__file__).parents[1] / "data" / "stores" / "version2.db"
+OLD_VERSION = Path(__file__).parents[1] / "data" / "stores" / "version3.db"
 
 Step = Callable[[PlanStore], object]
 State = list[tuple[object, ...]]
@@ -110,7 +110,7 @@ def run(folder: Path, steps: Sequence[Step], disk: FailingDisk | None) -> tuple[
 
 
 def begin(folder: Path, migrated: bool) -> None:
-    """Make a folder empty, or one with a store of version 2."""
+    """Make a folder empty, or one with a store of version 3."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     if migrated:

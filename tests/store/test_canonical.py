@@ -14,6 +14,7 @@ from optsched.check.plan import check_plan
 from optsched.formats import read_graph
 from optsched.model.elements import Buffer, Op
 from optsched.model.graph import Graph
+from optsched.runtime import kernel
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
 from optsched.store import PlanStore, canonical_form
@@ -153,6 +154,47 @@ def test_keys_and_documents_are_those_of_the_graph_in_any_words() -> None:
             larger = replace(buffers[b], size=buffers[b].size + 7 * buffers[b].alignment)
             near = replace(graph, buffers=(*buffers[:b], larger, *buffers[b + 1 :]))
             assert canonical_form(near).key != mine.key
+
+
+def copies(rng: np.random.Generator) -> Graph:
+    """Small random graphs, each there several times, which may read what they share."""
+    ops, buffers = [], []
+    shared = int(rng.integers(1, 4))
+    for b in range(shared):
+        buffers.append(Buffer(f"b{b}", 4))
+        ops.append(Op(f"o{b}", writes=(b,)))
+    for _ in range(int(rng.integers(1, 4))):
+        size = int(rng.integers(1, 6))
+        # What an op reads: of the ops before it in its part, or of what is shared; also twice.
+        wanted = [
+            rng.integers(0, shared + v, int(rng.integers(1, 4))).tolist() for v in range(size)
+        ]
+        for _ in range(int(rng.integers(1, 5))):
+            first = len(buffers)
+            for reads in wanted:
+                moved = tuple(b if b < shared else first + b - shared for b in reads)
+                ops.append(Op(f"o{len(ops)}", reads=moved, writes=(len(buffers),)))
+                buffers.append(Buffer(f"b{len(buffers)}", 8))
+    return Graph("copies", tuple(ops), tuple(buffers))
+
+
+def test_equal_parts_and_twins_have_one_document_in_any_order() -> None:
+    for seed in range(100):
+        graph = copies(np.random.default_rng(seed))
+        document = canonical_document(graph, canonical_form(graph))
+        for other in (shuffled(graph, seed), shuffled(graph, seed + 1)):
+            assert canonical_document(other, canonical_form(other)) == document
+
+
+def test_a_graph_has_the_same_numbers_from_python_and_from_compiled_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graphs = [random_graph(np.random.default_rng(n), 9, features=FEATURES) for n in range(40)]
+    forms = []
+    for force in (kernel.reference_form, kernel.compiled_form):
+        monkeypatch.setattr(kernel, "force", force)
+        forms.append([canonical_form(graph) for graph in graphs])
+    assert forms[0] == forms[1]
 
 
 @pytest.mark.parametrize("name", ["albert_mlm_bs4.bwd", "debertav2_qa_bs1.fwd", "t5_small_bs4.bwd"])

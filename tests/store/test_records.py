@@ -26,6 +26,7 @@ from optsched.store import (
     canonical_form,
     document,
     file,
+    import_store,
     rows,
     schema,
     verify,
@@ -246,6 +247,13 @@ def test_a_file_of_an_older_version_is_read_without_being_changed(old: PlanStore
     assert old.path.read_bytes() == before
     assert [path.name for path in old.path.parent.iterdir()] == ["old.db"]
     assert len(old.records()) == 4
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_an_export_of_an_older_version_is_taken(version: int, store: PlanStore) -> None:
+    taken = import_store(store, DATA / f"version{version}.jsonl", trust=True)
+    assert (taken.new, taken.refused) == (4, 0)
+    require_old_content(store)
 
 
 def test_a_large_file_of_an_older_version_is_not_taken_into_memory(
