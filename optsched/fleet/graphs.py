@@ -147,7 +147,9 @@ class FleetGraph:
             self.name, self.ops, self.buffers = failed.name, failed.ops, failed.buffers
         for graph in self.equals or [self]:
             graph.reason, graph.settled = failed.reason, True
-            if graph.peak is None:
+            if graph.peak is not None:
+                graph.state, graph.proof = FleetState.OPEN, None
+            else:
                 graph.state = FleetState.FAILED if failed.is_graph else FleetState.SKIPPED
 
     def record(self, objective: Objective) -> dict[str, Any]:

@@ -243,6 +243,8 @@ class _FleetRun:
             )
         finally:
             self.writer.close()
+        for number, reason in self.writer.refused.items():
+            self.graphs[number].fail(UnitFailed(reason))
         fleet = Fleet(
             settings,
             tuple(self.graphs),

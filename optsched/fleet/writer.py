@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from typing import Any
 
-from optsched.errors import OptschedError
+from optsched.errors import OptschedError, PlanError
 from optsched.fleet.unit import Found, UnitContext
 from optsched.store import PlanStore, provenance
 
@@ -28,6 +28,11 @@ class StoreWriter:
     ----------
     context
         Store and question.
+
+    Attributes
+    ----------
+    refused
+        By graph, why a find of it was not taken: its bound is above a plan that is there.
     """
 
     def __init__(self, context: UnitContext) -> None:
@@ -35,6 +40,7 @@ class StoreWriter:
         self.store.require_writable()
         self.origin = provenance(code=context.code[:12])
         self.trouble: OptschedError | None = None
+        self.refused: dict[int, str] = {}
         self.waiting: queue.Queue[tuple[int, Found] | None] = queue.Queue(MOST_WAITING)
         self.hurry = threading.Event()
         self.behind: Counter[int] = Counter()
@@ -84,6 +90,10 @@ class StoreWriter:
                     self._write(batch)
                 except OptschedError as error:
                     self.trouble = error
+                except Exception as error:
+                    # A thread that ends without a word would lose all that is found from then on.
+                    said = " ".join(f"{type(error).__name__}: {error}".split())
+                    self.trouble = OptschedError(f"store {self.store.path}: {said}")
 
     def _gather(self) -> tuple[list[tuple[int, Found]], bool]:
         """Return the finds of some time, and whether they are the last."""
@@ -98,9 +108,13 @@ class StoreWriter:
 
     def _write(self, batch: list[tuple[int, Found]]) -> None:
         with self.store.batch() as store:
-            for _, found in batch:
+            for number, found in batch:
                 if found.prepared is not None:
                     origin: dict[str, Any] = {**self.origin, "worker": found.worker}
-                    store.put_prepared(found.prepared, origin=origin)
+                    try:
+                        store.put_prepared(found.prepared, origin=origin)
+                    except PlanError as error:
+                        # A wrong bound costs its graph and nothing else.
+                        self.refused[number] = str(error)
         for number, _ in batch:
             self.behind[number] -= 1

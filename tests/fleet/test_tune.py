@@ -218,6 +218,40 @@ def test_a_defect_costs_its_graph(
     assert failed.reason == "RuntimeError: a defect"
 
 
+def test_a_wrong_bound_costs_its_graph(
+    paths: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from optsched.fleet import unit
+
+    original, path = unit.solve, tmp_path / "s.store"
+
+    def defective(graph, **options):  # type: ignore[no-untyped-def]
+        found = original(graph, **options)
+        if graph.name != "diamond":
+            return found
+        # While it was searched, somebody else has put a better plan in.
+        PlanStore(path).put_result(graph, found)
+        apart = tuple(None if x is None else 2 * x for x in found.plan.offsets)
+        plan = replace(found.plan, offsets=apart)
+        return replace(found, plan=plan, slab=plan.slab(graph), slab_bound=plan.slab(graph))
+
+    monkeypatch.setattr(unit, "solve", defective)
+    fleet = undisturbed(paths, path, replace(SETTINGS, work=10))
+    (open_,) = (graph for graph in fleet.graphs if graph.reason)
+    assert (open_.name, open_.state, open_.proof) == ("diamond", FleetState.OPEN, None)
+    assert "is above the 18 of a plan" in open_.reason
+    assert len(PlanStore(path).records()) == len(paths)
+
+
+def test_no_defect_of_the_writer_is_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def defective(*_: object, **__: object) -> None:
+        raise RuntimeError("a\ndefect")
+
+    monkeypatch.setattr(PlanStore, "put_prepared", defective)
+    with pytest.raises(OptschedError, match=r"s\.store: RuntimeError: a defect"):
+        tune([diamond()], tmp_path / "s.store", work=1_000, jobs=0)
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux limits addresses")
 def test_a_search_that_runs_out_of_memory_costs_its_graph(
     paths: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
