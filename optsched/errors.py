@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import NoneType
+
 
 class OptschedError(Exception):
     """Base of every error a user can cause; its text is one line, fit to print as it is."""
@@ -36,3 +38,16 @@ class MissingDependencyError(OptschedError):
 
     def __init__(self, module: str, extra: str) -> None:
         super().__init__(f"{module} is not installed; run: pip install 'optsched[{extra}]'")
+
+
+def expect(what: str, value: object, *kinds: type) -> None:
+    """Refuse an argument of none of these kinds; public functions say so before they begin."""
+    if not isinstance(value, kinds):
+        wanted = " or ".join(kind.__name__ for kind in kinds if kind is not NoneType)
+        raise UsageError(f"{what} wants a {wanted}, got {type(value).__name__}")
+
+
+def expect_function(what: str, value: object) -> None:
+    """Refuse what is to be called later and can not be; None is for nobody to be called."""
+    if value is not None and not callable(value):
+        raise UsageError(f"{what} wants a function, got {type(value).__name__}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -12,7 +13,8 @@ import pytest
 
 import heuristics
 import optsched
-from optsched import GraphBuilder, Limits, OptschedError, PackingProblem, Plan
+from optsched import GraphBuilder, Limits, Objective, OptschedError, PackingProblem, Plan
+from optsched.errors import UsageError
 from tests.support.families.small import aligned, diamond
 from tests.support.generators import PLAIN, random_graph
 
@@ -206,6 +208,45 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         "order names op 'up', the graph has none",
     ),
     "a packing of what": (lambda: optsched.pack(diamond()), "wants a PackingProblem, got Graph"),  # type: ignore[arg-type]
+    "nobody to tell": (
+        lambda: optsched.solve(diamond(), on_event=3),  # type: ignore[arg-type]
+        "on_event wants a function, got int",
+    ),
+    "no networkx": (lambda: optsched.from_networkx(3), "a networkx.DiGraph is wanted, got a int"),  # type: ignore[arg-type]
+    "to networkx": (lambda: optsched.to_networkx(3), "wants a Graph, got int"),  # type: ignore[arg-type]
+    "a check of what": (lambda: optsched.check_plan(diamond(), 3), "wants a Plan, got int"),  # type: ignore[arg-type]
+    "a plan of what": (lambda: optsched.check_plan(3, 3), "wants a Graph, got int"),  # type: ignore[arg-type]
+    "methods of what": (
+        lambda: optsched.compare_methods(diamond(), methods=3),  # type: ignore[arg-type]
+        "methods wants a Sequence, got int",
+    ),
+    "a comparison of what": (
+        lambda: optsched.compare_methods(3),  # type: ignore[arg-type]
+        "wants a Graph or Module, got int",
+    ),
+    "a store of what": (lambda: optsched.PlanStore("s").get(3), "wants a Graph, got int"),  # type: ignore[arg-type]
+    "a plan to keep": (lambda: optsched.PlanStore("s").put(diamond(), 3), "wants a Plan, got int"),  # type: ignore[arg-type]
+    "a result to keep": (
+        lambda: optsched.PlanStore("s").put_result(diamond(), 3),  # type: ignore[arg-type]
+        "wants a Result, got int",
+    ),
+}
+TUNED: dict[str, tuple[dict[str, object], str]] = {
+    "graph": ({"graphs": 3}, "tune wants a Graph or str or Path or Iterable, got int"),
+    "graphs": ({"graphs": [3]}, "tune wants a Graph or str or Path, got int"),
+    "store": ({"store": None}, "store wants a str or Path, got NoneType"),
+    "option": ({"bogus": 1}, "no option 'bogus'"),
+    "budget": ({"budget": "2h"}, "'2h' is no number of seconds"),
+    "settings": ({"settings": 3}, "settings wants a FleetSettings, got int"),
+    "objective": ({"objective": "x"}, "'x' is none of slab, peak"),
+    "memory": ({"memory": "much"}, "'much' is no number of bytes"),
+    "reading": ({"reading": 3}, "reading wants a GraphReading, got int"),
+    "weights": ({"weights": 3}, "weights wants a Mapping, got int"),
+    "weight": ({"weights": {"a": 10**400}}, "weight of a: a weight is a number from 0 on"),
+    "named": ({"named": [True, True]}, "named says of 2 graphs"),
+    "on_progress": ({"on_progress": 3}, "on_progress wants a function, got int"),
+    "jobs": ({"jobs": -1}, "jobs must be at least 0, got -1"),
+    "jobs of what": ({"jobs": 1.5}, "jobs wants a int, got float"),
 }
 
 
@@ -229,6 +270,25 @@ def test_plans_and_baselines_may_be_numpys() -> None:
     assert plan == found.plan
     again = optsched.solve(graph, warm_start=plan, work=0)
     assert json.loads(json.dumps(again.to_dict()))["slab"] == found.slab
+
+
+@pytest.mark.parametrize("case", TUNED)
+def test_a_fleet_that_makes_no_sense_is_refused_before_a_store_is_made(
+    case: str, tmp_path: Path
+) -> None:
+    change, message = TUNED[case]
+    store = tmp_path / "s.store"
+    given: dict[str, Any] = {"graphs": diamond(), "store": store, "jobs": 0, **change}
+    with pytest.raises(UsageError, match=message):
+        optsched.tune(**given)
+    assert not store.exists()
+
+
+def test_a_fleet_is_asked_as_a_solver_is(tmp_path: Path) -> None:
+    options = {"objective": "peak", "memory": "4GiB", "work": 1_000}
+    fleet = optsched.tune(diamond(), tmp_path / "s.store", jobs=0, **options)
+    assert (fleet.settings.objective, fleet.settings.memory) == (Objective.PEAK, 2**32)
+    assert fleet.graphs[0].peak == 18
 
 
 @pytest.mark.parametrize("case", REFUSED)

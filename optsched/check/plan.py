@@ -22,7 +22,7 @@ from optsched.check.overlap import (
     whole_extents,
 )
 from optsched.check.streams import Precedence, check_sharing, most_in_conflict
-from optsched.errors import PlanError
+from optsched.errors import PlanError, UsageError, expect
 from optsched.model.graph import Graph
 
 if TYPE_CHECKING:
@@ -77,6 +77,9 @@ def check_plan(
     PlanError
         On the first broken rule, naming op, buffer and bytes.
     """
+    expect("check_plan", graph, Graph)
+    if not hasattr(plan, "placed"):
+        raise UsageError(f"check_plan wants a Plan, got {type(plan).__name__}")
     graph = plan.placed(graph)
     step = _check_order(graph, plan.order)
     spans = live_spans(graph, step)

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from types import NoneType
 from typing import Any, Unpack
 
 from heuristics import load_plugins
@@ -14,7 +15,7 @@ from optsched.compare.measure import MethodRunner
 from optsched.compare.methods import Exact, Method, OwnMethod, parse_methods, with_reference
 from optsched.compare.module import ModuleRunner
 from optsched.compare.rows import Comparison, Failed, Measured, Outcome, judge, was_interrupted
-from optsched.errors import OptschedError, PlanError, UsageError
+from optsched.errors import OptschedError, PlanError, UsageError, expect, expect_function
 from optsched.formats.reading import AS_RECORDED, GraphReading, is_broken_graph
 from optsched.formats.source import read_bytes
 from optsched.model.graph import Graph
@@ -218,7 +219,10 @@ def compare_methods(
     >>> found.row("lpmf").excess, str(found.failure("backwards").trouble)
     (0.0, 'refused')
     """
+    expect("compare_methods", graph, Graph, Module)
+    expect_function("on_event", on_event)
     listed = methods.split(",") if isinstance(methods, str) else methods
+    expect("methods", listed, Sequence, NoneType)
     chosen, reference = with_reference(parse_methods(listed))
     limits = choose_limits(limits, named)
     patience = None if limits.seconds is None else limits.seconds + grace

@@ -6,12 +6,13 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
-from optsched.errors import UsageError
+from optsched.errors import UsageError, expect, expect_function
 from optsched.fleet.graphs import FleetGraph, FleetState, UnitChoice
 from optsched.fleet.log import FleetLog
 from optsched.fleet.settings import FleetSettings
@@ -165,12 +166,31 @@ def tune(
     """
     if settings is not None and options:
         raise UsageError("give either settings= or budget=, work=, seed= ...")
+    known = {field.name for field in fields(FleetSettings)}
+    if unknown := sorted(options.keys() - known):
+        raise UsageError(f"there is no option {unknown[0]!r}")
+    expect("settings", settings, FleetSettings, NoneType)
+    expect("store", store, str, Path)
+    expect("weights", weights, Mapping, NoneType)
+    expect_function("on_progress", on_progress)
     chosen = settings or FleetSettings(**options)
-    listed = [graphs] if isinstance(graphs, Graph | str | Path) else list(graphs)
-    rows = _fleet_graphs(listed, named, weights or {})
+    rows = _fleet_graphs(_listed(graphs), named, weights or {})
     context = UnitContext(chosen, str(store), code_digest())
     with open_engine(engine, jobs, address) as workers:
         return _FleetRun(context, rows, workers, log, on_progress).run()
+
+
+def _listed(
+    graphs: Graph | str | Path | Iterable[Graph | str | Path],
+) -> list[Graph | str | Path]:
+    """Return the graphs and files that are given, or the one that is."""
+    if isinstance(graphs, Graph | str | Path):
+        return [graphs]
+    expect("tune", graphs, Graph, str, Path, Iterable)
+    found = list(graphs)
+    for source in found:
+        expect("tune", source, Graph, str, Path)
+    return found
 
 
 def _fleet_graphs(
@@ -180,6 +200,8 @@ def _fleet_graphs(
 ) -> list[FleetGraph]:
     known = {name: parse_weight(f"weight of {name}", weight) for name, weight in weights.items()}
     flags = named or [True] * len(sources)
+    if len(flags) != len(sources):
+        raise UsageError(f"named says of {len(flags)} graphs what they are, not of {len(sources)}")
     found = []
     for number, (source, by_name) in enumerate(zip(sources, flags, strict=True)):
         given = source if isinstance(source, Graph) else str(source)

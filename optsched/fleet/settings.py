@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from optsched.errors import UsageError
+from optsched.errors import UsageError, expect
 from optsched.formats.reading import AS_RECORDED, GraphReading
-from optsched.runtime.limits import Limits, Objective
+from optsched.runtime.bytes import parse_bytes
+from optsched.runtime.limits import Limits, Objective, choose_member
 
 BASELINE = "program+greedy_by_size"
 """What plans are compared with: the order of the program, packed as most compilers do."""
@@ -78,6 +79,11 @@ class FleetSettings:
     effort: FleetEffort = EFFORT
 
     def __post_init__(self) -> None:
+        expect("reading", self.reading, GraphReading)
+        expect("effort", self.effort, FleetEffort)
+        object.__setattr__(self, "objective", choose_member(Objective, self.objective, "objective"))
+        if self.memory is not None:
+            object.__setattr__(self, "memory", parse_bytes(self.memory))
         if self.budget is not None and self.work is not None:
             raise UsageError("give either budget or work: one of them ends the search")
         if self.memory is not None and self.memory < 1:

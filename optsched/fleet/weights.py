@@ -48,7 +48,7 @@ def parse_weight(what: str, value: object) -> float:
     """Return a weight: any number from 0 on."""
     try:
         weight = float(value) if isinstance(value, str | int | float) else math.nan
-    except ValueError:
+    except (ValueError, OverflowError):
         weight = math.nan
     if isinstance(value, bool) or not 0 <= weight < math.inf:
         raise UsageError(f"{what}: a weight is a number from 0 on, got {str(value)[:40]!r}")

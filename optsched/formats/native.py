@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, TypeVar
 
-from optsched.errors import FormatError
+from optsched.errors import FormatError, expect
 from optsched.formats.fields import Record, check_format
 from optsched.formats.format import Source
 from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
@@ -33,6 +33,7 @@ _Policy = TypeVar("_Policy", bound=StrEnum)
 
 def graph_document(graph: Graph) -> dict[str, Any]:
     """Return a graph as a JSON object; :func:`read_graph_document` gives the same graph back."""
+    expect("a document of a graph", graph, Graph)
     graph = graph.without_inplace()
     document: dict[str, Any] = {"format": GRAPH_FORMAT, "name": graph.name}
     if graph.memory_model != "default":

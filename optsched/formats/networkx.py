@@ -116,7 +116,8 @@ def from_networkx(
     >>> [buffer.name for buffer in graph.buffers if buffer.output]
     ['relu']
     """
-    if not source.is_directed() or source.is_multigraph():
+    kind = getattr(source, "is_directed", bool)(), getattr(source, "is_multigraph", bool)()
+    if kind != (True, False):
         raise GraphError(f"a networkx.DiGraph is wanted, got a {type(source).__name__}")
     bipartite = any("bipartite" in attributes for _, attributes in source.nodes(data=True))
     document = _bipartite_document(source) if bipartite else _op_graph_document(source)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import Flag, auto
 from typing import Generic, TypeVar
 
+from optsched.errors import expect_function
 from optsched.runtime.clock import Clock
 from optsched.runtime.interrupt import held_interrupts, take_interrupt
 from optsched.runtime.kernel import compile_seconds
@@ -50,6 +51,7 @@ class Incumbent(ABC):
     def __init__(
         self, limits: Limits | Clock, capacity: int | None, on_event: OnEvent | None
     ) -> None:
+        expect_function("on_event", on_event)
         self.clock, self.capacity, self.on_event = Clock.of(limits), capacity, on_event
         self.trace: list[Event] = []
         self.told: int | None = None

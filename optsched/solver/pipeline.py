@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from types import NoneType
 from typing import SupportsIndex, Unpack
 
 from heuristics.orderings.program import program
-from optsched.errors import UsageError
+from optsched.errors import UsageError, expect
 from optsched.model.graph import Graph
 from optsched.model.memory_model import plannable
 from optsched.model.order_rules import NO_RULES, OrderRules, make_baseline
@@ -124,9 +125,9 @@ def solve(
     PlanError
         If the warm start breaks a rule of the graph.
     """
-    _expect("warm_start", warm_start, Plan)
-    _expect("progress", progress, SearchProgress)
-    _expect("order_rules", order_rules, OrderRules)
+    expect("warm_start", warm_start, Plan, NoneType)
+    expect("progress", progress, SearchProgress, NoneType)
+    expect("order_rules", order_rules, OrderRules)
     graph = plannable(graph, inplace, align, order_rules)
     given = baseline.order if isinstance(baseline, Plan) else baseline
     asked = choose_member(Objective, objective, "objective")
@@ -149,11 +150,6 @@ def solve(
         best.offer_order(program(graph), "program order")
     stages.pack_at_the_end(best)
     return replace(best.result(), order_rules=order_rules)
-
-
-def _expect(what: str, value: object, kind: type) -> None:
-    if value is not None and not isinstance(value, kind):
-        raise UsageError(f"{what} wants a {kind.__name__}, got {type(value).__name__}")
 
 
 def _schedule(best: PlanIncumbent, engine: Engine) -> Schedule:

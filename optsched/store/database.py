@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from copy import copy
 from os import PathLike
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from optsched.errors import PlanError, UsageError
+from optsched.errors import PlanError, UsageError, expect
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.runtime.limits import Objective
@@ -277,6 +278,7 @@ class PlanStore:
             If its JSON is larger than 16 MiB.
         """
         asked = rows.ask(graph)
+        expect("put_search", state, SearchState, NoneType)
         packed = None if state is None else globalise_search(asked.form, state)
         units = 0 if state is None else state.units
         if not self._is_writable():

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optsched.errors import FormatError, GraphError, OptschedError, PlanError, UsageError
+from optsched.errors import FormatError, GraphError, OptschedError, PlanError, UsageError, expect
 from optsched.formats.fields import Record, check_format
 from optsched.formats.source import (
     decode_text,
@@ -299,6 +299,7 @@ def _dumped(connection: sqlite3.Connection, number: int) -> object:
 
 def merge(store: PlanStore, other: PlanStore, *, trust: bool = False) -> Taken:
     """Put the records of another store into one; the other is only read."""
+    expect("merge", other, PlanStore)
     if not other.path.exists():
         raise UsageError(f"there is no store {other.path}")
     with errors_named(label_of(other.path)):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from optsched.errors import expect
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.runtime.limits import Objective, Proof, StopReason
@@ -73,6 +74,7 @@ def prepare_result(
     PlanError
         If the plan breaks a rule of the graph, or does not fit.
     """
+    expect("a store of plans", result, Result)
     asked, question = rows.ask(graph), Question(result.objective, result.capacity)
     bounds = (
         (Objective.PEAK, result.peak_bound, _proof_name(result.peak_proof)),

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from optsched.check.plan import Checked, check_plan
-from optsched.errors import FormatError, PlanError
+from optsched.errors import FormatError, PlanError, expect
 from optsched.formats.fields import Record
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
@@ -73,6 +73,7 @@ class Question:
         PlanError
             If it breaks a rule of the graph, does not fit, or moves buffers without being asked.
         """
+        expect("a store of plans", plan, Plan)
         if not self.pools and plan.pools and plan.placed(graph) is not graph:
             raise PlanError("a plan that moves buffers between pools answers a question of pools")
         checked = check_plan(graph, plan, peak=peak, slab=slab, capacities=self.capacities)

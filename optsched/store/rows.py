@@ -14,7 +14,7 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from optsched.errors import FormatError, UsageError
+from optsched.errors import FormatError, UsageError, expect
 from optsched.formats.fields import Record
 from optsched.formats.source import parse_json
 from optsched.model.graph import Graph
@@ -108,6 +108,7 @@ _last = _Last()
 
 def ask(graph: Graph) -> Asked:
     """Return a graph with its key, its numbers and the text that is compared."""
+    expect("a store of plans", graph, Graph)
     known = _last.known
     if known is None or known[0]() is not graph:
         form = canonical_form(graph)

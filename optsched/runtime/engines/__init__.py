@@ -7,7 +7,7 @@ their own that choose the machine; a task's messages come when it is done.
 
 from __future__ import annotations
 
-from optsched.errors import UsageError
+from optsched.errors import UsageError, expect
 from optsched.runtime.engines.engine import TaskEngine
 from optsched.runtime.engines.local import LocalEngine
 
@@ -36,6 +36,9 @@ def open_engine(name: str, jobs: int = 1, address: str | None = None) -> TaskEng
     MissingDependencyError
         If its package is not installed.
     """
+    expect("jobs", jobs, int)
+    if jobs < 0:
+        raise UsageError(f"jobs must be at least 0, got {jobs}")
     if name not in ENGINES:
         raise UsageError(f"engine {name!r} is none of {', '.join(ENGINES)}")
     if name == "local":
