@@ -182,14 +182,9 @@ def graph_files(paths: Sequence[str]) -> list[tuple[str, bool]]:
 
 
 def _may_hold_graph(path: Path) -> bool:
-    """Whether a file of a folder goes by a graph's name; a text must be one, most are notes.
-
-    Folders, pipes and devices go by; a link to nowhere is for its reader to report.
-    """
+    """Whether a file of a folder goes by a graph's name; a text must be one, most are notes."""
     name = path.name.removesuffix(".gz")
-    if not name.endswith(GRAPH_ENDINGS) or (path.exists() and not path.is_file()):
-        return False
-    return not name.endswith(".txt") or _holds_graph(path)
+    return name.endswith(GRAPH_ENDINGS) and (not name.endswith(".txt") or _holds_graph(path))
 
 
 def _holds_graph(path: Path) -> bool:

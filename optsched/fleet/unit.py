@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 
 from heuristics import ORDERINGS, PACKINGS, load_plugins
 from heuristics.packings.common import Packing
@@ -272,7 +273,12 @@ def worker_name() -> str:
 
 def _read(unit: Unit, settings: FleetSettings) -> Graph:
     load_plugins()
-    return unit.source if isinstance(unit.source, Graph) else settings.reading.read(unit.source)
+    if isinstance(unit.source, Graph):
+        return unit.source
+    if not unit.named and not Path(unit.source).is_file():
+        # A pipe in a folder would keep who reads it waiting for ever.
+        raise FormatError(f"{unit.source}: this is no regular file")
+    return settings.reading.read(unit.source)
 
 
 def _measured(found: Found, started: float, used: float) -> Found:

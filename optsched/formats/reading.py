@@ -135,6 +135,8 @@ AS_RECORDED = GraphReading()
 
 def is_broken_graph(path: str) -> bool:
     """Whether a file that can not be read is broken, and not simply something else we know."""
+    if not Path(path).is_file():
+        return False
     try:
         return sniff_file(path).holds is Content.GRAPH
     except OptschedError:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from optsched.cli.commands import main
-from optsched.cli.common import graph_files
 from optsched.cli.tune import parse_duration
 from optsched.formats import write_graph
 from tests.support.families.small import diamond
@@ -52,13 +51,22 @@ def test_a_fleet_with_a_bad_file_is_tuned_reported_and_ends_with_two(
     assert sorted(events) == ["begin", "end", "failed", "unit"]
 
 
-def test_of_a_folder_files_are_taken_and_nothing_else(tmp_path: Path) -> None:
-    write_graph(diamond(), tmp_path / "diamond.json")
-    os.mkfifo(tmp_path / "pipe.json")
-    (tmp_path / "folder.json").mkdir()
-    (tmp_path / "lost.json").symlink_to("nowhere")
-    found = [str(tmp_path / name) for name in ("diamond.json", "lost.json")]
-    assert [path for path, _ in graph_files([str(tmp_path)])] == found
+def test_what_is_no_file_in_a_folder_is_passed_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody waits for the other end of a pipe."""
+    folder = tmp_path / "graphs"
+    folder.mkdir()
+    write_graph(diamond(), folder / "diamond.json")
+    os.mkfifo(folder / "pipe.json")
+    (folder / "folder.json").mkdir()
+    (folder / "lost.json").symlink_to("nowhere")
+    options = ["--work", "1000", "--store", str(tmp_path / "store"), "--json"]
+    assert main(["tune", str(folder), *options]) == 0
+    states = {row["path"]: row["state"] for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert states.pop(str(folder / "diamond.json")) == "proved"
+    assert set(states.values()) == {"skipped"}
+    assert len(states) == 3
 
 
 @pytest.mark.parametrize(
