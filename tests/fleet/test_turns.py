@@ -14,6 +14,8 @@ from optsched.fleet import FleetEffort, FleetSettings, run, tune
 from optsched.fleet.turns import Turns
 from optsched.model.graph import Graph
 from optsched.runtime.engines import TaskEngine
+from optsched.runtime.engines.engine import collect
+from optsched.runtime.worker_pool import Work
 from optsched.store import PlanStore, verify
 from tests.support.families.wiring import random_wiring
 from tests.support.generators import random_graph
@@ -30,18 +32,16 @@ class Shuffled(TaskEngine):
     def run(  # type: ignore[no-untyped-def]
         self,
         take: Callable[[], Any],
-        work: Callable[[Any, Callable[[object], None]], None],
+        work: Work[Any],
         handle: Callable[[Any, object], None],
         on_loss: object,
         **_: object,
     ) -> bool:
         """Work on all that is taken at once, and hand over one of what is done."""
-        done: list[tuple[Any, list[object]]] = []
+        done: list[tuple[Any, list[Any]]] = []
         while True:
             while len(done) < self.jobs and (task := take()) is not None:
-                told: list[object] = []
-                work(task, told.append)
-                done.append((task, told))
+                done.append((task, collect(work, task).messages))
             if not done:
                 return True
             task, told = done.pop(self.rng.randrange(len(done)))
