@@ -174,7 +174,7 @@ def test_a_search_keeps_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_before_the_first_plan_the_programs_own_order_is_the_plan(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def interrupted(graph: Graph, seed: int) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         press_ctrl_c()
         take_interrupt()
 
