@@ -13,7 +13,6 @@ import numpy as np
 
 from heuristics import OWN_ORDERINGS, OWN_PACKINGS, Packing
 from heuristics.orderings.lpmf import lpmf_backward_random, lpmf_random
-from heuristics.packings.common import is_in_range
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
@@ -122,7 +121,7 @@ def candidate_offsets(
     best packing so far, whatever is tried next.
     """
     best: list[IntArray | None] = [None] * len(rows)
-    for name in PROMISING_PACKINGS if is_in_range(problem) else ():
+    for name in PROMISING_PACKINGS if problem.is_in_range else ():
         try:
             offsets = pack_apart(problem, rows, OWN_PACKINGS[name])
         except Exception as error:

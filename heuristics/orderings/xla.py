@@ -10,7 +10,7 @@ import numpy.typing as npt
 from heuristics.kernels.walks import run_post_order
 from heuristics.kernels.xla_list import run_history, run_list_scheduler
 from heuristics.orderings.common import balance, flatten, sort_rows, work_of
-from optsched.model.arrays import IntArray, Rows, pack_rows, transpose
+from optsched.model.arrays import IntArray, Rows, distinct, pack_rows, transpose
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 
@@ -77,10 +77,11 @@ def as_instructions(graph: Graph) -> Instructions:
 
     reader, buffer = flatten([op.reads for op in graph.ops])
     operand = maker[buffer]
-    data = np.unique(reader * count + operand)
+    data = distinct(reader * count + operand)
     owner, given = flatten([dict.fromkeys(op.control) for op in graph.ops])
     v, u = arrays.pred.owners(), arrays.pred.idx
-    named = np.isin(v * count + u, np.append(data, owner * count + given))
+    known = distinct(np.append(data, owner * count + given))
+    named = np.isin(v * count + u, known, assume_unique=True)
     before = pack_rows(
         np.concatenate([owner, v[~named]]), np.concatenate([given, u[~named]]), count
     )

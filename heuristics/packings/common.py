@@ -12,19 +12,13 @@ from heuristics.kernels.place import run_place, run_place_apart
 from heuristics.kernels.place_indexed import run_place_indexed
 from heuristics.kernels.sweep import run_sweep
 from optsched.errors import GraphError
-from optsched.model.arrays import IntArray, pack_rows
+from optsched.model.arrays import IntArray, distinct, pack_rows
 from optsched.model.packing_problem import PackingProblem
 
 MANY = 1_000
 """Beyond this many buffers the index over time is quicker than a scan over all of them."""
 BLOCKS = 128
 """Blocks of that index."""
-
-
-def is_in_range(problem: PackingProblem) -> bool:
-    """Whether buffers placed one above another, in any sequence, end within 64-bit integers."""
-    total = sum(problem.size.tolist()) + sum(problem.alignment.tolist())
-    return bool(total + max(problem.pin.tolist(), default=0) < 2**63)
 
 
 class Packing(Protocol):
@@ -62,7 +56,7 @@ def place_in_turn(
     hollow = (problem.size == 0) | (problem.start == problem.end)
     rank = 2 * hollow[sequence] + (problem.pin[sequence] < 0)
     turn = sequence[np.argsort(rank, kind="stable")]
-    if not is_in_range(problem):
+    if not problem.is_in_range:
         return place_exactly(problem, turn, tightest=tightest)
     if len(problem.keep_apart):
         return _place_apart(problem, turn, tightest=tightest, times=times)
@@ -155,7 +149,7 @@ def place_by_start(problem: PackingProblem, sequence: IntArray, *, tightest: boo
 def is_swept(problem: PackingProblem) -> bool:
     """Whether one sweep over time can place the buffers: pins and pairs know no time."""
     knows_time = not (problem.pin >= 0).any() and not len(problem.keep_apart)
-    return knows_time and is_in_range(problem)
+    return knows_time and problem.is_in_range
 
 
 def sections_of(problem: PackingProblem) -> tuple[IntArray, IntArray, IntArray]:
@@ -170,5 +164,5 @@ def sections_of(problem: PackingProblem) -> tuple[IntArray, IntArray, IntArray]:
         never live.
     """
     live = problem.start < problem.end
-    starts = np.unique(problem.start[live])
+    starts = distinct(problem.start[live])
     return starts, np.searchsorted(starts, problem.start), np.searchsorted(starts, problem.end)

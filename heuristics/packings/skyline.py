@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from heuristics.kernels.skyline import run_skyline
-from heuristics.packings.common import is_in_range, place_in_turn, sections_of
+from heuristics.packings.common import place_in_turn, sections_of
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem
 
@@ -28,7 +28,7 @@ def skyline(problem: PackingProblem) -> IntArray:
     solid = np.flatnonzero((problem.size > 0) & (problem.start < problem.end))
     duration = problem.end[solid] - problem.start[solid]
     wanted = solid[np.lexsort((-problem.size[solid], -duration))]
-    if not is_in_range(problem):
+    if not problem.is_in_range:
         everyone = np.argsort(problem.start - problem.end, kind="stable")
         return place_in_turn(problem, everyone, tightest=False)
     starts, first, last = sections_of(problem)

@@ -24,8 +24,6 @@ GRAPH_FORMAT = "optsched-graph/1"
 
 _GRAPH_KEYS = {"format", "name", "memory_model", "ops", "buffers", "inplace", "streams", "levels"}
 _GRAPH_KEYS |= {"keep_apart", "must_share"}
-_OP_KEYS = {field.name for field in fields(Op)}
-_BUFFER_KEYS = {field.name for field in fields(Buffer)}
 _INPLACE_KEYS = {"op", "output", "input"}
 _LEVEL_KEYS = {"ops", "at_most"}
 _Policy = TypeVar("_Policy", bound=StrEnum)
@@ -92,12 +90,12 @@ def read_graph_document(document: object) -> Graph:
     top = Record(document, "graph")
     check_format(top, GRAPH_FORMAT)
     top.refuse_unknown(_GRAPH_KEYS)
-    ops = _named_records(top, "ops", "op", _OP_KEYS)
-    buffers = _named_records(top, "buffers", "buffer", _BUFFER_KEYS)
+    ops = _named_records(top, "ops", "op")
+    buffers = _named_records(top, "buffers", "buffer")
     names = _Names(ops, buffers)
     of_buffer, of_op = _buffer_fields(names), _op_fields(names)
     made = [_read_buffer(record, of_buffer) for record in buffers]
-    made_ops = tuple(_read_op(record, of_op, names, made) for record in ops)
+    made_ops = tuple(_read_op(record, of_op, made) for record in ops)
     graph = Graph(
         top.text("name", "graph"),
         made_ops,
@@ -127,12 +125,11 @@ def _read_levels(graph: Graph, record: Record, names: _Names) -> Graph:
     return in_levels(graph, rows, record.count("at_most") if record.has("at_most") else None)
 
 
-def _named_records(top: Record, key: str, what: str, known: set[str]) -> list[Record]:
+def _named_records(top: Record, key: str, what: str) -> list[Record]:
     records = []
     for number, value in enumerate(top.items(key)):
         record = Record(value, f"{what} number {number}")
         record.where = f"{what} {record.text('name')!r}"
-        record.refuse_unknown(known)
         records.append(record)
     return records
 
@@ -145,40 +142,62 @@ class _Names:
         self.ids = {what: {x.value["name"]: i for i, x in enumerate(rows[what])} for what in rows}
 
     def one(self, what: str, record: Record, key: str) -> int:
-        return self._ids(what, [record.text(key)], record, key)[0]
+        name = record.text(key)
+        if name not in self.ids[what]:
+            raise FormatError(f"{record.where}: {key} names unknown {what} {name!r}")
+        return self.ids[what][name]
 
     def row(self, what: str, record: Record, key: str) -> tuple[int, ...]:
-        return self._ids(what, record.texts(key, []), record, key)
-
-    def _ids(self, what: str, given: list[str], record: Record, key: str) -> tuple[int, ...]:
         known = self.ids[what]
         try:
-            return tuple([known[name] for name in given])
+            return tuple([known[name] for name in record.texts(key, [])])
         except KeyError as error:
             (name,) = error.args
             raise FormatError(f"{record.where}: {key} names unknown {what} {name!r}") from None
 
 
 _Fields = dict[str, Callable[[Record, str], Any]]
-"""How the value of each key is read: most records have few of all that they may have."""
+"""How the value of each key is read."""
+
+
+def _read_fields(record: Record, known: _Fields) -> dict[str, Any]:
+    """Read the values that a record has: few of all that it may have."""
+    try:
+        return {key: known[key](record, key) for key in record.value}
+    except KeyError:
+        record.refuse_unknown(known)
+        raise
 
 
 def _op_fields(names: _Names) -> _Fields:
-    buffers = partial(names.row, "buffer")
-    ops = partial(names.row, "op")
-    lists = {"reads": buffers, "uses": buffers, "writes": buffers, "control": ops}
-    return {"name": Record.text, "kind": Record.text, "stream": Record.text, **lists}
+    buffers, ops = partial(names.row, "buffer"), partial(names.row, "op")
+    return {
+        "name": Record.text,
+        "reads": buffers,
+        "uses": buffers,
+        "writes": buffers,
+        "control": ops,
+        "workspace": partial(_read_workspace, names),
+        "kind": Record.text,
+        "stream": Record.text,
+    }
 
 
-def _read_op(record: Record, known: _Fields, names: _Names, buffers: list[Buffer]) -> Op:
-    found = {key: known[key](record, key) for key in record.value if key != "workspace"}
-    if isinstance(record.value.get("workspace"), str):
-        found["workspace"] = names.one("buffer", record, "workspace")
-    elif size := record.count("workspace", 0):
-        # By its bytes alone: the buffer is added behind those that the file lists.
+def _read_workspace(names: _Names, record: Record, key: str) -> Buffer | int | None:
+    """Return the buffer's id, or a new one where the file has its bytes alone."""
+    if isinstance(record.value[key], str):
+        return names.one("buffer", record, key)
+    size = record.count(key)
+    return Buffer(f"{record.text('name')}.workspace", size) if size else None
+
+
+def _read_op(record: Record, known: _Fields, buffers: list[Buffer]) -> Op:
+    found = _read_fields(record, known)
+    if isinstance(workspace := found.get("workspace"), Buffer):
+        # It is added behind those that the file lists.
         found["workspace"] = len(buffers)
         found["writes"] = (*found.get("writes", ()), len(buffers))
-        buffers.append(Buffer(f"{found['name']}.workspace", size))
+        buffers.append(workspace)
     return Op(**found)
 
 
@@ -199,8 +218,9 @@ def _buffer_fields(names: _Names) -> _Fields:
 
 def _read_buffer(record: Record, known: _Fields) -> Buffer:
     if "alias_of" not in record.value and not record.has("size"):
+        record.refuse_unknown(known)
         raise FormatError(f"{record.where}: size is unknown; every buffer needs its bytes")
-    found = {key: known[key](record, key) for key in record.value}
+    found = _read_fields(record, known)
     found.setdefault("size", 0)
     return Buffer(**found)
 

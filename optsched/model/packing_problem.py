@@ -251,6 +251,12 @@ class PackingProblem:
             raise GraphError(f"{self.name}: buffers {a} and {b} are pinned onto each other")
 
     @cached_property
+    def is_in_range(self) -> bool:
+        """Whether buffers placed one above another, in any sequence, end within 64-bit integers."""
+        total = sum(self.size.tolist()) + sum(self.alignment.tolist())
+        return bool(total + max(self.pin.tolist(), default=0) < 2**63)
+
+    @cached_property
     def peak(self) -> int:
         """Bytes live at the fullest step; of a group, those of its one buffer."""
         return fullest(self.joined.problem.parts)

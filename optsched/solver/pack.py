@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import SupportsIndex, Unpack
 
 from heuristics import OWN_PACKINGS
-from heuristics.packings.common import is_in_range
 from heuristics.portfolio import packing_turn, packings_left_out
 from optsched.check.plan import check_packing
 from optsched.errors import UsageError
@@ -177,7 +176,7 @@ class PackingIncumbent(Incumbent):
 
 def try_heuristics(best: PackingIncumbent, clock: Clock) -> None:
     """Try the heuristic packers, the best one first; that one whatever the time."""
-    turn = packing_turn(len(best.problem)) if is_in_range(best.problem) else []
+    turn = packing_turn(len(best.problem)) if best.problem.is_in_range else []
     for name in turn:
         if best.done() or (best.offsets is not None and clock.expired()):
             break
@@ -206,7 +205,7 @@ def search_packings(best: PackingIncumbent, clock: Clock) -> None:
 
 def climb_hills(best: PackingIncumbent, clock: Clock) -> None:
     """Try the one packer that is slower than a search which succeeds."""
-    if LAST in packing_turn(len(best.problem)) and is_in_range(best.problem):
+    if LAST in packing_turn(len(best.problem)) and best.problem.is_in_range:
         best.try_packer(LAST)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from heuristics import PACKINGS
-from heuristics.packings.common import is_in_range, place_exactly, place_in_turn
+from heuristics.packings.common import place_exactly, place_in_turn
 from optsched.check.plan import check_packing
 from optsched.errors import GraphError
 from optsched.model.packing_problem import PackingProblem
@@ -33,7 +33,7 @@ def test_exact_placing_is_that_of_the_kernel(tightest: bool) -> None:
 def test_two_alignments_of_half_the_range_have_a_place() -> None:
     """Sums of sizes and alignments leave 64 bits, the best packing does not."""
     problem = one_step([1, 1, 3], [2**62, 2**62, 1])
-    assert not is_in_range(problem)
+    assert not problem.is_in_range
     packed = 0
     for make in PACKINGS.values():
         try:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from optsched.model.arrays import GraphArrays, IntArray, Rows
+from optsched.model.arrays import GraphArrays, IntArray, Rows, row_counts
 from optsched.model.graph import Graph
 from optsched.model.inplace import heaviest_matching
 from optsched.model.liveness import running_by_op
@@ -103,9 +103,7 @@ def op_bound(
     _add_reachable(arrays.succ, later, behind)
     # The flag appended stands for graph inputs, whose birth is -1: they are born before all.
     born = np.append(before, True)[arrays.birth]
-    used = np.zeros(arrays.buffer_count, np.bool_)
-    users = np.repeat(np.arange(arrays.buffer_count), np.diff(arrays.user.ptr))
-    used[users[behind[arrays.user.idx]]] = True
+    used = row_counts(arrays.user.ptr, behind[arrays.user.idx]) > 0
     # A buffer born at a parent op waits for its own producer as for a user.
     used |= np.append(behind, False)[arrays.producer]
     live = (born & (used | arrays.keep)) | (arrays.birth == v)
@@ -115,6 +113,8 @@ def op_bound(
 
 def _written_inplace(arrays: GraphArrays, v: int, behind: npt.NDArray[np.bool_]) -> list[int]:
     """Outputs that an op may at most write into inputs; a user behind it forbids an input."""
+    if not len(arrays.inplace_op):
+        return []
     first, end = np.searchsorted(arrays.inplace_op, [v, v + 1])
     pairs = []
     for i in range(first, end):
