@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Protocol
 
@@ -25,6 +26,7 @@ def work_of(arrays: GraphArrays) -> int:
     return arrays.op_count + len(arrays.pred.idx) + len(arrays.read.idx)
 
 
+@lru_cache(maxsize=4)
 def balance(count: int) -> IntArray:
     """Return the weights of a tree of ops, shape `(count + 1,)`; no influence on any order."""
     return np.append(np.random.default_rng(0).permutation(count), count).astype(np.int64)

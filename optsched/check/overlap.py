@@ -45,7 +45,9 @@ def check_overlap(rows: list[Rectangle]) -> None:
     # The live ones by address, and their first bytes alone to look it up.
     live: list[Rectangle] = []
     lows: list[int] = []
-    for step in sorted({*starts, *ends}):
+    # After the last start nothing can overlap any more.
+    last = max(starts, default=0)
+    for step in sorted(step for step in {*starts, *ends} if step <= last):
         for row in ends.get(step, ()):
             at = bisect_left(lows, row[2])
             del live[at], lows[at]

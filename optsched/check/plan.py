@@ -136,9 +136,11 @@ def _check_order(graph: Graph, order: Sequence[int]) -> list[int]:
 def _replay(graph: Graph, step: list[int], spans: Spans) -> int:
     """Largest number of live bytes over the steps, each less what its op writes in place."""
     change = [0] * (max(1, len(graph.ops)) + 1)
+    buffers = graph.buffers
     for b, (start, end) in spans.items():
-        change[start] += graph.buffers[b].size
-        change[end] -= graph.buffers[b].size
+        size = buffers[b].size
+        change[start] += size
+        change[end] -= size
     spared = bytes_spared(graph, step, spans)
     live = peak = 0
     for at, delta in enumerate(change):

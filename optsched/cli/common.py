@@ -259,6 +259,8 @@ def capacity(args: argparse.Namespace) -> int | None:
 
 def pools(args: argparse.Namespace) -> list[Pool]:
     """Return the slabs that --pool names, in order of preference."""
+    if not args.pool:
+        return []
     from optsched.solver.spill.pack import Pool
 
     found = []

@@ -69,7 +69,8 @@ def plan_document(
     :data:`NOTES`, `order_rules`, `versions` and `trace` are written where they are not None, and
     `capacities` where the plan says in which pool each buffer lies. Peak and slab are the plan's.
     """
-    known = {**(claims or {}), "peak": plan.peak(graph), "slab": plan.slab(graph)}
+    slabs = plan.slabs(graph)
+    known = {**(claims or {}), "peak": plan.peak(graph), "slab": sum(slabs.values())}
     known["memory_model"] = graph.memory_model
     document: dict[str, Any] = {"format": PLAN_FORMAT, "graph": graph.name}
     if graph.in_place:
@@ -77,7 +78,6 @@ def plan_document(
     for key in (*NUMBERS, *BOUNDS, *NOTES, "order_rules", "versions", "trace"):
         if known.get(key) is not None:
             document[key] = known[key]
-    slabs = plan.slabs(graph)
     if len(slabs) > 1 or plan.pools:
         document["slabs"] = slabs
     if plan.pools:

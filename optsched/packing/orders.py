@@ -48,19 +48,18 @@ class SortKeys:
             "B": -before,
             "D": away,
         }
-        self.ranks: dict[str, IntArray] = {}
+        self.orders: dict[str, IntArray] = {}
 
     def order(self, name: str) -> IntArray:
         """Return the buffers in an order."""
-        return np.lexsort([self.table[key] for key in reversed(name)])
+        if name not in self.orders:
+            self.orders[name] = np.lexsort([self.table[key] for key in reversed(name)])
+        return self.orders[name]
 
     def rank(self, name: str) -> IntArray:
         """Return each buffer's place in an order."""
-        found = self.ranks.get(name)
-        if found is None:
-            found = np.empty(self.n, np.int64)
-            found[self.order(name)] = np.arange(self.n)
-            self.ranks[name] = found
+        found = np.empty(self.n, np.int64)
+        found[self.order(name)] = np.arange(self.n)
         return found
 
 

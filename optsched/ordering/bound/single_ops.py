@@ -73,12 +73,12 @@ def peak_lower_bound(
     if not arrays.op_count:
         return best
     ceiling = np.min([running_by_op(graph, order) for order in orders], axis=0)
-    for v in np.argsort(-ceiling, kind="stable"):
+    for v in np.argsort(-ceiling, kind="stable").tolist():
         if ceiling[v] <= best.value or (clock and clock.expired()):
             break
-        bound = op_bound(arrays, int(v))
-        if bound.value > best.value:
-            best = bound
+        live = _live_with(arrays, v)
+        if arrays.size[live].sum() > best.value:
+            best = _bound(arrays, live, v)
     return best
 
 
@@ -96,6 +96,13 @@ def op_bound(
     done, later
         Further ops that are known to have ended then, or not to have begun.
     """
+    return _bound(arrays, _live_with(arrays, v, done, later), v)
+
+
+def _live_with(
+    arrays: GraphArrays, v: int, done: Iterable[int] = (), later: Iterable[int] = ()
+) -> npt.NDArray[np.bool_]:
+    """Flag the buffers that are live whenever an op runs."""
     before = _reachable(arrays.pred, v)
     behind = _reachable(arrays.succ, v)
     behind[v] = True
@@ -106,9 +113,9 @@ def op_bound(
     used = row_counts(arrays.user.ptr, behind[arrays.user.idx]) > 0
     # A buffer born at a parent op waits for its own producer as for a user.
     used |= np.append(behind, False)[arrays.producer]
-    live = (born & (used | arrays.keep)) | (arrays.birth == v)
+    live: npt.NDArray[np.bool_] = (born & (used | arrays.keep)) | (arrays.birth == v)
     live[_written_inplace(arrays, v, behind)] = False
-    return _bound(arrays, live, v)
+    return live
 
 
 def _written_inplace(arrays: GraphArrays, v: int, behind: npt.NDArray[np.bool_]) -> list[int]:

@@ -74,14 +74,16 @@ class Contracted:
 
     def gather(self, values: IntArray) -> IntArray:
         """Turn values of the larger problem's ops into the largest over each op of the smaller."""
-        return np.array([max(values[list(row)]) for row in self.members], np.int64)
+        known = values.tolist()
+        return np.array([max([known[v] for v in row]) for row in self.members], np.int64)
 
     def spread(self, values: IntArray) -> IntArray:
         """Give each op of the larger problem the value of the one that it is part of."""
-        found = np.zeros(sum(map(len, self.members)), np.int64)
-        for row, value in zip(self.members, values, strict=True):
-            found[list(row)] = value
-        return found
+        found = [0] * sum(map(len, self.members))
+        for row, value in zip(self.members, values.tolist(), strict=True):
+            for v in row:
+                found[v] = value
+        return np.array(found, np.int64)
 
     def shrink(self, order: Iterable[int]) -> list[int]:
         """Turn an order of the larger problem into one of the smaller, of at most its peak."""
