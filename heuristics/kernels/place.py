@@ -39,32 +39,36 @@ def run_place(
     Notes
     -----
     Buffers placed so far stand in ascending offset; one pass over those that overlap the new one
-    in time shows the holes between them. O(k) memory, O(k^2) time with a small constant.
+    in time shows the holes between them. O(k) memory, O(k^2) time with a small constant: what the
+    pass needs of a buffer, start, end, offset and end of its bytes, lies side by side.
     """
     offsets = np.zeros(len(sequence), np.int64)
-    placed, count = np.empty(len(sequence), np.int64), 0
+    placed, count = np.empty((len(sequence), 4), np.int64), 0
     for i in sequence:
+        first, last = start[i], end[i]
         found, spare, low = pin[i], 2**63 - 1, 0
         for q in range(count if found < 0 else 0):
-            j = placed[q]
-            if max(start[i], start[j]) >= min(end[i], end[j]):
+            if max(first, placed[q, 0]) >= min(last, placed[q, 1]):
                 continue
             # Division is slow: most holes are too small even without alignment.
-            if size[i] <= offsets[j] - low:
+            if size[i] <= placed[q, 2] - low:
                 at = align(low, alignment[i])
-                if size[i] <= offsets[j] - at < spare:
-                    found, spare = at, offsets[j] - at
+                if size[i] <= placed[q, 2] - at < spare:
+                    found, spare = at, placed[q, 2] - at
                     if not tightest:
                         break
-            low = max(low, offsets[j] + size[j])
+            low = max(low, placed[q, 3])
         if found < 0:
             found = align(low, alignment[i])
         offsets[i] = found
         at = count
-        while at > 0 and offsets[placed[at - 1]] > found:
-            placed[at] = placed[at - 1]
+        while at > 0 and placed[at - 1, 2] > found:
+            # Not in a loop, of which a processor would make four moves and not one.
+            placed[at, 0], placed[at, 1] = placed[at - 1, 0], placed[at - 1, 1]
+            placed[at, 2], placed[at, 3] = placed[at - 1, 2], placed[at - 1, 3]
             at -= 1
-        placed[at] = i
+        placed[at, 0], placed[at, 1] = first, last
+        placed[at, 2], placed[at, 3] = found, found + size[i]
         count += 1
     return offsets
 
