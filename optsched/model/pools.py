@@ -22,7 +22,8 @@ from optsched.model.packing_problem import PackingProblem, select
 
 def pools_of(graph: Graph) -> tuple[str, ...]:
     """Return the names of the pools in which buffers have bytes, ascending."""
-    return tuple(sorted({graph.buffers[b].pool for b in np.flatnonzero(graph.arrays.size)}))
+    sized = np.flatnonzero(graph.arrays.size).tolist()
+    return tuple(sorted({graph.buffers[b].pool for b in sized}))
 
 
 def pool_graph(graph: Graph, pool: str) -> Graph:
@@ -70,8 +71,9 @@ def highest_pinned(graph: Graph) -> list[int]:
     """Return the pinned buffer of each pool that reaches highest, whatever the order."""
     pinned = []
     for b in np.flatnonzero(graph.arrays.size).tolist():
-        used = graph.producers[b] is not None or len(graph.arrays.user.row(b))
-        if graph.buffers[b].pin is not None and (graph.kept[b] or used):
+        if graph.buffers[b].pin is None:
+            continue
+        if graph.kept[b] or graph.producers[b] is not None or len(graph.arrays.user.row(b)):
             pinned.append(b)
     pinned.sort(key=lambda b: _reach(graph, b))
     return list({graph.buffers[b].pool: b for b in pinned}.values())
