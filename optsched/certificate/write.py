@@ -27,6 +27,7 @@ from optsched.ordering.context import BlockFamily, OutOfTimeError
 from optsched.ordering.reduce.symmetry import line_up
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits
+from optsched.runtime.text import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,9 @@ class Written:
 
     def __repr__(self) -> str:
         made, short = self.certificate, "" if self.missing is None else f", {self.missing}"
-        return f"Written({self.rung}, {len(made.steps)} steps, {made.bound:,} bytes{short})"
+        return (
+            f"Written({self.rung}, {counted(len(made.steps), 'step')}, {made.bound:,} bytes{short})"
+        )
 
 
 def certify_peak(
@@ -88,11 +91,11 @@ def certify_peak(
         for steps in search.tries():
             if steps is not None:
                 return _checked(graph, bound, steps)
-        reason = f"there are more than {effort.most_states:,} states to list"
+        reason = f"there are more than {counted(effort.most_states, 'state')} to list"
         if len(graph.ops) <= effort.case_ops:
-            reason += f", and more than {effort.most_cases:,} cases"
+            reason += f", and more than {counted(effort.most_cases, 'case')}"
     except TooLongError:
-        reason = f"it has more than {effort.most_steps:,} steps"
+        reason = f"it has more than {counted(effort.most_steps, 'step')}"
     except OutOfTimeError:
         reason = "time is up"
     if search.clock.expired():

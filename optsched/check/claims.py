@@ -19,6 +19,7 @@ from optsched.check.plan import Checked, check_order, check_plan
 from optsched.errors import PlanError
 from optsched.model.graph import Graph
 from optsched.runtime.limits import Objective, Proof
+from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
     from optsched.model.plan import Plan
@@ -47,7 +48,7 @@ class Unverified:
 
     def __str__(self) -> str:
         if self.what == "moves":
-            return f"no plan as good moves fewer than {self.bound} ops"
+            return f"no plan as good moves fewer than {counted(self.bound, 'op')}"
         proof = "" if self.proof is None else f" ({self.proof})"
         return f"no {self.what} below {self.bound:,} bytes{proof}"
 
@@ -144,12 +145,14 @@ def _check_order(rules: Mapping[str, Any], order: Sequence[str]) -> None:
         return
     moved = count_moved(order, rules["baseline"])
     if rules.get("moved", moved) != moved:
-        raise PlanError(f"plan claims to move {rules['moved']} ops of its baseline, it is {moved}")
+        claimed = counted(rules["moved"], "op")
+        raise PlanError(f"plan claims to move {claimed} of its baseline, it is {moved}")
     if rules.get("max_moved", moved) < moved:
-        raise PlanError(f"plan moves {moved} ops of its baseline, at most {rules['max_moved']}")
+        moves = f"{counted(moved, 'op')} of its baseline"
+        raise PlanError(f"plan moves {moves}, at most {rules['max_moved']}")
     if rules.get("moved_bound", 0) > moved:
-        least = rules["moved_bound"]
-        raise PlanError(f"plan claims that none moves fewer than {least} ops, it moves {moved}")
+        fewest = counted(rules["moved_bound"], "op")
+        raise PlanError(f"plan claims that none moves fewer than {fewest}, it moves {moved}")
 
 
 def _simple_plan(graph: Graph, rules: Mapping[str, Any]) -> dict[str, int]:

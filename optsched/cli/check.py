@@ -10,6 +10,7 @@ from optsched.cli import common
 from optsched.cli.module import check_module, minimal, note_unverified
 from optsched.cli.options import GRAPH_MODEL, NEAR, ORDER_RULES, Command, flag, option
 from optsched.errors import PlanError, UsageError
+from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,7 +60,7 @@ def _check_plan(args: argparse.Namespace) -> int:
     record: dict[str, Any] = {"valid": True, "peak": checked.peak, "slab": checked.slab}
     record["memory_model"] = graph.model_name
     record |= {key: claims[key] for key in ("order_rules",) if key in claims}
-    text = f"valid: peak {checked.peak:,} bytes, slab {checked.slab:,} bytes"
+    text = f"valid: peak {counted(checked.peak, 'byte')}, slab {counted(checked.slab, 'byte')}"
     if graph.in_place:
         text += " (in-place)"
     if len(checked.slabs) > 1 or plan.pools:
@@ -68,7 +69,7 @@ def _check_plan(args: argparse.Namespace) -> int:
     if graph.on_streams:
         record["streams"] = list(graph.streams)
         count = len(graph.streams)
-        text += f"\n{count} streams: no slab of these orders is below the peak, verified"
+        text += f"\n{counted(count, 'stream')}: no slab of these orders is below the peak, verified"
     if replayed is not None:
         record["replayed"] = asdict(replayed)
         text += f"\n{replayed}"
@@ -103,7 +104,8 @@ def _check_order(args: argparse.Namespace, graph: Graph, plan: Plan) -> None:
     if args.max_moved is not None:
         moved = count_moved(order, [graph.ops[v].name for v in near])
         if moved > args.max_moved:
-            raise PlanError(f"plan moves {moved} ops of the baseline, more than {args.max_moved}")
+            moves = f"{counted(moved, 'op')} of the baseline"
+            raise PlanError(f"plan moves {moves}, more than {args.max_moved}")
 
 
 def _check_bound(graph: Graph, path: str, peak: int) -> tuple[int, str]:
@@ -134,7 +136,7 @@ def _check_packing(args: argparse.Namespace, packing: Any) -> int:
     else:
         slab = check_packing(packing.problem, offsets)
     record: dict[str, Any] = {"valid": True, "slab": slab}
-    text = f"valid: slab {slab:,} bytes"
+    text = f"valid: slab {counted(slab, 'byte')}"
     if args.replay:
         from optsched.check.replay import replay_packing
 

@@ -25,6 +25,7 @@ from optsched.cli.options import (
 )
 from optsched.errors import UsageError
 from optsched.reports.progress import StudyProgress
+from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
     from optsched.compare import Journal, Method, Study
@@ -127,8 +128,11 @@ def _say(
         print_study(study, common.console(), top=args.top, shown=shown)
     notes = sys.stderr if args.json else sys.stdout
     if journal is not None:
-        lost = f"; {journal.damaged} damaged lines passed over" if journal.damaged else ""
-        common.say(f"journal: {args.resume}, {study.reused:,} rows were there{lost}", notes)
+        lost = (
+            f"; {counted(journal.damaged, 'damaged line')} passed over" if journal.damaged else ""
+        )
+        rows = counted(study.reused, "row")
+        common.say(f"journal: {args.resume}, {rows} there before{lost}", notes)
     for name, path in (("csv", args.csv), ("markdown", args.markdown), ("report", args.report)):
         if path:
             common.say(f"{name}: {path}", notes)
@@ -140,7 +144,7 @@ def _say(
     if study.interrupted:
         again = "; the same command goes on from here" if args.resume else ""
         cut_off = sum(row.cut_off for row in study.skipped)
-        left = f", {cut_off:,} graphs left without figures" if cut_off else ""
+        left = f", {counted(cut_off, 'graph')} left without figures" if cut_off else ""
         common.say(f"optsched: interrupted{left}{again}", sys.stderr)
 
 

@@ -18,6 +18,7 @@ from optsched.cli.options import (
     option,
 )
 from optsched.errors import OptschedError, UsageError
+from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
     from optsched.formats.hlo.logical import LogicalModule
@@ -101,12 +102,13 @@ def _convert(args: argparse.Namespace) -> int:
         module = _logical(args.graph) if as_xla else read_module(args.graph, **options)
         write_module(module, args.output)
         record = {"instance": module.name, "computations": len(module.graphs)}
-        text = f"{args.output}: {len(module.graphs)} computations"
+        text = f"{args.output}: {counted(len(module.graphs), 'computation')}"
     else:
         graph = read_graph(args.graph, **options)
         write_graph(graph, args.output, format=args.to)
         record = {"instance": graph.name, "ops": len(graph.ops), "buffers": len(graph.buffers)}
-        text = f"{args.output}: {len(graph.ops)} ops, {len(graph.buffers)} buffers"
+        ops, buffers = counted(len(graph.ops), "op"), counted(len(graph.buffers), "buffer")
+        text = f"{args.output}: {ops}, {buffers}"
     common.print_result(args, record, text)
     return common.OK
 
@@ -149,7 +151,8 @@ def _export(args: argparse.Namespace) -> int:
     if not to_stdout:
         record = {"instance": layout.graph, "form": args.to, "buffers": len(layout.buffers)}
         record["slab"] = sum(layout.slabs.values())
-        common.print_result(args, record, f"{args.output}: {len(layout.buffers)} buffers")
+        text = f"{args.output}: {counted(len(layout.buffers), 'buffer')}"
+        common.print_result(args, record, text)
     return common.OK
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from optsched.cli import common
 from optsched.errors import PlanError, UsageError
 from optsched.reports.progress import ProgressLine
+from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
     from optsched.model.module import Module
@@ -67,7 +68,7 @@ def check_module(args: argparse.Namespace) -> int:
         name: {"peak": checked.peaks[name], "slab": checked.slabs[name]} for name in checked.peaks
     }
     count = len(module.graphs)
-    text = f"valid: peak {peak:,} bytes, slab {slab:,} bytes in {count} computations"
+    text = f"valid: peak {peak:,} bytes, slab {slab:,} bytes in {counted(count, 'computation')}"
     if args.replay:
         record["replayed"] = asdict(replay_module(module, plans))
         text += f"\nreplayed: {record['replayed']['reads']:,} reads found what was written"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from optsched.cli import common
 from optsched.cli.options import GRAPH_MODEL, Command, Option, flag, option, repeated
 from optsched.errors import OptschedError, UsageError
+from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
     from optsched.store import PlanStore, StoredRecord, Taken
@@ -37,7 +38,7 @@ def _ls(args: argparse.Namespace) -> int:
 
     print_table(common.console(), records_table(records), "--json has them")
     proved = sum(record.is_proved for record in records)
-    common.say(f"{len(records):,} records, {proved:,} proved")
+    common.say(f"{counted(len(records), 'record')}, {proved:,} proved")
     return common.OK
 
 
@@ -99,7 +100,7 @@ def _export(args: argparse.Namespace) -> int:
     store = _open(args.store)
     numbers = {record.number for record in _chosen(args, store)} if args.which else None
     count, troubles = export_store(store, args.output, numbers)
-    return _end(args, {"exported": count}, f"{args.output}: {count:,} records", troubles)
+    return _end(args, {"exported": count}, f"{args.output}: {counted(count, 'record')}", troubles)
 
 
 def _import(args: argparse.Namespace) -> int:
@@ -140,12 +141,12 @@ def _verify(args: argparse.Namespace) -> int:
     except OptschedError as error:
         troubles = [str(error)]
     record: dict[str, Any] = {"sound": not troubles}
-    text = f"{args.store}: {'sound' if not troubles else f'{len(troubles):,} troubles'}"
+    text = f"{args.store}: {'sound' if not troubles else counted(len(troubles), 'trouble')}"
     if args.salvage is not None:
         common.protect([args.salvage], args.store)
         saved = salvage(store, _open(args.salvage, make=True))
         record["salvaged"] = {"records": saved.new + saved.known, "lost": saved.refused}
-        text += f"\n{args.salvage}: {saved.new + saved.known:,} records"
+        text += f"\n{args.salvage}: {counted(saved.new + saved.known, 'record')}"
         troubles += [f"not salvaged: {line}" for line in saved.troubles]
     return _end(args, record, text, troubles)
 
@@ -155,7 +156,8 @@ def _gc(args: argparse.Namespace) -> int:
 
     store = _open(args.store)
     counts = collect_garbage(store)
-    text = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    things = {"bounds": "bound", "searches": "search", "changes": "change", "graphs": "graph"}
+    text = ", ".join(counted(count, things[name]) for name, count in counts.items())
     return _end(args, counts, f"{args.store}: thrown away {text}", [])
 
 
@@ -164,7 +166,8 @@ def _revoke(args: argparse.Namespace) -> int:
 
     rule = read_rule(args.engine)
     count = revoke(_open(args.store), rule)
-    return _end(args, {"rule": str(rule), "withdrawn": count}, f"{count:,} bounds withdrawn", [])
+    text = f"{counted(count, 'bound')} withdrawn"
+    return _end(args, {"rule": str(rule), "withdrawn": count}, text, [])
 
 
 def _end(

@@ -15,6 +15,7 @@ from optsched.compare.methods import Kind, Method
 from optsched.formats.opening import stem_of
 from optsched.model.graph import Graph
 from optsched.runtime.limits import Objective, Proof, StopReason
+from optsched.runtime.text import counted
 from optsched.solver.result import Result, Status
 
 
@@ -166,7 +167,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         numbers = f"best peak {self.best_peak:,}, best slab {self.best_slab:,}"
-        return f"Comparison({self.graph.name!r}, {len(self.rows)} methods, {numbers})"
+        return f"Comparison({self.graph.name!r}, {counted(len(self.rows), 'method')}, {numbers})"
 
     @property
     def outcomes(self) -> tuple[MethodRow | Failed, ...]:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from optsched.runtime.bytes import format_bytes
-from optsched.runtime.text import listed, readable
+from optsched.runtime.text import counted, listed, readable
 
 SHOWN = 12
 """Buffers listed in the text; the JSON has all. Of precedences and ops of a set as many."""
@@ -122,10 +122,10 @@ def _by_set(record: dict[str, Any]) -> list[str]:
 
 def _by_search(record: dict[str, Any], where: str) -> list[str]:
     search = record["search"]
-    cases = f" and {search['branches']:,} cases" if search["branches"] else ""
+    cases = f" and {counted(search['branches'], 'case')}" if search["branches"] else ""
     peak = record["peak"]
     which = "an order of minimum peak" if peak == record["bound"] else "the best order found"
-    how = _PROOFS.get(search["by"], f"by examining {search['states']:,} states{cases}")
+    how = _PROOFS.get(search["by"], f"by examining {counted(search['states'], 'state')}{cases}")
     return [
         f"  no single op forces that: {_most_of_one(record)}",
         f"  nor is it known of any set of ops, or few precedences; it was proved {how}",

@@ -14,6 +14,7 @@ from optsched.fleet.turns import Turns
 from optsched.fleet.unit import Earlier, Found, Unit, UnitFailed
 from optsched.model.graph import Graph
 from optsched.runtime.limits import Limits, Objective, Proof, optimality_gap
+from optsched.runtime.text import counted
 
 _Message = Found | UnitFailed
 
@@ -276,7 +277,7 @@ class UnitChoice:
         graph.losses += 1
         if graph.losses < self.settings.effort.losses:
             return unit
-        return UnitFailed(f"{reason}, {graph.losses} times")
+        return UnitFailed(f"{reason}, {counted(graph.losses, 'time')}")
 
     def _place(self, graph: FleetGraph, digest: str) -> None:
         """Put a graph that was looked at beside those that are equal to it."""

@@ -25,6 +25,7 @@ from optsched.model.elements import (
 from optsched.model.inplace import admissible_pairs
 from optsched.model.sharing import graph_sharing
 from optsched.model.wiring import find_kept, find_producers, find_roots
+from optsched.runtime.text import counted
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,8 @@ class Graph:
             _check_inplace(self)
 
     def __repr__(self) -> str:
-        return f"Graph({self.name!r}, {len(self.ops)} ops, {len(self.buffers)} buffers)"
+        ops, buffers = counted(len(self.ops), "op"), counted(len(self.buffers), "buffer")
+        return f"Graph({self.name!r}, {ops}, {buffers})"
 
     @cached_property
     def op_ids(self) -> dict[str, int]:

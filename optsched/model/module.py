@@ -18,6 +18,7 @@ from optsched.model.dependencies import find_cycle, topological_order
 from optsched.model.elements import Buffer
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
+from optsched.runtime.text import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,8 @@ class Module:
             _refuse_streams(call.computation, self.graphs[call.computation])
 
     def __repr__(self) -> str:
-        return f"Module({self.name!r}, {len(self.graphs)} computations, {len(self.calls)} calls)"
+        computations = counted(len(self.graphs), "computation")
+        return f"Module({self.name!r}, {computations}, {counted(len(self.calls), 'call')})"
 
     @property
     def results_inside(self) -> bool:

@@ -20,6 +20,7 @@ from optsched.model.parts import Gap, Parts, fullest, gaps_between
 from optsched.model.sharing import Rectangle, check_groups, make_groups, make_pairs, unite
 from optsched.model.steps import Order, steps_of
 from optsched.model.stream_relation import stream_relation
+from optsched.runtime.text import counted
 
 __all__ = ["Gap", "Joined", "PackingProblem", "Parts", "packing_problem", "select"]
 
@@ -153,7 +154,9 @@ class PackingProblem:
 
     def __repr__(self) -> str:
         size = int(self.size.sum())
-        return f"PackingProblem({self.name!r}, {len(self)} buffers, {size:,} bytes in all)"
+        return (
+            f"PackingProblem({self.name!r}, {counted(len(self), 'buffer')}, {size:,} bytes in all)"
+        )
 
     def _check_gaps(self, i: int, gaps: tuple[Gap, ...]) -> None:
         at = int(self.start[i])

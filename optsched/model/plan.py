@@ -14,6 +14,7 @@ from optsched.model.inplace_choice import Pairs, heads
 from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import packing_problem
 from optsched.model.steps import Order
+from optsched.runtime.text import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,8 @@ class Plan:
 
     def __repr__(self) -> str:
         placed = sum(offset is not None for offset in self.offsets)
-        return f"Plan({len(self.order)} ops, {placed} of {len(self.offsets)} buffers placed)"
+        ops, buffers = counted(len(self.order), "op"), counted(len(self.offsets), "buffer")
+        return f"Plan({ops}, {placed} of {buffers} placed)"
 
     def placed(self, graph: Graph) -> Graph:
         """Return the graph whose buffers name the pools that they lie in.
@@ -66,7 +68,8 @@ class Plan:
         if self.pools == homes:
             return graph
         if len(self.pools) != len(graph.buffers):
-            raise PlanError(f"plan has {len(self.pools)} pools for {len(graph.buffers)} buffers")
+            all_ = counted(len(graph.buffers), "buffer")
+            raise PlanError(f"plan has {counted(len(self.pools), 'pool')} for {all_}")
         # Buffers that name no pool may all be in one that the plan names: pins move together.
         held: dict[str, str] = {}
         rows = zip(graph.buffers, graph.roots, self.offsets, self.pools, strict=True)
@@ -140,7 +143,7 @@ def placed_plan(
 ) -> Plan:
     """Make the same of a packing problem that is there: `ids`, shape `(k,)`, came with it."""
     if len(offsets) != len(ids):
-        raise PlanError(f"{len(offsets)} offsets for {len(ids)} buffers to be packed")
+        raise PlanError(f"{len(offsets)} offsets for {counted(len(ids), 'buffer')} to be packed")
     placed = np.full(len(graph.buffers), -1, np.int64)
     placed[ids] = offsets
     for output, head in heads(taken).items():

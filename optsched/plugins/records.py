@@ -6,6 +6,8 @@ import threading
 from collections import deque
 from dataclasses import dataclass
 
+from optsched.runtime.text import counted
+
 MAX_RECORDS = 1000
 """Older ones are forgotten: a process may compile for ever."""
 
@@ -50,7 +52,7 @@ class CompiledGraph:
     solver_seconds: float = 0.0
 
     def __str__(self) -> str:
-        text = f"{self.plugin} {self.name}: {self.ops} ops"
+        text = f"{self.plugin} {self.name}: {counted(self.ops, 'op')}"
         if self.before is not None:
             text += f", peak {self.before:,} bytes"
         if self.after is not None and self.after != self.before:

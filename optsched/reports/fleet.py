@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from optsched.fleet import Fleet, FleetGraph, FleetStanding, FleetState
 from optsched.reports.progress import PausedLine
-from optsched.reports.study_tables import graphs
 from optsched.reports.tables import Column, Table, percent, print_line, print_table
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.facts import machine, versions
 from optsched.runtime.limits import Objective, optimality_gap
-from optsched.runtime.text import readable
+from optsched.runtime.text import counted, readable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -59,12 +58,12 @@ def print_fleet(fleet: Fleet, console: Console, *, top: int) -> None:
     if len(shown) < len(planned):
         open_ = any(graph.gap(fleet.settings.objective) for graph in shown)
         which = "of largest gap" if open_ else "that save most"
-        print_line(console, f"The {graphs(len(shown))} {which}")
+        print_line(console, f"The {counted(len(shown), 'graph')} {which}")
     if shown:
         print_table(console, fleet_table(fleet, shown), "--csv has all")
         console.print()
     left_out = len(planned) - len(shown)
-    more = f"; {graphs(left_out)} more: --top 0 prints them" if left_out else ""
+    more = f"; {counted(left_out, 'graph')} more: --top 0 prints them" if left_out else ""
     print_line(console, f"{summary(fleet)}{more}")
     for line in _troubles(fleet):
         print_line(console, line)
@@ -87,7 +86,7 @@ def _troubles(fleet: Fleet) -> list[str]:
         where = "" if named else f"{readable(graph.label, 300)}: "
         lines.append(f"{where}{readable(graph.reason, 1000)}")
     if len(failed) > MOST_TROUBLES:
-        lines.append(f"{len(failed) - MOST_TROUBLES:,} more such lines: --json has all")
+        lines.append(f"{counted(len(failed) - MOST_TROUBLES, 'more such line')}: --json has all")
     for worker, version in fleet.refused.items():
         lines.append(f"refused: worker {worker} has optsched {version}")
     return lines
@@ -134,8 +133,8 @@ def summary(fleet: Fleet) -> str:
     states = ", ".join(f"{count:,} {state}" for count, state in counts if count)
     lost = f"; {fleet.lost:,} lost with their process and done again" if fleet.lost else ""
     return (
-        f"{graphs(len(fleet.graphs))}: {states}; saved {_bytes(totals['saved'])}, "
-        f"gap left {_bytes(totals['gap'])}; {fleet.units:,} units in "
+        f"{counted(len(fleet.graphs), 'graph')}: {states}; saved {_bytes(totals['saved'])}, "
+        f"gap left {_bytes(totals['gap'])}; {counted(fleet.units, 'unit')} in "
         f"{duration(fleet.seconds)}{lost}"
     )
 

@@ -14,6 +14,7 @@ from optsched.reports.step_diff import order_diff, packing_diff
 from optsched.reports.svg import contrast_picture, order_panel, slab_panel
 from optsched.reports.view import packing_view, plan_view
 from optsched.runtime.facts import versions
+from optsched.runtime.text import counted
 
 
 def paragraph(find: Find) -> str:
@@ -116,7 +117,7 @@ def hunt_text(hunt: Hunt, files: dict[str, str]) -> str:
         ]
     if hunt.exhausted:
         lines.append(f"  all were tried, {hunt.scope}: {', '.join(hunt.exhausted)}")
-    lines.append(f"  {hunt.tried:,} instances tried in {hunt.seconds:.1f} s")
+    lines.append(f"  {counted(hunt.tried, 'instance')} tried in {hunt.seconds:.1f} s")
     return "\n".join(lines)
 
 

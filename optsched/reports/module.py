@@ -10,7 +10,7 @@ from optsched.formats.hlo.logical import LogicalModule
 from optsched.formats.native_plan import claims_of
 from optsched.reports.results import end_line, result_lines, solve_record
 from optsched.runtime.facts import versions
-from optsched.runtime.text import readable
+from optsched.runtime.text import counted, readable
 from optsched.solver.module import ModuleResult
 
 
@@ -67,12 +67,12 @@ def module_text(found: ModuleResult, record: Mapping[str, Any]) -> str:
     """Return the same in lines of words: what is called first, the whole last."""
     module, called = found.module, len(found.module.graphs) - 1
     lines = [
-        f"{readable(module.name)}: an entry and {called} computations that it calls  "
+        f"{readable(module.name)}: an entry and {counted(called, 'computation')} that it calls  "
         f"(memory model: {readable(record['memory_model'])})"
     ]
     for name, row in record["computations"].items():
         place = ", the whole" if name == module.entry else ""
-        lines.append(f"  {readable(name)}{place}: {row['ops']} ops")
+        lines.append(f"  {readable(name)}{place}: {counted(row['ops'], 'op')}")
         lines += [f"  {line}" for line in result_lines(found.results[name], row)[1:]]
     if found.covers_interleaving:
         lines.append("  no layout that fills gaps of a caller with parts of a callee is smaller")

@@ -16,7 +16,7 @@ from optsched.reports.capacity import (
 from optsched.reports.results import end_line, result_lines, solve_record
 from optsched.runtime.facts import versions
 from optsched.runtime.limits import Objective
-from optsched.runtime.text import listed_names, readable
+from optsched.runtime.text import counted, listed_names, readable
 from optsched.solver.result import Status
 from optsched.solver.spill.pack import PoolsResult
 from optsched.solver.spill.solve import PooledResult
@@ -73,7 +73,8 @@ def pools_fields(problem: PackingProblem, result: PoolsResult) -> dict[str, Any]
 
 def pools_text(problem: PackingProblem, result: PoolsResult, record: Mapping[str, Any]) -> str:
     """Return the same in a few lines of words."""
-    head = f"{readable(problem.name)}: {len(problem)} buffers in {len(result.packed)} pools"
+    buffers, pools = counted(len(problem), "buffer"), counted(len(result.packed), "pool")
+    head = f"{readable(problem.name)}: {buffers} in {pools}"
     return "\n".join([head, *_lines(problem, result, record), end_line(result)])
 
 
@@ -86,7 +87,7 @@ def _lines(
         room = "" if part["capacity"] is None else f" of {part['capacity']:,}"
         slab = "nothing found" if part["slab"] is None else f"{part['slab']:,}{room} bytes"
         proof = part["slab_proof"] or f"bound {part['slab_bound']:,}"
-        lines.append(f"  {readable(name)}  {slab}  {proof}  {part['buffers']} buffers")
+        lines.append(f"  {readable(name)}  {slab}  {proof}  {counted(part['buffers'], 'buffer')}")
     if result.shortage is None and short:
         for name, refused in found["short"].items():
             lines.append(f"  pool {readable(name)}: {refusal_text(refused)}")
@@ -94,12 +95,13 @@ def _lines(
         fewest = result.spilled_bytes <= result.spilled_bound
         proof = "the fewest, proved" if fewest else f"at least {result.spilled_bound:,}"
         names = listed_names(found["spilled"], SHOWN)
-        lines.append(f"  spilled: {len(result.spilled)} buffers, {names}")
+        lines.append(f"  spilled: {counted(len(result.spilled), 'buffer')}, {names}")
         lines.append(f"    {result.spilled_bytes:,} bytes, {proof}")
     if result.unplaced:
         size = int(problem.size[list(result.unplaced)].sum())
         names = listed_names(found["unplaced"], SHOWN)
-        lines.append(f"  without room: {len(result.unplaced)} buffers, {size:,} bytes: {names}")
+        buffers = counted(len(result.unplaced), "buffer")
+        lines.append(f"  without room: {buffers}, {size:,} bytes: {names}")
     if result.shortage is not None:
         lines += [f"  {result.shortage.reason}", f"  {refusal_text(found)}"]
     return lines

@@ -29,7 +29,7 @@ from optsched.reports.capacity import (
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.facts import versions
 from optsched.runtime.limits import Event, Objective, Proof, StopReason, optimality_gap
-from optsched.runtime.text import listed_names, readable
+from optsched.runtime.text import counted, listed_names, readable
 from optsched.solver.result import PackingResult, Result
 
 _NAMED = 6
@@ -125,7 +125,7 @@ def pack_text(problem: PackingProblem, result: PackingResult, record: Mapping[st
     by_set = problem.max_load > problem.peak and result.slab_proof is Proof.PACKING
     why = "buffers that are all kept apart" if by_set else ""
     lines = [
-        f"{readable(problem.name)}: {len(problem)} buffers",
+        f"{readable(problem.name)}: {counted(len(problem), 'buffer')}",
         f"  slab  {_value_line(result.slab, result.slab_bound, result.slab_proof, why)}",
         *_sharing_lines(record),
         *_capacity_lines(result, record),
@@ -187,7 +187,7 @@ def _sharing_lines(record: Mapping[str, Any]) -> list[str]:
     pairs, groups = record["keep_apart"], record["must_share"]
     names = listed_names(heaviest["buffers"], SHOWN)
     return [
-        f"  {pairs:,} pairs kept apart, {groups:,} groups at one offset",
+        f"  {counted(pairs, 'pair')} kept apart, {counted(groups, 'group')} at one offset",
         f"  at least {heaviest['bytes']:,} bytes: {names}, live {heaviest['live']}",
     ]
 
@@ -200,7 +200,8 @@ def end_line(result: Any, status: str = "") -> str:
 def result_lines(result: Result, record: Mapping[str, Any]) -> list[str]:
     """Return a result's lines but for the last, which says how it ended."""
     lines = [
-        f"{readable(record['instance'])}: {record['ops']} ops, {record['buffers']} buffers"
+        f"{readable(record['instance'])}: {counted(record['ops'], 'op')}, "
+        f"{counted(record['buffers'], 'buffer')}"
         f"  (memory model: {readable(record['memory_model'])})",
         f"  peak  {_value_line(result.peak, result.peak_bound, result.peak_proof)}",
         f"  slab  {_value_line(result.slab, result.slab_bound, result.slab_proof)}",
@@ -211,8 +212,8 @@ def result_lines(result: Result, record: Mapping[str, Any]) -> list[str]:
         live = streams["live_at_once"]
         at_once = "" if live is None else f"; live at once in some execution: {live:,} bytes"
         lines.append(
-            f"  {len(streams['names'])} streams: the peak is of buffers that pairwise may be in "
-            f"use at once: {listed_names(streams['antichain'], _NAMED)}{at_once}"
+            f"  {counted(len(streams['names']), 'stream')}: the peak is of buffers that pairwise "
+            f"may be in use at once: {listed_names(streams['antichain'], _NAMED)}{at_once}"
         )
     slabs = record.get("slabs", {})
     if len(slabs) > 1:
@@ -258,8 +259,8 @@ def _region_fields(graph: Graph, result: Result) -> dict[str, Any]:
 
 def _value_line(value: int | None, bound: int, proof: Proof | None, why: str = "") -> str:
     if value is None:
-        return f"none found; at least {bound:,} bytes"
-    text = f"{value:,} bytes ({format_bytes(value)})"
+        return f"none found; at least {counted(bound, 'byte')}"
+    text = f"{counted(value, 'byte')} ({format_bytes(value)})"
     if proof is not None:
         return f"{text}  {proof}: {why or _PROOF_WORDS[proof]}"
     percent = 100 * optimality_gap(value, bound)
@@ -331,8 +332,8 @@ def info_text(found: dict[str, Any]) -> str:
         "true inputs": f"{difference:+,} bytes against the recorded sizes" if difference else "",
         "outputs": f"{found['graph_outputs']:,}, {format_bytes(found['kept_bytes'])} kept",
         "in-place": f"{pairs} pairs" if found["inplace_candidates"] else "",
-        "kept apart": f"{found['keep_apart']:,} pairs" if found["keep_apart"] else "",
-        "one offset": f"{found['must_share']:,} groups" if found["must_share"] else "",
+        "kept apart": counted(found["keep_apart"], "pair") if found["keep_apart"] else "",
+        "one offset": counted(found["must_share"], "group") if found["must_share"] else "",
         "unmanaged": listed_names(found["unmanaged"], 8),
         "without reuse": format_bytes(found["bytes_in_all"]),
         "program order": f"peak {format_bytes(found['program_order_peak'])}",

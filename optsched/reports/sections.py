@@ -14,7 +14,7 @@ from optsched.reports.tables import Cell, as_html, make_table, percent, safe
 from optsched.reports.view import View, both, thinned
 from optsched.runtime.bytes import format_bytes
 from optsched.runtime.limits import Event, Proof, optimality_gap
-from optsched.runtime.text import listed, readable
+from optsched.runtime.text import counted, listed, readable
 from optsched.solver.result import Result
 
 AT_MOST = 300
@@ -123,7 +123,7 @@ def live_table(shown: View) -> str:
             )
         )
     count, live = len(shown.live), int(size[list(shown.live)].sum())
-    says = f"{count:,} buffers, {both(live)}"
+    says = f"{counted(count, 'buffer')}, {both(live)}"
     if live > shown.peak:
         says += f", of which {both(live - shown.peak)} lie in a dying input (in place)"
     more = ""

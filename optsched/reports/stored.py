@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from optsched.reports.tables import Column, Table
 from optsched.runtime.limits import optimality_gap
-from optsched.runtime.text import readable
+from optsched.runtime.text import counted, readable
 
 if TYPE_CHECKING:
     from optsched.store import Bound, RecordChange, StoredRecord
@@ -96,8 +96,9 @@ def record_lines(record: StoredRecord, changes: Sequence[RecordChange]) -> str:
     """Return all that is known of a record, in lines for people."""
     value = "no plan" if record.value is None else f"peak {record.peak:,}, slab {record.slab:,}"
     lines = [
-        f"record {record.number}: {readable(record.name)}, {record.ops:,} ops, "
-        f"{record.buffers:,} buffers of {record.bytes:,} bytes ({readable(record.memory_model)})",
+        f"record {record.number}: {readable(record.name)}, {counted(record.ops, 'op')}, "
+        f"{counted(record.buffers, 'buffer')} of {counted(record.bytes, 'byte')} "
+        f"({readable(record.memory_model)})",
         f"asked    {record.question}",
         f"plan     {value}; {'proved' if record.is_proved else 'not proved'}",
         *(f"bound    {_bound_words(bound)}" for bound in record.bounds),

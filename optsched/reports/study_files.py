@@ -37,7 +37,7 @@ from optsched.reports.svg import slab_picture
 from optsched.reports.tables import Table, as_html, as_markdown, markdown_safe, safe
 from optsched.reports.view import plan_view
 from optsched.runtime.facts import machine, versions
-from optsched.runtime.text import shield
+from optsched.runtime.text import counted, shield
 
 TITLE = "How far each method is from the optimum"
 METHODS_SAY = (
@@ -194,7 +194,7 @@ def _graph(number: int, comparison: Comparison) -> str:
     known = verdicts(result, comparison.best_peak, comparison.best_slab)
     return (
         f"<section class=graph id=graph-{number}><h2>{safe(graph.name)}</h2>"
-        f"<p>{len(graph.ops):,} ops, {len(graph.buffers):,} buffers; memory model: "
-        f"{safe(graph.model_name)}. {safe(' '.join(known), 2000)}</p>{picture}"
+        f"<p>{counted(len(graph.ops), 'op')}, {counted(len(graph.buffers), 'buffer')}; "
+        f"memory model: {safe(graph.model_name)}. {safe(' '.join(known), 2000)}</p>{picture}"
         f"<details><summary>All methods</summary>{method_section(comparison)}</details></section>"
     )

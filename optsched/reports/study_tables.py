@@ -32,7 +32,7 @@ from optsched.reports.tables import (
     safe,
 )
 from optsched.runtime.bytes import format_bytes
-from optsched.runtime.text import readable
+from optsched.runtime.text import counted, readable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -220,11 +220,6 @@ def trouble_lines(study: Study) -> list[str]:
     return lines + [f"{s.path}: skipped: {s.reason}" for s in study.skipped]
 
 
-def graphs(count: int) -> str:
-    """Write a number of graphs."""
-    return f"{count:,} graph" if count == 1 else f"{count:,} graphs"
-
-
 def heading(method: str) -> str:
     """Write a method's name in short lines."""
     if method in SHOWN:
@@ -248,9 +243,9 @@ def study_summary(study: Study) -> str:
     model = ", in-place" if any(c.graph.in_place for c in comparisons) else ""
     against, rows = rows_against_optimum(comparisons)
     return (
-        f"{graphs(len(comparisons))}{model}: minimum slab proved on {slabs}, on {equal} of them "
-        f"equal to the minimum peak; minimum peak proved on {peaks}; {against:,} of {rows:,} rows "
-        "measured against a proved optimum"
+        f"{counted(len(comparisons), 'graph')}{model}: minimum slab proved on {slabs}, on {equal} "
+        f"of them equal to the minimum peak; minimum peak proved on {peaks}; {against:,} of "
+        f"{counted(rows, 'row')} measured against a proved optimum"
     )
 
 
@@ -267,17 +262,17 @@ def print_study(
         return
     top = top if count > top else 0
     if count > 1:
-        says = f"{graphs(count)}: excess over the optimum in %, geometric mean and worst"
+        says = f"{counted(count, 'graph')}: excess over the optimum in %, geometric mean and worst"
         print_line(console, says)
         print_table(console, method_table(study, grouped=True), "--markdown has them")
         console.print()
-    which = f"The {graphs(top)} of largest loss: excess" if top else "Excess"
+    which = f"The {counted(top, 'graph')} of largest loss: excess" if top else "Excess"
     columns = methods_with_columns(study) if shown is None else shown
     table = graph_table(study, columns, top=top, short=True)
     print_line(console, f"{which} over the optimum in % (orders: peak; others: slab)")
     print_table(console, table, "--columns LIST chooses, --markdown has all")
     console.print()
-    more = f"; {graphs(count - top)} more: --top 0 prints them" if top else ""
+    more = f"; {counted(count - top, 'graph')} more: --top 0 prints them" if top else ""
     print_line(console, f"{study_summary(study)}{more}")
     ran = {row.method for c in study.comparisons for row in c.rows}
     if none := [m.name for m in study.methods if m.name not in ran]:
@@ -293,9 +288,9 @@ def _first_troubles(study: Study) -> list[str]:
         reasons = met.setdefault((failed.method, failed.trouble), [])
         reasons.append(readable(f"{name}: {failed.reason}", 1000))
     lines = [
-        f"{method} {trouble} on {graphs(len(reasons))}, first {reasons[0]}"
+        f"{method} {trouble} on {counted(len(reasons), 'graph')}, first {reasons[0]}"
         for (method, trouble), reasons in met.items()
     ]
     more = len(lines) - MOST_TROUBLES
-    rest = [f"{more} more methods had trouble: --csv has the reasons"] if more > 0 else []
-    return lines[:MOST_TROUBLES] + rest
+    rest = f"{counted(more, 'more method')} had trouble: --csv has the reasons"
+    return [*lines[:MOST_TROUBLES], rest] if more > 0 else lines

@@ -20,7 +20,7 @@ from optsched.model.packing_problem import PackingProblem, Parts, select
 from optsched.model.plan import Plan
 from optsched.model.steps import steps_of
 from optsched.runtime.bytes import format_bytes
-from optsched.runtime.text import readable
+from optsched.runtime.text import counted, readable
 
 DRAWN = 5_000
 """Rectangles in a picture at most: a browser pans and zooms this many without a stutter."""
@@ -133,7 +133,7 @@ def graph_subject(graph: Graph) -> Subject:
     return Subject(
         graph.name,
         graph.model_name,
-        f"{len(graph.ops):,} ops and {len(graph.buffers):,} buffers",
+        f"{counted(len(graph.ops), 'op')} and {counted(len(graph.buffers), 'buffer')}",
         tuple(buffer.name for buffer in graph.buffers),
         graph.arrays.size,
         tuple(kind_of(graph, b) for b in count),
@@ -195,7 +195,7 @@ def packing_view(
     ]
     # A group is one buffer.
     load = load_of(problem.joined.problem.parts)
-    counts = f"{len(problem):,} buffers"
+    counts = counted(len(problem), "buffer")
     subject = Subject(problem.name, problem.memory_model, counts, problem.names, problem.size)
     ranges = np.stack([problem.start, problem.end], 1)
     return _view(name, subject, int(load.live.max()), slab, (), load, ranges, rows)

@@ -37,6 +37,18 @@ def plain(text: str) -> str:
     )
 
 
+def counted(count: int, thing: str) -> str:
+    """Return how many there are of a thing whose name is given in the singular.
+
+    Examples
+    --------
+    >>> counted(1, "op"), counted(1_625, "op"), counted(0, "search")
+    ('1 op', '1,625 ops', '0 searches')
+    """
+    end = "" if count == 1 else "es" if thing.endswith("ch") else "s"
+    return f"{count:,} {thing}{end}"
+
+
 def listed(words: Sequence[str], most: int) -> str:
     """Return words in a row; of more than `most` the others are counted."""
     more = f" and {len(words) - most:,} more" if len(words) > most else ""

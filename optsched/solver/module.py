@@ -34,6 +34,7 @@ from optsched.runtime.limits import (
     choose_limits,
     choose_member,
 )
+from optsched.runtime.text import counted
 from optsched.solver.effort import EFFORT
 from optsched.solver.incumbent import PlanIncumbent
 from optsched.solver.pack import pack
@@ -96,7 +97,8 @@ class ModuleResult:
         return self.entry.slab is not None and self.entry.slab == self.entry.peak_bound
 
     def __repr__(self) -> str:
-        return f"ModuleResult({self.module.name!r}, {len(self.results)} computations, {self.entry})"
+        computations = counted(len(self.results), "computation")
+        return f"ModuleResult({self.module.name!r}, {computations}, {self.entry})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is known as plain numbers and text, ready for JSON."""

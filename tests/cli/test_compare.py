@@ -185,4 +185,4 @@ def test_an_interrupted_comparison_is_taken_up_again(tmp_path: Path) -> None:
     argv[-3] = "lpmf"
     again = subprocess.run([*command[:3], *argv, *command[-3:]], capture_output=True)
     assert again.returncode == 0, again.stderr
-    assert b"4 rows were there" in again.stderr
+    assert b"4 rows there before" in again.stderr

@@ -58,10 +58,10 @@ def test_moves_are_counted_bounded_and_checked(
     assert (record["slab"], record["order_rules"]["moved"]) == (11, 1)
     assert record["order_rules"]["moved_bound"] == 1
     assert main(["check", GRAPH, "plan.json"]) == 0
-    assert "no plan as good moves fewer than 1 ops" in capsys.readouterr().out
+    assert "no plan as good moves fewer than 1 op" in capsys.readouterr().out
     assert main(["check", GRAPH, "plan.json", *near, "--max-moved", "1"]) == 0
     assert main(["check", GRAPH, "plan.json", *near, "--max-moved", "0"]) == 1
-    assert "plan moves 1 ops of the baseline, more than 0" in capsys.readouterr().err
+    assert "plan moves 1 op of the baseline, more than 0" in capsys.readouterr().err
     assert main(["solve", GRAPH, *near, "--max-moved", "0"]) == 0
     assert "0 of 5 ops moved from the baseline, at most 0 asked" in capsys.readouterr().out
 
@@ -70,7 +70,7 @@ def test_moves_are_counted_bounded_and_checked(
     ("rules", "said"),
     [
         ({"moved": 0}, "claims to move 0 ops of its baseline, it is 1"),
-        ({"max_moved": 0}, "moves 1 ops of its baseline, at most 0"),
+        ({"max_moved": 0}, "moves 1 op of its baseline, at most 0"),
         ({"moved_bound": 2}, "claims that none moves fewer than 2 ops, it moves 1"),
         ({"baseline": ["up0"]}, "the baseline has other ops than the plan: 'down0'"),
         ({"last": ["up"]}, "order rules name op 'up', which the plan has not"),

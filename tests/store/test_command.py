@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from optsched import read_graph, read_plan, write_graph
+from optsched import GraphBuilder, read_graph, read_plan, write_graph
 from optsched.check.plan import check_plan
 from optsched.cli import main
 from optsched.store import PlanStore
@@ -60,6 +60,24 @@ def test_in_and_out(path: str, capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert said(capsys, "export", path, "-o", text, "--only", "2")["exported"] == 1
     counts = said(capsys, "merge", two, str(tmp_path / "none.db"), code=1)
     assert "there is no store" in counts["troubles"][0]
+
+
+def test_one_is_counted_in_the_singular(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    build, store = GraphBuilder("one"), str(tmp_path / "one.db")
+    build.op("a", writes={"x": 1})
+    write_graph(build.build(), tmp_path / "one.json")
+    assert main(["tune", str(tmp_path / "one.json"), "--store", store, "--work", "1000"]) == 0
+    text = capsys.readouterr().out
+    assert "1 graph: 1 proved" in text
+    assert "; 1 unit in" in text
+    assert main(["store", "ls", store]) == 0
+    assert "1 record, 1 proved" in capsys.readouterr().out
+    assert main(["store", "show", store, "1"]) == 0
+    assert "one, 1 op, 1 buffer of 1 byte" in capsys.readouterr().out
+    assert main(["solve", str(tmp_path / "one.json")]) == 0
+    text = capsys.readouterr().out
+    assert "one: 1 op, 1 buffer " in text
+    assert "peak  1 byte (1 B)" in text
 
 
 def test_upkeep(path: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
