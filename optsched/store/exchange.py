@@ -302,8 +302,7 @@ def merge(store: PlanStore, other: PlanStore, *, trust: bool = False) -> Taken:
     expect("merge", other, PlanStore)
     if not other.path.exists():
         raise UsageError(f"there is no store {other.path}")
-    with errors_named(label_of(other.path)):
-        return take_all(store, dump_all(other), trust=trust)
+    return take_all(store, dump_all(other), trust=trust)
 
 
 def export_store(

@@ -73,7 +73,7 @@ class StoreFile:
     def is_writable(self) -> bool:
         """Whether this process may write the file, or make it."""
         may_write = not self.path.exists() or os.access(self.path, os.W_OK)
-        return may_write and os.access(self.path.resolve().parent, os.W_OK)
+        return may_write and os.access(Path(os.path.realpath(self.path)).parent, os.W_OK)
 
     def read(self, query: Callable[[sqlite3.Connection], _Found]) -> _Found:
         """Return what a query finds in one state of the store, which no writer changes meanwhile.
@@ -151,7 +151,7 @@ class StoreFile:
 
     def _beside(self, end: str) -> Path:
         """Where SQLite keeps what belongs to the file: a link is followed."""
-        return Path(f"{self.path.resolve()}{end}")
+        return Path(f"{os.path.realpath(self.path)}{end}")
 
     def _read_beside_log(self, query: Callable[[sqlite3.Connection], _Found]) -> _Found:
         """Read what is in the file and in its log, with the index that a writer at work keeps."""
@@ -169,7 +169,7 @@ class StoreFile:
         for _ in range(_TRIES):
             with tempfile.TemporaryDirectory() as folder:
                 if self._copy_to(folder):
-                    copied = Path(folder, self.path.resolve().name)
+                    copied = Path(folder, os.path.basename(os.path.realpath(self.path)))
                     with closing(_connect(copied, "mode=rw")) as connection:
                         return _ask(connection, query)
         raise OptschedError(f"store {self.path}: others write it all the time, try again later")
@@ -178,7 +178,7 @@ class StoreFile:
         """Copy the file and its log; return whether nobody wrote meanwhile."""
         before = self._stamp()
         try:
-            for path in (self.path.resolve(), *self._left_beside()):
+            for path in (Path(os.path.realpath(self.path)), *self._left_beside()):
                 shutil.copyfile(path, Path(folder, path.name))
         except FileNotFoundError:
             # Whoever wrote has put the log into the file and is gone.
@@ -194,7 +194,7 @@ def _size(path: Path) -> int:
 
 
 def _connect(path: Path, how: str) -> sqlite3.Connection:
-    address = f"file:{quote(str(path.resolve()))}?{how}"
+    address = f"file:{quote(os.path.realpath(path))}?{how}"
     return sqlite3.connect(address, uri=True, timeout=SECONDS_TO_WAIT, isolation_level=None)
 
 
@@ -261,6 +261,16 @@ def _decode(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
+def _said(error: Exception) -> str:
+    """Return what SQLite says of a file, and what to do about it."""
+    text = readable(str(error))
+    if "not a database" in text:
+        return "this is no plan store"
+    if "malformed" in text:
+        return f"{text}: optsched store verify --salvage puts what is sound into another store"
+    return text
+
+
 @contextmanager
 def errors_of_sqlite(path: Path) -> Iterator[None]:
     """Let what goes wrong with a file in this block be said in one line that names it."""
@@ -269,7 +279,7 @@ def errors_of_sqlite(path: Path) -> Iterator[None]:
     except sqlite3.OperationalError as error:
         raise OptschedError(f"store {path}: {readable(str(error))}") from error
     except (sqlite3.Error, sqlite3.Warning, *DAMAGE) as error:
-        raise FormatError(f"store {path}: {readable(str(error))}") from error
+        raise FormatError(f"store {path}: {_said(error)}") from error
     except OSError as error:
         raise OptschedError(f"store {path}: {error.strerror or error}") from error
     except FormatError as error:

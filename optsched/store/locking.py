@@ -60,7 +60,7 @@ def mount_of(path: Path) -> Mount | None:
         lines = MOUNTS.read_text("utf-8", "surrogateescape").splitlines()
     except OSError:
         return None
-    inside = str(path.resolve())
+    inside = os.path.realpath(path)
     found = [mount for line in lines if (mount := _read(line)) and _holds(mount.place, inside)]
     # Of mounts on the same place the last one is seen.
     return max(reversed(found), key=lambda mount: len(mount.place), default=None)
@@ -85,7 +85,7 @@ def _try_lock(path: Path) -> None:
         import fcntl
     except ImportError:
         return
-    folder = path.resolve().parent
+    folder = Path(os.path.realpath(path)).parent
     if not os.access(folder, os.W_OK):
         return
     with tempfile.TemporaryFile(dir=folder) as file:

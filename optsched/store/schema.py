@@ -102,6 +102,8 @@ def require_store(connection: sqlite3.Connection) -> int:
     if version == 1:
         raise FormatError("version 1 kept no graphs: tune into a new store")
     query = "SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' LIMIT 100"
-    if not version or dict(connection.execute(query).fetchall()) != TABLES:
-        raise FormatError("this is no plan store: its tables are others")
+    tables = dict(connection.execute(query).fetchall())
+    if not version or tables != TABLES:
+        why = "its tables are others" if tables else "it is empty"
+        raise FormatError(f"this is no plan store: {why}")
     return version

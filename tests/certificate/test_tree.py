@@ -149,7 +149,7 @@ def test_what_is_too_long_is_said() -> None:
         assert written.certificate.bound < outcome.peak
         return written.missing
 
-    assert "more than 0 states to list, and more than 1 cases" in missing(most_cases=1)
+    assert "more than 0 states to list, and more than 1 case" in missing(most_cases=1)
     assert "time is up" in missing(seconds=0)
     assert "more than 3 steps" in missing(most_steps=3)
     assert "more than 0 states to list" in missing(case_ops=10)

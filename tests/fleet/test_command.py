@@ -75,6 +75,8 @@ def test_what_is_no_file_in_a_folder_is_passed_over(
         ([], "how long?"),
         (["--budget", "1m", "--work", "3"], "either budget or work"),
         (["--work", "1", "--address", "here"], "local has none"),
+        (["--work", "1", "--engine", "dask", "--address", "there"], "'there' is no HOST:PORT"),
+        (["--work", "1", "--engine", "ray", "--address", "127.0.0.1:1"], "nobody answers at 127."),
         (["--work", "1", "--memory", "much"], "no number of bytes"),
         (["--work", "1", "--log", "{store}"], "two outputs in one file"),
         (["--work", "1", "--weights", "{store}.none"], ".none"),

@@ -242,8 +242,8 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert found["kept_apart"] == {"bytes": 16, "buffers": ["a", "b", "c"]}
     assert main(["info", path]) == 0
     told = capsys.readouterr().out
-    assert "kept apart     1 pairs" in told
-    assert "one offset     1 groups" in told
+    assert "kept apart     1 pair" in told
+    assert "one offset     1 group" in told
     assert main(["solve", path]) == 0
     told = capsys.readouterr().out
     assert "at least 16 bytes, whatever the order, are all kept apart: a, b, c" in told

@@ -134,6 +134,24 @@ def test_a_folder_is_no_store(tmp_path: Path) -> None:
         PlanStore(tmp_path)
 
 
+def test_a_link_to_itself_is_no_store(tmp_path: Path) -> None:
+    (tmp_path / "loop.db").symlink_to("loop.db")
+    store = PlanStore(tmp_path / "loop.db")
+    assert store.get(diamond()) is None
+    with pytest.raises(OptschedError, match=r"loop\.db"):
+        store.put(diamond(), best(diamond()))
+
+
+def test_what_to_do_about_a_damaged_store_is_said(store: PlanStore) -> None:
+    store.put(diamond(), best(diamond()))
+    store.path.write_bytes(store.path.read_bytes()[:5_000])
+    with pytest.raises(FormatError, match=r"plans\.db: .*malformed: .* --salvage"):
+        store.records()
+    store.path.write_bytes(b"")
+    with pytest.raises(FormatError, match="no plan store: it is empty"):
+        store.records()
+
+
 def test_a_pipe_is_no_store(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UsageError, match="pipe"):

@@ -7,11 +7,18 @@ their own that choose the machine; a task's messages come when it is done.
 
 from __future__ import annotations
 
+import re
+import socket
+
 from optsched.errors import UsageError, expect
 from optsched.runtime.engines.engine import TaskEngine
 from optsched.runtime.engines.local import LocalEngine
 
 ENGINES = ("local", "dask", "ray")
+
+PATIENCE = 10.0
+"""Seconds to wait for a cluster to answer."""
+_ADDRESS = re.compile(r"(?:\w+://)?\[?([^\[\]/]+)\]?:(\d{1,5})")
 
 __all__ = ["ENGINES", "LocalEngine", "TaskEngine", "open_engine"]
 
@@ -47,6 +54,8 @@ def open_engine(name: str, jobs: int = 1, address: str | None = None) -> TaskEng
         return LocalEngine(jobs)
     if jobs < 1:
         raise UsageError(f"engine {name} needs at least one process, got {jobs}")
+    if address is not None and address != "auto":
+        _require_listener(address)
     if name == "dask":
         from optsched.runtime.engines.dask import DaskEngine
 
@@ -54,3 +63,15 @@ def open_engine(name: str, jobs: int = 1, address: str | None = None) -> TaskEng
     from optsched.runtime.engines.ray import RayEngine
 
     return RayEngine(jobs, address)
+
+
+def _require_listener(address: str) -> None:
+    """Stop now where nobody listens: the engines would try for minutes."""
+    expect("address", address, str)
+    place = _ADDRESS.fullmatch(address)
+    if place is None:
+        raise UsageError(f"address {address!r} is no HOST:PORT, such as 127.0.0.1:8786")
+    try:
+        socket.create_connection((place[1], int(place[2])), PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"nobody answers at {address}: {error}") from None
