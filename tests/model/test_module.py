@@ -30,7 +30,7 @@ def three(*, inside: bool = False) -> Module:
 
 def test_computations_come_behind_those_that_they_call() -> None:
     assert three().computations.index("main") == 2
-    assert repr(three()) == "Module('loop', 3 computations, 1 calls)"
+    assert repr(three()) == "Module('loop', 3 computations, 1 call)"
 
 
 def test_the_block_is_as_large_as_the_largest_callee() -> None:
