@@ -136,9 +136,8 @@ def _check_order(graph: Graph, order: Sequence[int]) -> list[int]:
 def _replay(graph: Graph, step: list[int], spans: Spans) -> int:
     """Largest number of live bytes over the steps, each less what its op writes in place."""
     change = [0] * (max(1, len(graph.ops)) + 1)
-    buffers = graph.buffers
     for b, (start, end) in spans.items():
-        size = buffers[b].size
+        size = graph.buffers[b].size
         change[start] += size
         change[end] -= size
     spared = bytes_spared(graph, step, spans)

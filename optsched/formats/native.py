@@ -95,7 +95,7 @@ def read_graph_document(document: object) -> Graph:
     names = _Names(ops, buffers)
     of_buffer, of_op = _buffer_fields(names), _op_fields(names)
     made = [_read_buffer(record, of_buffer) for record in buffers]
-    made_ops = tuple(_read_op(record, of_op, made) for record in ops)
+    made_ops = tuple([_read_op(record, of_op, made) for record in ops])
     graph = Graph(
         top.text("name", "graph"),
         made_ops,
@@ -170,16 +170,11 @@ def _read_fields(record: Record, known: _Fields) -> dict[str, Any]:
 
 
 def _op_fields(names: _Names) -> _Fields:
-    buffers, ops = partial(names.row, "buffer"), partial(names.row, "op")
     return {
-        "name": Record.text,
-        "reads": buffers,
-        "uses": buffers,
-        "writes": buffers,
-        "control": ops,
+        **dict.fromkeys(("name", "kind", "stream"), Record.text),
+        **dict.fromkeys(("reads", "uses", "writes"), partial(names.row, "buffer")),
+        "control": partial(names.row, "op"),
         "workspace": partial(_read_workspace, names),
-        "kind": Record.text,
-        "stream": Record.text,
     }
 
 
@@ -203,16 +198,13 @@ def _read_op(record: Record, known: _Fields, buffers: list[Buffer]) -> Op:
 
 def _buffer_fields(names: _Names) -> _Fields:
     return {
-        "name": Record.text,
-        "size": Record.count,
+        **dict.fromkeys(("name", "pool"), Record.text),
+        **dict.fromkeys(("size", "alignment", "pin"), Record.count),
         "input": partial(_read_policy, InputPolicy),
         "output": partial(_read_policy, OutputPolicy),
         "alias_of": partial(names.one, "buffer"),
-        "mutates": Record.flag,
         "birth": partial(names.one, "op"),
-        "alignment": Record.count,
-        "pool": Record.text,
-        "pin": Record.count,
+        "mutates": Record.flag,
     }
 
 

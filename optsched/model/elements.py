@@ -116,9 +116,7 @@ class Buffer:
         # NumPy's integers are welcome; what is stored is `int`, which JSON can write.
         for key in ("size", "alignment", "pin"):
             value = getattr(self, key)
-            if value is None or isinstance(value, int):
-                continue
-            if isinstance(value, Integral):
+            if value is not None and not isinstance(value, int) and isinstance(value, Integral):
                 object.__setattr__(self, key, int(value))
 
     @property

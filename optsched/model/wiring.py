@@ -87,16 +87,12 @@ def find_roots(buffers: Sequence[Buffer]) -> tuple[int, ...]:
     """
     roots = [b if buffer.alias_of is None else -1 for b, buffer in enumerate(buffers)]
     for start in range(len(buffers)):
-        if roots[start] >= 0:
-            continue
         path: dict[int, None] = {}
         at = start
         while roots[at] < 0:
             path[at] = None
             parent = buffers[at].alias_of
-            if parent is None:
-                roots[at] = at
-                break
+            assert parent is not None
             require_id(parent, len(buffers), f"buffer {buffers[at].name!r} is a view of buffer")
             if parent in path:
                 names = " -> ".join(repr(buffers[b].name) for b in [*path, parent])
