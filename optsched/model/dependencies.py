@@ -30,24 +30,18 @@ def find_predecessors(graph: Wired) -> tuple[tuple[int, ...], ...]:
     for v, op in enumerate(graph.ops):
         if v in before[v]:
             raise GraphError(f"op {op.name!r} has a control edge from itself")
+        needed = [*op.reads, *op.uses]
         for b in op.writes:
             buffer = graph.buffers[b]
             if buffer.alias_of is not None:
-                _add_producer(graph, before[v], buffer.alias_of)
+                needed.append(buffer.alias_of)
             if buffer.birth is not None:
                 before[v].add(buffer.birth)
-        for b in (*op.reads, *op.uses):
-            _add_producer(graph, before[v], b)
+        before[v].update([u for b in needed if (u := graph.producers[b]) is not None])
     _order_mutations(graph, before)
     for v, predecessors in enumerate(before):
         predecessors.discard(v)
     return tuple(tuple(sorted(predecessors)) for predecessors in before)
-
-
-def _add_producer(graph: Wired, predecessors: set[int], buffer: int) -> None:
-    producer = graph.producers[buffer]
-    if producer is not None:
-        predecessors.add(producer)
 
 
 def _order_mutations(graph: Wired, before: list[set[int]]) -> None:

@@ -113,6 +113,8 @@ class Buffer:
     pin: int | None = None
 
     def __post_init__(self) -> None:
+        if type(self.size) is type(self.alignment) is int and self.pin is None:
+            return
         # NumPy's integers are welcome; what is stored is `int`, which JSON can write.
         for key in ("size", "alignment", "pin"):
             value = getattr(self, key)
