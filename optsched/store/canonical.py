@@ -25,10 +25,10 @@ from operator import attrgetter
 
 import numpy as np
 
-from optsched.model.arrays import IntArray
+from optsched.model.arrays import IntArray, distinct
 from optsched.model.graph import Graph
 from optsched.runtime.kernel import kernel
-from optsched.store.partition import Colours, Edges, count_equals, mixed, order_nodes, sorted_once
+from optsched.store.partition import Colours, Edges, count_equals, mixed, order_nodes
 
 MOST_ROUNDS = 64
 """Of recolouring what is tied; what more would tell apart is left to the choice of nodes."""
@@ -234,7 +234,7 @@ def flat_rows(rows: Sequence[Sequence[int]], numbers: IntArray) -> tuple[IntArra
     entries = np.fromiter(chain.from_iterable(rows), np.int64, int(counts.sum()))
     width = max(1, len(numbers))
     owners = np.repeat(np.arange(len(rows)), counts)
-    found = sorted_once(owners * width + numbers[entries])
+    found = distinct(owners * width + numbers[entries])
     return found // width, found % width
 
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from optsched.model.arrays import IntArray
+from optsched.model.arrays import IntArray, distinct
 
 Colours = npt.NDArray[np.uint64]
 
@@ -85,12 +85,6 @@ def count_equals(values: npt.NDArray[np.generic]) -> IntArray:
     return np.asarray(counts, np.int64)[inverse]
 
 
-def sorted_once(values: IntArray) -> IntArray:
-    """Return values ascending, each once; `numpy.unique` hashes, which is slower on large ones."""
-    found = np.sort(values)
-    return found[np.append(True, found[1:] != found[:-1])] if len(found) else found
-
-
 def order_nodes(colours: Colours, kinds: Sequence[tuple[int, int]], edges: Edges) -> IntArray:
     """Return all nodes, kind by kind, in an order that follows from colours and edges alone.
 
@@ -115,7 +109,7 @@ def order_nodes(colours: Colours, kinds: Sequence[tuple[int, int]], edges: Edges
     own = mixed(np.arange(count, dtype=np.uint64))
     seen = colours + edges.touching(tied).seen(own)
     twins = np.unique(seen, return_inverse=True)[1]
-    loose = tied & (_distinct(part, colour) < _distinct(part, twins))[part]
+    loose = tied & (_count_distinct(part, colour) < _count_distinct(part, twins))[part]
     order = np.lexsort((part, loose, sizes, colours, kind))
     if loose.any():
         cell = np.empty_like(order)
@@ -124,10 +118,10 @@ def order_nodes(colours: Colours, kinds: Sequence[tuple[int, int]], edges: Edges
     return order
 
 
-def _distinct(part: IntArray, value: IntArray) -> IntArray:
+def _count_distinct(part: IntArray, value: IntArray) -> IntArray:
     """Return by part how many values its nodes have."""
     count = len(part)
-    return np.bincount(sorted_once(part * count + value) // count, minlength=count)
+    return np.bincount(distinct(part * count + value) // count, minlength=count)
 
 
 def _parts(count: int, edges: Edges) -> IntArray:
