@@ -7,7 +7,7 @@ JSON Schemas of this and our other formats.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from enum import StrEnum
 from functools import partial
@@ -200,8 +200,8 @@ def _buffer_fields(names: _Names) -> _Fields:
     return {
         **dict.fromkeys(("name", "pool"), Record.text),
         **dict.fromkeys(("size", "alignment", "pin"), Record.count),
-        "input": partial(_read_policy, InputPolicy),
-        "output": partial(_read_policy, OutputPolicy),
+        "input": partial(_read_policy, {x.value: x for x in InputPolicy}),
+        "output": partial(_read_policy, {x.value: x for x in OutputPolicy}),
         "alias_of": partial(names.one, "buffer"),
         "birth": partial(names.one, "op"),
         "mutates": Record.flag,
@@ -217,13 +217,12 @@ def _read_buffer(record: Record, known: _Fields) -> Buffer:
     return Buffer(**found)
 
 
-def _read_policy(kind: type[_Policy], record: Record, key: str) -> _Policy:
-    try:
-        return kind(record.text(key))
-    except ValueError:
-        known = ", ".join(kind)
-        given = record.text(key)[:60]
-        raise FormatError(f"{record.where}: {key} {given!r} is none of {known}") from None
+def _read_policy(known: Mapping[str, _Policy], record: Record, key: str) -> _Policy:
+    given = record.text(key)
+    if given not in known:
+        names = ", ".join(known)
+        raise FormatError(f"{record.where}: {key} {given[:60]!r} is none of {names}")
+    return known[given]
 
 
 def _read_inplace(record: Record, names: _Names) -> tuple[int, int, int]:
