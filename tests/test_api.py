@@ -242,7 +242,7 @@ TUNED: dict[str, tuple[dict[str, object], str]] = {
     "memory": ({"memory": "much"}, "'much' is no number of bytes"),
     "reading": ({"reading": 3}, "reading wants a GraphReading, got int"),
     "weights": ({"weights": 3}, "weights wants a Mapping, got int"),
-    "weight": ({"weights": {"a": 10**400}}, "weight of a: a weight is a number from 0 on"),
+    "weight": ({"weights": {"a": 10**400}}, "weight of a: a weight is a number from 0 to"),
     "named": ({"named": [True, True]}, "named says of 2 graphs"),
     "on_progress": ({"on_progress": 3}, "on_progress wants a function, got int"),
     "jobs": ({"jobs": -1}, "jobs must be at least 0, got -1"),

@@ -167,6 +167,7 @@ def _revoke(args: argparse.Namespace) -> int:
     rule = read_rule(args.engine)
     count = revoke(_open(args.store), rule)
     text = f"{counted(count, 'bound')} withdrawn"
+    text += "" if count else ": none was proved so with such a version"
     return _end(args, {"rule": str(rule), "withdrawn": count}, text, [])
 
 

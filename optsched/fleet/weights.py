@@ -9,6 +9,8 @@ from pathlib import Path
 from optsched.errors import UsageError
 from optsched.formats.source import parse_json, read_bytes
 
+MOST_WEIGHT = 1e15
+"""So that sums of bytes times weights stay numbers."""
 MOST_BYTES = 2**26
 """Of a file of weights: a hundred thousand graphs take a tenth."""
 
@@ -19,7 +21,7 @@ def read_weights(path: str | Path) -> dict[str, float]:
     Raises
     ------
     UsageError
-        If a line is none, or a weight is no number from 0 on.
+        If a line is none, or a weight is no number from 0 to :data:`MOST_WEIGHT`.
     """
     data = read_bytes(path)
     if len(data) > MOST_BYTES:
@@ -45,13 +47,15 @@ def _split(path: str | Path, line: str) -> tuple[str, str]:
 
 
 def parse_weight(what: str, value: object) -> float:
-    """Return a weight: any number from 0 on."""
+    """Return a weight: any number from 0 to :data:`MOST_WEIGHT`."""
     try:
         weight = float(value) if isinstance(value, str | int | float) else math.nan
     except (ValueError, OverflowError):
         weight = math.nan
-    if isinstance(value, bool) or not 0 <= weight < math.inf:
-        raise UsageError(f"{what}: a weight is a number from 0 on, got {str(value)[:40]!r}")
+    if isinstance(value, bool) or not 0 <= weight <= MOST_WEIGHT:
+        raise UsageError(
+            f"{what}: a weight is a number from 0 to {MOST_WEIGHT:g}, got {str(value)[:40]!r}"
+        )
     return weight
 
 

@@ -13,6 +13,8 @@ from optsched.store import PlanStore, provenance
 
 GATHER_SECONDS = 1.0
 """For which the first find that waits is joined by others: a transaction costs ten finds."""
+PATIENCE = 60.0
+"""Seconds to wait for another who writes, as `gc` does in a large store: no run ends by that."""
 MOST_WAITING = 256
 """Finds that wait for the disk; beyond that the driver waits too, and memory stays flat."""
 
@@ -38,6 +40,7 @@ class StoreWriter:
     def __init__(self, context: UnitContext) -> None:
         self.context, self.store = context, PlanStore(context.store)
         self.store.require_writable()
+        self.store.file.patience = PATIENCE
         self.origin = provenance(code=context.code[:12])
         self.trouble: OptschedError | None = None
         self.refused: dict[int, str] = {}

@@ -337,6 +337,8 @@ def read_export(data: bytes) -> Iterator[object]:
     FormatError
         If it is no export, or of another version.
     """
+    if data.startswith(b"SQLite format 3"):
+        raise FormatError("this is no export but a store: merge takes it")
     first, *lines = decode_text(data).split("\n")
     check_format(Record(parse_json(first, limit=10), "export"), EXPORT_FORMAT)
     for line in lines:

@@ -69,6 +69,8 @@ class StoreFile:
         if self.path.exists() and not self.path.is_file():
             kind = "folder" if self.path.is_dir() else "device or pipe"
             raise UsageError(f"store {self.path} is a {kind}, not a file")
+        self.patience: float | None = None
+        """Seconds to wait for another writer; :data:`SECONDS_TO_WAIT` if None."""
 
     def is_writable(self) -> bool:
         """Whether this process may write the file, or make it."""
@@ -126,8 +128,9 @@ class StoreFile:
             journal = journal_of(self.path)
             if not self.path.exists():
                 _make_store(self.path)
+            patience = SECONDS_TO_WAIT if self.patience is None else self.patience
             connection = sqlite3.connect(
-                self.path, timeout=SECONDS_TO_WAIT, isolation_level=None, check_same_thread=False
+                self.path, timeout=patience, isolation_level=None, check_same_thread=False
             )
             # What is not committed is rolled back by closing, whatever went wrong.
             with closing(connection):

@@ -5,7 +5,10 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import sqlite3
 import sys
+import threading
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -241,6 +244,31 @@ def test_a_wrong_bound_costs_its_graph(
     assert (open_.name, open_.state, open_.proof) == ("diamond", FleetState.OPEN, None)
     assert "is above the 18 of a plan" in open_.reason
     assert len(PlanStore(path).records()) == len(paths)
+
+
+def test_a_store_that_others_write_for_long_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from optsched.store import file
+
+    path = tmp_path / "s.store"
+    PlanStore(path).require_writable()
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    ends = threading.Timer(0.5, other.rollback)
+    written = PlanStore.batch
+
+    def locked(store: PlanStore) -> AbstractContextManager[PlanStore]:
+        monkeypatch.setattr(file, "SECONDS_TO_WAIT", 0.05)
+        monkeypatch.setattr(PlanStore, "batch", written)
+        other.execute("BEGIN IMMEDIATE")
+        ends.start()
+        return written(store)
+
+    monkeypatch.setattr(PlanStore, "batch", locked)
+    tune([diamond()], path, work=1_000, jobs=0)
+    ends.join()
+    other.close()
+    assert len(PlanStore(path).records()) == 1
 
 
 def test_no_defect_of_the_writer_is_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

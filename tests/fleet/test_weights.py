@@ -24,7 +24,9 @@ def test_lines_and_json_say_the_same(tmp_path: Path, text: str) -> None:
     assert weight_of("x/b.json", {"x/b.json": 3.0, "b": 1.0}) == 3.0
 
 
-@pytest.mark.parametrize("text", ["a", "a x", "a -1", "a nan", "a inf", '{"a": true}', '{"a":', ""])
+@pytest.mark.parametrize(
+    "text", ["a", "a x", "a -1", "a nan", "a inf", "a 1e16", '{"a": true}', '{"a":', ""]
+)
 def test_what_is_no_weight_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "weights"
     path.write_text(text)
