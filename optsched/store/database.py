@@ -16,13 +16,13 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from optsched.errors import PlanError, UsageError, expect
+from optsched.errors import FormatError, PlanError, UsageError, expect
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.runtime.limits import Objective
 from optsched.solver.result import Result
 from optsched.store import rows
-from optsched.store.file import StoreFile
+from optsched.store.file import SALVAGE, StoreFile
 from optsched.store.open_record import OpenRecord
 from optsched.store.prepared import (
     PreparedResult,
@@ -99,8 +99,9 @@ class PlanStore:
             bound = best_bound(rows.bounds_of(connection, number), question.objective)
             try:
                 plan = rows.read_plan(asked, *row, question)
-            except PlanError as error:
-                raise PlanError(f"store {self.path}: graph {graph.name!r}: {error}") from None
+            except (FormatError, PlanError) as error:
+                text = f"store {self.path}: graph {graph.name!r}: {error}; {SALVAGE}"
+                raise type(error)(text) from None
             return StoredPlan(plan, row[1], row[2], bound.value, bound.proof)
 
         return self.read(query)

@@ -60,8 +60,18 @@ _KEYS = {
 _BOUND_KEYS = {"quantity", "value", "proof", "provenance", "withdrawn", "certificate"}
 
 
-def dump_record(connection: sqlite3.Connection, number: int) -> dict[str, Any]:
+def dump_record(
+    connection: sqlite3.Connection, number: int, leave: Collection[str] = ()
+) -> dict[str, Any]:
     """Return a record as JSON; nothing of it is checked but checksums and seals.
+
+    Parameters
+    ----------
+    connection, number
+        Which record.
+    leave
+        Parts to leave out, as one of them is damaged: `search`, `plan`, and of `bounds` those that
+        are damaged themselves.
 
     Raises
     ------
@@ -76,10 +86,13 @@ def dump_record(connection: sqlite3.Connection, number: int) -> dict[str, Any]:
     if row is None:
         raise FormatError("its graph is lost")
     bounds = connection.execute(f"{rows.BOUND} WHERE record = ? ORDER BY id", (number,)).fetchall()
-    if any(rows.read_bound(bound).withdrawn == rows.DAMAGED for bound in bounds):
+    sound = [bound for bound in bounds if rows.read_bound(bound).withdrawn != rows.DAMAGED]
+    if len(sound) < len(bounds) and "bounds" not in leave:
         raise FormatError("the row of a bound is damaged")
+    if "plan" in leave:
+        row = (*row[:4], None, None, None, row[7])
     search = connection.execute("SELECT state FROM searches WHERE record = ?", (number,)).fetchone()
-    return assemble(row, bounds, None if search is None else search[0])
+    return assemble(row, sound, None if search is None or "search" in leave else search[0])
 
 
 def assemble(
@@ -267,8 +280,12 @@ def _take_one(store: PlanStore, taken: Taken, number: int, document: object, tru
     taken.troubles += [f"record {number}: {text}" for text in troubles]
 
 
-def dump_all(store: PlanStore, numbers: Collection[int] | None = None) -> Iterator[object]:
+def dump_all(
+    store: PlanStore, numbers: Collection[int] | None = None, leave: Collection[str] = ()
+) -> Iterator[object]:
     """Yield the records of these numbers, or all, as JSON; an error in the place of a damaged one.
+
+    Parts may be left out, as of :func:`dump_record`.
 
     Raises
     ------
@@ -281,16 +298,18 @@ def dump_all(store: PlanStore, numbers: Collection[int] | None = None) -> Iterat
 
     chosen = (n for n in store.read(all_numbers) or [] if numbers is None or n in numbers)
     while chunk := list(itertools.islice(chosen, AT_ONCE)):
-        yield from store.read(partial(_dump_some, chunk)) or []
+        yield from store.read(partial(_dump_some, chunk, leave)) or []
 
 
-def _dump_some(numbers: Iterable[int], connection: sqlite3.Connection) -> list[object]:
-    return [_dumped(connection, number) for number in numbers]
+def _dump_some(
+    numbers: Iterable[int], leave: Collection[str], connection: sqlite3.Connection
+) -> list[object]:
+    return [_dumped(connection, number, leave) for number in numbers]
 
 
-def _dumped(connection: sqlite3.Connection, number: int) -> object:
+def _dumped(connection: sqlite3.Connection, number: int, leave: Collection[str]) -> object:
     try:
-        return dump_record(connection, number)
+        return dump_record(connection, number, leave)
     except FormatError as error:
         return FormatError(f"record {number}: {error}")
     except DAMAGE as error:

@@ -33,6 +33,9 @@ MOST_STEPS = 2 * 10**9
 DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError, OverflowError)
 """What SQLite raises on a damaged file: its messages may show what lies there, text or not."""
 
+SALVAGE = "'optsched store verify --salvage' puts what is sound into another store"
+"""What to do about damage."""
+
 MOST_IN_MEMORY = 2**24
 """Bytes of a file of an older version, which who only reads brings up to date in memory."""
 
@@ -270,7 +273,7 @@ def _said(error: Exception) -> str:
     if "not a database" in text:
         return "this is no plan store"
     if "malformed" in text:
-        return f"{text}: optsched store verify --salvage puts what is sound into another store"
+        return f"{text}; {SALVAGE}"
     return text
 
 

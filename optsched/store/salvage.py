@@ -57,9 +57,14 @@ def salvage(store: PlanStore, target: PlanStore) -> Taken:
         opened = True
     if opened and not taken.refused:
         return taken
-    more = take_all(target, _assembled(_scan(store)))
-    taken.new += more.new
-    taken.refused = max(0, taken.refused - more.new)
+    saved = 0
+    if opened:
+        saved = take_all(target, dump_all(store, leave=("search", "bounds")), trust=True).new
+        # What is proved outlives a plan that is lost.
+        take_all(target, dump_all(store, leave=("search", "bounds", "plan")), trust=True)
+    saved += take_all(target, _assembled(_scan(store))).new
+    taken.new += saved
+    taken.refused = max(0, taken.refused - saved)
     if not taken.refused:
         taken.troubles = []
     return taken

@@ -293,6 +293,36 @@ def test_a_damaged_store_is_salvaged_as_far_as_possible(tmp_path: Path) -> None:
             assert found.bound in (0, 3)
 
 
+@pytest.mark.parametrize(
+    ("statement", "plan", "is_proved"),
+    [
+        ("UPDATE searches SET state = x'1f8b' WHERE record = 4", True, True),
+        ("UPDATE records SET plan = x'1f8b' WHERE id = 3", False, True),
+        ("UPDATE records SET peak = peak - 1 WHERE id = 3", False, True),
+        ("UPDATE bounds SET value = value + 1 WHERE record = 3", True, False),
+    ],
+)
+def test_of_a_damaged_record_its_sound_parts_are_salvaged(
+    store: PlanStore, tmp_path: Path, statement: str, plan: bool, is_proved: bool
+) -> None:
+    graph, before = diamond(2), numbers(store)
+    value = store.get(graph).bound  # type: ignore[union-attr]
+    change(store, statement)
+    saved = PlanStore(tmp_path / "saved.db")
+    taken = salvage(store, saved)
+    assert taken.refused == (0 if plan else 1)
+    assert bool(taken.troubles) is not plan
+    record = saved.record(graph)
+    assert record is not None
+    assert (record.peak is not None) is plan
+    assert record.best_bound.value == (value if is_proved else 0)
+    assert verify(saved) == []
+    assert len(set(numbers(saved)) & set(before)) >= 9
+    if not plan:
+        with pytest.raises(OptschedError, match=r"graph 'diamond': .*--salvage"):
+            store.get(graph)
+
+
 def test_a_store_that_is_cut_off_in_its_head_is_no_crash(tmp_path: Path) -> None:
     store, _ = larger(tmp_path)
     whole = store.path.read_bytes()
