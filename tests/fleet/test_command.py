@@ -12,6 +12,7 @@ import pytest
 from optsched.cli.commands import main
 from optsched.cli.tune import parse_duration
 from optsched.formats import write_graph
+from optsched.runtime import engines
 from tests.support.families.small import diamond
 
 
@@ -83,8 +84,13 @@ def test_what_is_no_file_in_a_folder_is_passed_over(
     ],
 )
 def test_options_that_make_no_sense_are_one_line(
-    options: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    options: list[str],
+    says: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(engines, "PATIENCE", 0.01)
     write_graph(diamond(), tmp_path / "diamond.json")
     store = str(tmp_path / "s.store")
     given = [option.format(store=store) for option in options]

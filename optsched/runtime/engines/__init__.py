@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import re
 import socket
+import time
 
 from optsched.errors import UsageError, expect
+from optsched.runtime.clock import Clock
 from optsched.runtime.engines.engine import TaskEngine
 from optsched.runtime.engines.local import LocalEngine
+from optsched.runtime.limits import Limits
 
 ENGINES = ("local", "dask", "ray")
 
 PATIENCE = 10.0
 """Seconds to wait for a cluster to answer."""
+LOOK_SECONDS = 0.2
+"""Between two tries."""
 _ADDRESS = re.compile(r"(?:\w+://)?\[?([^\[\]/]+)\]?:(\d{1,5})")
 
 __all__ = ["ENGINES", "LocalEngine", "TaskEngine", "open_engine"]
@@ -66,12 +71,19 @@ def open_engine(name: str, jobs: int = 1, address: str | None = None) -> TaskEng
 
 
 def _require_listener(address: str) -> None:
-    """Stop now where nobody listens: the engines would try for minutes."""
+    """Stop where nobody listens, not even soon: the engines would try for minutes."""
     expect("address", address, str)
     place = _ADDRESS.fullmatch(address)
     if place is None:
         raise UsageError(f"address {address!r} is no HOST:PORT, such as 127.0.0.1:8786")
-    try:
-        socket.create_connection((place[1], int(place[2])), PATIENCE).close()
-    except (OSError, OverflowError) as error:
-        raise UsageError(f"nobody answers at {address}: {error}") from None
+    clock = Clock.of(Limits(PATIENCE))
+    while True:
+        try:
+            socket.create_connection((place[1], int(place[2])), PATIENCE).close()
+        except (OSError, OverflowError) as error:
+            if clock.expired():
+                raise UsageError(f"nobody answers at {address}: {error}") from None
+            # Whoever starts a cluster may start this at the same moment.
+            time.sleep(min(LOOK_SECONDS, PATIENCE))
+        else:
+            return
