@@ -36,29 +36,25 @@ def check_overlap(rows: list[Rectangle]) -> None:
     PlanError
         If two rectangles overlap.
     """
-    starts: dict[int, list[Rectangle]] = {}
-    ends: dict[int, list[Rectangle]] = {}
-    for row in sorted(rows, key=itemgetter(2)):
-        if row[0] < row[1] and row[2] < row[3]:
-            starts.setdefault(row[0], []).append(row)
-            ends.setdefault(row[1], []).append(row)
-    # The live ones by address, and their first bytes alone to look it up.
-    live: list[Rectangle] = []
-    lows: list[int] = []
-    # After the last start nothing can overlap any more.
+    rows = sorted((r for r in rows if r[0] < r[1] and r[2] < r[3]), key=itemgetter(2))
+    starts: dict[int, list[int]] = {}
+    ends: dict[int, list[int]] = {}
+    for number, row in enumerate(rows):
+        starts.setdefault(row[0], []).append(number)
+        ends.setdefault(row[1], []).append(number)
+    # Numbers ascend with addresses. After the last start nothing can overlap any more.
+    live: list[int] = []
     last = max(starts, default=0)
     for step in sorted(step for step in {*starts, *ends} if step <= last):
-        for row in ends.get(step, ()):
-            at = bisect_left(lows, row[2])
-            del live[at], lows[at]
-        for row in starts.get(step, ()):
-            at = bisect_left(lows, row[2])
-            if at and live[at - 1][3] > row[2]:
-                raise _overlap(row, live[at - 1])
-            if at < len(live) and lows[at] < row[3]:
-                raise _overlap(row, live[at])
-            live.insert(at, row)
-            lows.insert(at, row[2])
+        for number in ends.get(step, ()):
+            del live[bisect_left(live, number)]
+        for number in starts.get(step, ()):
+            row, at = rows[number], bisect_left(live, number)
+            if at and rows[live[at - 1]][3] > row[2]:
+                raise _overlap(row, rows[live[at - 1]])
+            if at < len(live) and rows[live[at]][2] < row[3]:
+                raise _overlap(row, rows[live[at]])
+            live.insert(at, number)
 
 
 def _overlap(one: Rectangle, other: Rectangle) -> PlanError:
