@@ -18,7 +18,7 @@ from rich.console import Console
 
 from optsched.check.plan import check_plan
 from optsched.errors import OptschedError, UsageError
-from optsched.fleet import Fleet, FleetSettings, FleetStanding, FleetState, tune
+from optsched.fleet import Fleet, FleetSettings, FleetStanding, FleetState, tune, writer
 from optsched.fleet.notes import read_search
 from optsched.fleet.study import fleet_study
 from optsched.fleet.unit import Unit, UnitContext, look_up
@@ -269,6 +269,17 @@ def test_a_store_that_others_write_for_long_is_waited_for(
     ends.join()
     other.close()
     assert len(PlanStore(path).records()) == 1
+
+
+def test_finds_are_written_at_once_where_the_run_ends_or_many_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "GATHER_SECONDS", 600.0)
+    monkeypatch.setattr(writer, "MOST_WAITING", 2)
+    graphs = [make() for make in SMALL_GRAPHS]
+    tune(graphs, tmp_path / "plans.store", work=WORK, jobs=0)
+    kept = {record.name for record in PlanStore(tmp_path / "plans.store").records()}
+    assert kept == {graph.name for graph in graphs}
 
 
 def test_no_defect_of_the_writer_is_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import pickle
 import sqlite3
@@ -91,6 +92,17 @@ def test_a_result_is_prepared_where_the_graph_is_and_written_elsewhere(store: Pl
     assert not store.put_prepared(pickle.loads(packed))
     with pytest.raises(PlanError):
         prepare_result(graph, replace(found, plan=replace(best(graph), order=(2, 1, 0))))
+
+
+def test_who_packs_elsewhere_may_pack_otherwise(store: PlanStore) -> None:
+    graph = diamond()
+    prepared = prepare_result(graph, solve(graph, limits=Limits(work=1000)))
+    row = prepared.graph
+    other = row._replace(packed=gzip.compress(gzip.decompress(row.packed), 9, mtime=0))
+    assert other.packed != row.packed
+    assert store.put_prepared(prepared)
+    assert not store.put_prepared(replace(prepared, graph=other))
+    assert len(store.records()) == 1
 
 
 def test_a_plan_of_another_graph_is_refused(store: PlanStore) -> None:
