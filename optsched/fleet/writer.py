@@ -11,7 +11,7 @@ from optsched.errors import OptschedError, PlanError
 from optsched.fleet.unit import Found, UnitContext
 from optsched.store import PlanStore, provenance
 
-GATHER_SECONDS = 1.0
+GATHER_SECONDS = 0.25
 """For which the first find that waits is joined by others: a transaction costs ten finds."""
 PATIENCE = 60.0
 """Seconds to wait for another who writes, as `gc` does in a large store: no run ends by that."""
