@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from optsched.errors import FormatError
 from optsched.model.graph import Graph
 from optsched.solver.search_progress import SearchProgress, digest_of
 from optsched.store import SearchState, StoredPlan
 
-if TYPE_CHECKING:
-    from optsched.fleet.unit import Earlier
 
-
-def search_notes(earlier: Earlier, code: str) -> SearchState:
-    """Return what the next unit needs, as a store keeps it."""
-    record = earlier.progress.to_dict()
+def search_notes(progress: SearchProgress, slices: int, code: str) -> SearchState:
+    """Return what the next unit needs, as a store keeps it: of how many units, by which code."""
+    record = progress.to_dict()
     del record["orders"]
-    notes = {**record, "slices": earlier.slices, "code": code}
-    return SearchState(earlier.progress.orders, notes, earlier.slices)
+    return SearchState(progress.orders, {**record, "slices": slices, "code": code}, slices)
 
 
 def read_search(

@@ -320,7 +320,7 @@ def _solve(graph: Graph, limits: Limits, earlier: Earlier | None, context: UnitC
         # Done again it comes to the same; gone on with, the table would depend on when that was.
         return _known(graph, earlier, settings)
     left = _left_by(result, before if cut_short else before + 1)
-    notes = None if left is None else search_notes(left, context.code)
+    notes = None if left is None else search_notes(left.progress, left.slices, context.code)
     proof = _proof_of(result)
     return Found(
         graph.name,
