@@ -66,9 +66,7 @@ class StoreWriter:
             raise self.trouble
         if found.prepared is not None:
             self.behind[number] += 1
-            if self.waiting.full():
-                self.hurry.set()
-            self.waiting.put((number, found))
+            self._hand_over((number, found))
 
     def close(self) -> None:
         """Write what waits.
@@ -78,11 +76,17 @@ class StoreWriter:
         OptschedError
             If something could not be written.
         """
-        self.waiting.put(None)
+        self._hand_over(None)
         self.hurry.set()
         self.thread.join()
         if self.trouble is not None:
             raise self.trouble
+
+    def _hand_over(self, find: tuple[int, Found] | None) -> None:
+        """Add to what waits; where there is no room, the thread stops gathering."""
+        if self.waiting.full():
+            self.hurry.set()
+        self.waiting.put(find)
 
     def _run(self) -> None:
         last = False

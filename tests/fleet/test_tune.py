@@ -271,11 +271,13 @@ def test_a_store_that_others_write_for_long_is_waited_for(
     assert len(PlanStore(path).records()) == 1
 
 
+@pytest.mark.parametrize("most", range(1, 10))
 def test_finds_are_written_at_once_where_the_run_ends_or_many_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also where they just fill what may wait when the run ends."""
     monkeypatch.setattr(writer, "GATHER_SECONDS", 600.0)
-    monkeypatch.setattr(writer, "MOST_WAITING", 2)
+    monkeypatch.setattr(writer, "MOST_WAITING", most)
     graphs = [make() for make in SMALL_GRAPHS]
     tune(graphs, tmp_path / "plans.store", work=WORK, jobs=0)
     kept = {record.name for record in PlanStore(tmp_path / "plans.store").records()}
