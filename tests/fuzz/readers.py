@@ -292,9 +292,18 @@ _MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
 
 
 def read_exported(data: bytes) -> object:
-    """Take apart what another store has exported."""
+    """Take apart what another store has exported; or import it into a store, which stays sound."""
+    from optsched.store import PlanStore, import_store, verify
     from optsched.store.exchange import Parcel, read_export
 
+    if zlib.crc32(data) % 8 == 0:
+        with tempfile.TemporaryDirectory(dir=_MEMORY) as folder:
+            path, store = Path(folder, "plans.jsonl"), PlanStore(Path(folder, "plans.db"))
+            path.write_bytes(data)
+            import_store(store, path, trust=zlib.crc32(data) % 16 == 0)
+            if troubles := verify(store):
+                raise AssertionError(f"imported and unsound: {troubles[0]}")
+            return store.records()
     found = []
     for document in read_export(data):
         with contextlib.suppress(OptschedError):
