@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 from optsched.errors import OptschedError, PlanError
@@ -15,6 +17,8 @@ GATHER_SECONDS = 0.25
 """For which the first find that waits is joined by others: a transaction costs ten finds."""
 PATIENCE = 60.0
 """Seconds to wait for another who writes, as `gc` does in a large store: no run ends by that."""
+WAITS = (0.25, 0.5, 1.0)
+"""Seconds after which a transaction that failed, and so left nothing, is tried again."""
 MOST_WAITING = 256
 """Finds that wait for the disk; beyond that the driver waits too, and memory stays flat."""
 
@@ -94,7 +98,7 @@ class StoreWriter:
             batch, last = self._gather()
             if batch and self.trouble is None:
                 try:
-                    self._write(batch)
+                    self._write_patiently(batch)
                 except OptschedError as error:
                     self.trouble = error
                 except Exception as error:
@@ -112,6 +116,15 @@ class StoreWriter:
         while batch[-1] is not None and not self.waiting.empty():
             batch.append(self.waiting.get())
         return [found for found in batch if found is not None], batch[-1] is None
+
+    def _write_patiently(self, batch: list[tuple[int, Found]]) -> None:
+        """Write finds; what fails is tried again: a unit in this process may take all memory."""
+        for wait in WAITS:
+            with suppress(OptschedError):
+                self._write(batch)
+                return
+            time.sleep(wait)
+        self._write(batch)
 
     def _write(self, batch: list[tuple[int, Found]]) -> None:
         with self.store.batch() as store:
