@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, pairwise
 from math import lcm
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -222,25 +222,50 @@ def _check_same_place(graph: Wired, a: int, b: int) -> None:
 
 def _check_in_turn(graph: Wired, group: Sequence[int]) -> None:
     """Stop if some order has two of a group live at once."""
-    made = {b: graph.buffers[b].birth for b in group}
-    births = {b: graph.producers[b] if birth is None else birth for b, birth in made.items()}
     users: dict[int, set[int]] = {b: set() for b in group}
     for v, op in enumerate(graph.ops):
         for b in (*op.reads, *op.uses, *op.writes):
             if graph.roots[b] in users:
                 users[graph.roots[b]].add(v)
-    before = {b: _ancestors(graph, births[b]) for b in group}
-
-    def ends_before(a: int, b: int) -> bool:
-        needed = users[a] | ({births[a]} - {None})
-        return births[b] is not None and not graph.kept[a] and needed <= before[b]
-
+    lives = {b: _life_of(graph, b, users[b]) for b in group}
     for a, b in combinations(group, 2):
-        if not ends_before(a, b) and not ends_before(b, a):
+        if lives[a].may_meet(lives[b]):
             raise GraphError(
                 f"buffers {graph.buffers[a].name!r} and {graph.buffers[b].name!r} must share an "
                 "offset, but some order has both live at once: make one a view of the other"
             )
+
+
+class _Life(NamedTuple):
+    """When a buffer is live, in every order."""
+
+    birth: int | None
+    """The op that allocates the buffer; None for an input."""
+    users: set[int]
+    """Ops that the buffer is live at, its birth among them."""
+    kept: bool
+    before: set[int]
+    """Ops that run before the birth in every order."""
+
+    def may_meet(self, other: _Life) -> bool:
+        """Return True if some order has both buffers live at one step.
+
+        That takes a user of each that runs at the other's birth or after it. The two wishes go
+        together, unless both are for the births themselves: two ops run one after the other.
+        """
+        mine, theirs = self.users - other.before, other.users - self.before
+        if not (self.kept or mine) or not (other.kept or theirs):
+            return False
+        if self.kept or other.kept or self.birth == other.birth:
+            return True
+        return (mine, theirs) != ({self.birth}, {other.birth})
+
+
+def _life_of(graph: Wired, b: int, users: set[int]) -> _Life:
+    """Return the life of a root, which `users` read, write or use."""
+    birth = graph.producers[b] if graph.buffers[b].birth is None else graph.buffers[b].birth
+    own = users if birth is None else users | {birth}
+    return _Life(birth, own, graph.kept[b], _ancestors(graph, birth))
 
 
 def _ancestors(graph: Wired, v: int | None) -> set[int]:
