@@ -134,7 +134,7 @@ def _check_packing(args: argparse.Namespace, packing: Any) -> int:
 
         slab = check_pools(packing.problem, packing.pools, offsets)
     else:
-        slab = check_packing(packing.problem, offsets)
+        slab = check_packing(packing.problem, offsets, capacity=packing.problem.capacity)
     record: dict[str, Any] = {"valid": True, "slab": slab}
     text = f"valid: slab {counted(slab, 'byte')}"
     if args.replay:

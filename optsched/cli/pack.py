@@ -66,10 +66,13 @@ def _pack_slab(args: argparse.Namespace, packing: PackingTable) -> Answer:
     from optsched.solver.pack import pack
 
     regions = [_region(text) for text in args.reserve]
+    capacity = common.capacity(args)
+    if capacity is not None:
+        # The file that is written says what was asked for.
+        packing = replace(packing, problem=replace(packing.problem, capacity=capacity))
     with ProgressLine(f"{packing.problem.name}  ") as show:
         result = pack(
             packing.problem,
-            capacity=common.capacity(args),
             reserved=regions,
             limits=common.limits(args),
             on_event=show,

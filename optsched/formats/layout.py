@@ -10,7 +10,7 @@ from optsched.check.inplace import shared_spans
 from optsched.errors import FormatError
 from optsched.formats.fields import Record, check_format
 from optsched.formats.native_plan import PLAN_FORMAT
-from optsched.model.elements import MAX_TOTAL_BYTES
+from optsched.model.elements import MAX_ADDRESS
 from optsched.model.graph import Graph
 from optsched.model.liveness import live_ranges
 from optsched.model.plan import Plan
@@ -82,8 +82,10 @@ def layout_of_document(document: Mapping[str, Any]) -> PlanLayout:
         PlacedBuffer(name, offsets.count(name), homes.text(name, "")) for name in offsets.value
     )
     limit = max([*(x.offset for x in buffers), *map(slabs.count, slabs.value)], default=0)
-    if limit > MAX_TOTAL_BYTES:
-        raise FormatError(f"plan has an offset or slab of {limit} bytes, above the limit of 2**62")
+    if limit > MAX_ADDRESS:
+        raise FormatError(
+            f"plan has an offset or slab of {limit} bytes, above the limit of 2**63 - 1"
+        )
     return PlanLayout(
         top.text("graph"),
         tuple(top.texts("order")),

@@ -27,7 +27,7 @@ import numpy as np
 from optsched.errors import FormatError
 from optsched.formats.format import Source
 from optsched.model.arrays import IntArray
-from optsched.model.elements import MAX_TOTAL_BYTES
+from optsched.model.elements import MAX_ADDRESS, MAX_TOTAL_BYTES
 from optsched.model.packing_problem import Gap, PackingProblem
 from optsched.runtime.text import shield, unshield
 
@@ -278,14 +278,17 @@ class _TableRow:
         self.where = f"line {number}: buffer {self.id[:200]!r}"
 
     def integer(self, column: str, minimum: int = 0) -> int:
-        """An integer from `minimum` to 2**62."""
+        """An integer from `minimum` to 2**62, or to the last byte of a slab for an offset."""
         text = self.fields[column].strip()
         match = _INTEGER.fullmatch(text)
         if match is None:
             raise FormatError(f"{self.where}: {column} must be an integer, got {text[:60]!r}")
         sign, digits = match[1], match[2].lstrip("0") or "0"
-        if len(digits) > 19 or int(digits) > MAX_TOTAL_BYTES:
-            raise FormatError(f"{self.where}: {column} {text[:60]} exceeds 2**62")
+        limit, said = MAX_TOTAL_BYTES, "2**62"
+        if column == "offset":
+            limit, said = MAX_ADDRESS, "2**63 - 1"
+        if len(digits) > 19 or int(digits) > limit:
+            raise FormatError(f"{self.where}: {column} {text[:60]} exceeds {said}")
         value = -int(digits) if sign == "-" else int(digits)
         if value < minimum:
             raise FormatError(f"{self.where}: {column} must be at least {minimum}, got {value}")

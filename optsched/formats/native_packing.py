@@ -22,7 +22,7 @@ from optsched.formats.minimalloc import (
     with_pools,
 )
 from optsched.model.arrays import IntArray
-from optsched.model.elements import MAX_TOTAL_BYTES
+from optsched.model.elements import MAX_ADDRESS, MAX_TOTAL_BYTES
 from optsched.model.packing_problem import Gap, PackingProblem
 
 PACKING_FORMAT = "optsched-packing/1"
@@ -85,7 +85,7 @@ def read_packing_document(document: object, *, pins: bool = False) -> PackingTab
         alignment=_column(rows, "alignment", 1),
         pin=np.where(offsets == UNPLACED, pin, offsets) if pins else pin,
         gaps=gaps if any(gaps) else (),
-        capacity=_bytes(top, "capacity") if "capacity" in top.value else None,
+        capacity=top.count("capacity") if "capacity" in top.value else None,
         name=top.text("name", "packing"),
         keep_apart=_lists(top, "keep_apart"),
         must_share=_lists(top, "must_share"),
@@ -109,8 +109,9 @@ def _record(value: object, number: int) -> Record:
 
 def _bytes(record: Record, key: str) -> int:
     value = record.count(key)
-    if value > MAX_TOTAL_BYTES:
-        raise FormatError(f"{record.where}: {key} {show(value)} exceeds 2**62")
+    limit, text = (MAX_ADDRESS, "2**63 - 1") if key == "offset" else (MAX_TOTAL_BYTES, "2**62")
+    if value > limit:
+        raise FormatError(f"{record.where}: {key} {show(value)} exceeds {text}")
     return value
 
 

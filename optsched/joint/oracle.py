@@ -9,6 +9,7 @@ import numpy as np
 
 from optsched.errors import GraphError
 from optsched.model.arrays import IntArray
+from optsched.model.elements import MAX_ADDRESS
 from optsched.model.packing_problem import Gap, PackingProblem
 from optsched.packing import PackingOutcome, solve_packing
 from optsched.runtime.clock import Clock
@@ -62,6 +63,7 @@ class PackingOracle:
         except GraphError:
             # Two pins clash.
             return None
+        capacity = min(capacity, MAX_ADDRESS)
         if outcome.slab is not None and outcome.slab <= capacity:
             return outcome.offsets
         if outcome.bound > capacity:
@@ -69,7 +71,9 @@ class PackingOracle:
         raise GiveUpError
 
     def minimum(self, problem: PackingProblem) -> tuple[int, IntArray] | None:
-        """Return the minimum slab and its offsets, or None if pins clash.
+        """Return the minimum slab and its offsets, or None if there is no packing.
+
+        Pins may clash, or every packing may take more than `MAX_ADDRESS` bytes.
 
         Raises
         ------
@@ -85,6 +89,8 @@ class PackingOracle:
         try:
             outcome = self._ask(problem, None)
         except GraphError:
+            return None
+        if outcome.bound > MAX_ADDRESS:
             return None
         if outcome.offsets is None or outcome.slab is None or outcome.slab > outcome.bound:
             raise GiveUpError

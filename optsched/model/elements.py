@@ -11,6 +11,9 @@ from optsched.errors import GraphError
 MAX_TOTAL_BYTES = 2**62
 """Sizes may add up to this much, so that no sum of live bytes leaves a signed 64-bit integer."""
 
+MAX_ADDRESS = 2**63 - 1
+"""Bytes that a slab may have: offsets are signed 64-bit integers. Alignments can ask for more."""
+
 
 class InputPolicy(StrEnum):
     """What happens to the bytes of a graph input."""

@@ -15,6 +15,7 @@ from optsched.errors import GraphError, UsageError
 from optsched.model.arrays import GraphArrays, build_arrays
 from optsched.model.dependencies import check_streams, find_cycle, find_predecessors
 from optsched.model.elements import (
+    MAX_ADDRESS,
     MAX_TOTAL_BYTES,
     Buffer,
     Op,
@@ -200,11 +201,22 @@ def _check_sizes(buffers: Sequence[Buffer]) -> None:
     for buffer in buffers:
         _check_numbers(buffer)
         total += buffer.size
-        if max(total, buffer.alignment, buffer.pin or 0) > MAX_TOTAL_BYTES:
-            raise GraphError(
-                f"buffer {buffer.name!r}: sizes up to here add up to {total}, "
-                "above the limit of 2**62 bytes"
-            )
+        if max(total, buffer.alignment, (buffer.pin or 0) + buffer.size) > MAX_TOTAL_BYTES:
+            _refuse_large(buffer, total)
+
+
+def _refuse_large(buffer: Buffer, total: int) -> None:
+    """Stop at a number that is too large, of a buffer with which sizes add up to `total`."""
+    label, end = f"buffer {buffer.name!r}", (buffer.pin or 0) + buffer.size
+    for what, value in (("alignment", buffer.alignment), ("pin", buffer.pin or 0)):
+        if value > MAX_TOTAL_BYTES:
+            raise GraphError(f"{label}: {what} {value} is above the limit of 2**62 bytes")
+    if total > MAX_TOTAL_BYTES:
+        raise GraphError(
+            f"{label}: sizes up to here add up to {total}, above the limit of 2**62 bytes"
+        )
+    if end > MAX_ADDRESS:
+        raise GraphError(f"{label}: pinned to {buffer.pin} it ends at {end}, beyond 2**63 - 1")
 
 
 def _check_numbers(buffer: Buffer) -> None:

@@ -83,8 +83,10 @@ def parse_alignment(value: str | SupportsIndex) -> int:
         If it is no power of two, or above 2**62.
     """
     count = parse_bytes(value)
-    if count.bit_count() != 1 or count > MAX_TOTAL_BYTES:
+    if count.bit_count() != 1:
         raise UsageError(f"an alignment is a power of two, got {value}")
+    if count > MAX_TOTAL_BYTES:
+        raise UsageError(f"an alignment is at most 2**62 bytes, got {value}")
     return count
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from optsched.errors import GraphError
 from optsched.model.arrays import IntArray, Rows, pack_rows
 from optsched.model.conflicts import Conflicts, Whole
-from optsched.model.elements import MAX_TOTAL_BYTES
+from optsched.model.elements import MAX_ADDRESS, MAX_TOTAL_BYTES
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs, heads
 from optsched.model.liveness import live_ranges
@@ -121,6 +121,7 @@ class PackingProblem:
             )
         if sum(self.size.tolist()) > MAX_TOTAL_BYTES:
             raise GraphError("sizes add up to more than 2**62 bytes")
+        self._refuse_large()
         for owner, gaps in enumerate(self.gaps):
             self._check_gaps(owner, gaps)
         object.__setattr__(self, "keep_apart", make_pairs(self.keep_apart, self.names))
@@ -157,6 +158,23 @@ class PackingProblem:
         return (
             f"PackingProblem({self.name!r}, {counted(len(self), 'buffer')}, {size:,} bytes in all)"
         )
+
+    def _refuse_large(self) -> None:
+        """Stop where sums of what is given would leave 64-bit integers."""
+        for i in np.flatnonzero(self.alignment > MAX_TOTAL_BYTES):
+            raise GraphError(
+                f"buffer {self.names[i]!r}: alignment {self.alignment[i]} is above the limit of "
+                "2**62 bytes"
+            )
+        for i in np.flatnonzero(self.pin > MAX_ADDRESS - self.size):
+            raise GraphError(
+                f"buffer {self.names[i]!r}: pinned to {self.pin[i]} it ends beyond 2**63 - 1"
+            )
+        for i in np.flatnonzero((self.start < -MAX_TOTAL_BYTES) | (self.end > MAX_TOTAL_BYTES)):
+            raise GraphError(
+                f"buffer {self.names[i]!r}: live range [{self.start[i]}, {self.end[i]}) leaves "
+                "-2**62 to 2**62"
+            )
 
     def _check_gaps(self, i: int, gaps: tuple[Gap, ...]) -> None:
         at = int(self.start[i])

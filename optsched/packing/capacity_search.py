@@ -100,8 +100,8 @@ class CapacitySearch:
         """Try the orders of first fit; the first one is begun whatever the time."""
         n, component = len(self.component), self.component
         orders = max(4, min(len(FIRST_FIT_ORDERS), self.effort.first_fit_work // max(1, n * n)))
-        units = component.alignment.sum() + component.pin.max(initial=0) + n + 1
-        unlimited = int(component.bytes.sum() + component.unit * units)
+        units = sum(component.alignment.tolist()) + int(component.pin.max(initial=0)) + n + 1
+        unlimited = sum(component.bytes.tolist()) + component.unit * units
         for name in FIRST_FIT_ORDERS[:orders]:
             begun = self.fits > 0 or self.offsets is not None
             if self.is_done() or (begun and self.clock.expired()):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from optsched.model.arrays import IntArray
+from optsched.model.elements import MAX_ADDRESS
 from optsched.packing.cliques import words_of
 from optsched.packing.components import Component
 from optsched.packing.kernels.failures import WAYS, Failures
@@ -210,7 +211,9 @@ class PackingEngine:
         Those `held` stay at the offsets that were set, as the pinned ones do. Once the clock has
         expired, at which one looks where buffers are many, the packing is given up.
         """
-        if not self._set_capacity(capacity):
+        # The kernel rounds tops up to alignments, which must stay within 64-bit integers.
+        step = int(self.component.alignment.max(initial=1))
+        if not self._set_capacity(min(capacity, MAX_ADDRESS - step * self.component.unit)):
             return False
         pin, offsets = self.component.pin, self.buffers[B.offset]
         stays = pin >= 0

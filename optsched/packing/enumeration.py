@@ -10,7 +10,7 @@ these packings.
 
 >>> import numpy as np
 >>> from optsched.model.packing_problem import PackingProblem
->>> two = PackingProblem([2**60, 3], [0, 0], [1, 1], alignment=[2**61, 1])
+>>> two = PackingProblem(size=[2**60, 3], start=[0, 0], end=[1, 1], alignment=[2**61, 1])
 >>> enumerate_packings(two, max_nodes=100).offsets
 [0, 1152921504606846976]
 """
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from optsched.model.elements import MAX_ADDRESS
 from optsched.model.packing_problem import PackingProblem
 
 HUGE = 1 << 40
@@ -30,7 +31,10 @@ class Enumerated:
     """What an enumeration came to."""
 
     offsets: list[int] | None
-    """A packing of minimum slab, or the first within the capacity asked for; None without one."""
+    """A packing of minimum slab, or the first within the capacity asked for; None without one.
+
+    Packings of more than `MAX_ADDRESS` bytes do not count.
+    """
     is_complete: bool
     """Whether no packing was left out: without offsets there is none, and these are minimum."""
 
@@ -75,8 +79,8 @@ class _Enumeration:
             self.parts[i].append((start, end, high))
         self.ids = [i for i, rows in enumerate(self.parts) if rows]
         room = sum(self.size) + sum(self.alignment) + max([0, *self.pin])
-        self.limit = room if capacity is None else capacity
-        self.floor = problem.max_load if capacity is None else capacity
+        self.limit = min(MAX_ADDRESS, room if capacity is None else capacity)
+        self.floor = problem.max_load if capacity is None else self.limit
         self.offsets = [max(0, pin) for pin in self.pin]
         self.placed: list[int] = []
         self.best: list[int] | None = None

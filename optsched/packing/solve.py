@@ -15,8 +15,8 @@ from itertools import count
 
 import numpy as np
 
-from optsched.errors import GraphError
 from optsched.model.arrays import IntArray
+from optsched.model.elements import MAX_ADDRESS
 from optsched.model.packing_problem import PackingProblem
 from optsched.packing.capacity_search import CapacitySearch
 from optsched.packing.components import make_components
@@ -123,12 +123,9 @@ def _enumerated(
     """Return what is known once every packing was tried."""
     counters = {"buffers": len(problem)}
     if offsets is None:
-        refuted = 0 if capacity is None else capacity + 1
-        bound = max(problem.max_load, refuted)
+        refuted = MAX_ADDRESS if capacity is None else min(capacity, MAX_ADDRESS)
+        bound = max(problem.max_load, refuted + 1)
         return PackingOutcome(None, None, bound, None, StopReason.DECIDED, counters)
-    ends = [offset + size for offset, size in zip(offsets, problem.size.tolist(), strict=True)]
-    if max(ends) >= 2**63:
-        raise GraphError(f"{problem.name}: every packing is larger than 2**63 bytes")
     found = np.array(offsets, np.int64)
     slab, bound = problem.slab_size(found), problem.max_load
     if capacity is not None and slab > bound:

@@ -40,7 +40,7 @@ def parse_bytes(value: str | SupportsIndex) -> int:
         If it is none of these, or negative.
     """
     if isinstance(value, str):
-        match = re.fullmatch(r"\s*(\d{1,19}(?:\.\d{1,9})?)\s*([A-Za-z]*)\s*", value)
+        match = re.fullmatch(r"\s*(\d{1,40}(?:\.\d{1,9})?)\s*([A-Za-z]*)\s*", value)
         if match is not None and match[2] in _UNITS:
             return int(Fraction(match[1]) * _UNITS[match[2]])
     else:

@@ -13,9 +13,10 @@ from typing import SupportsIndex, Unpack
 from heuristics import OWN_PACKINGS
 from heuristics.portfolio import packing_turn, packings_left_out
 from optsched.check.plan import check_packing
-from optsched.errors import UsageError
+from optsched.errors import GraphError, UsageError
 from optsched.formats.minimalloc import PackingTable
 from optsched.model.arrays import IntArray
+from optsched.model.elements import MAX_ADDRESS
 from optsched.model.memory_model import aligned_packing, parse_alignment
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.reserved import Region, with_reserved
@@ -81,6 +82,8 @@ def pack(
     best = PackingIncumbent(problem, choose_limits(limits, named), capacity, on_event)
     run_stages(best, WHOLE)
     result = best.result()
+    if result.slab_bound > MAX_ADDRESS and (capacity is None or capacity > MAX_ADDRESS):
+        raise GraphError(f"{problem.name}: every packing takes more than 2**63 - 1 bytes")
     # Regions stand behind the buffers, and are not for the caller.
     own = None if result.offsets is None else result.offsets[joined.place]
     return replace(result, offsets=own)

@@ -14,6 +14,7 @@ import numpy as np
 
 from heuristics.portfolio import candidate_orders
 from optsched.errors import GraphError, UsageError
+from optsched.model.elements import MAX_ADDRESS
 from optsched.model.inplace_choice import Pairs, pair_choices
 from optsched.model.packing_problem import packing_problem, select
 from optsched.model.plan import placed_plan
@@ -220,6 +221,11 @@ def all_orders(best: PlanIncumbent, clock: Clock) -> None:
         limits=clock,
         baseline=best.baseline,
     )
+    if found.complete and best.plan is None and below > MAX_ADDRESS:
+        raise GraphError(
+            f"{best.graph.name}: every order has buffers pinned onto each other, or takes more "
+            "than 2**63 - 1 bytes"
+        )
     if found.complete and best.plan is None and below == room:
         raise GraphError(f"{best.graph.name}: buffers are pinned onto each other in every order")
     if found.complete:

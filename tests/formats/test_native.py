@@ -192,6 +192,11 @@ MALFORMED_GRAPHS = {
     "size text": (put("buffers", 0, "size", "4"), "size must be an integer of at least 0, got '4'"),
     "size boolean": (put("buffers", 0, "size", True), "got True"),
     "size negative": (put("buffers", 0, "size", -1), "size must be at least 0, got -1"),
+    "alignment too large": (
+        put("buffers", 0, "alignment", 2**63),
+        "alignment 9223372036854775808 is above the limit of 2**62 bytes",
+    ),
+    "pin too large": (put("buffers", 0, "pin", 2**63), "pin 9223372036854775808 is above"),
     "size too large": (put("buffers", 0, "size", 2**63), "above the limit"),
     "alignment 0": (put("buffers", 1, "alignment", 0), "alignment must be at least 1, got 0"),
     "pin negative": (put("buffers", 1, "pin", -2), "pin must be at least 0, got -2"),

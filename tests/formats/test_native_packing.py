@@ -51,6 +51,33 @@ def test_nothing_is_lost(suffix: str, tmp_path: Path) -> None:
         assert again.offsets.tolist() == offsets.tolist()
 
 
+@pytest.mark.parametrize("suffix", ["csv", "json"])
+def test_offsets_up_to_the_last_byte_go_through_files(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"packing.{suffix}"
+    table = packing_of(PackingProblem(size=[1, 1], start=[0, 0], end=[1, 1]))
+    write_packing(table, path, np.array([0, 2**63 - 2]))
+    found = read_packing(path).offsets
+    assert found is not None
+    assert found.tolist() == [0, 2**63 - 2]
+    path.write_text(path.read_text().replace(str(2**63 - 2), str(2**63)))
+    with pytest.raises(FormatError, match=r"offset 9223372036854775808 exceeds 2\*\*63 - 1"):
+        read_packing(path)
+
+
+HUGE = [
+    ({"alignment": [2**62 + 1]}, "alignment 4611686018427387905 is above the limit of 2\\*\\*62"),
+    ({"pin": [2**63 - 3]}, "pinned to 9223372036854775805 it ends beyond 2\\*\\*63 - 1"),
+    ({"start": [-(2**63)]}, "live range .* leaves -2\\*\\*62 to 2\\*\\*62"),
+    ({"end": [2**63 - 1]}, "live range .* leaves -2\\*\\*62 to 2\\*\\*62"),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), HUGE)
+def test_what_would_overflow_is_named(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(GraphError, match=f"^buffer 'b0': {said}"):
+        PackingProblem(**{"size": [4], "start": [0], "end": [1], **change})
+
+
 @pytest.mark.parametrize("name", [*AWKWARD, "two words", " ", "a b'c,d"])
 def test_any_name_may_stand_in_a_pair(name: str) -> None:
     problem = PackingProblem(
@@ -123,7 +150,7 @@ def test_the_schema_agrees_with_the_reader() -> None:
         ({"buffers": 3}, "packing: buffers must be an array, got 3"),
         ({"buffers": [{"name": ""}]}, "buffer number 0: name is empty"),
         ({"buffers": [{"name": "a", "start": 0, "end": 1}]}, "buffer 'a': size is missing"),
-        ({"capacity": 2**63}, "packing: capacity 9223372036854775808 exceeds 2**62"),
+        ({"capacity": -1}, "packing: capacity must be at least 0, got -1"),
         ({"keep_apart": [["a"]]}, "keep apart: 'a' is no pair"),
         ({"keep_apart": [["a", "x"]]}, "keep apart: there is no buffer 'x'"),
         ({"keep_apart": [[0, 1]]}, "packing: keep_apart holds [0, 1], expected lists of names"),

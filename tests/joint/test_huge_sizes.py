@@ -39,3 +39,17 @@ def test_huge_unequal_sizes_in_place_are_decided() -> None:
     build.output("z")
     result = solve(build.build().with_inplace())
     assert (result.slab, result.status) == (2 * HUGE + 1, Status.OPTIMAL)
+
+
+def test_an_order_beyond_64_bit_offsets_does_not_hide_one_within() -> None:
+    """`x` and `y` fit side by side only up to 2**63, but need not be live at once."""
+    build = GraphBuilder("apart")
+    build.op("a", writes={"x": 1})
+    build.op("b", writes={"y": 1, "z": 1})
+    build.op("c", reads=["x"])
+    for name in "xyz":
+        build.place(name, alignment=2**62)
+    for capacity in (None, 2**62 + 1, 2**63, 2**70):
+        result = solve(build.build(), capacity=capacity)
+        assert result.slab == 2**62 + 1
+        assert result.status is (Status.OPTIMAL if capacity is None else Status.FEASIBLE)

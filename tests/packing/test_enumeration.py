@@ -13,8 +13,12 @@ from optsched.model.packing_problem import PackingProblem, packing_problem
 from optsched.packing import solve_packing
 from optsched.packing.enumeration import enumerate_packings, is_for_enumeration
 from optsched.runtime.limits import Limits, StopReason
+from optsched.solver.pack import pack
+from optsched.solver.result import Status
 from tests.support import brute
 from tests.support.generators import FEATURES, random_graph, random_order
+
+ALIGNMENTS = [1, 1, 3, 2**40 + 1, 2**61, 3 * 2**60, 2**62, 2**62 - 1]
 
 
 def small_problems(count: int) -> list[PackingProblem]:
@@ -78,7 +82,8 @@ def test_alignments_near_the_end_of_64_bits() -> None:
     assert outcome.stop_reason is StopReason.PROVED
 
 
-def test_a_packing_that_no_64_bit_integer_can_say_is_refused_in_a_line() -> None:
+@pytest.mark.parametrize("capacity", [None, 2**63 + 5, 2**70])
+def test_packings_beyond_64_bit_offsets_do_not_count(capacity: int | None) -> None:
     three = np.ones(3, np.int64)
     problem = PackingProblem(
         names=("x", "y", "z"),
@@ -88,8 +93,45 @@ def test_a_packing_that_no_64_bit_integer_can_say_is_refused_in_a_line() -> None
         alignment=np.full(3, 2**62),
         pin=np.full(3, -1),
     )
-    with pytest.raises(GraphError, match="larger than"):
-        solve_packing(problem, limits=Limits(seconds=10))
+    outcome = solve_packing(problem, limits=Limits(seconds=10), capacity=capacity)
+    assert (outcome.offsets, outcome.bound) == (None, 2**63)
+    with pytest.raises(GraphError, match=r"every packing takes more than 2\*\*63 - 1 bytes"):
+        pack(problem, capacity=capacity)
+    assert pack(problem, capacity=2**63 - 1).status is Status.INFEASIBLE
+
+
+@pytest.mark.parametrize("capacity", [2**63 - 1, 2**63 + 200, 2**70])
+def test_a_capacity_beyond_64_bit_offsets_finds_what_lies_within(capacity: int) -> None:
+    """The first packing that is met ends above 2**63; another one is half as large."""
+    problem = PackingProblem(
+        start=np.zeros(3, np.int64),
+        end=np.ones(3, np.int64),
+        size=np.array([3, 8, 8]),
+        alignment=np.array([1, 2**62, 2**62]),
+    )
+    outcome = solve_packing(problem, limits=Limits(seconds=10), capacity=capacity)
+    assert outcome.slab is not None
+    assert outcome.slab < 2**63
+    assert pack(problem, capacity=capacity).status is not Status.INFEASIBLE
+
+
+def test_many_buffers_of_huge_alignments_never_overflow() -> None:
+    """First fit rounds tops up by as much as 2**62; whatever is found is a packing."""
+    found = 0
+    for seed in range(10):
+        rng = np.random.default_rng([3, seed])
+        start = rng.integers(0, 20, 20)
+        problem = PackingProblem(
+            start=start,
+            end=start + rng.integers(0, 6, 20),
+            size=rng.choice([1, 3, 2**50 + 3], 20),
+            alignment=rng.choice(ALIGNMENTS, 20),
+        )
+        outcome = solve_packing(problem, limits=Limits(work=100_000))
+        if outcome.offsets is not None:
+            check_packing(problem, outcome.offsets.tolist(), slab=outcome.slab)
+            found += 1
+    assert found
 
 
 def test_what_is_left_to_the_search() -> None:

@@ -274,8 +274,11 @@ def test_alignments_near_the_end_of_64_bits(
         result = solve(graph, limits=Limits(seconds=10))
         assert (result.status, result.slab) == (Status.OPTIMAL, 2**62 + 1)
     else:
-        with pytest.raises(GraphError, match="larger than"):
-            solve(graph, limits=Limits(seconds=10))
+        for capacity in (None, 2**63, 2**70):
+            with pytest.raises(GraphError, match=r"takes more than 2\*\*63 - 1 bytes"):
+                solve(graph, capacity=capacity, limits=Limits(seconds=10))
+        refused = solve(graph, capacity=2**63 - 1, limits=Limits(seconds=10))
+        assert refused.status is Status.INFEASIBLE
     assert not caplog.records
 
 

@@ -266,6 +266,8 @@ def room_of(pools: Sequence[Pool]) -> int | None:
 def check_pools(problem: PackingProblem, pools: Sequence[str], offsets: Sequence[int]) -> int:
     """Check the offsets of each pool and return the bytes of all slabs together.
 
+    The problem's capacity is that of one slab: it counts where there is one pool.
+
     Raises
     ------
     PlanError
@@ -274,10 +276,12 @@ def check_pools(problem: PackingProblem, pools: Sequence[str], offsets: Sequence
         If buffers that share an offset lie in different pools.
     """
     refuse_groups_apart(problem, pools)
-    total = 0
-    for name in sorted(set(pools)):
+    total, names = 0, sorted(set(pools))
+    capacity = problem.capacity if len(names) == 1 else None
+    for name in names:
         ids = np.array([i for i, pool in enumerate(pools) if pool == name], np.int64)
-        total += check_packing(select(problem, ids), [offsets[i] for i in ids])
+        part = select(problem, ids)
+        total += check_packing(part, [offsets[i] for i in ids], capacity=capacity)
     return total
 
 
