@@ -4,9 +4,11 @@
 can be compared, a user's own methods among it:
 
 >>> from heuristics import register_ordering
->>> @register_ordering("reversed_ids")
+>>> @register_ordering
 ... def reversed_ids(graph, seed=0):
-...     ...
+...     return range(len(graph.ops))[::-1]
+>>> ORDERINGS["reversed_ids"] is reversed_ids
+True
 
 `solve` uses neither: what it tries is fixed, :data:`OWN_ORDERINGS` and :data:`OWN_PACKINGS`.
 Other frameworks' methods that bring it nothing new are only compared.
@@ -15,10 +17,10 @@ Other frameworks' methods that bring it nothing new are only compared.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 from heuristics.orderings.common import Ordering
 from heuristics.orderings.inductor import bfs, dfs, inductor
@@ -46,7 +48,12 @@ from heuristics.packings.hill_climb import hill_climb
 from heuristics.packings.naive import naive
 from heuristics.packings.skyline import skyline
 from optsched.errors import UsageError
+from optsched.model.arrays import IntArray
+from optsched.model.graph import Graph
+from optsched.model.packing_problem import PackingProblem
 from optsched.runtime.bytes import parse_bytes
+from optsched.runtime.keywords import keywords
+from optsched.runtime.registry import check_owner
 
 __all__ = [
     "ORDERINGS",
@@ -133,32 +140,71 @@ PARAMETERS: Mapping[str, Callable[[str], Ordering]] = MappingProxyType(
 """Orderings that take a parameter, `NAME:PARAMETER`: bytes as of `parse_bytes` above which an op
 is large for `lpmf_successors`; the orderings, joined by `/`, that `inductor` weighs."""
 
-_Method = TypeVar("_Method", Ordering, Packing)
+_Order = TypeVar("_Order", bound=Callable[[Graph, int], Sequence[int] | IntArray])
+_Pack = TypeVar("_Pack", bound=Callable[[PackingProblem], Sequence[int] | IntArray])
 _LOG = logging.getLogger(__name__)
 _SEPARATORS = "+:=*?,"
 """What a method's name can not hold, since the command line reads it otherwise."""
 
 
-def register_ordering(name: str) -> Callable[[Ordering], Ordering]:
-    """Make a function `(graph, seed) -> order` a method of `compare` under this name.
+@overload
+def register_ordering(name: _Order) -> _Order: ...
+@overload
+def register_ordering(name: str | None = None) -> Callable[[_Order], _Order]: ...
+@keywords
+def register_ordering(name: object = None) -> object:
+    """Make a function `(graph, seed) -> order` a method of `compare`.
+
+    Run again, in a notebook say, the same function replaces the one before.
+
+    Parameters
+    ----------
+    name
+        Name of the method; that of the function by default, also without parentheses.
 
     Raises
     ------
     UsageError
-        If the name is taken, empty, or would be read otherwise on the command line.
+        If the name is another method's, is empty, or would be read otherwise on the command line.
+
+    Examples
+    --------
+    >>> @register_ordering
+    ... def as_listed(graph, seed):
+    ...     return range(len(graph.ops))
+    >>> "as_listed" in ORDERINGS
+    True
     """
-    return lambda method: _register(ORDERINGS, name, method)
+    return _registering(ORDERINGS, name)
 
 
-def register_packing(name: str) -> Callable[[Packing], Packing]:
-    """Make a function `problem -> offsets` a method of `compare` under this name.
+@overload
+def register_packing(name: _Pack) -> _Pack: ...
+@overload
+def register_packing(name: str | None = None) -> Callable[[_Pack], _Pack]: ...
+@keywords
+def register_packing(name: object = None) -> object:
+    """Make a function `problem -> offsets` a method of `compare`.
+
+    Parameters
+    ----------
+    name
+        As for :func:`register_ordering`.
 
     Raises
     ------
     UsageError
         As for :func:`register_ordering`.
+
+    Examples
+    --------
+    >>> @register_packing
+    ... def one_after_another(problem):
+    ...     return problem.size.cumsum() - problem.size
+    >>> "one_after_another" in PACKINGS
+    True
     """
-    return lambda method: _register(PACKINGS, name, method)
+    return _registering(PACKINGS, name)
 
 
 @cache
@@ -178,10 +224,23 @@ def load_plugins() -> None:
                 _LOG.warning("plug-in %s of %s is left out: %s", entry.name, group, error)
 
 
-def _register(methods: dict[str, _Method], name: str, method: _Method) -> _Method:
-    if not name.strip() or set(name) & set(_SEPARATORS):
+def _registering(methods: dict[str, Any], name: object) -> object:
+    """Return what registers the function that follows; the function itself if it is given."""
+    if callable(name):
+        return _register(methods, None, name)
+    return lambda method: _register(methods, name, method)
+
+
+def _register(methods: dict[str, Any], name: object, method: Any) -> Any:
+    table = "ORDERINGS" if methods is ORDERINGS else "PACKINGS"
+    if not callable(method):
+        raise UsageError(f"a method is a function, got {type(method).__name__}")
+    name = getattr(method, "__name__", "") if name is None else name
+    if not isinstance(name, str) or not name.strip() or set(name) & set(_SEPARATORS):
         raise UsageError(f"a method can not be named {name!r}")
-    if name in ORDERINGS or name in PACKINGS:
-        raise UsageError(f"a method named {name!r} is there already")
+    for held, known in (("ORDERINGS", ORDERINGS), ("PACKINGS", PACKINGS)):
+        if name in known:
+            new = method if held == table else None
+            check_owner("a method", name, known[name], new, f"heuristics.{held}")
     methods[name] = method
     return method

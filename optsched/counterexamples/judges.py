@@ -211,7 +211,7 @@ class PackingJudge(Judge[PackingProblem, IntArray]):
 
     def plan(self, item: PackingProblem, method: str) -> tuple[int, IntArray]:
         """Return the slab and the offsets of a packer."""
-        offsets = PACKINGS[method](item)
+        offsets = np.asarray(PACKINGS[method](item))
         return check_packing(item, offsets.tolist()), offsets
 
     def value(self, item: PackingProblem, method: str) -> int:

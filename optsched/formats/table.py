@@ -7,12 +7,14 @@ from collections.abc import Callable, Collection, Iterable
 from functools import cache
 from typing import Any, TypeVar
 
-from optsched.errors import FormatError, UsageError
+from optsched.errors import FormatError
 from optsched.formats.fields import show
 from optsched.formats.format import Content, Format, Source
 from optsched.formats.rows import ROWS
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
+from optsched.runtime.keywords import keywords
+from optsched.runtime.registry import check_owner
 
 FORMATS: dict[str, Format] = {row.name: row for row in ROWS}
 """Every format that is known, by name; :func:`register_format` adds to them."""
@@ -21,6 +23,7 @@ _Reader = TypeVar("_Reader", bound=Callable[..., Any])
 _LOG = logging.getLogger(__name__)
 
 
+@keywords
 def register_format(
     name: str,
     sniff: Callable[[Source], bool],
@@ -43,7 +46,7 @@ def register_format(
     Raises
     ------
     UsageError
-        If a format of this name has a reader already.
+        If a format of this name has another function as reader already.
 
     Examples
     --------
@@ -61,7 +64,7 @@ def register_format(
     def register(read: _Reader) -> _Reader:
         known = FORMATS.get(name)
         if known is not None and known.read is not None:
-            raise UsageError(f"a format named {name!r} is there already")
+            check_owner("a format", name, known.read, read, "optsched.formats.FORMATS")
         FORMATS[name] = Format(
             *(name, holds, sniff, read, options, orders),
             write=write,

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ from heuristics import (
     register_ordering,
     register_packing,
 )
+from optsched.api import hunt
+from optsched.compare import compare_methods
 from optsched.compare.methods import parse_methods
 from optsched.errors import UsageError
 from optsched.model.arrays import IntArray
@@ -27,6 +30,7 @@ from optsched.model.packing_problem import PackingProblem, packing_problem
 from optsched.runtime.limits import Limits
 from optsched.solver.pack import pack
 from optsched.solver.pipeline import solve
+from tests.support.families.small import diamond
 from tests.support.generators import random_graph
 
 
@@ -61,6 +65,48 @@ def test_a_decorated_function_is_a_method_by_its_name() -> None:
 def test_a_name_that_is_taken_or_means_something_else_is_refused(name: str) -> None:
     with pytest.raises(UsageError):
         register_ordering(name)(ORDERINGS["program"])
+
+
+def test_without_parentheses_the_name_is_that_of_the_function() -> None:
+    @register_ordering
+    def listed(graph: Graph, seed: int) -> range:
+        return range(len(graph.ops))
+
+    @register_packing()
+    def in_a_row(problem: PackingProblem) -> list[int]:
+        return [int(x) for x in np.cumsum(problem.size) - problem.size]
+
+    assert ORDERINGS["listed"] is listed
+    assert PACKINGS["in_a_row"] is in_a_row
+    found = compare_methods(diamond(), methods=["listed+in_a_row"], time_limit=5)
+    assert found.row("listed+in_a_row") is not None
+
+
+def test_a_function_that_is_defined_again_replaces_itself_and_no_other() -> None:
+    def cell(module: str) -> Any:
+        def mine(graph: Graph, seed: int) -> range:
+            return range(len(graph.ops))
+
+        mine.__module__ = module
+        return mine
+
+    for _ in range(2):
+        newest = register_ordering(cell("__main__"))
+    assert ORDERINGS["mine"] is newest
+    with pytest.raises(UsageError, match=r"'mine' is there already \(__main__.*del heuristics.ORD"):
+        register_ordering(cell("elsewhere"))
+    with pytest.raises(UsageError, match=r"del heuristics.ORDERINGS\['mine'\]"):
+        register_packing("mine")(cell("__main__"))
+    del ORDERINGS["mine"]
+    assert register_ordering(cell("elsewhere")) is ORDERINGS["mine"]
+
+
+@pytest.mark.parametrize("wrong", [3, ["lpmf"]])
+def test_what_is_no_name_or_function_is_refused(wrong: Any) -> None:
+    with pytest.raises(UsageError, match="can not be named"):
+        register_ordering(wrong)(ORDERINGS["program"])
+    with pytest.raises(UsageError, match="a method is a function"):
+        register_ordering("mine")(wrong)
 
 
 def test_solve_and_pack_never_call_what_is_registered() -> None:
@@ -131,3 +177,12 @@ def test_entry_points_are_methods_and_a_broken_one_is_left_out(
         assert [method.name for method in parse_methods(["theirs"])] == ["theirs"]
     assert "broken" in caplog.text
     assert "broken" not in PACKINGS
+
+
+def test_a_packing_of_ones_own_may_return_a_list_to_a_hunt_as_well() -> None:
+    @register_packing
+    def in_a_row(problem: PackingProblem) -> list[int]:
+        return [int(x) for x in np.cumsum(problem.size) - problem.size]
+
+    found = hunt("in_a_row", max_ops=3, max_bytes=4, max_tries=30)
+    assert found.find is not None
