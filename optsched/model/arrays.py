@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, SupportsIndex, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,8 @@ from optsched.model.wiring import Wired
 from optsched.runtime.kernel import inner
 
 IntArray = npt.NDArray[np.int64]
+Integers = Sequence[SupportsIndex] | npt.NDArray[np.integer[Any]]
+"""What callers may give for an :data:`IntArray`."""
 
 
 @inner

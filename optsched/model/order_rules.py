@@ -25,16 +25,35 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from operator import index
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 from optsched.errors import GraphError, UsageError
+from optsched.model.arrays import Integers
 from optsched.model.graph import Graph
+from optsched.runtime.keywords import keywords
 
 MAX_EDGES = 1_000_000
 """Pinned ops that ask for more edges are refused."""
 
 
-@dataclass(frozen=True, slots=True)
+def _listed(given: Iterable[Any]) -> tuple[Any, ...]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise UsageError(
+            f"order rules are lists of names: write OrderRules(first=['a']), not {given!r}"
+        )
+    return tuple(given)
+
+
+def _names(given: Iterable[str]) -> tuple[str, ...]:
+    names = _listed(given)
+    for name in names:
+        if not isinstance(name, str):
+            raise UsageError(f"order rules name ops by text, got {name!r}")
+    return names
+
+
+@keywords
+@dataclass(frozen=True, slots=True, init=False)
 class OrderRules:
     """Rules of an order, by the names of ops.
 
@@ -51,15 +70,23 @@ class OrderRules:
         If an op is named twice in a rule, or is to be first and last.
     """
 
-    first: tuple[str, ...] = ()
-    last: tuple[str, ...] = ()
-    groups: tuple[tuple[str, ...], ...] = ()
+    first: tuple[str, ...]
+    last: tuple[str, ...]
+    groups: tuple[tuple[str, ...], ...]
 
-    def __post_init__(self) -> None:
-        if any(
-            isinstance(names, str) for names in (self.first, self.last, self.groups, *self.groups)
-        ):
-            raise UsageError("order rules are lists of names: write OrderRules(first=['a'])")
+    def __init__(
+        self,
+        first: Iterable[str] = (),
+        last: Iterable[str] = (),
+        groups: Iterable[Iterable[str]] = (),
+    ) -> None:
+        put = object.__setattr__
+        put(self, "first", _names(first))
+        put(self, "last", _names(last))
+        put(self, "groups", tuple(map(_names, _listed(groups))))
+        self._refuse_repeats()
+
+    def _refuse_repeats(self) -> None:
         for what, names in (
             ("ops pinned first or last", (*self.first, *self.last)),
             *(("a group of ops", group) for group in self.groups),
@@ -200,18 +227,20 @@ class Baseline:
 
 def make_baseline(
     graph: Graph,
-    order: Sequence[int] | Sequence[str] | None,
-    max_moved: int | None = None,
+    order: Integers | Sequence[str] | None,
+    max_moved: SupportsIndex | None = None,
     fewest_moves: bool = False,
 ) -> Baseline | None:
     """Return a baseline as callers name it, by ids or names of all ops; None if none is asked for.
 
-    Without an order it is the graph's own, where a baseline is needed.
+    Without an order it is the graph's own, where a baseline is needed. The graph is the one without
+    order rules, which a baseline need not keep.
 
     Raises
     ------
     UsageError
-        If the order is no permutation of the ops, or the number makes no sense.
+        If the order is no permutation of the ops, runs one before another that it needs, or the
+        number makes no sense.
     """
     if max_moved is not None:
         if not isinstance(max_moved, SupportsIndex) or index(max_moved) < 0:
@@ -232,7 +261,19 @@ def make_baseline(
     odd = _oddity(graph, ids)
     if odd:
         raise UsageError(f"the baseline is no permutation of the ops: {odd}")
+    _refuse_against_dependencies(graph, ids)
     return Baseline(tuple(ids), max_moved, fewest_moves)
+
+
+def _refuse_against_dependencies(graph: Graph, order: Sequence[int]) -> None:
+    step = {v: at for at, v in enumerate(order)}
+    for v in order:
+        for u in graph.predecessors[v]:
+            if step[u] > step[v]:
+                raise UsageError(
+                    f"the baseline runs op {graph.ops[v].name!r} before op "
+                    f"{graph.ops[u].name!r}, which it needs"
+                )
 
 
 def _oddity(graph: Graph, ids: Sequence[int]) -> str:

@@ -14,6 +14,7 @@ from typing import SupportsIndex, Unpack
 
 from heuristics.orderings.program import program
 from optsched.errors import UsageError, expect
+from optsched.model.arrays import Integers
 from optsched.model.graph import Graph
 from optsched.model.memory_model import plannable
 from optsched.model.order_rules import NO_RULES, OrderRules, make_baseline
@@ -21,6 +22,7 @@ from optsched.model.plan import Plan
 from optsched.ordering.inplace import TooManySavingsError
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.clock import Clock
+from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import (
     LimitKeywords,
     Limits,
@@ -52,6 +54,7 @@ class Engine(StrEnum):
     """Nobody: heuristics and bounds only."""
 
 
+@keywords
 def solve(
     graph: Graph,
     *,
@@ -64,8 +67,8 @@ def solve(
     warm_start: Plan | None = None,
     progress: SearchProgress | None = None,
     order_rules: OrderRules = NO_RULES,
-    baseline: Plan | Sequence[int] | Sequence[str] | None = None,
-    max_moved: int | None = None,
+    baseline: Plan | Integers | Sequence[str] | None = None,
+    max_moved: SupportsIndex | None = None,
     fewest_moves: bool = False,
     on_event: OnEvent | None = None,
     **named: Unpack[LimitKeywords],
@@ -128,7 +131,7 @@ def solve(
     expect("warm_start", warm_start, Plan, NoneType)
     expect("progress", progress, SearchProgress, NoneType)
     expect("order_rules", order_rules, OrderRules)
-    graph = plannable(graph, inplace, align, order_rules)
+    asked_of, graph = graph, plannable(graph, inplace, align, order_rules)
     given = baseline.order if isinstance(baseline, Plan) else baseline
     asked = choose_member(Objective, objective, "objective")
     room = None if capacity is None else parse_bytes(capacity)
@@ -138,7 +141,7 @@ def solve(
         choose_limits(limits, named),
         room,
         on_event,
-        baseline=make_baseline(graph, given, max_moved, fewest_moves),
+        baseline=make_baseline(asked_of, given, max_moved, fewest_moves),
     )
     schedule = _schedule(best, choose_member(Engine, engine, "engine"))
     if warm_start is not None:
