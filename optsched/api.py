@@ -15,6 +15,7 @@ from optsched.errors import UsageError
 from optsched.model.graph import Graph
 from optsched.model.memory_model import plannable
 from optsched.model.packing_problem import PackingProblem
+from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import LimitKeywords, Limits, Objective, choose_limits, choose_member
 from optsched.solver.pack import pack, problem_of
 from optsched.solver.pipeline import solve
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from optsched.model.plan import Plan
 
 
+@keywords
 def explain(
     graph: Graph,
     *,
@@ -55,6 +57,7 @@ def explain(
     return explanation.explain(plannable(graph, inplace), changes=changes, limits=chosen)
 
 
+@keywords
 def certify(
     graph: Graph,
     path: str | Path | None = None,
@@ -103,6 +106,7 @@ def certify(
     return written
 
 
+@keywords
 def hunt(
     method: str,
     *,
@@ -163,6 +167,7 @@ def hunt(
     return room.hunt(target, name=name, on_progress=on_progress)
 
 
+@keywords
 def report(
     what: Graph | Result | PackingProblem | PackingTable,
     path: str | Path,

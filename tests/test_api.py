@@ -15,6 +15,7 @@ import heuristics
 import optsched
 from optsched import GraphBuilder, Limits, Objective, OptschedError, PackingProblem, Plan
 from optsched.errors import UsageError
+from tests import typed_sample
 from tests.support.families.small import aligned, diamond
 from tests.support.generators import PLAIN, random_graph
 
@@ -172,7 +173,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "lengths": (
         lambda: PackingProblem(size=[1, 2], start=[0], end=[1, 2]),  # type: ignore[arg-type]
-        r"start has the shape \(1,\), where size has \(2,\)",
+        "start has 1 entries, where size has 2",
     ),
     "fractions": (
         lambda: PackingProblem(size=[1.5], start=[0], end=[1]),  # type: ignore[arg-type]
@@ -235,7 +236,7 @@ TUNED: dict[str, tuple[dict[str, object], str]] = {
     "graph": ({"graphs": 3}, "tune wants a Graph or str or Path or Iterable, got int"),
     "graphs": ({"graphs": [3]}, "tune wants a Graph or str or Path, got int"),
     "store": ({"store": None}, "store wants a str or Path, got NoneType"),
-    "option": ({"bogus": 1}, "no option 'bogus'"),
+    "option": ({"bogus": 1}, "no argument 'bogus'"),
     "budget": ({"budget": "2h"}, "'2h' is no number of seconds"),
     "settings": ({"settings": 3}, "settings wants a FleetSettings, got int"),
     "objective": ({"objective": "x"}, "'x' is none of slab, peak"),
@@ -297,3 +298,7 @@ def test_what_makes_no_sense_is_refused_in_one_line(case: str) -> None:
     with pytest.raises(OptschedError, match=message) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+def test_typed_programs_do_what_their_types_say(tmp_path: Path) -> None:
+    typed_sample.main(tmp_path)

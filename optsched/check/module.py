@@ -21,6 +21,7 @@ from optsched.errors import PlanError
 from optsched.model.elements import Buffer
 from optsched.model.graph import Graph
 from optsched.model.module import Call, Module
+from optsched.runtime.keywords import keywords
 
 if TYPE_CHECKING:
     from optsched.model.plan import Plan
@@ -66,6 +67,7 @@ def check_schedule(
     return peaks
 
 
+@keywords
 def check_module(
     module: Module,
     plans: Mapping[str, Plan],

@@ -24,8 +24,12 @@ from optsched.check.overlap import (
 from optsched.check.streams import Precedence, check_sharing, most_in_conflict
 from optsched.errors import PlanError, UsageError, expect
 from optsched.model.graph import Graph
+from optsched.runtime.keywords import keywords
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from optsched.model.packing_problem import PackingProblem
     from optsched.model.plan import Plan
 
@@ -52,6 +56,7 @@ class Checked:
         return sum(self.slabs.values())
 
 
+@keywords
 def check_plan(
     graph: Graph,
     plan: Plan,
@@ -245,9 +250,10 @@ def _check_place(name: str, offset: int, alignment: int, pin: int | None) -> Non
         raise PlanError(f"buffer {name!r} at {offset} is pinned to {pin}")
 
 
+@keywords
 def check_packing(
     problem: PackingProblem,
-    offsets: Sequence[int],
+    offsets: Sequence[int] | npt.NDArray[np.int64],
     *,
     slab: int | None = None,
     capacity: int | None = None,

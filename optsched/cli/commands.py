@@ -23,7 +23,7 @@ from optsched.cli.tune import TUNE
 from optsched.errors import MissingDependencyError, OptschedError, UsageError
 from optsched.runtime.interrupt import held_interrupts, on_interrupt
 from optsched.runtime.kernel import tell_of_compiling
-from optsched.runtime.text import plain, prepare_streams
+from optsched.runtime.text import nearest, plain, prepare_streams
 
 COMMANDS: dict[str, Command] = {
     "solve": SOLVE,
@@ -95,23 +95,16 @@ def _run(argv: Sequence[str] | None) -> int:
 def _parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Namespace:
     """Parse arguments; of a command or option that is not there the nearest one is offered."""
     if not given[0].startswith("-") and given[0] not in COMMANDS:
-        raise UsageError(f"there is no command {given[0]!r}{_nearest(given[0], list(COMMANDS))}")
+        raise UsageError(f"there is no command {given[0]!r}{nearest(given[0], list(COMMANDS))}")
     args, unknown = parser.parse_known_args(given)
     for text in unknown:
         if text.startswith("--"):
             known = re.findall(r"--[a-z][a-z-]*", args.parser.format_help())
             name = text.partition("=")[0]
-            raise UsageError(f"{given[0]} has no option {name!r}{_nearest(name, known)}")
+            raise UsageError(f"{given[0]} has no option {name!r}{nearest(name, known)}")
     if unknown:
         raise UsageError(f"{given[0]}: what is {unknown[0]!r}? See optsched {given[0]} --help")
     return args
-
-
-def _nearest(text: str, known: Sequence[str]) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(text, known, n=1, cutoff=0.5)
-    return f": did you mean {near[0]!r}?" if near else f": known are {', '.join(known)}"
 
 
 def _say_compiling() -> None:

@@ -21,6 +21,7 @@ from optsched.formats.source import read_bytes
 from optsched.model.graph import Graph
 from optsched.model.module import Module, listed_graph, module_of
 from optsched.runtime.clock import Clock
+from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import (
     DEFAULT_LIMITS,
     Event,
@@ -28,6 +29,7 @@ from optsched.runtime.limits import (
     Limits,
     OnEvent,
     choose_limits,
+    choose_member,
 )
 from optsched.runtime.worker_pool import GRACE, Deadline
 from optsched.solver.pipeline import Engine
@@ -173,11 +175,12 @@ def measure_all(
             runner.best_order = result.plan.order
 
 
+@keywords
 def compare_methods(
     graph: Graph | Module,
     *,
     methods: str | Sequence[str | OwnMethod] | None = None,
-    engine: Engine = Engine.AUTO,
+    engine: Engine | str = Engine.AUTO,
     limits: Limits | None = None,
     on_event: OnEvent | None = None,
     grace: float = GRACE,
@@ -228,7 +231,8 @@ def compare_methods(
     patience = None if limits.seconds is None else limits.seconds + grace
     module = graph if isinstance(graph, Module) else module_of(graph)
     graph = listed_graph(module)
-    runner = make_runner(module, graph, limits, engine, on_event=on_event, patience=patience)
+    chosen_engine = choose_member(Engine, engine, "engine")
+    runner = make_runner(module, graph, limits, chosen_engine, on_event=on_event, patience=patience)
     outcomes: dict[str, Outcome] = {}
 
     def keep(message: Started | Outcome) -> None:

@@ -6,16 +6,16 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import Any, Unpack, cast
 
 from optsched.errors import UsageError, expect, expect_function
 from optsched.fleet.graphs import FleetGraph, FleetState, UnitChoice
 from optsched.fleet.log import FleetLog
-from optsched.fleet.settings import FleetSettings
+from optsched.fleet.settings import FleetKeywords, FleetSettings
 from optsched.fleet.unit import Found, Unit, UnitContext, UnitFailed, UnitRefused, work_on_unit
 from optsched.fleet.weights import parse_weight, weight_of
 from optsched.fleet.writer import StoreWriter
@@ -23,6 +23,7 @@ from optsched.model.graph import Graph
 from optsched.runtime.clock import Clock
 from optsched.runtime.engines import TaskEngine, open_engine
 from optsched.runtime.facts import code_digest, machine, versions
+from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import Limits, Objective
 from optsched.runtime.worker_pool import WorkerLoss
 
@@ -100,6 +101,7 @@ class Fleet:
         }
 
 
+@keywords
 def tune(
     graphs: Graph | str | Path | Iterable[Graph | str | Path],
     store: str | Path,
@@ -112,7 +114,7 @@ def tune(
     log: str | Path | None = None,
     named: Sequence[bool] | None = None,
     on_progress: Callable[[FleetStanding], None] | None = None,
-    **options: Any,
+    **options: Unpack[FleetKeywords],
 ) -> Fleet:
     """Search many graphs, each as long as it pays, and keep what is found in a store.
 
@@ -166,14 +168,11 @@ def tune(
     """
     if settings is not None and options:
         raise UsageError("give either settings= or budget=, work=, seed= ...")
-    known = {field.name for field in fields(FleetSettings)}
-    if unknown := sorted(options.keys() - known):
-        raise UsageError(f"there is no option {unknown[0]!r}")
     expect("settings", settings, FleetSettings, NoneType)
     expect("store", store, str, Path)
     expect("weights", weights, Mapping, NoneType)
     expect_function("on_progress", on_progress)
-    chosen = settings or FleetSettings(**options)
+    chosen = settings or FleetSettings(**cast(dict[str, Any], options))
     rows = _fleet_graphs(_listed(graphs), named, weights or {})
     context = UnitContext(chosen, str(store), code_digest())
     with open_engine(engine, jobs, address) as workers:

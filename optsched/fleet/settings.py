@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from optsched.errors import UsageError, expect
 from optsched.formats.reading import AS_RECORDED, GraphReading
@@ -123,3 +123,15 @@ class FleetSettings:
             "memory": self.memory,
             **self.reading.record(),
         }
+
+
+class FleetKeywords(TypedDict, total=False):
+    """The fields of :class:`FleetSettings` as keywords."""
+
+    budget: float | None
+    work: int | None
+    seed: int
+    objective: Objective | str
+    reading: GraphReading
+    memory: int | str | None
+    effort: FleetEffort

@@ -34,6 +34,7 @@ from optsched.model.memory_model import parse_alignment
 from optsched.model.module import Module
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
+from optsched.runtime.keywords import keywords
 
 if TYPE_CHECKING:
     from optsched.check.steps import Certificate
@@ -168,6 +169,7 @@ def read_recorded(
         return row.orders(source, profile=profile) if profiled else row.orders(source)
 
 
+@keywords
 def read_plan(path: str | Path, graph: Graph) -> Plan:
     """Read a plan of a graph; whether it is valid is for `optsched.check.plan` to say."""
     return read_plan_claims(path, graph)[0]
@@ -187,6 +189,7 @@ def read_certificate(path: str | Path, graph: Graph) -> Certificate:
     return found
 
 
+@keywords
 def read_packing(path: str | Path, *, pins: bool = False) -> PackingTable:
     """Read a packing problem and the offsets that its file gives, if it does.
 
@@ -196,12 +199,14 @@ def read_packing(path: str | Path, *, pins: bool = False) -> PackingTable:
     return found
 
 
+@keywords
 def write_graph(graph: Graph, path: str | Path, *, format: str = "optsched-graph") -> None:
     """Write a graph, as `optsched-graph/1` or in another format that can be written."""
     _check_call("write_graph(graph, path)", path, graph, Graph)
     _write(path, format, Content.GRAPH, graph)
 
 
+@keywords
 def write_module(module: Module, path: str | Path) -> None:
     """Write a module as `optsched-module/1`."""
     _check_call("write_module(module, path)", path, module, Module)
@@ -234,6 +239,7 @@ def write_module_certificate(
     _write(path, "optsched-module-certificate", Content.MODULE_CERTIFICATE, module, certificates)
 
 
+@keywords
 def write_plan(
     plan: Plan | Planned,
     path: str | Path,

@@ -12,7 +12,7 @@ from optsched.check.plan import Checked, check_plan
 from optsched.errors import FormatError, PlanError, UsageError
 from optsched.formats.format import Content, Format
 from optsched.formats.native_plan import Planned
-from optsched.formats.opening import extra_named, opened, read_as
+from optsched.formats.opening import check_options, extra_named, opened, read_as
 from optsched.formats.source import STANDARD_STREAM, errors_named, label_of, write_bytes
 from optsched.formats.table import FORMATS
 from optsched.model.graph import Graph
@@ -68,6 +68,7 @@ def apply_plan(
     MissingDependencyError
         If a package that the format needs is not installed.
     """
+    check_options(Content.GRAPH, options)
     refuse_same_file(output, model, plan)
     with opened(model, Content.GRAPH) as (row, source):
         graph: Graph = read_as(_applicable(row), source, options)

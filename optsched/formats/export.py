@@ -22,7 +22,7 @@ from optsched.formats.format import Content
 from optsched.formats.layout import PlacedBuffer, PlanLayout, layout_of, layout_of_document
 from optsched.formats.minimalloc import minimalloc_text, packing_of, with_pools
 from optsched.formats.native_plan import Planned
-from optsched.formats.opening import open_source, opened, read_file, read_module_file
+from optsched.formats.opening import check_options, open_source, opened, read_file, read_module_file
 from optsched.formats.source import STANDARD_STREAM, errors_named, label_of, write_bytes
 from optsched.formats.table import find_format
 from optsched.model.graph import Graph
@@ -73,6 +73,7 @@ def export_plan(
     """
     if to not in EXPORTS:
         raise UsageError(f"a plan can be exported to {', '.join(EXPORTS)}, not to {to!r}")
+    check_options(Content.GRAPH, options)
     refuse_same_file(output, plan, graph)
     if isinstance(plan, str | Path) and _is_of_module(plan):
         layout = _module_layout(plan, graph, computation, options)

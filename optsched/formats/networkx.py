@@ -23,6 +23,7 @@ from optsched.errors import FormatError, GraphError
 from optsched.formats.native import GRAPH_FORMAT, graph_document, read_graph_document
 from optsched.model.elements import Buffer
 from optsched.model.graph import Graph
+from optsched.runtime.keywords import keywords
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -33,6 +34,7 @@ _OPERANDS = ("reads", "uses", "writes")
 _SHARING = ("keep_apart", "must_share")
 
 
+@keywords
 def to_networkx(graph: Graph) -> nx.DiGraph:
     """Return a graph as a bipartite `networkx.DiGraph`.
 
@@ -73,6 +75,7 @@ def to_networkx(graph: Graph) -> nx.DiGraph:
     return made
 
 
+@keywords
 def from_networkx(
     source: nx.DiGraph, *, name: str | None = None, memory_model: str | None = None
 ) -> Graph:

@@ -12,6 +12,7 @@ from optsched.formats.format import Content, Format, Source
 from optsched.formats.source import STANDARD_STREAM, errors_named, label_of, read_bytes
 from optsched.formats.table import FORMATS, find_format
 from optsched.model.module import Module, module_of
+from optsched.runtime.text import nearest
 
 _SUFFIXES = (".json", ".csv", ".tflite", ".onnx", ".pte", ".pt2", ".hlo", ".txt", ".pickle", ".pkl")
 """What a file's name says of its format, which the name of a graph need not say again."""
@@ -99,7 +100,8 @@ def check_options(wanted: Content, options: Mapping[str, Any]) -> None:
     known = _GENERAL.union(*(row.options for row in FORMATS.values() if row.holds is wanted))
     for key in options:
         if key not in known:
-            raise UsageError(f"no format that holds {wanted} has the option {key!r}")
+            near = nearest(key, sorted(known))
+            raise UsageError(f"no format that holds {wanted} has the option {key!r}{near}")
 
 
 @contextmanager

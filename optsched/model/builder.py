@@ -20,10 +20,12 @@ from typing import Any, TypeVar, cast
 from optsched.errors import GraphError
 from optsched.model.elements import Buffer, InputPolicy, Op, OutputPolicy
 from optsched.model.graph import Graph
+from optsched.runtime.keywords import keywords
 
 _Policy = TypeVar("_Policy", InputPolicy, OutputPolicy)
 
 
+@keywords
 @dataclass
 class GraphBuilder:
     """Collects ops and buffers by name; names may be used before they are defined.

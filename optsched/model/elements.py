@@ -7,6 +7,7 @@ from enum import StrEnum
 from numbers import Integral
 
 from optsched.errors import GraphError
+from optsched.runtime.keywords import keywords
 
 MAX_TOTAL_BYTES = 2**62
 """Sizes may add up to this much, so that no sum of live bytes leaves a signed 64-bit integer."""
@@ -44,6 +45,7 @@ class OutputPolicy(StrEnum):
 _EXTERNAL = (OutputPolicy.OWN, InputPolicy.EXCLUDED, InputPolicy.CONSTANT)
 
 
+@keywords
 @dataclass(frozen=True, slots=True)
 class Op:
     """A node: reads buffers, writes buffers, may need workspace while it runs.
@@ -81,6 +83,7 @@ class Op:
     stream: str = ""
 
 
+@keywords
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """Storage with a size in bytes, or a view: another name for a buffer.

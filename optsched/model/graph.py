@@ -26,9 +26,11 @@ from optsched.model.elements import (
 from optsched.model.inplace import admissible_pairs
 from optsched.model.sharing import graph_sharing
 from optsched.model.wiring import find_kept, find_producers, find_roots
+from optsched.runtime.keywords import keywords
 from optsched.runtime.text import counted
 
 
+@keywords
 @dataclass(frozen=True)
 class Graph:
     """Ops and buffers, checked and ready to be planned.

@@ -17,6 +17,7 @@ from optsched.model.elements import OutputPolicy
 from optsched.model.graph import Graph
 from optsched.model.inplace import bytes_saved
 from optsched.model.steps import Order, order_ids, steps_of
+from optsched.runtime.keywords import keywords
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Timeline:
     """Shape `(n,)`: after it has released what it used last."""
 
 
+@keywords
 def live_ranges(graph: Graph, order: Order | Sequence[str]) -> IntArray:
     """Return the half-open steps `[start, end)` in which each buffer is live, shape `(m, 2)`.
 
@@ -60,6 +62,7 @@ def _row_max(rows: Rows, values: IntArray, count: int) -> IntArray:
     return result
 
 
+@keywords
 def timeline(graph: Graph, order: Order | Sequence[str]) -> Timeline:
     """Return the live bytes before, during and after each step."""
     arrays, steps = graph.arrays, steps_of(graph, order)
@@ -86,6 +89,7 @@ def running_by_op(graph: Graph, order: Order) -> IntArray:
     return running
 
 
+@keywords
 def peak_memory(graph: Graph, order: Order | Sequence[str]) -> int:
     """Return the largest number of live bytes over all steps of an order, of ids or names of ops.
 

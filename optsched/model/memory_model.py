@@ -17,8 +17,10 @@ from optsched.model.packing_problem import PackingProblem
 from optsched.model.regions import ConstantsRegion, with_constants, with_workspace_apart
 from optsched.model.streams import in_levels
 from optsched.runtime.bytes import parse_bytes
+from optsched.runtime.keywords import keywords
 
 
+@keywords
 @dataclass(frozen=True, slots=True)
 class MemoryModel:
     """By which rules a graph is planned, beyond what its file says.

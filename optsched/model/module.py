@@ -18,9 +18,11 @@ from optsched.model.dependencies import find_cycle, topological_order
 from optsched.model.elements import Buffer
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
+from optsched.runtime.keywords import keywords
 from optsched.runtime.text import counted
 
 
+@keywords
 @dataclass(frozen=True, slots=True)
 class Call:
     """An op that runs computations of its module, never two at a time.
@@ -43,6 +45,7 @@ class Call:
     results_inside: bool = False
 
 
+@keywords
 @dataclass(frozen=True)
 class Module:
     """Graphs by name, checked: every call is of a graph that is there, and none calls itself.

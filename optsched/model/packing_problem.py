@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import lcm
+from typing import SupportsIndex
 
 import numpy as np
 
 from optsched.errors import GraphError
-from optsched.model.arrays import IntArray, Rows, pack_rows
+from optsched.model.arrays import IntArray, Integers, Rows, pack_rows
+from optsched.model.columns import integers, unique_names
 from optsched.model.conflicts import Conflicts, Whole
 from optsched.model.elements import MAX_ADDRESS, MAX_TOTAL_BYTES
 from optsched.model.graph import Graph
@@ -20,13 +22,11 @@ from optsched.model.parts import Gap, Parts, fullest, gaps_between
 from optsched.model.sharing import Rectangle, check_groups, make_groups, make_pairs, unite
 from optsched.model.steps import Order, steps_of
 from optsched.model.stream_relation import stream_relation
+from optsched.runtime.bytes import parse_bytes
+from optsched.runtime.keywords import keywords
 from optsched.runtime.text import counted
 
 __all__ = ["Gap", "Joined", "PackingProblem", "Parts", "packing_problem", "select"]
-
-
-def _no_values() -> IntArray:
-    return np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,12 @@ class Joined:
         return found
 
 
-@dataclass(frozen=True)
+@keywords
+@dataclass(frozen=True, init=False)
 class PackingProblem:
     """Buffers to be packed: `PackingProblem(size=[8, 4], start=[0, 2], end=[4, 6])`.
 
-    All arrays but one have shape `(k,)`, int64; other sequences of integers are converted.
+    All arrays but one have shape `(k,)`, int64; sequences of integers are converted to them.
 
     Parameters
     ----------
@@ -86,25 +87,63 @@ class PackingProblem:
         pairs and groups that contradict each other or the pins.
     """
 
-    names: tuple[str, ...] = ()
-    start: IntArray = field(default_factory=_no_values)
-    end: IntArray = field(default_factory=_no_values)
-    size: IntArray = field(default_factory=_no_values)
-    alignment: IntArray = field(default_factory=_no_values)
-    pin: IntArray = field(default_factory=_no_values)
-    gaps: tuple[tuple[Gap, ...], ...] = ()
-    capacity: int | None = None
-    name: str = "packing"
-    memory_model: str = field(default="given live ranges", compare=False)
-    uses: Rows | None = field(default=None, compare=False, repr=False)
-    keep_apart: IntArray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
-    must_share: tuple[tuple[int, ...], ...] = ()
+    names: tuple[str, ...]
+    start: IntArray
+    end: IntArray
+    size: IntArray
+    alignment: IntArray
+    pin: IntArray
+    gaps: tuple[tuple[Gap, ...], ...]
+    capacity: int | None
+    name: str
+    memory_model: str = field(compare=False)
+    uses: Rows | None = field(compare=False, repr=False)
+    keep_apart: IntArray
+    must_share: tuple[tuple[int, ...], ...]
 
-    def __post_init__(self) -> None:
-        self._convert()
-        if len(set(self.names)) != len(self.names):
-            twice = next(x for i, x in enumerate(self.names) if x in self.names[:i])
-            raise GraphError(f"buffer {twice!r} is defined twice")
+    # Written out, as callers may give more than the types of the fields.
+    def __init__(
+        self,
+        names: Iterable[str] = (),
+        start: Integers = (),
+        end: Integers = (),
+        size: Integers = (),
+        alignment: Integers = (),
+        pin: Integers = (),
+        gaps: Iterable[Iterable[Gap]] = (),
+        capacity: SupportsIndex | str | None = None,
+        name: str = "packing",
+        memory_model: str = "given live ranges",
+        uses: Rows | None = None,
+        keep_apart: IntArray | Iterable[Iterable[int | str]] = (),
+        must_share: Iterable[Iterable[int | str]] = (),
+    ) -> None:
+        columns = {"size": size, "start": start, "end": end, "alignment": alignment, "pin": pin}
+        values = {what: integers(what, given) for what, given in columns.items()}
+        count = len(values["size"])
+        for what, default in (("alignment", 1), ("pin", -1)):
+            if not len(values[what]):
+                values[what] = np.full(count, default, np.int64)
+        known = unique_names(names, count)
+        rows = tuple(map(tuple, gaps))
+        fields: dict[str, object] = {"names": known, **values, "gaps": rows, "name": name}
+        fields |= {"memory_model": memory_model, "uses": uses}
+        fields["capacity"] = None if capacity is None else parse_bytes(capacity)
+        for what, value in fields.items():
+            object.__setattr__(self, what, value)
+        self._check()
+        object.__setattr__(self, "keep_apart", make_pairs(keep_apart, known))
+        object.__setattr__(self, "must_share", make_groups(must_share, known))
+        if self.must_share:
+            check_groups(self.must_share, self.keep_apart, known, self.pin, self.alignment)
+
+    def _check(self) -> None:
+        """Refuse numbers that make no sense by themselves."""
+        count = len(self.size)
+        for what in ("start", "end", "alignment", "pin"):
+            if len(getattr(self, what)) != count:
+                given = len(getattr(self, what))
+                raise GraphError(f"{what} has {given} entries, where size has {count}")
         for i in np.flatnonzero(self.end < self.start):
             raise GraphError(
                 f"buffer {self.names[i]!r}: live range [{self.start[i]}, {self.end[i]}) is reversed"
@@ -122,36 +161,10 @@ class PackingProblem:
         if sum(self.size.tolist()) > MAX_TOTAL_BYTES:
             raise GraphError("sizes add up to more than 2**62 bytes")
         self._refuse_large()
+        if self.gaps and len(self.gaps) != count:
+            raise GraphError(f"gaps has {len(self.gaps)} entries, where size has {count}")
         for owner, gaps in enumerate(self.gaps):
             self._check_gaps(owner, gaps)
-        object.__setattr__(self, "keep_apart", make_pairs(self.keep_apart, self.names))
-        object.__setattr__(self, "must_share", make_groups(self.must_share, self.names))
-        if self.must_share:
-            check_groups(self.must_share, self.keep_apart, self.names, self.pin, self.alignment)
-
-    def _convert(self) -> None:
-        """Fill in defaults and make arrays of what is none."""
-        count = len(self.size)
-        names = tuple(self.names) or tuple(f"b{i}" for i in range(count))
-        if len(names) != count:
-            raise GraphError(f"there are {len(names)} names for {count} sizes")
-        object.__setattr__(self, "names", names)
-        defaults = {"size": None, "start": None, "end": None, "alignment": 1, "pin": -1}
-        for field_name, default in defaults.items():
-            values = np.asarray(getattr(self, field_name))
-            if default is not None and not len(values):
-                values = np.full(count, default, np.int64)
-            if values.dtype.kind not in "iu" and len(values):
-                raise GraphError(
-                    f"{field_name}: integers of at most 64 bits are needed, not {values.dtype}"
-                )
-            if values.dtype.kind == "u" and values.max(initial=0) >= 2**63:
-                raise GraphError(f"{field_name}: {values.max()} is above the limit of 2**63 - 1")
-            if values.shape != (count,):
-                raise GraphError(
-                    f"{field_name} has the shape {values.shape}, where size has ({count},)"
-                )
-            object.__setattr__(self, field_name, values.astype(np.int64, copy=False))
 
     def __repr__(self) -> str:
         size = int(self.size.sum())
@@ -179,6 +192,8 @@ class PackingProblem:
     def _check_gaps(self, i: int, gaps: tuple[Gap, ...]) -> None:
         at = int(self.start[i])
         for gap in gaps:
+            if not isinstance(gap, Gap):
+                raise GraphError(f"buffer {self.names[i]!r}: a Gap is wanted, got {gap!r}")
             low, high = gap.window or (0, 0)
             if not at <= gap.start < gap.end <= self.end[i]:
                 raise GraphError(
@@ -313,10 +328,10 @@ class PackingProblem:
         steps = np.concatenate([self.start[live], self.end[longer] - 1])
         return np.concatenate([live, longer]), steps
 
-    def slab_size(self, offsets: IntArray) -> int:
+    def slab_size(self, offsets: Integers) -> int:
         """Return `max(offset + size)` over the buffers that are ever live."""
         live = self.end > self.start
-        return int((offsets[live] + self.size[live]).max(initial=0))
+        return int((np.asarray(offsets)[live] + self.size[live]).max(initial=0))
 
 
 def _join(problem: PackingProblem) -> Joined:

@@ -14,9 +14,11 @@ from optsched.model.inplace_choice import Pairs, heads
 from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import packing_problem
 from optsched.model.steps import Order
+from optsched.runtime.keywords import keywords
 from optsched.runtime.text import counted
 
 
+@keywords
 @dataclass(frozen=True, slots=True)
 class Plan:
     """An order, and offsets by buffer id.

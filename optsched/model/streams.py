@@ -17,11 +17,13 @@ from optsched.errors import GraphError, UsageError
 from optsched.model.dependencies import reachable, topological_order
 from optsched.model.elements import Op
 from optsched.model.graph import Graph
+from optsched.runtime.keywords import keywords
 
 MOST_EDGES = 1_000_000
 """Levels may be joined by as many syncs."""
 
 
+@keywords
 def with_streams(graph: Graph, streams: Sequence[str]) -> Graph:
     """Return the graph whose ops run on the streams named, with the syncs that this takes.
 
@@ -48,6 +50,7 @@ def _waiting(op: Op, waits: Iterable[int]) -> Op:
     return replace(op, control=tuple(dict.fromkeys((*op.control, *waits))))
 
 
+@keywords
 def in_streams(graph: Graph, orders: Mapping[str, Sequence[int]]) -> Graph:
     """Return the graph whose streams run their ops in the orders given.
 
@@ -117,6 +120,7 @@ def parallel_levels(graph: Graph, most: int) -> list[list[int]]:
     return [row[at : at + most] for row in levels for at in range(0, len(row), most)]
 
 
+@keywords
 def in_levels(
     graph: Graph, levels: Sequence[Sequence[int]] | None = None, most: int | None = None
 ) -> Graph:

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from numbers import Real
-from typing import Any, TypedDict, TypeVar
+from typing import Any, SupportsFloat, SupportsIndex, TypedDict, TypeVar
 
 from optsched.errors import UsageError
+from optsched.runtime.keywords import keywords
 
 
 class StopReason(StrEnum):
@@ -91,6 +92,7 @@ class Event:
 OnEvent = Callable[[Event], None]
 
 
+@keywords
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How long and with what a solver may work.
@@ -157,13 +159,13 @@ DEFAULT_LIMITS = Limits(seconds=60.0)
 class LimitKeywords(TypedDict, total=False):
     """The fields of :class:`Limits` as keywords."""
 
-    time_limit: float | None
+    time_limit: SupportsFloat | None
     """Seconds; 60 by default, `math.inf` for as long as it takes."""
-    work: int | None
+    work: SupportsIndex | None
     """Units of work instead of seconds, for runs that can be repeated."""
-    workers: int | None
+    workers: SupportsIndex | None
     """Threads."""
-    seed: int | None
+    seed: SupportsIndex | None
     """Of all random choices."""
 
 
@@ -178,8 +180,6 @@ def choose_limits(limits: Given | None, named: LimitKeywords) -> Given | Limits:
     :data:`DEFAULT_LIMITS` has.
     """
     given: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
-    if unknown := sorted(given.keys() - LimitKeywords.__annotations__.keys()):
-        raise UsageError(f"there is no option {unknown[0]!r}")
     if limits is not None:
         if given:
             raise UsageError("give either limits= or time_limit=, work=, workers= and seed=")

@@ -60,6 +60,20 @@ def listed_names(names: Iterable[str], most: int) -> str:
     return listed([*map(readable, names)], most)
 
 
+def nearest(text: str, known: Sequence[str]) -> str:
+    """Return the end of a message about an unknown word: the nearest known one, or all of them.
+
+    Examples
+    --------
+    >>> nearest("objectiv", ["capacity", "objective"])
+    ": did you mean 'objective'?"
+    """
+    from difflib import get_close_matches
+
+    near = get_close_matches(text, known, n=1, cutoff=0.5)
+    return f": did you mean {near[0]!r}?" if near else f": known are {', '.join(known)}"
+
+
 _ESCAPE = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|[\\nrt])")
 
 

@@ -24,6 +24,7 @@ from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, make_plan
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.clock import Clock
+from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import (
     LimitKeywords,
     Limits,
@@ -111,6 +112,7 @@ class ModuleResult:
         return {**whole, **extra, "computations": parts}
 
 
+@keywords
 def solve_module(
     module: Module,
     *,

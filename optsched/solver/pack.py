@@ -22,6 +22,7 @@ from optsched.model.packing_problem import PackingProblem
 from optsched.model.reserved import Region, with_reserved
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.clock import Clock
+from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import (
     Event,
     LimitKeywords,
@@ -39,6 +40,7 @@ LAST = "hill_climb"
 """The one heuristic packer that is slower than a search which succeeds."""
 
 
+@keywords
 def pack(
     problem: PackingProblem | PackingTable,
     *,

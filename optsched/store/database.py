@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from optsched.errors import FormatError, PlanError, UsageError, expect
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
+from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import Objective
 from optsched.solver.result import Result
 from optsched.store import rows
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 _Found = TypeVar("_Found")
 
 
+@keywords
 class PlanStore:
     """One file of plans; any number of processes may read it, and write it in turn.
 

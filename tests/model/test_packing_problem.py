@@ -99,6 +99,13 @@ def ranges(problem: PackingProblem) -> dict[str, tuple[int, int]]:
         ({"gaps": ((Gap(1, 3),), (), ())}, "buffer 'a': gap 1-3"),
         ({"gaps": ((Gap(0, 1, window=(0, 5)),), (), ())}, "buffer 'a': gap window 0:5"),
         ({"size": np.array([2**62, 1, 1])}, "more than 2\\*\\*62 bytes"),
+        ({"start": [0, 1]}, "start has 2 entries, where size has 3"),
+        ({"size": 5}, r"size: a list of integers is wanted, got the shape \(\)"),
+        ({"size": [[1, 2], [3]]}, "size: a list of integers is wanted"),
+        ({"size": [1.5, 2, 3]}, "size: integers of at most 64 bits are needed, not float64"),
+        ({"names": "abc"}, r"names: a list of names is wanted: write \['abc'\]"),
+        ({"gaps": [[(0, 1)], [], []]}, r"buffer 'a': a Gap is wanted, got \(0, 1\)"),
+        ({"gaps": [[]]}, "gaps has 1 entries, where size has 3"),
     ],
 )
 def test_bad_problems_are_refused(changes: dict[str, object], message: str) -> None:

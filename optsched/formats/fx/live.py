@@ -26,11 +26,13 @@ from optsched.formats.fx.schema import (
 from optsched.formats.fx.sizes import OpenSizes
 from optsched.model.elements import InputPolicy
 from optsched.model.graph import Graph
+from optsched.runtime.keywords import keywords
 
 _CALLERS: Final = ("primals_", "tangents_", "arg", "fwd_rng_state_", "bwd_rng_state_")
 """What AOTAutograd calls inputs that the caller holds; the rest of a backward graph's are saved."""
 
 
+@keywords
 def from_fx(
     program: Any,
     example_inputs: Sequence[Any] | None = None,

@@ -19,6 +19,7 @@ from optsched.errors import UsageError
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem, select
 from optsched.runtime.clock import Clock
+from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import LimitKeywords, Limits, OnEvent, StopReason, choose_limits
 from optsched.solver.effort import SPILL_EFFORT
 from optsched.solver.pack import pack
@@ -26,6 +27,7 @@ from optsched.solver.result import PackingResult, Status
 from optsched.solver.spill.search import choose_spill, steps_of_pool
 
 
+@keywords
 @dataclass(frozen=True, slots=True)
 class Pool:
     """A slab.
@@ -135,6 +137,7 @@ class PoolsResult:
         return names, offsets
 
 
+@keywords
 def pack_pools(
     problem: PackingProblem,
     homes: Sequence[str],

@@ -26,6 +26,7 @@ from optsched.model.packing_problem import PackingProblem, packing_problem, sele
 from optsched.model.plan import Plan, placed_plan
 from optsched.model.pools import pins_clash, pool_graph
 from optsched.runtime.clock import Clock
+from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import (
     LimitKeywords,
     Limits,
@@ -100,6 +101,7 @@ class PooledResult:
         return bool(held) and all(part.pool.capacity is not None for part in held)
 
 
+@keywords
 def solve_in_pools(
     graph: Graph,
     pools: Sequence[Pool],

@@ -1,0 +1,68 @@
+"""Misspelled keywords of public functions: one line that offers the nearest parameter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import wraps
+from types import FunctionType
+from typing import Any, TypeVar
+
+from optsched.errors import UsageError
+from optsched.runtime.text import nearest
+
+Called = TypeVar("Called", bound=Callable[..., Any])
+
+
+class KeywordError(UsageError, TypeError):
+    """An argument has a name that the function does not know; Python's own error is a TypeError."""
+
+
+def keywords(called: Called) -> Called:
+    """Let a public function, or a class with its public methods, name the nearest parameter.
+
+    Signature and type stay as they are, for type checkers and `inspect` alike.
+
+    Examples
+    --------
+    >>> @keywords
+    ... def plan(graph, objective="slab"):
+    ...     return objective
+    >>> plan("g", objectiv="peak")
+    Traceback (most recent call last):
+    optsched.runtime.keywords.KeywordError: plan() has no argument 'objectiv': did you mean 'objective'?
+    """  # noqa: E501 - a message is one line
+    if isinstance(called, FunctionType):
+        return _checked(called)  # type: ignore[return-value]
+    for name, member in list(vars(called).items()):
+        if isinstance(member, FunctionType) and (name == "__init__" or not name.startswith("_")):
+            setattr(called, name, _checked(member))
+    return called
+
+
+def _checked(function: FunctionType) -> FunctionType:
+    known = _known(function)
+
+    @wraps(function)
+    def called(*args: Any, **named: Any) -> Any:
+        for name in named:
+            if name not in known:
+                shown = sorted(x for x in known - {"self"} if not x.startswith("_"))
+                label = function.__qualname__.removesuffix(".__init__")
+                raise KeywordError(f"{label}() has no argument {name!r}{nearest(name, shown)}")
+        return function(*args, **named)
+
+    return called  # type: ignore[return-value]
+
+
+def _known(function: FunctionType) -> frozenset[str]:
+    """Return the names of a function's parameters, and those of the keywords that it unpacks."""
+    code = function.__code__
+    count = code.co_argcount + code.co_kwonlyargcount
+    known = frozenset(code.co_varnames[:count])
+    for annotation in function.__annotations__.values():
+        # As text, `Unpack[LimitKeywords]`: annotations are not evaluated.
+        unpacked = re.fullmatch(r"Unpack\[(\w+)\]", str(annotation))
+        if unpacked is not None:
+            known |= function.__globals__[unpacked[1]].__annotations__.keys()
+    return known
