@@ -18,6 +18,7 @@ from optsched.errors import UsageError
 from tests import typed_sample
 from tests.support.families.small import aligned, diamond
 from tests.support.generators import PLAIN, random_graph
+from tests.support.registries import registries_kept
 
 PROBLEM = {"size": [8, 4], "start": [0, 2], "end": [4, 6]}
 
@@ -301,4 +302,5 @@ def test_what_makes_no_sense_is_refused_in_one_line(case: str) -> None:
 
 
 def test_typed_programs_do_what_their_types_say(tmp_path: Path) -> None:
-    typed_sample.main(tmp_path)
+    with registries_kept():
+        typed_sample.main(tmp_path)

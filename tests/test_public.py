@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-import heuristics
 import optsched
+from tests.support.registries import registries_kept
 
 ROOT = Path(__file__).parents[1]
 
@@ -114,9 +114,7 @@ def test_examples_in_docstrings_run() -> None:
 
 
 def test_examples_in_the_readme_run() -> None:
-    known = set(heuristics.ORDERINGS)
-    outcome = doctest.testfile(str(ROOT / "README.md"), module_relative=False)
-    for registered in set(heuristics.ORDERINGS) - known:
-        del heuristics.ORDERINGS[registered]
+    with registries_kept():
+        outcome = doctest.testfile(str(ROOT / "README.md"), module_relative=False)
     assert outcome.attempted > 0
     assert outcome.failed == 0

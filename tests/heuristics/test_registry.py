@@ -32,15 +32,13 @@ from optsched.solver.pack import pack
 from optsched.solver.pipeline import solve
 from tests.support.families.small import diamond
 from tests.support.generators import random_graph
+from tests.support.registries import registries_kept
 
 
 @pytest.fixture(autouse=True)
 def _registries() -> Iterator[None]:
-    before = dict(ORDERINGS), dict(PACKINGS)
-    yield
-    for methods, known in zip((ORDERINGS, PACKINGS), before, strict=True):
-        methods.clear()
-        methods.update(known)
+    with registries_kept():
+        yield
     load_plugins.cache_clear()
 
 
