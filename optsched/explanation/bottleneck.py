@@ -136,7 +136,8 @@ def live_buffers(
                     None if producer < 0 else producer,
                     holders,
                     kept,
-                    op is None or b in forced,
+                    # What is written in place is live too, though it takes no bytes of its own.
+                    op is None or b in forced or op in (birth, producer, *users),
                 )
             )
     return tuple(sorted(rows, key=lambda row: (-row.size, row.buffer)))

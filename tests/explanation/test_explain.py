@@ -24,7 +24,7 @@ from optsched.ordering.context import SearchContext
 from optsched.ordering.problem import build_problem
 from optsched.runtime.limits import Limits, StopReason
 from tests.ordering.test_inplace import some_graph
-from tests.support.brute import least_peak
+from tests.support.brute import least_peak, orders, spans_of
 from tests.support.families.small import chain, diamond
 from tests.support.generators import PLAIN, random_graph
 from tests.support.ordering_oracle import Oracle
@@ -102,6 +102,28 @@ def test_in_place_explanations_add_up_and_changes_are_the_smallest() -> None:
         assert text.count("in place:") == len(found.shared)
     assert written >= 2
     assert helped >= 5
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+def test_what_is_said_to_be_live_in_every_order_is(inplace: bool) -> None:
+    """By all orders: an op's own output is live while it runs, written in place or not."""
+    shared = absent = 0
+    for seed in range(80):
+        graph = random_graph(np.random.default_rng([9, seed]), 5)
+        found = explain(graph.with_inplace() if inplace else graph, changes=0)
+        if found.reason is not Reason.OP or found.op is None:
+            continue
+        lives = [
+            {b for b, (start, end) in spans_of(graph, order).items() if start <= at < end}
+            for order in orders(graph)
+            for at in (order.index(found.op),)
+        ]
+        always = set[int].intersection(*lives)
+        assert {row.buffer for row in found.buffers if row.forced} == always
+        shared += len(found.shared)
+        absent += len(found.buffers) - len(always)
+    assert absent
+    assert bool(shared) is inplace
 
 
 def some_sets(count: int) -> Iterator[tuple[Graph, Explanation]]:
