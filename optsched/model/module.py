@@ -19,7 +19,7 @@ from optsched.model.elements import Buffer
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 from optsched.runtime.keywords import keywords
-from optsched.runtime.text import counted
+from optsched.runtime.text import counted, free_name
 
 
 @keywords
@@ -144,6 +144,7 @@ class Module:
                 continue
             has_own = op.workspace is not None
             name = f"{op.name}.{'called' if has_own else 'workspace'}"
+            name = free_name(name, graph.buffer_ids)
             aligned = lcm(*(self.alignments[c] for c in call.callees))
             ops[v] = replace(
                 op,

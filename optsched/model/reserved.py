@@ -14,6 +14,7 @@ import numpy as np
 from optsched.errors import GraphError
 from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.packing_problem import PackingProblem
+from optsched.runtime.text import free_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,10 @@ def with_reserved(
     if not rows:
         return problem
     start, end, low, high = np.array(rows, np.int64).T
-    names = [f"reserved {low}:{high}@{start}-{end}" for start, end, low, high in rows]
+    taken = set(problem.names)
+    names = [
+        free_name(f"reserved {low}:{high}@{start}-{end}", taken) for start, end, low, high in rows
+    ]
     return replace(
         problem,
         names=(*problem.names, *names),

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
+from itertools import chain, count
 from typing import TextIO
 
 LONGEST = 160
@@ -37,7 +38,19 @@ def plain(text: str) -> str:
     )
 
 
-def counted(count: int, thing: str) -> str:
+def free_name(wanted: str, taken: Container[str]) -> str:
+    """Return a name that is not taken: the one wanted, or the first with a number behind it.
+
+    Examples
+    --------
+    >>> free_name("op.workspace", {"op.workspace", "op.workspace.2"})
+    'op.workspace.3'
+    """
+    names = chain([wanted], (f"{wanted}.{number}" for number in count(2)))
+    return next(name for name in names if name not in taken)
+
+
+def counted(number: int, thing: str) -> str:
     """Return how many there are of a thing whose name is given in the singular.
 
     Examples
@@ -45,8 +58,8 @@ def counted(count: int, thing: str) -> str:
     >>> counted(1, "op"), counted(1_625, "op"), counted(0, "search")
     ('1 op', '1,625 ops', '0 searches')
     """
-    end = "" if count == 1 else "es" if thing.endswith("ch") else "s"
-    return f"{count:,} {thing}{end}"
+    end = "" if number == 1 else "es" if thing.endswith("ch") else "s"
+    return f"{number:,} {thing}{end}"
 
 
 def listed(words: Sequence[str], most: int) -> str:

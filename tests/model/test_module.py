@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from optsched import Call, Graph, GraphBuilder, Module
+from optsched.cli import main
 from optsched.errors import GraphError
+from optsched.formats import write_module
 from optsched.model.module import listed_graph
 
 Row = tuple[str, str, tuple[str, ...]]
@@ -59,6 +62,23 @@ def test_a_block_stands_beside_an_ops_own_workspace_and_is_aligned_as_what_lies_
     graph = Module("m", graphs, "main", calls).with_blocks("main", {"body": 8})
     assert [graph.buffers[b].size for b in graph.ops[0].writes] == [1, 3, 8]
     assert graph.buffers[-1].alignment == 12
+
+
+@pytest.mark.parametrize("own", ["workspace", "called"])
+def test_a_block_has_a_name_of_its_own(own: str, tmp_path: Path) -> None:
+    """The names that blocks usually have may be those of other buffers."""
+    build = GraphBuilder("main")
+    scratch = 2 if own == "called" else 0
+    build.op("o", writes={f"o.{own}": 4, "r": 1}, workspace=scratch)
+    build.op("last", reads=["r"], workspace=2)
+    graphs = {"main": build.build(), "body": chain("body", 3)}
+    module = Module("m", graphs, "main", (Call("main", "o", ("body",)),))
+    names = [buffer.name for buffer in module.with_blocks("main", {"body": 3}).buffers]
+    assert len(set(names)) == len(names)
+    paths = [str(tmp_path / name) for name in ("module.json", "plan.json", "certificate.json")]
+    write_module(module, paths[0])
+    assert main(["solve", paths[0], "-o", paths[1], "--certificate", paths[2]]) == 0
+    assert main(["check", *paths]) == 0
 
 
 def test_the_listed_graph_has_blocks_of_the_order_of_the_list() -> None:

@@ -110,6 +110,12 @@ def test_regions_beyond_the_capacity_are_in_nobodys_way() -> None:
     assert pack(problem, reserved=[Region(8, 100, 50, 60)]).slab == 8
 
 
+def test_a_buffer_may_be_called_as_a_region() -> None:
+    names = ("reserved 0:4@0-2", "b")
+    problem = PackingProblem(names=names, size=[1, 1], start=[0, 0], end=[2, 2])
+    assert pack(problem, reserved=[Region(0, 4)]).slab == 6
+
+
 def test_overlapping_regions_are_one() -> None:
     regions = [Region(0, 4, 0, 3), Region(2, 6, 1, 5), Region(0, 4, 3, 4), Region(6, 8, 1, 2)]
     extended = with_reserved(problem_of([(0, 5, 1)]), regions)
