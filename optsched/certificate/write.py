@@ -21,6 +21,7 @@ from optsched.check.network import Network
 from optsched.check.steps import BlocksStep, Certificate, OrderStep, RegionStep, Step
 from optsched.errors import PlanError
 from optsched.model.arrays import IntArray
+from optsched.model.dependencies import topological_order
 from optsched.model.graph import Graph
 from optsched.model.module import Module
 from optsched.ordering.context import BlockFamily, OutOfTimeError
@@ -277,7 +278,7 @@ def certify_module(
     for number, name in enumerate(module.computations):
         graph = module.with_blocks(name, shown)
         part = clock.share(1 / (len(module.computations) - number))
-        order = orders.get(name, range(len(graph.ops)))
+        order = orders.get(name) or topological_order(graph.predecessors)
         made[name] = certify_peak(graph, order, bounds[name], limits=part)
         shown[name] = made[name].certificate.bound
     return made

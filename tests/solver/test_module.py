@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from optsched import Call, GraphBuilder, Module, Result, solve_module
+from optsched.certificate import certify_module
 from optsched.check.module import check_module, check_schedule
 from optsched.errors import UsageError
-from optsched.runtime.limits import StopReason
+from optsched.reports.module import module_record, module_text
+from optsched.runtime.limits import Limits, StopReason
 from optsched.solver import module as room
 from optsched.solver.pipeline import solve
 from tests.fuzz import modules
@@ -144,3 +146,40 @@ def test_what_is_open_in_a_callee_may_not_matter(monkeypatch: pytest.MonkeyPatch
     assert (found.entry.slab, found.entry.slab_bound) == (21, 21)
     assert found.status == "optimal"
     assert found.results["body"].status == "feasible"
+
+
+def without_plan(names: set[str]) -> Callable[..., Result]:
+    """A solver that finds no plan of some computations in time."""
+
+    def solved(graph: Any, **options: Any) -> Result:
+        found = solve(graph, **options)
+        if graph.name not in names:
+            return found
+        none = replace(found, plan=None, peak=None, slab=None, peak_proof=None, slab_proof=None)
+        return replace(none, stop_reason=StopReason.TIME_LIMIT)
+
+    return solved
+
+
+@pytest.mark.parametrize("objective", ["peak", "slab"])
+@pytest.mark.parametrize("name", ["wide", "middle", "main"])
+def test_without_a_plan_of_one_computation_the_whole_is_unknown(
+    name: str, objective: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    least = solve_module(nested(), objective=objective)
+    monkeypatch.setattr(room, "solve", without_plan({name}))
+    found = solve_module(nested(), objective=objective)
+    assert (found.status, found.entry.stop_reason) == ("unknown", "time limit")
+    assert (found.plans, found.entry.plan, found.entry.slab) == (None, None, None)
+    assert found.entry.slab_bound == least.entry.slab_bound
+    assert "none found" in module_text(found, module_record(found))
+    written = certify_module(found.module, found.orders, found.peak_bounds, limits=Limits())
+    for part in written.values():
+        assert part.certificate.bound <= least.entry.peak_bound
+
+
+def test_without_an_order_of_the_entry_nothing_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "solve", without_plan({"main"}))
+    found = solve_module(three(inside=True), objective="peak")
+    assert (found.status, found.entry.peak) == ("unknown", None)
+    assert set(found.orders) == {"body", "test"}
