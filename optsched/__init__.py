@@ -48,13 +48,15 @@ if TYPE_CHECKING:
     from optsched.model.order_rules import OrderRules
     from optsched.model.packing_problem import PackingProblem
     from optsched.model.plan import Plan
+    from optsched.model.pools import Pool
+    from optsched.model.question import Question
     from optsched.model.streams import in_levels, in_streams, with_streams
     from optsched.runtime.limits import Limits, Objective, Proof, StopReason
     from optsched.solver.module import ModuleResult, solve_module
     from optsched.solver.pack import pack
     from optsched.solver.pipeline import Engine, solve
     from optsched.solver.result import PackingResult, Result, Status
-    from optsched.solver.spill.pack import Pool, pack_pools
+    from optsched.solver.spill.pack import pack_pools
     from optsched.solver.spill.solve import solve_in_pools
     from optsched.store import PlanStore
 
@@ -83,13 +85,15 @@ _HOME = {
     "optsched.model.order_rules": "OrderRules",
     "optsched.model.packing_problem": "PackingProblem",
     "optsched.model.plan": "Plan",
+    "optsched.model.pools": "Pool",
+    "optsched.model.question": "Question",
     "optsched.model.streams": "in_levels in_streams with_streams",
     "optsched.runtime.limits": "Limits Objective Proof StopReason",
     "optsched.solver.module": "ModuleResult solve_module",
     "optsched.solver.pack": "pack",
     "optsched.solver.pipeline": "Engine solve",
     "optsched.solver.result": "PackingResult Result Status",
-    "optsched.solver.spill.pack": "Pool pack_pools",
+    "optsched.solver.spill.pack": "pack_pools",
     "optsched.solver.spill.solve": "solve_in_pools",
     "optsched.store": "PlanStore",
 }
@@ -118,6 +122,7 @@ __all__ = [
     "PlanStore",
     "Pool",
     "Proof",
+    "Question",
     "Result",
     "Status",
     "StopReason",

@@ -23,10 +23,10 @@ from experiments.inplace.__main__ import read_all
 from optsched.model.elements import Buffer
 from optsched.model.graph import Graph
 from optsched.model.memory_model import MemoryModel
+from optsched.model.pools import Pool
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Status
-from optsched.solver.spill.pack import Pool
 from optsched.solver.spill.solve import solve_in_pools
 from optsched.solver.warmup import warm_up
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from optsched.formats.reading import GraphReading
     from optsched.model.graph import Graph
     from optsched.model.module import Module
-    from optsched.solver.spill.pack import Pool
+    from optsched.model.pools import Pool
 
 OK, CHECK_FAILED, BAD_INPUT, UNPROVED = 0, 1, 2, 3
 DOES_NOT_FIT, NOTHING_FOUND, INTERRUPTED = 4, 5, 130
@@ -261,7 +261,7 @@ def pools(args: argparse.Namespace) -> list[Pool]:
     """Return the slabs that --pool names, in order of preference."""
     if not args.pool:
         return []
-    from optsched.solver.spill.pack import Pool
+    from optsched.model.pools import Pool
 
     found = []
     for text in args.pool:

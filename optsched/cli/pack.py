@@ -14,8 +14,8 @@ from optsched.reports.progress import ProgressLine
 
 if TYPE_CHECKING:
     from optsched.formats.minimalloc import PackingTable
+    from optsched.model.pools import Pool
     from optsched.model.reserved import Region
-    from optsched.solver.spill.pack import Pool
 
 Answer = tuple[dict[str, Any], str, int]
 """Of one packing: the record, the text and the exit code."""
@@ -89,8 +89,9 @@ def _pack_slab(args: argparse.Namespace, packing: PackingTable) -> Answer:
 def _pack_pools(args: argparse.Namespace, packing: PackingTable, slabs: list[Pool]) -> Answer:
     from optsched.formats import write_packing
     from optsched.formats.minimalloc import with_pools
+    from optsched.model.pools import Pool
     from optsched.reports.pools import pools_record, pools_text
-    from optsched.solver.spill.pack import Pool, pack_pools
+    from optsched.solver.spill.pack import pack_pools
 
     homes = packing.pools or ("",) * len(packing.problem)
     if args.capacity or args.reserve:

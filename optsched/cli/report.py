@@ -152,8 +152,9 @@ def _pack(
     args: argparse.Namespace, problem: PackingProblem, homes: Sequence[str]
 ) -> tuple[list[PackingResult], IntArray | None]:
     """Pack all pools; return the result of each, and all offsets if all were found."""
+    from optsched.model.pools import Pool
     from optsched.solver.pack import pack
-    from optsched.solver.spill.pack import Pool, pack_pools
+    from optsched.solver.spill.pack import pack_pools
 
     with ProgressLine() as show:
         if not any(homes):

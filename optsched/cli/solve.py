@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from optsched.cli import common
@@ -26,9 +25,8 @@ from optsched.reports.progress import ProgressLine
 
 if TYPE_CHECKING:
     from optsched.model.graph import Graph
-    from optsched.model.order_rules import OrderRules
+    from optsched.model.pools import Pool
     from optsched.solver.result import Result
-    from optsched.solver.spill.pack import Pool
 
 
 def _solve(args: argparse.Namespace) -> int:
@@ -58,8 +56,9 @@ def _solve(args: argparse.Namespace) -> int:
             "on_event": show,
         }
         if slabs:
+            options["order_rules"] = rules
+            status, result, record, text = _in_pools(graph, slabs, options)
             graph = rules.apply(graph)
-            status, result, record, text = _in_pools(graph, slabs, rules, options)
         else:
             from optsched.solver.pipeline import solve
 
@@ -91,7 +90,7 @@ def _solve(args: argparse.Namespace) -> int:
 
 
 def _in_pools(
-    graph: Graph, slabs: list[Pool], rules: OrderRules, options: dict[str, Any]
+    graph: Graph, slabs: list[Pool], options: dict[str, Any]
 ) -> tuple[str, Result, dict[str, Any], str]:
     """Plan a graph in several slabs; return status and result, and both as record and as text."""
     from optsched.reports.pools import pooled_record, pooled_text
@@ -99,8 +98,6 @@ def _in_pools(
 
     found = solve_in_pools(graph, slabs, **options)
     record = pooled_record(found)
-    if rules:
-        record["order_rules"] = replace(found.result, order_rules=rules).order_record()
     return found.status, found.result, record, pooled_text(found, record)
 
 

@@ -200,8 +200,8 @@ def _encode(outcome: Outcome) -> dict[str, Any]:
     """Return the fields of an outcome; of an order that its plan has, only one copy."""
     record = asdict(outcome)
     if result := record.get("result"):
-        # Methods are measured without rules but those of the graph itself.
-        for key in ("graph", "progress", "order_rules", "baseline"):
+        # Methods are measured under no rules but those of the graph itself.
+        for key in ("question", "progress"):
             del result[key]
         result["trace"] = [tuple(event.values()) for event in result["trace"]]
         if result["plan"]:
@@ -218,6 +218,9 @@ def _decode(record: Mapping[str, Any]) -> Outcome:
         return Failed(**values)
     order = tuple(values.pop("order", ()))
     if (result := values.pop("result")) is not None:
+        for key in ("objective", "capacity"):
+            # Journals of older versions have these; they are parts of the question.
+            result.pop(key, None)
         result["trace"] = tuple(Event(*event) for event in result["trace"])
         if (plan := result["plan"]) is not None:
             result["plan"] = Plan(**{key: tuple(row) for key, row in plan.items()})

@@ -180,7 +180,7 @@ class MethodRunner:
             return planless(method, result)
         checked = check_plan(self.graph, result.plan, peak=result.peak, slab=result.slab)
         # Results travel between processes: the graph is known on both sides.
-        own = replace(result, graph=None, progress=None)
+        own = replace(result, question=None, progress=None)
         return measured(method, checked, result.runtime, result.plan.order, own)
 
 

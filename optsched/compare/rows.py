@@ -14,7 +14,7 @@ from enum import StrEnum
 from optsched.compare.methods import Kind, Method
 from optsched.formats.opening import stem_of
 from optsched.model.graph import Graph
-from optsched.runtime.limits import Objective, Proof, StopReason
+from optsched.runtime.limits import Proof, StopReason
 from optsched.runtime.text import counted
 from optsched.solver.result import Result, Status
 
@@ -273,6 +273,5 @@ def _nothing(peak_bound: int, slab_bound: int) -> Result:
         slab_bound=slab_bound,
         peak_proof=None,
         slab_proof=None,
-        objective=Objective.SLAB,
         stop_reason=StopReason.EXHAUSTED,
     )

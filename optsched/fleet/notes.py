@@ -7,7 +7,8 @@ from typing import Any
 
 from optsched.errors import FormatError
 from optsched.model.graph import Graph
-from optsched.solver.search_progress import SearchProgress, digest_of
+from optsched.model.question import digest_of
+from optsched.solver.search_progress import SearchProgress
 from optsched.store import SearchState, StoredPlan
 
 

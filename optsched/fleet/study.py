@@ -16,6 +16,7 @@ from optsched.fleet.run import Fleet
 from optsched.fleet.settings import BASELINE, FleetSettings
 from optsched.fleet.unit import Earlier, UnitContext, look_up
 from optsched.model.graph import Graph
+from optsched.model.question import Question
 from optsched.runtime.facts import code_digest
 from optsched.runtime.limits import Limits, Objective, StopReason
 from optsched.solver.result import Result
@@ -83,10 +84,9 @@ def _result(graph: Graph, known: Earlier, objective: Objective, seconds: float) 
         slab_bound=progress.slab_bound,
         peak_proof=progress.peak_proof if at_peak else None,
         slab_proof=known.proof if by_slab and known.slab <= progress.slab_bound else None,
-        objective=objective,
         stop_reason=StopReason.PROVED if known.is_proved(objective) else StopReason.EXHAUSTED,
         runtime=seconds,
-        graph=graph,
+        question=Question(graph, objective=objective),
     )
 
 

@@ -10,7 +10,7 @@ peak, since at each step the live bytes of each pool lie in its slab.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,6 +18,22 @@ from optsched.model.arrays import IntArray
 from optsched.model.conflicts import Conflicts, Whole
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem, select
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A slab of its own.
+
+    Parameters
+    ----------
+    name
+        Name by which buffers choose it.
+    capacity
+        Bytes, or None for any number.
+    """
+
+    name: str
+    capacity: int | None = None
 
 
 def pools_of(graph: Graph) -> tuple[str, ...]:

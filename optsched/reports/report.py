@@ -11,7 +11,7 @@ from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.plan import Plan
 from optsched.reports.view import View, graph_subject, packing_view, plan_view
-from optsched.runtime.limits import Event, Objective, Proof
+from optsched.runtime.limits import Event, Proof
 from optsched.solver.result import PackingResult, Result
 
 if TYPE_CHECKING:
@@ -89,7 +89,6 @@ def make_packing_report(
         slab_bound=sum(result.slab_bound for result in results),
         peak_proof=None,
         slab_proof=proofs.pop() if len(proofs) == 1 else None,
-        objective=Objective.SLAB,
         stop_reason=results[-1].stop_reason,
         runtime=sum(result.runtime for result in results),
     )

@@ -17,7 +17,6 @@ from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs, pair_choices
 from optsched.model.liveness import peak_memory
-from optsched.model.order_rules import Baseline
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, placed_plan
 from optsched.model.pools import (
@@ -29,6 +28,7 @@ from optsched.model.pools import (
     pools_of,
     sum_of_slabs,
 )
+from optsched.model.question import Question, digest_of
 from optsched.model.steps import Order
 from optsched.ordering.progress import NOTHING_BEHIND
 from optsched.runtime.clock import Clock
@@ -37,7 +37,7 @@ from optsched.runtime.limits import Limits, Objective, OnEvent, Proof, StopReaso
 from optsched.solver.driver import Feature, Incumbent
 from optsched.solver.effort import EFFORT, DriverEffort
 from optsched.solver.result import Result
-from optsched.solver.search_progress import MOST_DIGESTS, SearchProgress, digest_of
+from optsched.solver.search_progress import MOST_DIGESTS, SearchProgress
 
 _LOG = logging.getLogger(__name__)
 
@@ -66,16 +66,15 @@ class PlanIncumbent(Incumbent):
 
     def __init__(
         self,
-        graph: Graph,
-        objective: Objective,
+        question: Question,
         limits: Limits | Clock,
-        capacity: int | None = None,
         on_event: OnEvent | None = None,
         effort: DriverEffort = EFFORT,
-        baseline: Baseline | None = None,
     ) -> None:
-        super().__init__(limits, capacity, on_event)
-        self.graph, self.objective, self.effort = graph, objective, effort
+        super().__init__(limits, question.capacity, on_event)
+        graph, objective, baseline = question.planned, question.objective, question.near
+        self.question, self.graph, self.objective = question, graph, objective
+        self.effort = effort
         self.size = len(graph.ops)
         pools = pools_of(graph)
         self.pool_graphs = [pool_graph(graph, pool) for pool in pools] if len(pools) > 1 else []
@@ -339,17 +338,14 @@ class PlanIncumbent(Incumbent):
             slab_bound=self.slab_bound,
             peak_proof=None if plan is None else self._peak_proof(),
             slab_proof=None if plan is None else self._slab_proof(),
-            objective=self.objective,
             stop_reason=self.stop_reason(),
-            capacity=self.capacity,
+            question=self.question,
             claimed_bound=claimed if claimed > self.bound() else None,
             runtime=self.clock.seconds(),
             compile_seconds=self.compile_seconds(),
             trace=tuple(self.trace),
             order_search=self.order_search,
-            graph=self.graph,
             progress=self.progress(),
-            baseline=self.baseline,
             moved=None if plan is None or self.baseline is None else self.moved,
             moved_bound=self.moved_bound if self.counts_moves else 0,
         )

@@ -22,6 +22,7 @@ from optsched.model.memory_model import plannable
 from optsched.model.module import Module
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, make_plan
+from optsched.model.question import Question
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.clock import Clock
 from optsched.runtime.keywords import keywords
@@ -226,14 +227,15 @@ class _ModuleRun:
             return found
         graph = self._graph(name, "slab")
         order = np.array(found.plan.order, np.int64)
-        best = PlanIncumbent(graph, self.objective, clock)
+        question = Question(graph, objective=self.objective)
+        best = PlanIncumbent(question, clock)
         best.offer_order(order, "order of least peak")
         if not graph.in_place:
             problem, _ = packing_problem(graph, order)
             packed = pack(problem, limits=clock)
             if packed.offsets is not None:
                 best.offer(make_plan(graph, order, packed.offsets), "its packing")
-        return replace(found, plan=best.plan, slab=best.slab, graph=graph)
+        return replace(found, plan=best.plan, slab=best.slab, question=question)
 
     def _below(
         self, name: str, key: str, bound: str, found: Result, objective: Objective, clock: Clock

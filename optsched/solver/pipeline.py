@@ -7,7 +7,7 @@ stage runs only while something is left to prove, so an easy graph never imports
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from types import NoneType
 from typing import SupportsIndex, Unpack
@@ -19,6 +19,7 @@ from optsched.model.graph import Graph
 from optsched.model.memory_model import plannable
 from optsched.model.order_rules import NO_RULES, OrderRules, make_baseline
 from optsched.model.plan import Plan
+from optsched.model.question import Question
 from optsched.ordering.inplace import TooManySavingsError
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.clock import Clock
@@ -131,18 +132,15 @@ def solve(
     expect("warm_start", warm_start, Plan, NoneType)
     expect("progress", progress, SearchProgress, NoneType)
     expect("order_rules", order_rules, OrderRules)
-    asked_of, graph = graph, plannable(graph, inplace, align, order_rules)
+    graph = plannable(graph, inplace, align)
     given = baseline.order if isinstance(baseline, Plan) else baseline
     asked = choose_member(Objective, objective, "objective")
     room = None if capacity is None else parse_bytes(capacity)
-    best = PlanIncumbent(
-        graph,
-        asked if room is None else Objective.SLAB,
-        choose_limits(limits, named),
-        room,
-        on_event,
-        baseline=make_baseline(asked_of, given, max_moved, fewest_moves),
-    )
+    near = make_baseline(graph, given, max_moved, fewest_moves)
+    # A capacity is one of the slab, so the slab is what the search lowers.
+    lowered = asked if room is None else Objective.SLAB
+    question = Question(graph, order_rules, near, lowered, room)
+    best = PlanIncumbent(question, choose_limits(limits, named), on_event)
     schedule = _schedule(best, choose_member(Engine, engine, "engine"))
     if warm_start is not None:
         best.start_from(warm_start)
@@ -152,7 +150,7 @@ def solve(
     if best.plan is None and best.interrupted:
         best.offer_order(program(graph), "program order")
     stages.pack_at_the_end(best)
-    return replace(best.result(), order_rules=order_rules)
+    return best.result()
 
 
 def _schedule(best: PlanIncumbent, engine: Engine) -> Schedule:

@@ -11,6 +11,7 @@ from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.order_rules import NO_RULES, Baseline, OrderRules
 from optsched.model.plan import Plan
+from optsched.model.question import Question, rules_record
 from optsched.runtime.limits import Event, Objective, Proof, StopReason, optimality_gap
 from optsched.solver.search_progress import SearchProgress
 
@@ -77,15 +78,14 @@ class Result:
     peak, slab
         Bytes of that plan, of all pools together; None without one.
     peak_bound, slab_bound
-        No plan at all has a smaller peak or slab.
+        No plan that the question allows has a smaller peak or slab.
     peak_proof, slab_proof
-        What stands behind the value when it meets its bound; None while it does not.
-    objective
-        What was to be minimized.
+        Proof of the value if it meets its bound, else None.
+    question
+        What was asked; the bounds are facts about its plans. None where only numbers are kept,
+        which are then about minimum slab.
     stop_reason
         Why the search ended.
-    capacity
-        Bytes the slab had to fit in, if that was the question.
     claimed_bound
         A bound on the objective with only a solver's word behind it, above the proved one.
     runtime
@@ -96,14 +96,8 @@ class Result:
         Incumbent and bound as they moved.
     order_search
         What the exact search for an order did, by rule; empty where none was needed.
-    graph
-        What was planned, for the names of its ops and buffers; None where only numbers are kept.
     progress
-        Where a later search of the same graph may go on; None where nothing is left to find out.
-    order_rules
-        Rules that the plan's order keeps, as every order did that it was compared with.
-    baseline
-        An order that the plan was to stay near, if any.
+        State from which a later search of the same graph resumes; None where nothing is open.
     moved, moved_bound
         Ops of the baseline that the plan moves; no plan as good as this one moves fewer than the
         bound, which is 0 where fewest moves were not asked for.
@@ -116,20 +110,46 @@ class Result:
     slab_bound: int
     peak_proof: Proof | None
     slab_proof: Proof | None
-    objective: Objective
     stop_reason: StopReason
-    capacity: int | None = None
+    question: Question | None = field(default=None, repr=False, compare=False)
     claimed_bound: int | None = None
     runtime: float = 0.0
     compile_seconds: float = 0.0
     trace: tuple[Event, ...] = field(default=(), repr=False)
     order_search: Mapping[str, int] = field(default_factory=dict, repr=False)
-    graph: Graph | None = field(default=None, repr=False, compare=False)
     progress: SearchProgress | None = field(default=None, repr=False, compare=False)
-    order_rules: OrderRules = NO_RULES
-    baseline: Baseline | None = field(default=None, repr=False)
     moved: int | None = None
     moved_bound: int = 0
+
+    @property
+    def objective(self) -> Objective:
+        """Quantity that was minimized first."""
+        return Objective.SLAB if self.question is None else self.question.objective
+
+    @property
+    def capacity(self) -> int | None:
+        """Bytes that the slab had to fit in, if that was the question."""
+        return None if self.question is None else self.question.capacity
+
+    @property
+    def graph(self) -> Graph | None:
+        """The planned graph, in its memory model and with order rules as control edges."""
+        return None if self.question is None else self.question.planned
+
+    @property
+    def order_rules(self) -> OrderRules:
+        """Rules that the order keeps, as does every order that the bounds are about."""
+        return NO_RULES if self.question is None else self.question.rules
+
+    @property
+    def baseline(self) -> Baseline | None:
+        """Order that the plan stays near, if one was given."""
+        return None if self.question is None else self.question.near
+
+    @property
+    def restriction(self) -> str:
+        """The plans that the bounds are about, in words; empty if they are all of the graph's."""
+        return "" if self.question is None else self.question.restriction
 
     @property
     def status(self) -> Status:
@@ -155,7 +175,8 @@ class Result:
     def __repr__(self) -> str:
         peak = _short("peak", self.peak, self.peak_bound, self.peak_proof)
         slab = _short("slab", self.slab, self.slab_bound, self.slab_proof)
-        return f"Result({self.status}, {peak}, {slab}, {self.stop_reason})"
+        among = f" among {self.restriction}" if self.restriction else ""
+        return f"Result({self.status}{among}, {peak}, {slab}, {self.stop_reason})"
 
     @property
     def gap(self) -> float | None:
@@ -202,22 +223,18 @@ class Result:
             "compile_seconds": self.compile_seconds,
             "order": self.order,
             "offsets": self.offsets,
+            **({"among": self.restriction} if self.restriction else {}),
             **({"order_rules": rules} if (rules := self.order_record()) else {}),
         }
 
     def order_record(self) -> dict[str, Any]:
         """Return the rules of the order and what is known of moves, as plan files have them."""
-        rules, near = self.order_rules, self.baseline
-        found: dict[str, Any] = {
-            "first": list(rules.first),
-            "last": list(rules.last),
-            "groups": [list(group) for group in rules.groups],
-        }
+        near, found = self.baseline, rules_record(self.order_rules)
         if near is not None and self.graph is not None:
             found["baseline"] = [self.graph.ops[v].name for v in near.order]
             found["max_moved"], found["moved"] = near.max_moved, self.moved
             found["moved_bound"] = self.moved_bound if near.fewest_moves else None
-        return {key: value for key, value in found.items() if value not in (None, [])}
+        return {key: value for key, value in found.items() if value is not None}
 
     def _objective_numbers(self) -> tuple[int | None, int, Proof | None]:
         """Value, bound and proof of what was to be minimized."""

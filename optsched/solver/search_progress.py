@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from hashlib import blake2b
 from typing import Any
 
 from optsched.errors import FormatError
-from optsched.model.graph import Graph
 from optsched.ordering.progress import (
     MOST_PAIRS,
     MOST_PARTS,
@@ -26,6 +24,7 @@ MOST_ORDERS = 16
 MOST_DIGESTS = 4_096
 """Of each kind; the latest are kept. What is forgotten is looked at once more."""
 _DIGEST_BYTES = 16
+"""Of a graph, a packing and live ranges alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +85,6 @@ class SearchProgress:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(f"this is no progress of a search: {error}") from error
-
-
-def digest_of(graph: Graph) -> bytes:
-    """Return a digest of all that decides what may be proved of a graph: all but its names."""
-    ops = [(x.reads, x.uses, x.writes, x.control, x.workspace, x.stream) for x in graph.ops]
-    kinds = [(x.input, x.output, x.alias_of, x.mutates, x.birth) for x in graph.buffers]
-    places = [(x.size, x.alignment, x.pool, x.pin) for x in graph.buffers]
-    shared = (graph.inplace, graph.keep_apart, graph.must_share)
-    rows = repr((ops, kinds, places, shared))
-    return blake2b(rows.encode(), digest_size=_DIGEST_BYTES).digest()
 
 
 def _rounds(record: Mapping[str, Any] | None, ops: int) -> OrderProgress:

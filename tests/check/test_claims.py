@@ -19,11 +19,11 @@ from optsched.formats.native_plan import plan_document, read_plan_document
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
+from optsched.model.pools import Pool
 from optsched.reports.pools import pooled_record
 from optsched.reports.results import solve_record, trace_rows
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
-from optsched.solver.spill.pack import Pool
 from optsched.solver.spill.solve import solve_in_pools
 from tests.support.generators import random_graph
 

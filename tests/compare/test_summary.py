@@ -10,7 +10,7 @@ from optsched.compare import Comparison, Kind, profile, summarise
 from optsched.compare.methods import Exact, Heuristic, Method
 from optsched.compare.rows import Failed, Measured, Outcome, Trouble, judge
 from optsched.compare.summary import rows_against_optimum
-from optsched.runtime.limits import Objective, Proof, StopReason
+from optsched.runtime.limits import Proof, StopReason
 from optsched.solver.pipeline import Engine
 from optsched.solver.result import Result
 from tests.support.families.small import chain
@@ -25,7 +25,7 @@ METHODS: tuple[Method, ...] = (
 
 
 def result(slab: int, bound: int, proof: Proof | None) -> Result:
-    return Result(None, slab, slab, bound, bound, proof, proof, Objective.SLAB, StopReason.PROVED)
+    return Result(None, slab, slab, bound, bound, proof, proof, StopReason.PROVED)
 
 
 def graph(lpmf: int, bfs: int | None, slab: int = 100, bound: int = 100) -> Comparison:

@@ -10,11 +10,12 @@ from optsched.errors import GraphError
 from optsched.formats.native import read_graph_document
 from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
+from optsched.model.pools import Pool
+from optsched.model.question import Question
 from optsched.runtime.clock import Clock
-from optsched.runtime.limits import Limits, Objective
+from optsched.runtime.limits import Limits
 from optsched.solver.incumbent import PlanIncumbent
 from optsched.solver.pipeline import solve
-from optsched.solver.spill.pack import Pool
 from optsched.solver.spill.solve import solve_in_pools
 from optsched.solver.stages import other_orders
 
@@ -81,7 +82,7 @@ def test_other_orders_end_where_no_known_order_has_room() -> None:
     build.op("join", reads=["a", "b", "c"], writes={"y": 1})
     build.output("y")
     clock = Clock.of(Limits(seconds=5.0))
-    best = PlanIncumbent(build.build(), Objective.SLAB, clock)
+    best = PlanIncumbent(Question(build.build()), clock)
     best.offer_order([0, 1, 2, 3], "given")
     assert best.plan is not None
     best.capacity = best.peak - 1

@@ -18,6 +18,7 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.liveness import peak_memory
 from optsched.model.plan import Plan
+from optsched.model.question import Question
 from optsched.runtime import clock as clock_module
 from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Event, Limits, Objective, Proof, StopReason
@@ -226,7 +227,7 @@ def test_time_is_kept_for_the_check_of_another_plan(monkeypatch: pytest.MonkeyPa
         return check_plan(graph, plan)
 
     monkeypatch.setattr(incumbent, "check_plan", check_slowly)
-    best = PlanIncumbent(diamond(), Objective.SLAB, Limits(seconds=10.0))
+    best = PlanIncumbent(Question(diamond()), Limits(seconds=10.0))
     best.offer_order([0, 1, 2], "program")
     # Eight seconds are left, and four of these are for a plan.
     assert best.part(0.25).left() == 2.0

@@ -20,7 +20,8 @@ import numpy as np
 from optsched import pack
 from optsched.formats.format import Source
 from optsched.formats.iree import read_iree
-from optsched.solver.spill.pack import Pool, pack_pools
+from optsched.model.pools import Pool
+from optsched.solver.spill.pack import pack_pools
 
 CONFIG = (
     "#cfg = #stream.resource_config<{max_allocation_size = 1073741824, "

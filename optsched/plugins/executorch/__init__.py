@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import Any, SupportsIndex
 
 from optsched.errors import MissingDependencyError, UsageError
+from optsched.model.pools import Pool
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.limits import Limits
-from optsched.solver.spill.pack import Pool
 
 
 def memory_planning(

@@ -26,11 +26,12 @@ from optsched.errors import PlanError
 from optsched.model.graph import Graph
 from optsched.model.order_rules import moved_ops
 from optsched.model.packing_problem import PackingProblem, packing_problem
+from optsched.model.pools import Pool
 from optsched.plugins.executorch.program import FixedOrderError, ProgramGraph, reorder
 from optsched.plugins.records import CompiledGraph, remember
 from optsched.runtime.limits import Limits
 from optsched.solver.pipeline import solve
-from optsched.solver.spill.pack import Pool, PoolsResult, pack_pools
+from optsched.solver.spill.pack import PoolsResult, pack_pools
 from optsched.solver.spill.solve import solve_in_pools
 
 DEFAULT_MEMORY = 1

@@ -12,12 +12,12 @@ from heuristics import OWN_ORDERINGS
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
-from optsched.model.pools import pinned_bytes, pool_graph
+from optsched.model.pools import Pool, pinned_bytes, pool_graph
 from optsched.ordering.bound.single_ops import op_bound, peak_lower_bound
 from optsched.runtime.clock import Clock
 from optsched.solver.effort import SPILL_EFFORT
 from optsched.solver.result import Result
-from optsched.solver.spill.pack import Pool, Shortage, find_numbers, find_too_large, room_of
+from optsched.solver.spill.pack import Shortage, find_numbers, find_too_large, room_of
 from optsched.solver.spill.search import Steps, least_leaving
 
 

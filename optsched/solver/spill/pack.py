@@ -18,6 +18,7 @@ from optsched.check.plan import check_packing
 from optsched.errors import UsageError
 from optsched.model.arrays import IntArray
 from optsched.model.packing_problem import PackingProblem, select
+from optsched.model.pools import Pool
 from optsched.runtime.clock import Clock
 from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import LimitKeywords, Limits, OnEvent, StopReason, choose_limits
@@ -28,22 +29,6 @@ from optsched.solver.spill.search import choose_spill, steps_of_pool
 
 
 @keywords
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """A slab.
-
-    Parameters
-    ----------
-    name
-        As buffers name it.
-    capacity
-        Bytes, or None for as many as it takes.
-    """
-
-    name: str
-    capacity: int | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class PackedPool:
     """The buffers that lie in a pool, shape `(n,)`, and their packing."""

@@ -22,9 +22,11 @@ from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.inplace_choice import Pairs, heads, pair_choices
 from optsched.model.liveness import peak_memory
+from optsched.model.order_rules import NO_RULES, OrderRules
 from optsched.model.packing_problem import PackingProblem, packing_problem, select
 from optsched.model.plan import Plan, placed_plan
-from optsched.model.pools import pins_clash, pool_graph
+from optsched.model.pools import Pool, pins_clash, pool_graph
+from optsched.model.question import Question
 from optsched.runtime.clock import Clock
 from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import (
@@ -41,7 +43,7 @@ from optsched.solver.incumbent import written_plan
 from optsched.solver.pipeline import Engine, solve
 from optsched.solver.result import PackingResult, Result, Status
 from optsched.solver.spill.bounds import Homes, find_homes, find_shortage, spilled_bound
-from optsched.solver.spill.pack import PackedPool, Pool, PoolsResult, Shortage, pack_pools
+from optsched.solver.spill.pack import PackedPool, PoolsResult, Shortage, pack_pools
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ def solve_in_pools(
     engine: Engine | str = Engine.AUTO,
     limits: Limits | Clock | None = None,
     warm_start: Plan | None = None,
+    order_rules: OrderRules = NO_RULES,
     on_event: OnEvent | None = None,
     **named: Unpack[LimitKeywords],
 ) -> PooledResult:
@@ -122,24 +125,25 @@ def solve_in_pools(
     pools
         In order of preference: what does not fit into its pool goes to the next one. Buffers that
         name none belong to the first. A pinned buffer stays in its own.
-    objective, engine, limits, warm_start, on_event, named
-        As for :func:`optsched.solve`. Of a warm start that says in which pools
-        buffers lie only the order is taken.
+    objective, engine, limits, warm_start, order_rules, on_event, named
+        As for :func:`optsched.solve`. Only the order is taken from a warm start that says in which
+        pools buffers lie.
 
     Raises
     ------
     UsageError
         If a buffer names no given pool, or a pool is given twice.
     """
-    homes = find_homes(graph, pools)
     graph.refuse_streams("pools that spill into each other")
-    driver = _PoolPlanner(homes, Clock.of(choose_limits(limits, named)), on_event)
+    homes = find_homes(order_rules.apply(graph), pools)
+    driver = _PoolPlanner(homes, order_rules, Clock.of(choose_limits(limits, named)), on_event)
     given = None if warm_start is None or warm_start.pools else warm_start
     before = driver.solve(objective, engine, given)
     refuted = find_shortage(homes, before)
     if refuted is not None:
-        none = replace(before, plan=None, peak=None, slab=None, capacity=None)
-        stopped = replace(none, peak_proof=None, slab_proof=None, stop_reason=StopReason.DECIDED)
+        none = replace(before, plan=None, peak=None, slab=None, peak_proof=None, slab_proof=None)
+        question = driver.question_in_pools(before)
+        stopped = replace(none, question=question, stop_reason=StopReason.DECIDED)
         return PooledResult(homes.graph, stopped, before, None, None, 0, 0, refuted)
     if before.plan is not None and homes.fits(before.plan):
         return driver.unspilled(before, before.plan)
@@ -148,8 +152,10 @@ def solve_in_pools(
 
 
 class _PoolPlanner:
-    def __init__(self, homes: Homes, clock: Clock, on_event: OnEvent | None) -> None:
-        self.homes, self.clock, self.on_event = homes, clock, on_event
+    def __init__(
+        self, homes: Homes, rules: OrderRules, clock: Clock, on_event: OnEvent | None
+    ) -> None:
+        self.homes, self.rules, self.clock, self.on_event = homes, rules, clock, on_event
         self.graph, self.home, self.pools = homes.graph, homes.home, homes.pools
 
     def solve(
@@ -178,9 +184,11 @@ class _PoolPlanner:
             warm_start, refuted = found.plan, found.slab_bound
         # Once something must be spilled a low peak counts, not that the capacity is refuted.
         best = ask(None, SPILL_EFFORT.solve_share, warm_start)
+        assert best.question is not None
+        fits = replace(best.question, capacity=capacity)
         if refuted <= best.slab_bound:
-            return replace(best, capacity=capacity)
-        return replace(best, capacity=capacity, slab_bound=refuted, slab_proof=None)
+            return replace(best, question=fits)
+        return replace(best, question=fits, slab_bound=refuted, slab_proof=None)
 
     def unspilled(self, before: Result, plan: Plan) -> PooledResult:
         """Return a plan that keeps the capacities as it is."""
@@ -196,7 +204,7 @@ class _PoolPlanner:
             given = PackingResult(offsets[rows], slab, bound, proof, StopReason.DECIDED)
             packed.append(PackedPool(pool, rows, given))
         packing = PoolsResult(tuple(packed), (), 0, 0, (), None, {}, before.stop_reason, 0.0)
-        return self.finish(before, replace(before, plan=kept, capacity=None), problem, packing, 0)
+        return self.finish(before, replace(before, plan=kept), problem, packing, 0)
 
     def spilled(self, before: Result, orders: Sequence[Sequence[int]]) -> PooledResult:
         """Pack a few orders and keep the one that spills fewest bytes."""
@@ -301,9 +309,14 @@ class _PoolPlanner:
             peak_proof=before.peak_proof if peak == before.peak_bound else None,
             slab_proof=Proof.JOINT if slab == before.peak_bound else None,
             stop_reason=packing.stop_reason,
-            capacity=None,
             claimed_bound=None,
         )
+
+    def question_in_pools(self, before: Result) -> Question:
+        """Return the question about these pools, after the one about buffers in their own pools."""
+        assert before.question is not None
+        asked = replace(before.question, graph=self.graph, rules=self.rules, capacity=None)
+        return replace(asked, pools=self.pools)
 
     def finish(
         self,
@@ -321,7 +334,9 @@ class _PoolPlanner:
                 self.homes.given, written, peak=result.peak, slab=result.slab, capacities=rooms
             )
         spilled = packing.spilled_bytes
-        timed = replace(result, runtime=self.clock.seconds(), graph=self.graph)
+        timed = replace(
+            result, runtime=self.clock.seconds(), question=self.question_in_pools(before)
+        )
         found = PooledResult(self.graph, timed, before, problem, packing, spilled, bound, None)
         reason = result.stop_reason
         if reason in (StopReason.DECIDED, StopReason.INTERRUPTED):

@@ -14,9 +14,10 @@ from optsched.check.plan import check_packing
 from optsched.cli import main
 from optsched.errors import PlanError, UsageError
 from optsched.model.packing_problem import Gap, PackingProblem, select
+from optsched.model.pools import Pool
 from optsched.runtime.limits import Limits, StopReason
 from optsched.solver.result import Status
-from optsched.solver.spill.pack import Pool, PoolsResult, check_pools, pack_pools
+from optsched.solver.spill.pack import PoolsResult, check_pools, pack_pools
 from tests.support.brute import least_slab
 from tests.support.packing_instances import with_groups, with_pairs
 

@@ -19,10 +19,10 @@ from optsched.formats import read_plan, write_graph
 from optsched.formats.native_plan import plan_document, read_plan_document
 from optsched.model.packing_problem import select
 from optsched.model.plan import Plan
+from optsched.model.pools import Pool
 from optsched.runtime.limits import Limits, StopReason
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Status
-from optsched.solver.spill.pack import Pool
 from optsched.solver.spill.solve import PooledResult, solve_in_pools
 from tests.support import brute
 from tests.support.generators import PLANNABLE, random_graph

@@ -1,0 +1,186 @@
+"""A question: everything that an answer depends on, as one value.
+
+A bound says "no plan has less", and that is a fact about the plans that were allowed, not about a
+graph: a bound proved under order rules, near a baseline, on several streams or in pools may be
+above a plan that keeps none of these. So each result, plan file, certificate and stored record
+carries its :class:`Question`, and a reader of a bound asks whether that question *covers* its own.
+
+For example, let ops p and q each make a buffer, 9 bytes and 1 byte, that r and s read. "No order
+needs less than 19 bytes" may hold for the orders that run p, s, r in this sequence, while 11 bytes
+are enough without that rule. The first question does not cover the second one, as it leaves out
+some of its plans; the second covers the first, so "no order needs less than 11" holds for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any
+
+from optsched.model.graph import Graph
+from optsched.model.order_rules import NO_RULES, Baseline, OrderRules
+from optsched.model.pools import Pool
+from optsched.runtime.limits import Objective
+from optsched.runtime.text import counted, listed, readable
+
+_DIGEST_BYTES = 16
+_NAMED = 6
+"""Ops of a rule that are named in a sentence."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked about a graph; an answer holds for this question and those that it covers.
+
+    Parameters
+    ----------
+    graph
+        The graph in its memory model: rounded sizes and in-place pairs are plain data of it.
+    rules
+        Order rules that every allowed order keeps.
+    near
+        Baseline order, and how many of its ops an allowed order moves at most.
+    objective
+        Quantity to minimize first; the other breaks ties.
+    capacity
+        Bytes of slab that are enough; None to minimize.
+    pools
+        Slabs that buffers may spill into, preferred first; empty if each buffer stays in the pool
+        that it names.
+
+    Examples
+    --------
+    >>> from optsched import GraphBuilder, OrderRules, Question
+    >>> build = GraphBuilder("pair")
+    >>> build.op("p", writes={"a": 9})
+    >>> build.op("q", writes={"b": 1})
+    >>> graph = build.build()
+    >>> free, ruled = Question(graph), Question(graph, OrderRules(first=["q"]))
+    >>> free.covers(ruled), ruled.covers(free)
+    (True, False)
+    >>> ruled.restriction
+    "orders that run 'q' first"
+    """
+
+    graph: Graph
+    rules: OrderRules = NO_RULES
+    near: Baseline | None = None
+    objective: Objective = Objective.SLAB
+    capacity: int | None = None
+    pools: tuple[Pool, ...] = ()
+
+    @cached_property
+    def planned(self) -> Graph:
+        """The graph whose orders are those that keep the rules: each rule is a control edge."""
+        return self.rules.apply(self.graph)
+
+    @cached_property
+    def scope(self) -> bytes:
+        """Digest of which plans are allowed; equal for questions with the same bounds."""
+        near = (self.near.order, self.max_moved) if self.near and self.max_moved is not None else ()
+        rows = repr((near, tuple((pool.name, pool.capacity) for pool in self.pools)))
+        return _digest(digest_of(self.planned) + rows.encode())
+
+    @property
+    def max_moved(self) -> int | None:
+        """Ops of the baseline that an allowed order moves at most; None for any number."""
+        return None if self.near is None else self.near.max_moved
+
+    def allows(self, order: Sequence[int]) -> bool:
+        """Return True if an order of :attr:`planned` is near enough to the baseline."""
+        return self.near is None or self.near.allows(order)
+
+    def covers(self, other: Question) -> bool:
+        """Return True if every plan that answers `other` answers this question, too.
+
+        Every lower bound proved for this question then holds for `other`. Objective and capacity
+        play no part: they do not change which plans there are.
+        """
+        return (
+            self.pools == other.pools
+            and self._is_as_near(other)
+            and digest_of(self.planned) in {digest_of(other.planned), digest_of(other.graph)}
+        )
+
+    def _is_as_near(self, other: Question) -> bool:
+        if self.near is None or self.near.max_moved is None:
+            return True
+        if other.near is None or other.near.max_moved is None:
+            return False
+        same = self.near.order == other.near.order
+        return same and other.near.max_moved <= self.near.max_moved
+
+    @property
+    def restriction(self) -> str:
+        """The allowed plans in words, such as "orders that run 'a' first"; empty for all plans."""
+        return restriction_words(self.rules, self.max_moved, self.pools, self.graph.streams)
+
+    def with_objective(self, objective: Objective) -> Question:
+        """Return the question about the same plans with another objective and no capacity."""
+        return replace(self, objective=objective, capacity=None)
+
+
+def restriction_words(
+    rules: OrderRules = NO_RULES,
+    max_moved: int | None = None,
+    pools: Sequence[Pool] = (),
+    streams: Sequence[str] = (),
+) -> str:
+    """Return in words which plans a question allows; empty for all plans of its graph.
+
+    Parameters
+    ----------
+    rules, max_moved
+        Order rules, and ops of the baseline that may move.
+    pools
+        Slabs that buffers may spill into.
+    streams
+        Streams of the graph; one stream restricts nothing.
+    """
+    orders = [f"run {_names(rules.first)} first"] if rules.first else []
+    orders += [f"run {_names(rules.last)} last"] if rules.last else []
+    orders += [f"keep the sequence {_names(group)}" for group in rules.groups if len(group) > 1]
+    if max_moved is not None:
+        orders.append(f"move at most {counted(max_moved, 'op')} of the baseline")
+    words = f"orders that {' and '.join(orders)}" if orders else ""
+    if len(streams) > 1:
+        words = f"{words or 'orders'} on {len(streams)} streams"
+    if pools:
+        names = [pool.name for pool in pools]
+        words = f"{words or 'plans'} that spill as few bytes in the pools {_names(names)}"
+    return words
+
+
+def _names(names: Sequence[str]) -> str:
+    return listed([f"'{readable(name)}'" for name in names], _NAMED)
+
+
+def rules_of_record(record: Mapping[str, Any]) -> OrderRules:
+    """Return the order rules that a plan file or certificate states under `order_rules`."""
+    first, last = tuple(record.get("first", ())), tuple(record.get("last", ()))
+    return OrderRules(first, last, tuple(map(tuple, record.get("groups", ()))))
+
+
+def rules_record(rules: OrderRules) -> dict[str, Any]:
+    """Return order rules as plan files and certificates state them; empty without rules."""
+    found = {
+        "first": list(rules.first),
+        "last": list(rules.last),
+        "groups": [list(group) for group in rules.groups],
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def digest_of(graph: Graph) -> bytes:
+    """Return a digest of everything in a graph that bounds depend on: all but its names."""
+    ops = [(x.reads, x.uses, x.writes, x.control, x.workspace, x.stream) for x in graph.ops]
+    kinds = [(x.input, x.output, x.alias_of, x.mutates, x.birth) for x in graph.buffers]
+    places = [(x.size, x.alignment, x.pool, x.pin) for x in graph.buffers]
+    shared = (graph.inplace, graph.keep_apart, graph.must_share)
+    return _digest(repr((ops, kinds, places, shared)).encode())
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=_DIGEST_BYTES).digest()
