@@ -41,6 +41,7 @@ PUBLIC = {
     "PackingResult",
     "Pool",
     "Proof",
+    "Question",
     "Result",
     "Status",
     "StopReason",

@@ -11,7 +11,7 @@ from pathlib import Path
 from optsched.fleet import Fleet
 from optsched.formats import read_graph
 from optsched.runtime.limits import Objective
-from optsched.store import PlanStore, Question, verify
+from optsched.store import PlanStore, StoredQuestion, verify
 from tests.fleet.faults import FAULTS, Recovery
 from tests.fleet.fleets import Driver, make_fleet, undisturbed
 
@@ -98,7 +98,7 @@ def _plans_lost(store: Path, paths: Sequence[str], expected: Fleet) -> int:
     kept = PlanStore(store)
     if verify(kept):
         return len(paths)
-    known = [kept.get(read_graph(path), Question(Objective.SLAB)) for path in paths]
+    known = [kept.get(read_graph(path), StoredQuestion(Objective.SLAB)) for path in paths]
     return sum(
         one is None or (one.slab, one.bound) != (row["slab"], row["slab_bound"])
         for one, row in zip(known, expected.rows(), strict=True)

@@ -7,7 +7,6 @@ from typing import Any
 
 from optsched.errors import FormatError
 from optsched.model.graph import Graph
-from optsched.model.question import digest_of
 from optsched.solver.search_progress import SearchProgress
 from optsched.store import SearchState, StoredPlan
 
@@ -31,10 +30,10 @@ def read_search(
     """
     notes: dict[str, Any] = {"orders": search.orders, **search.notes}
     progress = SearchProgress.from_dict(notes, len(graph.ops))
-    if progress.graph != digest_of(graph):
+    if progress.graph != known.graph:
         # An equal graph with other ids: what was packed has other digests, and trees are of others.
         rounds = progress.rounds.of_other_ids()
-        progress = replace(progress, packed=(), seen=(), rounds=rounds, graph=b"")
+        progress = replace(progress, packed=(), seen=(), rounds=rounds, graph=known.graph)
     if known.peak_bound > progress.peak_bound:
         progress = replace(progress, peak_bound=known.peak_bound, peak_proof=known.peak_proof)
     progress = replace(progress, refuted_slab=max(progress.refuted_slab, known.refuted_slab))

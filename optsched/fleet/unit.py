@@ -32,6 +32,7 @@ from optsched.model.liveness import peak_memory
 from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan
 from optsched.model.pools import pool_rows, sum_of_slabs
+from optsched.model.question import digest_of
 from optsched.model.steps import Order
 from optsched.runtime.facts import code_digest, versions
 from optsched.runtime.limits import Limits, Objective, Proof, StopReason
@@ -44,7 +45,7 @@ from optsched.store import (
     Bound,
     PlanStore,
     PreparedResult,
-    Question,
+    StoredQuestion,
     StoredRecord,
     graph_digest,
     prepare_result,
@@ -99,9 +100,9 @@ class UnitContext:
     code: str
 
     @property
-    def question(self) -> Question:
+    def question(self) -> StoredQuestion:
         """What is asked of every graph."""
-        return Question(self.settings.objective)
+        return StoredQuestion(self.settings.objective)
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,6 +428,7 @@ def _look_up(graph: Graph, context: UnitContext, store: PlanStore) -> Earlier | 
         peak_bound=peak.value,
         peak_proof=Proof(peak.proof or Proof.SEARCH),
         refuted_slab=slab.value - 1,
+        graph=digest_of(graph),
     )
     slices = 0
     search = store.search(graph, question)

@@ -152,11 +152,11 @@ class PlanIncumbent(Incumbent):
         self.offer_order(plan.order, "warm start")
 
     def go_on_from(self, progress: SearchProgress) -> None:
-        """Take up an earlier search of this graph; its bounds are taken at their word."""
-        known = progress.graph in (b"", digest_of(self.graph))
+        """Resume an earlier search of this graph, whose bounds are believed."""
+        known = progress.graph == digest_of(self.graph)
         if not known or len(progress.rounds.blame) not in (0, self.size):
             raise UsageError(
-                f"{self.graph.name}: the earlier search is one of another graph, or in another "
+                f"{self.graph.name}: the earlier search was of another graph, or in another "
                 "memory model or under other order rules"
             )
         for order in progress.orders:

@@ -45,7 +45,8 @@ class SearchProgress:
     seen: tuple[bytes, ...] = ()
     """Digests of packings that are settled, and of live ranges that were packed for a while."""
     graph: bytes = b""
-    """Digest of the planned graph, in its memory model and under its rules; empty if unknown."""
+    """Digest of the planned graph, in its memory model and under its rules; a search of a graph
+    with another digest, or with none, is not resumed."""
 
     @property
     def slab_bound(self) -> int:

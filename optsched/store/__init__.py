@@ -6,11 +6,12 @@ from optsched.store.exchange import Taken, export_store, import_store, merge
 from optsched.store.prepared import PreparedResult, prepare_result
 from optsched.store.question import (
     LEAST_PEAK,
+    LEAST_SLAB,
     Bound,
-    Question,
     RecordChange,
     SearchState,
     StoredPlan,
+    StoredQuestion,
     StoredRecord,
     provenance,
 )
@@ -21,15 +22,16 @@ from optsched.store.upkeep import collect_garbage, verify
 
 __all__ = [
     "LEAST_PEAK",
+    "LEAST_SLAB",
     "Bound",
     "CanonicalGraph",
     "PlanStore",
     "PreparedResult",
-    "Question",
     "RecordChange",
     "Rule",
     "SearchState",
     "StoredPlan",
+    "StoredQuestion",
     "StoredRecord",
     "Taken",
     "canonical_form",

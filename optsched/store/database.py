@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from optsched.errors import FormatError, PlanError, UsageError, expect
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
+from optsched.model.question import Question
 from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import Objective
 from optsched.solver.result import Result
@@ -31,15 +32,16 @@ from optsched.store.prepared import (
     prepare_result,
 )
 from optsched.store.question import (
-    LEAST_PEAK,
+    LEAST_SLAB,
     Bound,
-    Question,
     RecordChange,
     SearchState,
     StoredPlan,
+    StoredQuestion,
     StoredRecord,
-    best_bound,
+    objective_bound,
     provenance,
+    stored_question,
 )
 from optsched.store.translate import (
     globalise_certificate,
@@ -89,20 +91,75 @@ class PlanStore:
         """The file."""
         return self.file.path
 
-    def get(self, graph: Graph, question: Question = LEAST_PEAK) -> StoredPlan | None:
-        """Return the best plan of a graph, None if there is none. Nothing is written."""
-        asked = rows.ask(graph)
+    def __enter__(self) -> PlanStore:
+        """Return the store itself: every call opens and closes the file."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing, as nothing stays open between calls."""
+
+    def __len__(self) -> int:
+        """Return the number of records."""
+
+        def query(connection: sqlite3.Connection) -> int:
+            return int(connection.execute("SELECT count(*) FROM records").fetchone()[0])
+
+        return self.read(query) or 0
+
+    def __bool__(self) -> bool:
+        """Return True: an empty store is a store."""
+        return True
+
+    def __contains__(self, about: object) -> bool:
+        """Return True if the store has a plan for a graph, or for a question."""
+        if not isinstance(about, Graph | Question):
+            return False
+        record = self.record(about)
+        return record is not None and record.value is not None
+
+    def __repr__(self) -> str:
+        return f"PlanStore({str(self.path)!r})"
+
+    def get(
+        self, graph: Graph | Question, question: StoredQuestion = LEAST_SLAB
+    ) -> StoredPlan | None:
+        """Return the best plan of a graph or a question, None if there is none; write nothing.
+
+        Parameters
+        ----------
+        graph
+            A graph, whose plan of minimum slab is meant, as :func:`optsched.solve` makes it by
+            default; or a :class:`Question`.
+        question
+            The rest of the question, if `graph` is a graph.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from optsched import GraphBuilder, Objective, PlanStore, Question, solve
+        >>> build = GraphBuilder("pair")
+        >>> build.op("p", writes={"a": 9})
+        >>> build.op("q", reads=["a"], writes={"b": 1})
+        >>> graph = build.build()
+        >>> with TemporaryDirectory() as folder, PlanStore(f"{folder}/plans.db") as store:
+        ...     stored = store.put_result(graph, solve(graph))
+        ...     stored, store.get(graph).slab, len(store), graph in store
+        ...     store.get(Question(graph, objective=Objective.PEAK)) is None
+        (True, 10, 1, True)
+        True
+        """
+        asked, question = _asked(graph, question)
 
         def query(connection: sqlite3.Connection) -> StoredPlan | None:
             number = rows.find_record(connection, asked, question)
             row = _plan_row(connection, number)
             if number is None or row is None:
                 return None
-            bound = best_bound(rows.bounds_of(connection, number), question.objective)
+            bound = objective_bound(rows.bounds_of(connection, number), question.objective)
             try:
                 plan = rows.read_plan(asked, *row, question)
             except (FormatError, PlanError) as error:
-                text = f"store {self.path}: graph {graph.name!r}: {error}; {SALVAGE}"
+                text = f"store {self.path}: graph {asked.graph.name!r}: {error}; {SALVAGE}"
                 raise type(error)(text) from None
             return StoredPlan(plan, row[1], row[2], bound.value, bound.proof)
 
@@ -110,12 +167,12 @@ class PlanStore:
 
     def put(
         self,
-        graph: Graph,
+        graph: Graph | Question,
         plan: Plan,
         *,
         bound: int = 0,
         proof: str = "",
-        question: Question = LEAST_PEAK,
+        question: StoredQuestion = LEAST_SLAB,
         origin: Mapping[str, Any] | None = None,
     ) -> bool:
         """Keep a plan unless one as good is there, and a bound unless one as high is.
@@ -139,7 +196,7 @@ class PlanStore:
         PlanError
             If the plan breaks a rule of the graph, or does not fit; or the bound is above it.
         """
-        asked, made = rows.ask(graph), origin or provenance()
+        (asked, question), made = _asked(graph, question), origin or provenance()
         prepared, text = prepare_plan(asked, plan, question), rows.provenance_text(made)
         if not self._is_writable():
             return False
@@ -150,12 +207,12 @@ class PlanStore:
 
     def put_bound(
         self,
-        graph: Graph,
+        graph: Graph | Question,
         value: int,
         proof: str = "",
         *,
         quantity: Objective | None = None,
-        question: Question = LEAST_PEAK,
+        question: StoredQuestion = LEAST_SLAB,
         origin: Mapping[str, Any] | None = None,
     ) -> bool:
         """Keep a bound that an engine proved, unless one as high is there; return whether.
@@ -177,9 +234,9 @@ class PlanStore:
         PlanError
             If a plan that is kept has less, so that the bound is wrong.
         """
+        asked, question = _asked(graph, question)
         chosen = question.objective if quantity is None else quantity
         bound = Bound(chosen, value, proof, False, origin or provenance())
-        asked = rows.ask(graph)
         if not self._is_writable():
             return False
         with self._changing(asked.text.row, question) as record:
@@ -187,10 +244,10 @@ class PlanStore:
 
     def put_certificate(
         self,
-        graph: Graph,
+        graph: Graph | Question,
         certificate: Certificate,
         *,
-        question: Question = LEAST_PEAK,
+        question: StoredQuestion = LEAST_SLAB,
         origin: Mapping[str, Any] | None = None,
     ) -> bool:
         """Keep a certificate of a bound on the peak, after the checker passed it; return whether.
@@ -204,9 +261,9 @@ class PlanStore:
         """
         from optsched.check.certificate import check_certificate
 
-        rung = check_certificate(graph, certificate)
-        asked = rows.ask(graph)
-        packed = pack(globalise_certificate(asked.form, graph, certificate))
+        asked, question = _asked(graph, question)
+        rung = check_certificate(asked.graph, certificate)
+        packed = pack(globalise_certificate(asked.form, asked.graph, certificate))
         bound = Bound(Objective.PEAK, certificate.bound, rung, True, origin or provenance())
         if not self._is_writable():
             return False
@@ -218,7 +275,12 @@ class PlanStore:
     ) -> bool:
         """Keep what :func:`optsched.solve` found and proved; return whether anything was kept.
 
-        The question is the result's own: its objective and capacity.
+        It is kept under the result's own question: its objective, capacity and order rules.
+
+        Raises
+        ------
+        UsageError
+            If the result is of another graph, or its question limits moves or lets buffers spill.
         """
         return self.put_prepared(prepare_result(graph, result), origin=origin)
 
@@ -248,9 +310,11 @@ class PlanStore:
                 record.keep_search(prepared.search, given, prepared.units)
         return kept
 
-    def certificate(self, graph: Graph, question: Question = LEAST_PEAK) -> Certificate | None:
+    def certificate(
+        self, graph: Graph | Question, question: StoredQuestion = LEAST_SLAB
+    ) -> Certificate | None:
         """Return the certificate of the highest bound that has one; it is not checked again."""
-        asked = rows.ask(graph)
+        asked, question = _asked(graph, question)
 
         def query(connection: sqlite3.Connection) -> Certificate | None:
             record = rows.find_record(connection, asked, question)
@@ -261,16 +325,16 @@ class PlanStore:
             row = connection.execute(chosen, (record,)).fetchone()
             if row is None:
                 return None
-            return localise_certificate(asked.form, graph, unpack_json(row[0]))
+            return localise_certificate(asked.form, asked.graph, unpack_json(row[0]))
 
         return self.read(query)
 
     def put_search(
         self,
-        graph: Graph,
+        graph: Graph | Question,
         state: SearchState | None,
         *,
-        question: Question = LEAST_PEAK,
+        question: StoredQuestion = LEAST_SLAB,
         origin: Mapping[str, Any] | None = None,
     ) -> bool:
         """Keep what a search leaves behind, in place of what an earlier one did; None forgets it.
@@ -280,7 +344,7 @@ class PlanStore:
         UsageError
             If its JSON is larger than 16 MiB.
         """
-        asked = rows.ask(graph)
+        asked, question = _asked(graph, question)
         expect("put_search", state, SearchState, NoneType)
         packed = None if state is None else globalise_search(asked.form, state)
         units = 0 if state is None else state.units
@@ -290,9 +354,11 @@ class PlanStore:
             record.keep_search(packed, origin or provenance(), units)
         return True
 
-    def search(self, graph: Graph, question: Question = LEAST_PEAK) -> SearchState | None:
+    def search(
+        self, graph: Graph | Question, question: StoredQuestion = LEAST_SLAB
+    ) -> SearchState | None:
         """Return what the last search left behind, in the ids of this graph; its word only."""
-        asked = rows.ask(graph)
+        asked, question = _asked(graph, question)
 
         def query(connection: sqlite3.Connection) -> SearchState | None:
             record = rows.find_record(connection, asked, question)
@@ -302,9 +368,11 @@ class PlanStore:
 
         return self.read(query)
 
-    def record(self, graph: Graph, question: Question = LEAST_PEAK) -> StoredRecord | None:
+    def record(
+        self, graph: Graph | Question, question: StoredQuestion = LEAST_SLAB
+    ) -> StoredRecord | None:
         """Return what is known about a question: bounds, proofs, provenance."""
-        asked = rows.ask(graph)
+        asked, question = _asked(graph, question)
 
         def query(connection: sqlite3.Connection) -> StoredRecord | None:
             number = rows.find_record(connection, asked, question)
@@ -387,13 +455,13 @@ class PlanStore:
         return self._held is not None or self.file.is_writable()
 
     @contextmanager
-    def _changing(self, graph: rows.GraphRow, question: Question) -> Iterator[OpenRecord]:
+    def _changing(self, graph: rows.GraphRow, question: StoredQuestion) -> Iterator[OpenRecord]:
         """Yield the record of a question about a graph, made if need be, to be changed."""
         with self.writing() as connection:
             yield OpenRecord(connection, self._record_of(connection, graph, question))
 
     def _record_of(
-        self, connection: sqlite3.Connection, graph: rows.GraphRow, question: Question
+        self, connection: sqlite3.Connection, graph: rows.GraphRow, question: StoredQuestion
     ) -> int:
         """Return the row of a question about a graph, made if need be."""
         if self._held is None:
@@ -408,6 +476,14 @@ class PlanStore:
         if self._held is not None:
             return query(self._held)
         return self.file.read(query) if self.path.exists() else None
+
+
+def _asked(about: Graph | Question, question: StoredQuestion) -> tuple[rows.Asked, StoredQuestion]:
+    """Return a graph in canonical terms, and the rest of what is asked about it."""
+    if isinstance(about, Question):
+        about, question = stored_question(about)
+    expect("a store of plans", question, StoredQuestion)
+    return rows.ask(about), question
 
 
 def _plan_row(connection: sqlite3.Connection, record: int | None) -> tuple[Any, int, int] | None:

@@ -16,7 +16,7 @@ from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.runtime.limits import Objective, Proof
 from optsched.store import rows
 from optsched.store.prepared import PreparedPlan
-from optsched.store.question import Bound, Question
+from optsched.store.question import Bound, StoredQuestion
 from optsched.store.translate import unpack_bytes
 
 
@@ -35,7 +35,7 @@ class OpenRecord:
         self.reached: tuple[int, int] | None = connection.execute(query, (number,)).fetchone()
         self.bounds = list(rows.bounds_of(connection, number))
 
-    def keep_plan(self, plan: PreparedPlan, question: Question, origin: str) -> bool:
+    def keep_plan(self, plan: PreparedPlan, question: StoredQuestion, origin: str) -> bool:
         """Keep a plan if it is better than the one that is there; return whether."""
         new = plan.peak, plan.slab
         if self.reached is not None and not _is_better(new, self.reached, question):
@@ -131,7 +131,7 @@ class OpenRecord:
         return rows.add_history(self.connection, self.number, what, detail)
 
 
-def _is_better(new: tuple[int, int], known: tuple[int, int], question: Question) -> bool:
+def _is_better(new: tuple[int, int], known: tuple[int, int], question: StoredQuestion) -> bool:
     """Whether a peak and a slab are less than others: first what is asked for, then the other."""
     if question.objective is Objective.SLAB:
         new, known = new[::-1], known[::-1]

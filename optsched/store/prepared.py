@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from optsched.errors import expect
+from optsched.errors import UsageError, expect
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
+from optsched.model.question import Question, digest_of
 from optsched.runtime.limits import Objective, Proof, StopReason
 from optsched.solver.result import Result
 from optsched.store import rows
-from optsched.store.question import Question, SearchState
+from optsched.store.question import SearchState, StoredQuestion, stored_question
 from optsched.store.translate import globalise_plan, globalise_search, pack
 
 
@@ -47,7 +48,7 @@ class PreparedResult:
     """
 
     graph: rows.GraphRow
-    question: Question
+    question: StoredQuestion
     plan: PreparedPlan | None
     bounds: tuple[tuple[Objective, int, str], ...]
     stop_reason: StopReason
@@ -60,7 +61,8 @@ def prepare_result(
 ) -> PreparedResult:
     """Check and pack what :func:`optsched.solve` found and proved.
 
-    The question is the result's own: its objective and capacity.
+    It is kept under the result's own question. Order rules are control edges of the graph there,
+    so that bounds proved under rules are never read as bounds of the graph without them.
 
     Parameters
     ----------
@@ -71,11 +73,15 @@ def prepare_result(
 
     Raises
     ------
+    UsageError
+        If the result is of another graph, or its question is one that a store does not keep.
     PlanError
         If the plan breaks a rule of the graph, or does not fit.
     """
+    expect("a store of plans", graph, Graph)
     expect("a store of plans", result, Result)
-    asked, question = rows.ask(graph), Question(result.objective, result.capacity)
+    planned, question = stored_question(_question_about(graph, result))
+    asked = rows.ask(planned)
     bounds = (
         (Objective.PEAK, result.peak_bound, _proof_name(result.peak_proof)),
         (Objective.SLAB, result.slab_bound, _proof_name(result.slab_proof)),
@@ -96,7 +102,21 @@ def prepare_result(
     )
 
 
-def prepare_plan(asked: rows.Asked, plan: Plan, question: Question) -> PreparedPlan:
+def _question_about(graph: Graph, result: Result) -> Question:
+    """Return the question of a result, which must be about the graph."""
+    asked = result.question
+    if asked is None:
+        raise UsageError("a result without its question is not kept: nothing says what it is about")
+    if asked.graph is not graph and digest_of(asked.graph) != digest_of(graph):
+        other = f"graph {asked.graph.name!r} (memory model: {asked.graph.model_name})"
+        raise UsageError(
+            f"the result is about {other}, not about {graph.name!r} (memory model: "
+            f"{graph.model_name}): put it with its own graph, result.question.graph"
+        )
+    return asked
+
+
+def prepare_plan(asked: rows.Asked, plan: Plan, question: StoredQuestion) -> PreparedPlan:
     """Check and pack a plan that answers a question."""
     checked = question.check(asked.graph, plan)
     return _pack_plan(asked, plan, checked.peak, checked.slab)

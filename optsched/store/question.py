@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from optsched.check.plan import Checked, check_plan
-from optsched.errors import FormatError, PlanError, expect
+from optsched.errors import FormatError, PlanError, UsageError, expect
 from optsched.formats.fields import Record
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
+from optsched.model.question import Question
 from optsched.runtime.facts import machine, versions
 from optsched.runtime.limits import Limits, Objective, Proof, choose_member
 
@@ -21,27 +22,26 @@ _KEYS = {"objective", "capacity", "pools", "rules"}
 
 
 @dataclass(frozen=True)
-class Question:
-    """What a plan is to be best at; together with the graph it names a record of a store.
+class StoredQuestion:
+    """The part of a question that a store writes beside the graph; both together name a record.
 
-    The memory model need not be said: the graph of a record is the one that
-    :class:`optsched.model.memory_model.MemoryModel` makes, in which sizes, offsets and in-place
-    pairs are plain data.
+    The memory model and order rules are part of the graph (:attr:`Question.planned`), in which
+    sizes, in-place pairs and control edges are plain data.
 
     Parameters
     ----------
     objective
-        What is to be least; of equal plans the one with less of the other is the better.
+        Quantity to minimize first; the other breaks ties.
     capacity
-        Bytes that the slab may have, None for as many as it takes.
+        Bytes that the slab may have; None for any number.
     pools
-        Names and capacities of slabs, the preferred one first; empty where buffers stay in the
-        pools that they name.
+        Names and capacities of slabs, preferred first; empty if each buffer stays in the pool
+        that it names.
     rules
         Anything else that answers depend on and that the graph does not show.
     """
 
-    objective: Objective = Objective.PEAK
+    objective: Objective = Objective.SLAB
     capacity: int | None = None
     pools: tuple[tuple[str, int | None], ...] = ()
     rules: str = ""
@@ -89,8 +89,8 @@ class Question:
         return ", ".join([*words, self.rules] if self.rules else words)
 
 
-def read_question(document: object) -> Question:
-    """Make a question of parsed JSON, such as that of :attr:`Question.text`.
+def read_question(document: object) -> StoredQuestion:
+    """Make a question of parsed JSON, such as that of :attr:`StoredQuestion.text`.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def read_question(document: object) -> Question:
             raise FormatError("question: pools are not pairs of a name and a capacity")
         pool = Record(dict(zip(("name", "capacity"), row, strict=True)), "question, pool")
         pools.append((pool.text("name"), pool.count("capacity") if pool.has("capacity") else None))
-    return Question(
+    return StoredQuestion(
         choose_member(Objective, name, "objective"),
         record.count("capacity") if record.has("capacity") else None,
         tuple(pools),
@@ -116,8 +116,27 @@ def read_question(document: object) -> Question:
     )
 
 
-LEAST_PEAK = Question()
-"""What compilers ask that pack the slab themselves."""
+LEAST_SLAB = StoredQuestion()
+"""Question of :func:`optsched.solve` and :func:`optsched.tune` if nothing else is asked."""
+LEAST_PEAK = StoredQuestion(Objective.PEAK)
+"""Question of compilers that pack the slab themselves."""
+
+
+def stored_question(question: Question) -> tuple[Graph, StoredQuestion]:
+    """Return the graph and the rest of a question, by which a store finds its record.
+
+    Raises
+    ------
+    UsageError
+        If the question limits moves or lets buffers spill: a store would compare its plans as if
+        all were allowed.
+    """
+    if question.max_moved is not None or question.pools:
+        raise UsageError(
+            f"{question.graph.name}: a store does not keep answers about {question.restriction}: "
+            "keep the plan in a file (write_plan)"
+        )
+    return question.planned, StoredQuestion(question.objective, question.capacity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +248,7 @@ class StoredRecord:
 
     number: int
     key: str
-    question: Question
+    question: StoredQuestion
     name: str
     memory_model: str
     ops: int
@@ -248,8 +267,8 @@ class StoredRecord:
 
     @property
     def best_bound(self) -> Bound:
-        """The bound on the objective that counts."""
-        return best_bound(self.bounds, self.question.objective)
+        """The highest bound on the objective that counts."""
+        return objective_bound(self.bounds, self.question.objective)
 
     @property
     def is_proved(self) -> bool:
@@ -262,6 +281,19 @@ def best_bound(bounds: tuple[Bound, ...], quantity: Objective) -> Bound:
     known = [bound for bound in bounds if bound.counts and bound.quantity is quantity]
     known.append(Bound(quantity, 0))
     return max(known, key=lambda bound: (bound.value, bound.certified, bound.proof != ""))
+
+
+def objective_bound(bounds: tuple[Bound, ...], objective: Objective) -> Bound:
+    """Return the highest bound on the objective that counts.
+
+    No slab is smaller than the peak of its order, so a bound on the peak is one on the slab, too.
+    """
+    own = best_bound(bounds, objective)
+    if objective is Objective.SLAB:
+        peak = best_bound(bounds, Objective.PEAK)
+        if (peak.value, peak.certified) > (own.value, own.certified):
+            return replace(peak, quantity=objective, proof=Proof.JOINT if peak.proof else "")
+    return own
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ from optsched.store.canonical import CanonicalGraph, canonical_form
 from optsched.store.document import canonical_document
 from optsched.store.question import (
     Bound,
-    Question,
     RecordChange,
+    StoredQuestion,
     StoredRecord,
     read_question,
 )
@@ -137,7 +137,7 @@ def find_graph(connection: sqlite3.Connection, graph: GraphText | GraphRow) -> i
     return None
 
 
-def read_plan(asked: Asked, packed: object, peak: int, slab: int, question: Question) -> Plan:
+def read_plan(asked: Asked, packed: object, peak: int, slab: int, question: StoredQuestion) -> Plan:
     """Return a stored plan for the graph at hand, after the checker passed it."""
     plan = localise_plan(asked.form, unpack_json(packed))
     question.check(asked.graph, plan, peak=peak, slab=slab)
@@ -158,7 +158,9 @@ def add_graph(connection: sqlite3.Connection, graph: GraphRow) -> int:
     return made
 
 
-def find_record(connection: sqlite3.Connection, asked: Asked, question: Question) -> int | None:
+def find_record(
+    connection: sqlite3.Connection, asked: Asked, question: StoredQuestion
+) -> int | None:
     """Return the row of a question about a graph."""
     graph = find_graph(connection, asked.text)
     query = "SELECT id FROM records WHERE graph = ? AND question = ?"
@@ -166,7 +168,7 @@ def find_record(connection: sqlite3.Connection, asked: Asked, question: Question
     return None if row is None else int(row[0])
 
 
-def add_record(connection: sqlite3.Connection, graph: GraphRow, question: Question) -> int:
+def add_record(connection: sqlite3.Connection, graph: GraphRow, question: StoredQuestion) -> int:
     """Return the row of a question about a graph, made if need be."""
     number = add_graph(connection, graph)
     connection.execute(

@@ -21,7 +21,7 @@ import pytest
 from optsched.fleet import Fleet, FleetSettings, FleetState, tune
 from optsched.formats import read_graph, write_graph
 from optsched.runtime.limits import Objective
-from optsched.store import PlanStore, Question, verify
+from optsched.store import PlanStore, StoredQuestion, verify
 from tests.fleet.faults import FAULTS
 from tests.fleet.fleets import (
     DRIVE,
@@ -62,7 +62,7 @@ def require_same(found: dict[str, Any], expected: Fleet, paths: list[str], store
     assert not found["interrupted"]
     assert verify(PlanStore(store)) == []
     for path, row in zip(paths, expected.rows(), strict=True):
-        known = PlanStore(store).get(read_graph(path), Question(Objective.SLAB))
+        known = PlanStore(store).get(read_graph(path), StoredQuestion(Objective.SLAB))
         assert known is not None
         assert (known.slab, known.bound) == (row["slab"], row["slab_bound"])
 

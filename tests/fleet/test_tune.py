@@ -23,6 +23,7 @@ from optsched.fleet.notes import read_search
 from optsched.fleet.study import fleet_study
 from optsched.fleet.unit import Unit, UnitContext, look_up
 from optsched.formats import read_graph, write_graph, write_plan
+from optsched.model.question import digest_of
 from optsched.ordering.progress import OrderProgress
 from optsched.reports.fleet import fleet_record, print_fleet, standing_text
 from optsched.reports.study_files import study_csv, study_html
@@ -30,7 +31,7 @@ from optsched.runtime.facts import code_digest
 from optsched.runtime.limits import Limits, Objective, Proof, StopReason
 from optsched.solver.pipeline import solve
 from optsched.solver.search_progress import SearchProgress
-from optsched.store import PlanStore, Question, SearchState, collect_garbage
+from optsched.store import PlanStore, SearchState, StoredQuestion, collect_garbage
 from tests.fleet.fleets import SETTINGS, WORK, make_fleet, undisturbed
 from tests.support.families.small import SMALL_GRAPHS, diamond
 from tests.support.families.wiring import random_wiring
@@ -91,7 +92,7 @@ def test_a_longer_run_goes_on_where_the_shorter_ended(paths: list[str], tmp_path
 def test_plans_of_the_store_are_valid_and_its_bounds_below(paths: list[str], store: Path) -> None:
     for path in paths:
         graph = read_graph(path)
-        known = PlanStore(store).get(graph, Question(Objective.SLAB))
+        known = PlanStore(store).get(graph, StoredQuestion(Objective.SLAB))
         assert known is not None
         check_plan(graph, known.plan, peak=known.peak, slab=known.slab)
         assert known.bound <= known.slab
@@ -121,7 +122,7 @@ def test_bounds_of_a_search_that_a_plan_refutes_are_not_believed(
 ) -> None:
     graph, path = read_graph(next(path for path in paths if "wiring" in path)), tmp_path / "s.store"
     shutil.copy(store, path)
-    copied, question = PlanStore(path), Question(SETTINGS.objective)
+    copied, question = PlanStore(path), StoredQuestion(SETTINGS.objective)
     search, known = copied.search(graph, question), copied.get(graph, question)
     assert search is not None
     assert known is not None
@@ -136,9 +137,9 @@ def test_rounds_are_kept_for_the_same_ids_and_steps_for_an_equal_graph(
     paths: list[str], store: Path
 ) -> None:
     graph = read_graph(next(path for path in paths if "wiring" in path))
-    search = PlanStore(store).search(graph, Question(SETTINGS.objective))
+    search = PlanStore(store).search(graph, StoredQuestion(SETTINGS.objective))
     assert search is not None
-    known, notes = SearchProgress(), dict(search.notes)
+    known, notes = SearchProgress(graph=digest_of(graph)), dict(search.notes)
     assert read_search(graph, search, known)[0].rounds.steps > 0
     notes["rounds"] = notes["rounds"] | {"blame": [1] * len(graph.ops)}
     rounds = read_search(graph, SearchState(search.orders, notes), known)[0].rounds
@@ -154,7 +155,7 @@ def test_rounds_are_kept_for_the_same_ids_and_steps_for_an_equal_graph(
 def test_bounds_of_another_version_are_not_believed(tmp_path: Path) -> None:
     graph, path = diamond(), tmp_path / "s.store"
     tune([graph], path, work=1_000, jobs=0)
-    store, question = PlanStore(path), Question(Objective.SLAB)
+    store, question = PlanStore(path), StoredQuestion(Objective.SLAB)
     known = store.get(graph, question)
     assert known is not None
     other = tmp_path / "other.store"
@@ -178,8 +179,9 @@ def test_bounds_of_another_version_are_not_believed(tmp_path: Path) -> None:
 def test_a_claim_about_a_plan_does_not_cost_the_bound_below_it(tmp_path: Path) -> None:
     graph = diamond()
     found = solve(graph)
-    claimed = replace(found, slab_bound=17, slab_proof=Proof.CLAIMED)
-    store, question = PlanStore(tmp_path / "s.store"), Question(Objective.SLAB)
+    none = replace(found, peak_bound=0, peak_proof=None)
+    claimed = replace(none, slab_bound=17, slab_proof=Proof.CLAIMED)
+    store, question = PlanStore(tmp_path / "s.store"), StoredQuestion(Objective.SLAB)
     store.put_result(graph, claimed)
     known = store.get(graph, question)
     assert known is not None

@@ -24,8 +24,8 @@ from optsched.errors import OptschedError
 from optsched.runtime.limits import Objective
 from optsched.store import (
     PlanStore,
-    Question,
     SearchState,
+    StoredQuestion,
     collect_garbage,
     read_rule,
     revoke,
@@ -47,12 +47,12 @@ def scenario() -> list[Step]:
     plans = [best(graph) for graph in graphs]
     poor = wasteful(graphs[0])
     certificate = certify(graphs[0], time_limit=10).certificate
-    slab = Question(Objective.SLAB)
+    peak = StoredQuestion(Objective.PEAK)
 
     def batch(store: PlanStore) -> None:
         with store.batch() as all_at_once:
             for graph, plan in zip(graphs, plans, strict=True):
-                all_at_once.put(graph, plan, question=slab)
+                all_at_once.put(graph, plan, question=peak)
 
     return [
         lambda store: store.put(graphs[0], poor),

@@ -31,7 +31,7 @@ import numpy as np
 from optsched.cli.common import graph_files
 from optsched.formats import read_graph, write_graph
 from optsched.runtime.limits import Objective
-from optsched.store import PlanStore, Question, verify
+from optsched.store import PlanStore, StoredQuestion, verify
 from tests.fleet.fleets import SETTINGS, Driver, undisturbed
 from tests.support.families.wiring import random_wiring
 from tests.support.generators import random_graph
@@ -146,7 +146,7 @@ def differences(found: Any, expected: Any, paths: list[str], store: Path) -> lis
     for path, row in zip(paths, expected.rows(), strict=True):
         if row["slab"] is None:
             continue
-        known = PlanStore(store).get(read_graph(path), Question(Objective.SLAB))
+        known = PlanStore(store).get(read_graph(path), StoredQuestion(Objective.SLAB))
         if known is None or (known.slab, known.bound) != (row["slab"], row["slab_bound"]):
             wrong.append(f"{path}: the store has {known}")
     return wrong

@@ -28,7 +28,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> 
 
 def test_ls(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     records = said(capsys, "ls", path)["records"]
-    assert [record["objective"] for record in records] == ["peak", "slab"] * 2
+    assert [record["objective"] for record in records] == ["slab", "peak"] * 2
     assert [record["proved"] for record in records] == [True, False] * 2
     assert main(["store", "ls", path]) == 0
     text = capsys.readouterr().out

@@ -18,7 +18,7 @@ from optsched.errors import FormatError, OptschedError, PlanError, UsageError
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from optsched.solver.pipeline import solve
-from optsched.store import PlanStore, Question, SearchState, file, prepare_result, schema
+from optsched.store import PlanStore, SearchState, StoredQuestion, file, prepare_result, schema
 from optsched.store.translate import pack
 
 
@@ -84,7 +84,7 @@ def test_a_result_is_prepared_where_the_graph_is_and_written_elsewhere(store: Pl
     packed = pickle.dumps(prepare_result(graph, found, notes))
     assert len(packed) < 2_000
     assert store.put_prepared(pickle.loads(packed))
-    question = Question(found.objective)
+    question = StoredQuestion(found.objective)
     known = store.get(graph, question)
     assert known is not None
     assert (known.plan, known.slab, known.bound) == (found.plan, found.slab, found.slab_bound)

@@ -19,10 +19,11 @@ from optsched.model.graph import Graph
 from optsched.runtime.limits import Objective
 from optsched.solver.pipeline import solve
 from optsched.store import (
+    LEAST_PEAK,
     CanonicalGraph,
     PlanStore,
-    Question,
     SearchState,
+    StoredQuestion,
     canonical_form,
     document,
     file,
@@ -71,13 +72,13 @@ def test_a_canonical_graph_is_the_graph() -> None:
 def test_questions_are_kept_apart(store: PlanStore) -> None:
     graph = diamond()
     store.put(graph, wasteful(graph))
-    slab = Question(Objective.SLAB, capacity=1000)
+    slab = StoredQuestion(Objective.SLAB, capacity=1000)
     assert store.get(graph, slab) is None
     assert store.put(graph, best(graph), question=slab)
     assert store.get(graph).plan == wasteful(graph)  # type: ignore[union-attr]
-    assert [r.question for r in store.records()] == [Question(), slab]
+    assert [r.question for r in store.records()] == [StoredQuestion(), slab]
     with pytest.raises(PlanError, match="exceeds"):
-        store.put(graph, wasteful(graph), question=Question(Objective.SLAB, capacity=20))
+        store.put(graph, wasteful(graph), question=StoredQuestion(Objective.SLAB, capacity=20))
 
 
 def test_memory_models_are_kept_apart(store: PlanStore) -> None:
@@ -175,7 +176,7 @@ def test_a_result_is_kept_with_both_bounds(store: PlanStore) -> None:
     graph = read_graph(SMALL / "two_towers.json")
     result = solve(graph, limits=Limits(work=1000))
     assert store.put_result(graph, result)
-    record = store.record(graph, Question(Objective.SLAB))
+    record = store.record(graph, StoredQuestion(Objective.SLAB))
     assert record is not None
     assert (record.slab, record.is_proved) == (result.slab, True)
     assert {bound.quantity: bound.value for bound in record.bounds} == {
@@ -228,14 +229,14 @@ def old(request: pytest.FixtureRequest, tmp_path: Path) -> PlanStore:
 def require_old_content(store: PlanStore) -> None:
     for size in (1, 2):
         graph = shuffled(diamond(size), size)
-        found, peak = store.get(graph), 12 + size
+        found, peak = store.get(graph, LEAST_PEAK), 12 + size
         assert found is not None
         assert (found.peak, found.slab, found.bound, found.proof) == (peak, peak, peak, "L3")
-        left = store.search(graph, Question(Objective.SLAB))
+        left = store.search(graph, StoredQuestion(Objective.SLAB))
         assert left is not None
         assert left.notes == {"budget": size}
         assert all(check_order(graph, order) for order in left.orders)
-    certificate = store.certificate(diamond(1))
+    certificate = store.certificate(diamond(1), LEAST_PEAK)
     assert certificate is not None
     assert check_certificate(diamond(1), certificate) == "L3"
     assert verify(store) == []

@@ -16,10 +16,9 @@ from optsched import certify
 from optsched.cli import main
 from optsched.errors import FormatError, OptschedError, UsageError
 from optsched.model.graph import Graph
-from optsched.runtime.limits import Objective
 from optsched.store import (
+    LEAST_PEAK,
     PlanStore,
-    Question,
     SearchState,
     collect_garbage,
     export_store,
@@ -37,7 +36,7 @@ from tests.store.test_database import best, diamond, wasteful
 from tests.support.generators import random_graph, random_order
 
 DATA = Path(__file__).parents[1] / "data" / "stores"
-SLAB = Question(Objective.SLAB)
+PEAK = LEAST_PEAK
 
 
 def filled(path: Path, count: int = 5) -> PlanStore:
@@ -49,8 +48,8 @@ def filled(path: Path, count: int = 5) -> PlanStore:
             batch.put(graph, wasteful(graph))
             plan = best(graph)
             batch.put(graph, plan, bound=plan.peak(graph), proof="L3")
-            batch.put(graph, plan, question=SLAB, bound=4, proof="")
-            batch.put_search(graph, SearchState((plan.order,), {"budget": size}), question=SLAB)
+            batch.put(graph, plan, question=PEAK, bound=4, proof="")
+            batch.put_search(graph, SearchState((plan.order,), {"budget": size}), question=PEAK)
         graph = diamond(1)
         batch.put_certificate(graph, certify(graph, time_limit=5).certificate)
     return store
@@ -84,7 +83,7 @@ def numbers(store: PlanStore) -> list[tuple[object, ...]]:
 def test_a_sound_store_is_sound(store: PlanStore) -> None:
     assert verify(store) == []
     assert len(store.records()) == 10
-    assert all(record.is_proved is (record.question != SLAB) for record in store.records())
+    assert all(record.is_proved is (record.question != PEAK) for record in store.records())
 
 
 @pytest.mark.parametrize(
@@ -133,11 +132,11 @@ def test_the_other_stores_word_counts_only_if_trusted(store: PlanStore, tmp_path
     assert [r.best_bound.value > 0 for r in wary.records()].count(True) == 1
     assert [(r.peak, r.slab) for r in wary.records()] == [(r.peak, r.slab) for r in store.records()]
     # What a search left holds bounds too.
-    assert wary.search(diamond(3), SLAB) is None
+    assert wary.search(diamond(3), PEAK) is None
     assert verify(wary) == verify(trusting) == []
     again = merge(trusting, store, trust=True)
     assert (again.new, again.known, again.refused) == (0, 10, 0)
-    assert trusting.search(diamond(3), SLAB) == store.search(diamond(3), SLAB)
+    assert trusting.search(diamond(3), PEAK) == store.search(diamond(3), PEAK)
 
 
 def test_an_export_brings_the_same(store: PlanStore, tmp_path: Path) -> None:
@@ -182,8 +181,8 @@ def test_withdrawn_proofs_are_proved_again(store: PlanStore, tmp_path: Path) -> 
     assert revoke(store, read_rule("optsched==0.1.0:L6")) == 0
     assert revoke(store, read_rule("optsched<=0.1:L3")) == 5
     # One has a certificate, which no engine's error touches.
-    assert [r.is_proved for r in store.records() if r.question != SLAB].count(True) == 1
-    assert store.search(diamond(2), SLAB) is None
+    assert [r.is_proved for r in store.records() if r.question != PEAK].count(True) == 1
+    assert store.search(diamond(2), PEAK) is None
     assert "revoked: optsched<=0.1:L3" in {b.withdrawn for r in store.records() for b in r.bounds}
     assert [c.what for c in store.history(3)][-1] == "withdrawn"
     assert merge(store, other, trust=True).new == 0
@@ -198,11 +197,11 @@ def test_proofs_of_other_versions_stand_by_themselves(store: PlanStore) -> None:
     graph = diamond(3)
     origins = [{"versions": {"optsched": version}} for version in ("0.1", "0.2")]
     for origin in origins:
-        assert store.put_bound(graph, 4, "L5", question=SLAB, origin=origin)
-        assert not store.put_bound(graph, 4, "L5", question=SLAB, origin=origin)
+        assert store.put_bound(graph, 4, "L5", question=PEAK, origin=origin)
+        assert not store.put_bound(graph, 4, "L5", question=PEAK, origin=origin)
     collect_garbage(store)
     revoke(store, read_rule("optsched==0.1"))
-    record = store.record(graph, SLAB)
+    record = store.record(graph, PEAK)
     assert record is not None
     assert (record.best_bound.value, record.best_bound.provenance) == (4, origins[1])
 
@@ -229,7 +228,7 @@ def test_garbage_is_collected_and_nothing_else(
     plan = best(graph)
     with store.batch() as batch:
         for value in range(5, 15):
-            batch.put_bound(graph, value, question=SLAB)
+            batch.put_bound(graph, value, question=PEAK)
         for _ in range(20):
             revoke(batch, read_rule("optsched<=0.1:L3"))
             batch.put(graph, plan, bound=plan.peak(graph), proof="L3")
@@ -240,7 +239,7 @@ def test_garbage_is_collected_and_nothing_else(
     assert numbers(store) == before
     assert verify(store) == []
     assert store.path.stat().st_size <= size
-    assert store.search(graph, SLAB) is None
+    assert store.search(graph, PEAK) is None
     assert not any(collect_garbage(store).values())
 
 

@@ -24,7 +24,7 @@ from optsched.runtime.clock import Clock
 from optsched.runtime.limits import Limits, Objective
 from optsched.solver.pipeline import solve
 from optsched.solver.result import Result
-from optsched.store import PlanStore
+from optsched.store import LEAST_PEAK, PlanStore
 
 OPTIMUM, ESTIMATE, STORED = "optimum", "optimum of the estimate", "store"
 """Names of orders that are not Inductor's."""
@@ -204,7 +204,7 @@ class _Solver:
 
     def orders(self, to_beat: int, store: PlanStore | None) -> dict[str, Order]:
         """Return them, or the stored one; what can not be better than the others is left out."""
-        stored = None if store is None else store.get(self.runtime.graph)
+        stored = None if store is None else store.get(self.runtime.graph, LEAST_PEAK)
         if stored is not None:
             self.bound, self.proof = stored.bound, stored.proof
             return {STORED: self.runtime.node_order(stored.plan.order)}
@@ -223,7 +223,7 @@ class _Solver:
         if best.name == OPTIMUM and order != plan.order:
             problem, _ = packing_problem(graph, order)
             plan = make_plan(graph, order, greedy_by_size(problem))
-        store.put(graph, plan, bound=self.bound or 0, proof=self.proof)
+        store.put(graph, plan, bound=self.bound or 0, proof=self.proof, question=LEAST_PEAK)
 
     def _least_runtime(self) -> dict[str, Order]:
         result = self._solve(self.runtime.graph)
