@@ -8,9 +8,12 @@ one is before the other; that is so in every execution, whatever runs at the sam
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
+
+import numpy as np
+import numpy.typing as npt
 
 from optsched.check.lives import maker, touched
 from optsched.errors import PlanError
@@ -18,38 +21,51 @@ from optsched.model.graph import Graph
 
 
 class Precedence:
-    """Who precedes whom when the streams of a graph run an order that keeps all dependencies."""
+    """Who precedes whom when the streams of a graph run an order that keeps all dependencies.
+
+    An op that precedes `v` does so with all earlier ops of its stream. So those that precede `v`
+    are the first few of each stream, and their number says which; it never falls along a stream.
+    """
 
     def __init__(self, graph: Graph, order: Sequence[int]) -> None:
         self.graph, self.order = graph, order
-        self.ancestors = [0] * len(graph.ops)
-        self.rows: dict[str, list[int]] = {}
+        numbers = {name: s for s, name in enumerate(graph.streams)}
+        self.stream = [numbers[op.stream] for op in graph.ops]
+        self.place = [0] * len(graph.ops)
+        self.rows: list[list[int]] = [[] for _ in numbers]
+        before = np.zeros((len(graph.ops), len(numbers)), np.int64)
         for v in order:
-            row = self.rows.setdefault(graph.ops[v].stream, [])
+            row, known = self.rows[self.stream[v]], before[v]
             for u in (*graph.predecessors[v], *row[-1:]):
-                self.ancestors[v] |= self.ancestors[u] | 1 << u
+                np.maximum(known, before[u], out=known)
+                known[self.stream[u]] = max(known[self.stream[u]], self.place[u] + 1)
+            self.place[v] = len(row)
             row.append(v)
-        self.users = [0] * len(graph.buffers)
-        for v, roots in enumerate(touched(graph)):
+        self.behind = self._behind(self._first_after(before))
+
+    def _first_after(self, before: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the first place in each stream whose op each op precedes; its length if none."""
+        first = np.zeros_like(before)
+        for s, row in enumerate(self.rows):
+            places = np.arange(len(row))
+            for t, other in enumerate(self.rows):
+                first[row, t] = np.searchsorted(before[other, s], places, side="right")
+        return first
+
+    def _behind(self, first: npt.NDArray[np.int64]) -> list[list[int]]:
+        """Return the first place in each stream whose op all users of a buffer precede."""
+        behind = np.zeros((len(self.graph.buffers), len(self.rows)), np.int64)
+        behind[list(self.graph.kept)] = [len(row) for row in self.rows]
+        for v, roots in enumerate(touched(self.graph)):
             for b in roots:
-                self.users[b] |= 1 << v
+                np.maximum(behind[b], first[v], out=behind[b])
+        found: list[list[int]] = behind.tolist()
+        return found
 
     def before(self, b: int, c: int) -> bool:
-        """Whether `c` may lie where `b` has been."""
+        """Return True if `c` may lie where `b` has been."""
         op = maker(self.graph, c)
-        if op is None or self.graph.kept[b]:
-            return False
-        return not self.users[b] & ~self.ancestors[op]
-
-    def first_behind(self, b: int, row: Sequence[int]) -> int:
-        """The first place in a stream whose op all users of a buffer precede; its length if none.
-
-        Those that precede an op precede all that come later in its stream.
-        """
-        if self.graph.kept[b]:
-            return len(row)
-        users = self.users[b]
-        return bisect_left(row, True, key=lambda v: not users & ~self.ancestors[v])
+        return op is not None and self.behind[b][self.stream[op]] <= self.place[op]
 
 
 def check_sharing(graph: Graph, known: Precedence, placed: Mapping[int, int]) -> None:
@@ -110,10 +126,18 @@ def check_antichain(graph: Graph, known: Precedence, buffers: Iterable[int]) -> 
         If two of them come one before the other.
     """
     ids = sorted(set(buffers))
-    for i, b in enumerate(ids):
-        for c in ids[:i]:
-            if known.before(b, c) or known.before(c, b):
-                one, other = graph.buffers[c].name, graph.buffers[b].name
+    # What is before any of the buffers that a stream allocates is before the last of them; the
+    # last two, since that one may be the buffer itself.
+    last: dict[int, list[tuple[int, int]]] = {}
+    for c in ids:
+        op = maker(graph, c)
+        if op is not None:
+            row = last.get(known.stream[op], [])
+            last[known.stream[op]] = sorted([*row, (known.place[op], c)])[-2:]
+    for _, c in chain.from_iterable(last.values()):
+        for b in ids:
+            if b != c and known.before(b, c):
+                one, other = (graph.buffers[x].name for x in sorted((b, c)))
                 raise PlanError(f"buffers {one!r} and {other!r} are never in use at once")
     return sum(graph.buffers[b].size for b in ids)
 
@@ -158,10 +182,10 @@ def _solve(graph: Graph, known: Precedence, ids: list[int]) -> tuple[Arcs, list[
     most = sum(sizes)
     source = 2 * k + len(graph.ops)
     arcs: Arcs = []
-    for row in known.rows.values():
+    for stream, row in enumerate(known.rows):
         arcs += [(2 * k + u, 2 * k + v) for u, v in pairwise(row)]
         for i, b in enumerate(ids):
-            at = known.first_behind(b, row)
+            at = known.behind[b][stream]
             if at < len(row):
                 arcs.append((i, 2 * k + row[at]))
     for i, b in enumerate(ids):

@@ -79,6 +79,9 @@ class PackingProblem:
     must_share
         Groups of buffers, by position or name, that start at one offset: together they are one
         buffer of the largest size, there whenever one of them is live.
+    is_widened
+        True if live ranges are longer than the buffers live: every packing is one of what is meant,
+        but a bound on these packings is not.
 
     Raises
     ------
@@ -100,6 +103,7 @@ class PackingProblem:
     uses: Rows | None = field(compare=False, repr=False)
     keep_apart: IntArray
     must_share: tuple[tuple[int, ...], ...]
+    is_widened: bool = field(compare=False, repr=False)
 
     # Written out, as callers may give more than the types of the fields.
     def __init__(
@@ -117,6 +121,7 @@ class PackingProblem:
         uses: Rows | None = None,
         keep_apart: IntArray | Iterable[Iterable[int | str]] = (),
         must_share: Iterable[Iterable[int | str]] = (),
+        is_widened: bool = False,
     ) -> None:
         columns = {"size": size, "start": start, "end": end, "alignment": alignment, "pin": pin}
         values = {what: integers(what, given) for what, given in columns.items()}
@@ -127,7 +132,7 @@ class PackingProblem:
         known = unique_names(names, count)
         rows = tuple(map(tuple, gaps))
         fields: dict[str, object] = {"names": known, **values, "gaps": rows, "name": name}
-        fields |= {"memory_model": memory_model, "uses": uses}
+        fields |= {"memory_model": memory_model, "uses": uses, "is_widened": is_widened}
         fields["capacity"] = None if capacity is None else parse_bytes(capacity)
         for what, value in fields.items():
             object.__setattr__(self, what, value)
@@ -409,7 +414,8 @@ def packing_problem(
 
     Only roots that count, have bytes, and are live at some step are packed. Where ops run on
     several streams, steps are depths, and buffers that conflict without meeting in one are kept
-    apart (:mod:`optsched.model.stream_relation`). The outputs of in-place pairs that are taken, of
+    apart (:mod:`optsched.model.stream_relation`); if these are too many, live ranges are widened
+    until they meet. The outputs of in-place pairs that are taken, of
     :func:`optsched.model.inplace_choice.pair_choices`, are part of what they are written into.
     """
     relation = stream_relation(graph, order) if graph.on_streams else None
@@ -429,8 +435,11 @@ def packing_problem(
     buffers = [graph.buffers[b] for b in ids.tolist()]
     apart = np.array(graph.keep_apart, np.int64).reshape(-1, 2)
     pairs, groups = _among(ids, len(size), apart, graph.must_share)
-    if relation is not None:
-        pairs = np.concatenate([pairs, relation.hidden_conflicts(ids)])
+    hidden = None if relation is None else relation.hidden_conflicts(ids)
+    if hidden is not None:
+        pairs = np.concatenate([pairs, hidden])
+    elif relation is not None:
+        ranges[:, 1] = relation.cover_ends()
     problem = PackingProblem(
         names=tuple(buffer.name for buffer in buffers),
         start=ranges[ids, 0],
@@ -444,6 +453,7 @@ def packing_problem(
         uses=_steps_of_use(graph, steps, owner).select(ids),
         must_share=groups,
         keep_apart=pairs,
+        is_widened=hidden is None and relation is not None,
     )
     return problem, ids
 

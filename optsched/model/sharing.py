@@ -76,7 +76,10 @@ def make_pairs(pairs: IntArray | Iterable[Iterable[int | str]], names: Sequence[
         table = np.array(rows, np.int64).reshape(-1, 2)
     for a in table[table[:, 0] == table[:, 1], 0]:
         raise GraphError(f"keep apart: buffer {names[a]!r} is paired with itself")
-    return np.unique(np.sort(table, axis=1), axis=0)
+    # One number for each pair: rows take ten times as long to sort, as does `np.unique`.
+    numbers = np.sort(table.min(axis=1) * len(names) + table.max(axis=1))
+    once = numbers[np.append(True, numbers[1:] != numbers[:-1])]
+    return np.stack(np.divmod(once, len(names)), axis=1)
 
 
 def make_groups(

@@ -10,7 +10,6 @@ they *conflict*. That is a partial order: if `b < c < d`, then `U(b)` precede `a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,6 +18,9 @@ import numpy as np
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.steps import Order, steps_of
+
+MOST_PAIRS = 4_000_000
+"""Conflicts that no overlap of live ranges shows are told apart up to so many."""
 
 
 @dataclass(frozen=True)
@@ -62,31 +64,38 @@ class StreamRelation:
         end[arrays.keep] = horizon if n else 1
         return np.stack([start, end], axis=1)
 
-    def conflicts(self, buffers: IntArray) -> Iterable[tuple[int, IntArray]]:
-        """Yield for each position in `buffers` the later positions that conflict with it."""
-        free, alloc = self.free[buffers], self.graph.arrays.birth[buffers]
-        input_ = alloc < 0
-        stream, place = self.stream[alloc], self.place[alloc]
-        for i in range(len(buffers) - 1):
-            rest = slice(i + 1, None)
-            ends_before = ~input_[rest] & (free[i, stream[rest]] <= place[rest])
-            starts_after = (
-                np.zeros_like(ends_before) if input_[i] else free[rest, stream[i]] <= place[i]
-            )
-            yield i, i + 1 + np.flatnonzero(~ends_before & ~starts_after)
-
-    def hidden_conflicts(self, buffers: IntArray) -> IntArray:
+    def hidden_conflicts(self, buffers: IntArray) -> IntArray | None:
         """Return conflicts that :meth:`ranges` does not show, shape `(pairs, 2)`.
 
-        They are positions in `buffers`, shape `(k,)`, the lesser one first.
+        They are positions in `buffers`, shape `(k,)`, the lesser one first. None where more than
+        :data:`MOST_PAIRS` would have to be looked at.
         """
         start, end = self.ranges()[buffers].T
-        found = [np.zeros((0, 2), np.int64)]
-        for i, others in self.conflicts(buffers):
-            apart = others[(end[others] <= start[i]) | (end[i] <= start[others])]
-            if len(apart):
-                found.append(np.stack([np.full_like(apart, i), apart], axis=1))
-        return np.concatenate(found)
+        turn = np.argsort(start, kind="stable")
+        # Those that begin between a buffer's end and the end of what covers it may conflict.
+        first = np.searchsorted(start[turn], end)
+        last = np.searchsorted(start[turn], self.cover_ends()[buffers])
+        count = np.maximum(last - first, 0)
+        if (total := int(count.sum())) > MOST_PAIRS:
+            return None
+        one = np.repeat(np.arange(len(buffers)), count)
+        at = np.arange(total) - np.repeat(np.cumsum(count) - count, count)
+        other = turn[np.repeat(first, count) + at]
+        alloc = self.graph.arrays.birth[buffers[other]]
+        conflict = self.free[buffers[one], self.stream[alloc]] > self.place[alloc]
+        return np.sort(np.stack([one, other], axis=1)[conflict | (alloc < 0)], axis=1)
+
+    def cover_ends(self) -> IntArray:
+        """Return ends of live ranges so late that buffers overlap wherever they conflict.
+
+        Shape `(m,)`. A buffer then ends when the last op has run that does not wait for its users.
+        """
+        ends = self.ranges()[:, 1]
+        for s in range(self.after.shape[1]):
+            ops = np.flatnonzero(self.stream == s)
+            depth = np.append(0, self.depth[ops[np.argsort(self.place[ops])]] + 1)
+            np.maximum(ends, depth[self.free[:, s]], out=ends)
+        return ends
 
 
 def stream_relation(graph: Graph, order: Order) -> StreamRelation:

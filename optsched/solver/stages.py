@@ -191,7 +191,7 @@ def _pack_choice(
         offsets[row] = part.offsets
     else:
         best.offer(placed_plan(best.graph, order, ids, offsets, taken), "packing search")
-        if best.is_only_order:
+        if best.is_only_order and not problem.is_widened:
             best.refute_slab(bound - 1, "only order")
     if interrupted:
         raise KeyboardInterrupt

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import combinations
 
+import numpy as np
 import pytest
 
 from optsched.check import streams
@@ -13,9 +15,12 @@ from optsched.check.plan import check_plan
 from optsched.check.replay import replay_plan
 from optsched.check.streams import Precedence, check_antichain, most_in_conflict
 from optsched.errors import PlanError
+from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
 from tests.model.test_streams import loads
+from tests.support.brute_streams import conflict_pairs, held_by, random_stream_graph
+from tests.support.generators import random_order
 
 ORDER = (0, 2, 1, 3)
 
@@ -61,6 +66,37 @@ def test_an_antichain_is_a_bound() -> None:
     assert check_antichain(graph, known, ids) == 48
     with pytest.raises(PlanError, match="buffers 'x' and 'z' are never in use at once"):
         check_antichain(graph, known, [*ids, graph.buffer_ids["z"]])
+
+
+def test_a_buffer_before_any_other_is_no_part_of_an_antichain() -> None:
+    rng = np.random.default_rng(0)
+    refused = 0
+    for _ in range(300):
+        graph = random_stream_graph(rng, int(rng.integers(1, 10)), int(rng.integers(1, 4)))
+        order = random_order(rng, graph)
+        known, conflicts = Precedence(graph, order), conflict_pairs(graph, order)
+        held = [row.id for row in held_by(graph)]
+        chosen = [b for b in held if rng.random() < 0.4]
+        if all(pair in conflicts for pair in combinations(chosen, 2)):
+            check_antichain(graph, known, chosen)
+        else:
+            refused += 1
+            with pytest.raises(PlanError, match="are never in use at once"):
+                check_antichain(graph, known, chosen)
+    assert refused > 50
+
+
+def test_an_antichain_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    build = GraphBuilder("apart")
+    for v in range(2_000):
+        build.op(f"op{v}", writes={f"b{v}": 1}, stream=f"s{v % 4}")
+        build.output(f"b{v}")
+    graph = build.build()
+    known, looks = Precedence(graph, range(2_000)), []
+    before = Precedence.before
+    monkeypatch.setattr(Precedence, "before", lambda *pair: looks.append(1) or before(*pair))
+    assert check_antichain(graph, known, range(2_000)) == 2_000
+    assert len(looks) <= 4 * 2 * 2_000
 
 
 def test_no_word_of_the_flow_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from optsched.model.graph import Graph
 from tests.fuzz.streams import QUESTIONS, main, run
 from tests.support import brute_streams
 
-COUNTS = {"relation": 120, "slab": 25, "order": 20, "check": 100, "levels": 20}
+COUNTS = {"relation": 120, "slab": 25, "widened": 40, "order": 20, "check": 100, "levels": 20}
 
 
 @pytest.mark.parametrize("name", QUESTIONS)

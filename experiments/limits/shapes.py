@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -10,7 +11,7 @@ from optsched.model.builder import GraphBuilder
 from optsched.model.graph import Graph
 from tests.support.families.shapes import layered
 from tests.support.families.stacks import transformer
-from tests.support.families.wiring import training
+from tests.support.families.wiring import random_wiring, training
 
 LARGEST = 1_000
 """Random sizes are 1 to this many bytes."""
@@ -18,6 +19,30 @@ LARGEST = 1_000
 SPOKES, CROWD, LAYER, PART = 40, 10_000, 50, 5
 """Ops below each op of a fan; users of a chain's widest buffer; ops in a complete layer; ops of a
 part of a forest."""
+
+
+def independent(ops: int) -> Graph:
+    """Ops that have nothing to do with one another; half of what they make is kept."""
+    rng = np.random.default_rng(ops)
+    build = GraphBuilder(f"independent{ops}")
+    for i in range(ops):
+        build.op(f"op{i}", writes={f"b{i}": _size(rng)})
+        if i % 2:
+            build.output(f"b{i}")
+    return build.build()
+
+
+def grid(ops: int) -> Graph:
+    """A square of ops, each of which reads what the one above it and the one before it made."""
+    rng = np.random.default_rng(ops)
+    build = GraphBuilder(f"grid{ops}")
+    side = math.isqrt(ops)
+    for i in range(side):
+        for j in range(side):
+            near = ((i - 1, j), (i, j - 1))
+            reads = [f"b{a}_{b}" for a, b in near if min(a, b) >= 0]
+            build.op(f"op{i}_{j}", reads=reads, writes={f"b{i}_{j}": _size(rng)})
+    return build.build()
 
 
 def star(ops: int) -> Graph:
@@ -122,6 +147,9 @@ def layers(ops: int) -> Graph:
 
 
 SHAPES: dict[str, Callable[[int], Graph]] = {
+    "independent": independent,
+    "grid": grid,
+    "random": lambda ops: random_wiring(ops, 0, unit=False),
     "star": star,
     "apart": apart,
     "fan": fan,

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from experiments.reach.shapes import SHAPES
-from experiments.reach.watch import watched
+from experiments.limits.shapes import SHAPES
+from experiments.limits.watch import watched
 
 
 def test_the_longest_silence_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

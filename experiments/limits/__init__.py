@@ -1,0 +1,1 @@
+"""By how much limits are passed."""

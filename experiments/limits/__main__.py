@@ -1,0 +1,120 @@
+"""By how much limits are passed: every engine and option on large graphs and live ranges.
+
+    python -m experiments.limits [--shape star] [--case pools] [--ops 3000] [--limit 2]
+
+Each case has a process of its own. Kernels are compiled before; loading them is part of the time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+from experiments.limits.cases import PACKS, RANGES, SOLVES, Case
+from experiments.limits.shapes import SHAPES
+from experiments.limits.watch import watched
+
+HEAD = ("case", "shape", "ops", "limit", "seconds", "ratio", "silence", "MiB", "found", "where")
+WIDTHS = (18, 12, 7, 6, 8, 6, 8, 6, 36, 0)
+ALLOWED = 1.2, 1.0
+"""A limit may be passed by this factor, and by as many seconds besides."""
+PATIENCE = 30
+"""A case is ended after this many times what it is allowed."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="experiments.limits", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--ops", type=int, nargs="+", default=[3_000, 30_000])
+    parser.add_argument("--limit", type=float, default=2.0)
+    parser.add_argument("--shape", choices=[*SHAPES, *RANGES], nargs="+")
+    parser.add_argument("--case", choices=[*SOLVES, *PACKS], nargs="+")
+    parser.add_argument("--late", action="store_true", help="show only what takes too long")
+    parser.add_argument("--one", action="store_true", help="in this process, as JSON")
+    args = parser.parse_args(argv)
+    if args.one:
+        print(json.dumps(measure(args.case[0], args.shape[0], args.ops[0], args.limit)))
+        return 0
+    print(line(HEAD), flush=True)
+    late = 0
+    for ops in args.ops:
+        for case, shape in chosen(args.case, args.shape):
+            row, is_late = measured(case, shape, ops, args.limit)
+            late += is_late
+            if is_late or not args.late:
+                print(line(row), flush=True)
+    print(f"{late} late")
+    return int(late > 0)
+
+
+def chosen(cases: Sequence[str] | None, shapes: Sequence[str] | None) -> Iterator[tuple[str, str]]:
+    """Yield the cases, each with the shapes that it is for."""
+    for known, made in ((SOLVES, SHAPES), (PACKS, RANGES)):
+        for shape in made:
+            for case in known:
+                if case in (cases or known) and shape in (shapes or made):
+                    yield case, shape
+
+
+def measured(case: str, shape: str, ops: int, limit: float) -> tuple[tuple[object, ...], bool]:
+    """Measure one case in a process of its own; return its row, and whether it is too late."""
+    allowed = ALLOWED[0] * limit + ALLOWED[1]
+    command = [sys.executable, "-m", "experiments.limits", "--one", "--shape", shape]
+    command += ["--case", case, "--ops", str(ops), "--limit", str(limit)]
+    try:
+        done = subprocess.run(
+            command, check=False, capture_output=True, text=True, timeout=PATIENCE * allowed
+        )
+    except subprocess.TimeoutExpired:
+        return (case, shape, ops, limit, f"> {PATIENCE * allowed:.0f} by the clock"), True
+    if done.returncode:
+        return (case, shape, ops, limit, done.stderr.strip().splitlines()[-1]), True
+    found = json.loads(done.stdout)
+    row = tuple(found[key] for key in HEAD)
+    return row, found["seconds"] > allowed
+
+
+def measure(case: str, shape: str, ops: int, limit: float) -> dict[str, object]:
+    """Run one case; all times are the processor's."""
+    run = made(case, shape, ops)
+    started = time.process_time()
+    with watched() as watch:
+        found = run(limit)
+    spent = time.process_time() - started
+    return {
+        "case": case,
+        "shape": shape,
+        "ops": ops,
+        "limit": limit,
+        "seconds": round(spent, 2),
+        "ratio": round(spent / limit, 2),
+        "silence": round(watch.silence, 2),
+        "MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "found": found,
+        "where": watch.place,
+    }
+
+
+def made(case: str, shape: str, ops: int) -> Case:
+    """Return a case of a size."""
+    if case in SOLVES:
+        return SOLVES[case](SHAPES[shape](ops))
+    return PACKS[case](RANGES[shape](ops))
+
+
+def line(cells: Sequence[object]) -> str:
+    """One line of the table."""
+    return "  ".join(
+        str(cell).ljust(width) if i in (0, 1, 8, 9) else str(cell).rjust(width)
+        for i, (cell, width) in enumerate(zip(cells, WIDTHS, strict=False))
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,312 @@
+"""What is asked within a limit: every engine, option and function that takes one.
+
+A case takes a graph or live ranges of some size, and the limit in seconds; it returns a few words
+on what came of it. What a case needs besides is made before the clock starts.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import optsched
+from heuristics.orderings.program import program
+from optsched.model.graph import Graph
+from optsched.model.packing_problem import Gap, PackingProblem
+from optsched.solver.pack import pack
+from optsched.solver.pipeline import solve
+from optsched.solver.result import PackingResult, Result
+from optsched.solver.spill.pack import Pool, PoolsResult, pack_pools
+from optsched.solver.spill.solve import PooledResult, solve_in_pools
+from tests.support.families.traces import training_trace
+
+Case = Callable[[float], str]
+"""Takes the limit in seconds; returns what came of it."""
+STREAMS = 4
+"""Streams, or pools, that ops and buffers are dealt out to."""
+FEW = 10
+"""Ops of a baseline that may be moved."""
+
+
+def said(found: Result | PooledResult | PackingResult | PoolsResult) -> str:
+    """Return bytes, bound and why it ended."""
+    if isinstance(found, PooledResult):
+        found = found.result
+    if isinstance(found, PoolsResult):
+        return f"{found.slab} {found.stop_reason}"
+    return f"{found.slab} {found.slab_bound} {found.stop_reason}"
+
+
+def asked(graph: Graph, **options: Any) -> Case:
+    """Solve a graph under some options."""
+    return lambda limit: said(solve(graph, time_limit=limit, **options))
+
+
+def inplace(graph: Graph) -> Graph:
+    """Let every op write its first output into the first buffer that it reads."""
+    found = []
+    for v, op in enumerate(graph.ops):
+        if op.reads and op.writes and graph.buffers[op.reads[0]].output is None:
+            found.append((v, op.writes[0], op.reads[0]))
+    return replace(graph, inplace_candidates=tuple(found))
+
+
+def pooled(graph: Graph, count: int = STREAMS) -> Graph:
+    """Deal the buffers out to pools."""
+    buffers = (replace(x, pool=f"pool{b % count}") for b, x in enumerate(graph.buffers))
+    return replace(graph, buffers=tuple(buffers))
+
+
+def spilled(graph: Graph) -> Case:
+    """Half of the bytes have room in the first pool."""
+    peak = optsched.peak_memory(graph, program(graph))
+    pools = [Pool("fast", peak // 2), Pool("slow")]
+    return lambda limit: said(solve_in_pools(graph, pools, time_limit=limit))
+
+
+def ruled(graph: Graph) -> Case:
+    """Every tenth op of the program's order keeps its turn; the last op that may be stays so."""
+    names = [graph.ops[v].name for v in program(graph).tolist()]
+    rules = optsched.OrderRules(last=tuple(names[-1:]), groups=(tuple(names[::10]),))
+    return asked(graph, order_rules=rules)
+
+
+def streamed(graph: Graph, count: int = STREAMS) -> Graph:
+    """Deal the ops out to streams."""
+    return optsched.with_streams(graph, [f"s{v % count}" for v in range(len(graph.ops))])
+
+
+def serial(graph: Graph) -> Graph:
+    """Deal the ops out to streams, each of which runs them in the program's order."""
+    orders: dict[str, list[int]] = {}
+    for v in program(graph).tolist():
+        orders.setdefault(f"s{v % STREAMS}", []).append(v)
+    return optsched.in_streams(streamed(graph).without_streams(), orders)
+
+
+def apart(graph: Graph) -> Graph:
+    """Keep each buffer apart from one of the next ones."""
+    rng = np.random.default_rng(0)
+    roots = [b for b, x in enumerate(graph.buffers) if x.alias_of is None and not x.external]
+    pairs = {(b, roots[min(len(roots) - 1, i + int(rng.integers(1, 99)))])
+             for i, b in enumerate(roots[:-1])}  # fmt: skip
+    return replace(graph, keep_apart=tuple(sorted(pairs)))
+
+
+def shared(graph: Graph) -> Graph:
+    """Let what an op reads first share its offset with what a later op makes of what it made."""
+    groups, taken = [], set()
+    for v, op in enumerate(graph.ops):
+        for u in op.writes[:1]:
+            for w in graph.arrays.user.row(u)[:1].tolist():
+                pair = (op.reads[0], graph.ops[w].writes[0]) if op.reads and w != v else ()
+                alone = pair and set(graph.arrays.user.row(pair[0]).tolist()) <= {v}
+                plain = all(graph.buffers[b].output is None for b in pair)
+                if alone and plain and graph.ops[w].writes and not taken & set(pair):
+                    groups.append(pair)
+                    taken |= set(pair)
+    return replace(graph, must_share=tuple(groups))
+
+
+def pinned(graph: Graph) -> Graph:
+    """Pin one buffer in fifty far from the others."""
+    total = sum(x.size for x in graph.buffers)
+    at, buffers = total, []
+    for b, x in enumerate(graph.buffers):
+        buffers.append(replace(x, pin=at) if b % 50 == 0 and x.alias_of is None else x)
+        at += x.size * (b % 50 == 0)
+    return replace(graph, buffers=tuple(buffers))
+
+
+def resumed(graph: Graph) -> Case:
+    """Go on from an earlier search."""
+    before = solve(graph, time_limit=1)
+    return asked(graph, progress=before.progress, warm_start=before.plan)
+
+
+def in_module(graph: Graph) -> Case:
+    """Plan a module whose entry calls the graph from every hundredth of its own ops."""
+    callee = replace(graph, name="callee")
+    calls = tuple(optsched.Call("main", op.name, ("callee",)) for op in graph.ops[1:-1:100])
+    module = optsched.Module("module", {"main": graph, "callee": callee}, "main", calls)
+    return lambda limit: said(optsched.solve_module(module, time_limit=limit).entry)
+
+
+def explained(graph: Graph) -> Case:
+    return lambda limit: str(optsched.explain(graph, time_limit=limit)).splitlines()[0]
+
+
+def certified(graph: Graph) -> Case:
+    return lambda limit: str(optsched.certify(graph, time_limit=limit).rung)
+
+
+def compared(graph: Graph) -> Case:
+    return lambda limit: f"{len(optsched.compare_methods(graph, time_limit=limit).rows)} rows"
+
+
+def tuned(graph: Graph) -> Case:
+    def run(limit: float) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            fleet = optsched.tune([graph], f"{folder}/plans.store", budget=limit, jobs=0)
+        return str(fleet.graphs[0].state)
+
+    return run
+
+
+def hunted(graph: Graph) -> Case:
+    return lambda limit: repr(optsched.hunt("lpmf", source=graph, time_limit=limit))
+
+
+def reported(graph: Graph) -> Case:
+    def run(limit: float) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "plan.json"
+            optsched.report(graph, path, time_limit=limit)
+            return f"{path.stat().st_size} bytes"
+
+    return run
+
+
+SOLVES: dict[str, Callable[[Graph], Case]] = {
+    "slab": asked,
+    "peak": lambda graph: asked(graph, objective="peak"),
+    "capacity": lambda graph: asked(graph, capacity=_room(graph)),
+    "heuristics": lambda graph: asked(graph, engine="heuristics"),
+    "cpsat": lambda graph: asked(graph, engine="cpsat"),
+    "inplace": lambda graph: asked(inplace(graph), inplace=True),
+    "align": lambda graph: asked(graph, align=64),
+    "workers": lambda graph: asked(graph, workers=2),
+    "rules": ruled,
+    "max_moved": lambda graph: asked(graph, max_moved=FEW),
+    "fewest_moves": lambda graph: asked(graph, fewest_moves=True),
+    "fewest_moves peak": lambda graph: asked(graph, fewest_moves=True, objective="peak"),
+    "resumed": resumed,
+    "streams": lambda graph: asked(streamed(graph)),
+    "streams peak": lambda graph: asked(streamed(graph), objective="peak"),
+    "serial streams": lambda graph: asked(serial(graph)),
+    "levels": lambda graph: asked(optsched.in_levels(graph, most=STREAMS)),
+    "pools": lambda graph: asked(pooled(graph)),
+    "pools peak": lambda graph: asked(pooled(graph), objective="peak"),
+    "spill": spilled,
+    "apart": lambda graph: asked(apart(graph)),
+    "groups": lambda graph: asked(shared(graph)),
+    "pins": lambda graph: asked(pinned(graph)),
+    "module": in_module,
+    "explain": explained,
+    "certify": certified,
+    "compare": compared,
+    "tune": tuned,
+    "hunt": hunted,
+    "report": reported,
+}
+"""Questions about a graph."""
+
+
+def _room(graph: Graph) -> int:
+    return optsched.peak_memory(graph, program(graph)) * 9 // 10
+
+
+def packed(problem: PackingProblem, **options: Any) -> Case:
+    """Pack live ranges under some options."""
+    return lambda limit: said(pack(problem, time_limit=limit, **options))
+
+
+def in_pools(problem: PackingProblem) -> Case:
+    """Some have room in a pool of a third of the load."""
+    rng = random.Random(0)
+    names = [rng.choice(["fast", "slow", ""]) for _ in range(len(problem))]
+    pools = [Pool("fast", problem.max_load // 3), Pool("slow", problem.max_load // 2), Pool("far")]
+    return lambda limit: said(pack_pools(problem, names, pools, time_limit=limit))
+
+
+def with_gaps(problem: PackingProblem) -> PackingProblem:
+    """Free the upper half of each longer buffer in the middle of its live range."""
+    gaps = tuple(
+        (Gap(a + 1, b - 1, (0, size // 2)),) if b - a > 3 and size > 1 else ()
+        for a, b, size in zip(
+            problem.start.tolist(), problem.end.tolist(), problem.size.tolist(), strict=True
+        )
+    )
+    return replace(problem, gaps=gaps)
+
+
+def with_pairs(problem: PackingProblem) -> PackingProblem:
+    """Keep each buffer apart from another one."""
+    rng = np.random.default_rng(0)
+    other = rng.permutation(len(problem))
+    pairs = np.sort(np.stack([np.arange(len(problem)), other], axis=1), axis=1)
+    pairs = np.unique(pairs[pairs[:, 0] < pairs[:, 1]], axis=0)
+    return replace(problem, keep_apart=pairs)
+
+
+def with_groups(problem: PackingProblem) -> PackingProblem:
+    """Let each buffer share the offset of the first free one that begins when it has ended."""
+    order = np.argsort(problem.start, kind="stable").tolist()
+    taken: set[int] = set()
+    groups, at = [], 0
+    for i in np.argsort(problem.end, kind="stable").tolist():
+        while at < len(order) and problem.start[order[at]] < problem.end[i]:
+            at += 1
+        if at < len(order) and i not in taken and order[at] not in taken and order[at] != i:
+            groups.append((i, order[at]))
+            taken |= {i, order[at]}
+    return replace(problem, must_share=tuple(groups))
+
+
+def with_pins(problem: PackingProblem) -> PackingProblem:
+    """Pin one buffer in fifty above all others."""
+    pin = np.full(len(problem), -1, np.int64)
+    at = int(problem.size.sum())
+    for i in range(0, len(problem), 50):
+        at += -at % int(problem.alignment[i])
+        pin[i], at = at, at + int(problem.size[i])
+    return replace(problem, pin=pin)
+
+
+PACKS: dict[str, Callable[[PackingProblem], Case]] = {
+    "pack": packed,
+    "pack capacity": lambda problem: packed(problem, capacity=problem.slab_bound),
+    "pack reserved": lambda problem: packed(
+        problem, reserved=[optsched.solver.pack.Region(0, 1000)]
+    ),
+    "pack workers": lambda problem: packed(problem, workers=2),
+    "pack gaps": lambda problem: packed(with_gaps(problem)),
+    "pack pairs": lambda problem: packed(with_pairs(problem)),
+    "pack groups": lambda problem: packed(with_groups(problem)),
+    "pack pins": lambda problem: packed(with_pins(problem)),
+    "pack pools": in_pools,
+    "pack pools gaps": lambda problem: in_pools(with_gaps(problem)),
+    "pack pools pairs": lambda problem: in_pools(with_pairs(problem)),
+}
+"""Questions about live ranges."""
+
+
+def at_random(buffers: int) -> PackingProblem:
+    """Buffers of any size whose live ranges are anywhere."""
+    rng = np.random.default_rng(0)
+    start = rng.integers(0, buffers, buffers)
+    length = np.minimum(rng.geometric(0.02, buffers), buffers)
+    return PackingProblem(size=rng.integers(1, 1000, buffers), start=start, end=start + length)
+
+
+def at_once(buffers: int) -> PackingProblem:
+    """Buffers of which many are live at once."""
+    rng = np.random.default_rng(1)
+    start = rng.integers(0, buffers, buffers)
+    end = start + rng.integers(1, buffers, buffers)
+    return PackingProblem(size=rng.integers(1, 1000, buffers), start=start, end=end)
+
+
+RANGES: dict[str, Callable[[int], PackingProblem]] = {
+    "trace": training_trace,
+    "scattered": lambda buffers: training_trace(buffers, repeated=False),
+    "anywhere": at_random,
+    "at once": at_once,
+}
+"""What makes live ranges of so many buffers."""
