@@ -102,12 +102,15 @@ def check_same_offset(
 
 
 def whole_extents(problem: PackingProblem, place: Sequence[int]) -> dict[int, Extent]:
-    """Return the bytes that each buffer asks for which takes room; of a group, as one buffer."""
+    """Return the bytes that each buffer asks for which takes room; of a group, as one buffer.
+
+    A buffer that is never live or has no bytes asks for none, whatever its group.
+    """
     found = {}
     group_of = {i: group for group in problem.must_share for i in group}
     for i, name in enumerate(problem.names):
         size = _largest(problem, group_of.get(i, (i,)))
-        if size:
+        if size and problem.size[i] and problem.start[i] < problem.end[i]:
             found[i] = (place[i], place[i] + size, name)
     return found
 

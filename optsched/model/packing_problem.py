@@ -75,7 +75,8 @@ class PackingProblem:
         live ranges are known.
     keep_apart
         Pairs of buffers, by position or name, that share no byte although their live ranges may not
-        overlap; shape `(p, 2)`, positions, ascending. A buffer that is never live takes no part.
+        overlap; shape `(p, 2)`, positions, ascending. A pair with a buffer that is never live or
+        has no bytes says nothing, also of the other members of that buffer's group.
     must_share
         Groups of buffers, by position or name, that start at one offset: together they are one
         buffer of the largest size, there whenever one of them is live.
@@ -309,9 +310,12 @@ class PackingProblem:
 
     @property
     def slab_bound(self) -> int:
-        """Bytes of every slab: :attr:`max_load`, or up to the highest pin if that is more."""
-        pinned = (self.end > self.start) & (self.pin >= 0)
-        return max(self.max_load, int((self.pin[pinned] + self.size[pinned]).max(initial=0)))
+        """Bytes of every slab: :attr:`max_load`, or the highest end of one buffer by itself.
+
+        That of a buffer without a pin counts where gaps leave it less than its size at every step.
+        """
+        ends = (np.maximum(self.pin, 0) + self.size)[self.end > self.start]
+        return max(self.max_load, int(ends.max(initial=0)))
 
     @cached_property
     def joined(self) -> Joined:
@@ -364,13 +368,14 @@ def _join(problem: PackingProblem) -> Joined:
     if uses is not None:
         pairs = np.unique(np.column_stack([place[uses.owners()], uses.idx]), axis=0)
         uses = pack_rows(pairs[:, 0], pairs[:, 1], len(kept))
+    there = (problem.end > problem.start) & (problem.size > 0)
     one_each = replace(
         problem,
         names=tuple(problem.names[i] for i in kept),
         **{name: column[kept] for name, column in columns.items()},
         gaps=tuple(gaps[i] for i in kept) if any(gaps) else (),
         uses=uses,
-        keep_apart=place[problem.keep_apart],
+        keep_apart=place[problem.keep_apart[there[problem.keep_apart].all(axis=1)]],
         must_share=(),
     )
     return Joined(one_each, place)

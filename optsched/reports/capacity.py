@@ -102,11 +102,12 @@ def _refusal(required: int, available: int, culprits: Culprits) -> Refusal:
 
 
 def _packing_culprits(problem: PackingProblem, available: int) -> Culprits:
-    """Return a buffer pinned so that it ends too high, or the heaviest set that is apart."""
+    """Return a buffer that ends too high by itself, or the heaviest set that is apart."""
     most = max(available, problem.max_load)
-    for i in np.flatnonzero((problem.pin >= 0) & (problem.end > problem.start)).tolist():
-        if problem.pin[i] + problem.size[i] > most:
-            where = f"and pinned to offset {problem.pin[i]:,}"
+    for i in np.flatnonzero(problem.end > problem.start).tolist():
+        if max(0, problem.pin[i]) + problem.size[i] > most:
+            pinned = f"and pinned to offset {problem.pin[i]:,}"
+            where = pinned if problem.pin[i] > 0 else "and larger than that"
             return [(problem.names[i], int(problem.size[i]))], where
     return fullest_set(problem)
 

@@ -122,8 +122,7 @@ def solve_text(result: Result, record: Mapping[str, Any]) -> str:
 
 def pack_text(problem: PackingProblem, result: PackingResult, record: Mapping[str, Any]) -> str:
     """Return a packing's result, of which :func:`pack_record` made a record, in a few lines."""
-    by_set = problem.max_load > problem.peak and result.slab_proof is Proof.PACKING
-    why = "buffers that are all kept apart" if by_set else ""
+    why = _packing_bound(problem, result, record)
     lines = [
         f"{readable(problem.name)}: {counted(len(problem), 'buffer')}",
         f"  slab  {_value_line(result.slab, result.slab_bound, result.slab_proof, why)}",
@@ -133,6 +132,19 @@ def pack_text(problem: PackingProblem, result: PackingResult, record: Mapping[st
         end_line(result),
     ]
     return "\n".join(lines)
+
+
+def _packing_bound(
+    problem: PackingProblem, result: PackingResult, record: Mapping[str, Any]
+) -> str:
+    """Return what the bound of a packing rests on, where that is not the usual."""
+    if result.slab_proof is not Proof.PACKING or result.slab is None:
+        return ""
+    if "reserved" in record:
+        return "live and reserved bytes of one step, or the end of a region"
+    if result.slab > problem.max_load:
+        return "one buffer alone ends there"
+    return "buffers that are all kept apart" if problem.max_load > problem.peak else ""
 
 
 def reserve_record(

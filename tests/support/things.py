@@ -46,9 +46,10 @@ def things_of(problem: PackingProblem) -> list[Thing]:
 def apart_of(problem: PackingProblem, things: list[Thing]) -> set[tuple[int, int]]:
     """Which things are a pair to be kept apart, and take room."""
     thing = {i: t for t, one in enumerate(things) for i in one.members}
+    lives = problem.end > problem.start
     found = set()
     for a, b in problem.keep_apart.tolist():
-        both = sorted({thing[i] for i in (a, b) if i in thing and things[thing[i]].size})
+        both = sorted({thing[i] for i in (a, b) if i in thing and problem.size[i] and lives[i]})
         if len(both) == 2:
             found.add((both[0], both[1]))
     return found
