@@ -1,7 +1,8 @@
 """What can be taken away from a graph, or from live ranges, one part at a time; simpler sizes.
 
-A buffer that loses its last reader goes too, unless it is a graph output: nobody needs it. An op
-stays, even if it writes nothing any more; taking it away is a step of its own.
+A buffer that loses its last reader goes too, unless it is a graph output, or else stays as scratch
+of the op that writes it. An op stays, even if it writes nothing any more; taking it away is a step
+of its own.
 """
 
 from __future__ import annotations
@@ -35,20 +36,32 @@ def parts(graph: Graph) -> Iterator[Part]:
         yield ("buffer", buffer.name)
 
 
-def without(graph: Graph, part: Part) -> Graph | None:
-    """Return the graph without a part; None if it has no such part or can not do without it."""
+def without(graph: Graph, part: Part) -> Iterator[Graph]:
+    """Yield the graph without a part: without the buffers that nobody reads then, and with them.
+
+    There are none if it has no such part or can not do without it.
+    """
+    less = _without(graph, part, unread=False)
+    if less is not None:
+        yield less
+    scratch = _without(graph, part, unread=True)
+    if scratch is not None and scratch != less:
+        yield scratch
+
+
+def _without(graph: Graph, part: Part, *, unread: bool) -> Graph | None:
     kind, name, *other = part
     if kind == "buffer":
-        return _remove(graph, buffer=name) if name in graph.buffer_ids else None
+        return _remove(graph, buffer=name, unread=unread) if name in graph.buffer_ids else None
     if name not in graph.op_ids:
         return None
     if kind == "op":
-        return without_ops(graph, {name})
+        return _remove(graph, ops={name}, unread=unread)
     op = graph.ops[graph.op_ids[name]]
     ids, left = (graph.buffer_ids, (*op.reads, *op.uses))
     if kind == "control":
         ids, left = graph.op_ids, op.control
-    return _remove(graph, edge=part) if ids.get(other[0], -1) in left else None
+    return _remove(graph, edge=part, unread=unread) if ids.get(other[0], -1) in left else None
 
 
 def without_ops(graph: Graph, names: Collection[str]) -> Graph | None:
@@ -67,9 +80,17 @@ def with_simpler_sizes(graph: Graph) -> Iterator[Graph]:
 
 
 def _remove(
-    graph: Graph, *, ops: Collection[str] = (), buffer: str | None = None, edge: Part = ()
+    graph: Graph,
+    *,
+    ops: Collection[str] = (),
+    buffer: str | None = None,
+    edge: Part = (),
+    unread: bool = False,
 ) -> Graph | None:
-    """Return the graph without some ops, a buffer, a read or a control edge."""
+    """Return the graph without some ops, a buffer, a read or a control edge.
+
+    Buffers that lose their last reader stay if they may be `unread`.
+    """
     names = [x.name for x in graph.buffers]
     op_at = _places(v for v, op in enumerate(graph.ops) if op.name not in ops)
     # What each op that stays still reads or uses.
@@ -84,7 +105,7 @@ def _remove(
     gone = {b for v, op in enumerate(graph.ops) if v not in op_at for b in op.writes}
     if buffer is not None:
         gone.add(graph.buffer_ids[buffer])
-    gone = _with_unread(graph, used, gone)
+    gone = _with_unread(graph, used, gone, unread=unread)
     buffer_at = _places(b for b in range(len(names)) if b not in gone)
 
     def moved(ids: Iterable[int], among: Collection[int]) -> tuple[int, ...]:
@@ -139,8 +160,10 @@ def _remove(
         return None
 
 
-def _with_unread(graph: Graph, used: Mapping[int, set[int]], gone: set[int]) -> set[int]:
-    """Add what lost its last reader, and views of what is gone, until nothing changes."""
+def _with_unread(
+    graph: Graph, used: Mapping[int, set[int]], gone: set[int], *, unread: bool
+) -> set[int]:
+    """Add views of what is gone, and what lost its last reader unless it may be `unread`."""
     shown = {b: buffer.alias_of for b, buffer in enumerate(graph.buffers)}
     once = {b for op in graph.ops for b in (*op.reads, *op.uses)} | set(shown.values())
     read = set().union(*used.values())
@@ -150,7 +173,8 @@ def _with_unread(graph: Graph, used: Mapping[int, set[int]], gone: set[int]) -> 
         more = {
             b
             for b in left
-            if (b in once and b not in now and graph.buffers[b].output is None) or shown[b] in gone
+            if (not unread and b in once and b not in now and graph.buffers[b].output is None)
+            or shown[b] in gone
         }
         if not more:
             return gone

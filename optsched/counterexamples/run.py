@@ -57,7 +57,8 @@ class Find:
     plans
         Plans, or offsets of live ranges, by method; the best ones under :data:`OPTIMUM`.
     minimal
-        Whether no op, edge or buffer can go without making the loss smaller than the one kept.
+        True if no single op, edge or buffer can go without making the loss smaller than the one
+        kept, whether or not buffers that nobody reads then go too.
     """
 
     target: HuntTarget

@@ -25,8 +25,8 @@ class ShrinkMoves(Generic[T]):
     """The thing without a block; None if it can not do without."""
     parts: Callable[[T], Iterable[Part]]
     """Every single part."""
-    without: Callable[[T, Part], T | None]
-    """The thing without a part; None if it has none such."""
+    without: Callable[[T, Part], Iterable[T]]
+    """The thing without a part, in all ways; none if it has no such part."""
     simpler: Callable[[T], Iterable[T]]
     """Things with as many parts and simpler numbers."""
 
@@ -47,7 +47,7 @@ PACKING_MOVES: ShrinkMoves[PackingProblem] = ShrinkMoves(
     without_block=without_buffers,
     parts=lambda problem: [("buffer", name) for name in problem.names],
     without=lambda problem, part: (
-        without_buffers(problem, {part[1]}) if part[1] in problem.names else None
+        [without_buffers(problem, {part[1]})] if part[1] in problem.names else []
     ),
     simpler=removals.simpler_packings,
 )
@@ -109,7 +109,7 @@ class Shrinker(Generic[T]):
         for part in list(self.moves.parts(self.item)):
             if self.is_over():
                 return changed
-            changed = self._take(self.moves.without(self.item, part)) or changed
+            changed = any(map(self._take, self.moves.without(self.item, part))) or changed
         return changed
 
     def _simplify(self) -> bool:

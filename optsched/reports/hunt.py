@@ -109,9 +109,7 @@ def hunt_text(hunt: Hunt, files: dict[str, str]) -> str:
             f"{target.method} {find.loss.value:,} bytes, {find.rival} {find.loss.rival:,}: "
             f"{target.objective} {score} on {counts}",
             f"  optimum {find.optimum.value:,} bytes, {proved}: {find.optimum.proof}",
-            "  minimal: without any op, edge or buffer the loss is smaller"
-            if find.minimal
-            else "  perhaps not minimal: the time for shrinking was up",
+            _minimal_line(find, interrupted=hunt.interrupted),
             f"  {paragraph(find)}",
             *(f"  {what}: {path}" for what, path in files.items()),
         ]
@@ -119,6 +117,20 @@ def hunt_text(hunt: Hunt, files: dict[str, str]) -> str:
         lines.append(f"  all were tried, {hunt.scope}: {', '.join(hunt.exhausted)}")
     lines.append(f"  {counted(hunt.tried, 'instance')} tried in {hunt.seconds:.1f} s")
     return "\n".join(lines)
+
+
+def _minimal_line(find: Find, *, interrupted: bool) -> str:
+    """Say whether any one part can go, and what is lost then."""
+    if not find.minimal:
+        why = "interrupted" if interrupted else "the time for shrinking or for a proof was up"
+        return f"  perhaps not minimal: {why}"
+    part = "buffer" if isinstance(find.item, PackingProblem) else "op, edge or buffer"
+    least = find.target.at_least
+    if least is None:
+        less = "smaller"
+    else:
+        less = f"below {least.numerator:,}" if least.denominator == 1 else f"below {float(least):g}"
+    return f"  minimal: without any one {part} the {find.target.objective} is {less}"
 
 
 def write_find(path: Path, find: Find) -> dict[str, str]:
