@@ -142,7 +142,7 @@ def test_a_compiled_step_lives_as_planned_and_a_wrong_plan_is_named(
     monkeypatch.setattr(scheduler_pass, "plan_lives", plan)
     network, x = layers(), torch.randn(4, 8)
     with no_kernels(), config.patch(NO_CACHE):
-        with enabled(time_limit=1, lifecycle="assert"):
+        with enabled(time_limit=1, lifecycle="assert", min_gain=0):
             compiled = torch.compile(network)
             for _ in range(2):
                 compiled(x).sum().backward()
@@ -151,7 +151,7 @@ def test_a_compiled_step_lives_as_planned_and_a_wrong_plan_is_named(
         torch._dynamo.reset()
         wrong = True
         with (
-            enabled(time_limit=1, lifecycle="assert"),
+            enabled(time_limit=1, lifecycle="assert", min_gain=0),
             torch.no_grad(),
             pytest.raises(LifecycleError, match=r"inference .*is allocated by line"),
         ):

@@ -49,7 +49,7 @@ def test_measured_is_planned_and_below_inductor(
 ) -> None:
     network, inputs = NETWORKS["attention"]()
     with no_kernels(), config.patch(NO_CACHE):
-        with enabled(time_limit=4):
+        with enabled(time_limit=4, min_gain=0):
             step = training_step(network, inputs)
             step()
         assert capfd.readouterr().out == ""
@@ -146,7 +146,7 @@ def test_a_plan_is_found_in_the_store(tmp_path: Path) -> None:
         for _ in range(2):
             plugins.forget()
             torch._dynamo.reset()
-            with enabled(time_limit=4, store=store):
+            with enabled(time_limit=4, store=store, min_gain=0):
                 training_step(network, inputs)()
             found.append(plugins.records())
     for first, second in zip(*found, strict=True):

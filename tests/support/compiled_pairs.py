@@ -43,7 +43,10 @@ def run_pair(seed: int, *, kernels: bool, ops: int = 12, time_limit: float = 1.0
     """
     plugins.forget()
     with config.patch({**NO_CACHE, "fallback_random": True}):
-        with contextlib.nullcontext() if kernels else no_kernels(), enabled(time_limit=time_limit):
+        with (
+            contextlib.nullcontext() if kernels else no_kernels(),
+            enabled(time_limit=time_limit, min_gain=0),
+        ):
             found, after = _compiled_step(seed, ops)
         reordered = sum(bool(record.order) for record in plugins.records())
         with no_kernels():

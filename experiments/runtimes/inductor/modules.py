@@ -57,7 +57,7 @@ def measure_modules(seeds: Sequence[int], seconds: float) -> Iterator[ModuleRow]
             right, _ = _run(seed, compiled=False)
             theirs, their_memory = _run(seed, compiled=True)
             plugins.forget()
-            with enabled(time_limit=seconds):
+            with enabled(time_limit=seconds, min_gain=0):
                 ours, our_memory = _run(seed, compiled=True)
         records = plugins.records()
         calls = list(zip(records, their_memory.calls, our_memory.calls, strict=True))

@@ -67,7 +67,7 @@ def measure_trip(name: str, seconds: float, *, gradients: bool) -> Iterator[Trip
     with config.patch(QUICK_KERNELS if gradients else NO_CACHE):
         theirs, their_step, their_compile = _run(name)
         stock = gradients_of(their_step)
-        with enabled(time_limit=seconds), _beside_solver() as beside:
+        with enabled(time_limit=seconds, min_gain=0), _beside_solver() as beside:
             plugins.forget()
             ours, our_step, our_compile = _run(name)
     rows = zip(plugins.records(), theirs, ours, beside, strict=True)

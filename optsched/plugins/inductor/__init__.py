@@ -15,9 +15,10 @@ import math
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 from optsched.errors import MissingDependencyError, UsageError
+from optsched.plugins.gain import DEFAULT_GAIN, MinGain, parse_gain
 
 DEFAULT_TIME_LIMIT = 5.0
 LIFECYCLES = ("assert", "log")
@@ -32,6 +33,7 @@ def enabled(
     time_limit: float = DEFAULT_TIME_LIMIT,
     store: str | PathLike[str] | None = None,
     lifecycle: str | None = None,
+    min_gain: MinGain | str | SupportsIndex = DEFAULT_GAIN,
 ) -> Iterator[None]:
     """Give graphs that `torch.compile` compiles meanwhile an order of least memory.
 
@@ -51,15 +53,19 @@ def enabled(
         allocation and release is held against the plan. The first that differs is named, by
         :class:`optsched.check.lifecycle.LifecycleError` or by a line in the log. Runs slowly, and
         without Inductor's cache.
+    min_gain
+        Least saving for which Inductor's order is replaced: bytes such as `"64KiB"`, a percentage
+        such as `"0.1%"`, 0 for any saving, or a :class:`~optsched.plugins.gain.MinGain` of both.
+        The default asks for 64 KiB and for 0.1 %.
 
     Raises
     ------
     MissingDependencyError
         If torch is not installed.
     UsageError
-        If the time limit is none, or another pass has the place of this one.
+        If a setting makes no sense, or another pass has the place of this one.
     """
-    chosen = options(time_limit=time_limit, store=store, lifecycle=lifecycle)
+    chosen = options(time_limit=time_limit, store=store, lifecycle=lifecycle, min_gain=min_gain)
     from torch._inductor import config
 
     from optsched.plugins.inductor.lifecycle import watch
@@ -73,6 +79,7 @@ def options(
     time_limit: float = DEFAULT_TIME_LIMIT,
     store: str | PathLike[str] | None = None,
     lifecycle: str | None = None,
+    min_gain: MinGain | str | SupportsIndex = DEFAULT_GAIN,
 ) -> dict[str, Any]:
     """Return the settings of Inductor that do the same for one call of `torch.compile`.
 
@@ -82,7 +89,7 @@ def options(
 
     Parameters
     ----------
-    time_limit, store, lifecycle
+    time_limit, store, lifecycle, min_gain
         As for :func:`enabled`, and so are the errors. Lives are checked where the graphs run:
         inside :func:`optsched.plugins.inductor.lifecycle.watch`.
     """
@@ -90,6 +97,7 @@ def options(
         raise UsageError(f"time_limit {time_limit!r} is no number of seconds")
     if lifecycle not in (None, *LIFECYCLES):
         raise UsageError(f"lifecycle {lifecycle!r} is none of {', '.join(LIFECYCLES)}")
+    gain = parse_gain(min_gain)
     try:
         from torch._inductor import config
     except ImportError as error:
@@ -105,7 +113,7 @@ def options(
         reorder, reuse = present.reorder, present.reuse
     return {
         "_post_fusion_custom_pass": SchedulerPass(
-            float(time_limit), path, reorder, reuse, lifecycle is not None
+            float(time_limit), path, reorder, reuse, lifecycle is not None, gain
         ),
         # Set by the pass for each graph; here, so that they are as before afterwards.
         "reorder_for_peak_memory": reorder,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from heuristics.packings.greedy import greedy_by_size
@@ -17,6 +17,7 @@ from optsched.model.packing_problem import packing_problem
 from optsched.model.plan import Plan, make_plan
 from optsched.ordering.improve.few_moves import move_back
 from optsched.ordering.moves import fewest_moves
+from optsched.plugins.gain import DEFAULT_GAIN, MinGain, worth_it
 from optsched.plugins.inductor.runtime_graph import RuntimeGraph, build_runtime_graph
 from optsched.plugins.inductor.simulate import Order, simulate
 from optsched.plugins.inductor.wrapper import WrapperFacts, is_valid_order
@@ -49,6 +50,9 @@ class Choice:
         Bytes, as simulated.
     moved
         How many nodes must be taken out of the framework's order and put back in elsewhere.
+    extremes
+        The peak where the caller leaves the fewest inputs to the graph, and the most; empty if
+        it is known what the caller leaves.
     """
 
     name: str
@@ -56,6 +60,27 @@ class Choice:
     reuse: bool
     peak: int
     moved: int = 0
+    extremes: tuple[int, ...] = ()
+
+    def needs_no_more(self, other: Choice) -> bool:
+        """Return True if this choice needs no more than another one, whatever the caller holds."""
+        pairs = zip((self.peak, *self.extremes), (other.peak, *other.extremes), strict=True)
+        return all(ours <= theirs for ours, theirs in pairs)
+
+
+def weigh(facts: WrapperFacts, name: str, order: Order, *, reuse: bool, framework: Order) -> Choice:
+    """Simulate an order that may replace the framework's."""
+    return Choice(
+        name,
+        order,
+        reuse,
+        simulate(facts, order, reuse=reuse).peak,
+        moved_ops(order, framework),
+        tuple(
+            simulate(facts.with_inputs(inputs), order, reuse=reuse).peak
+            for inputs in facts.extreme_inputs
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +97,8 @@ class Decision:
         Of the runtime's graph; None without a solver's result.
     solver_seconds
         Spent in the solver.
+    min_gain
+        Least saving for which the framework's own order is replaced.
     """
 
     own: Choice
@@ -81,10 +108,14 @@ class Decision:
     proof: str
     solver_seconds: float
 
+    min_gain: MinGain = DEFAULT_GAIN
+
     @property
     def gains(self) -> bool:
-        """Whether the best order is to run, and not the framework's own."""
-        return not self.own_is_valid or self.best.peak < self.own.peak
+        """Return True if the best order is to run, and not the framework's own."""
+        if not self.own_is_valid:
+            return True
+        return worth_it(self.own.peak, self.best.peak, self.min_gain)
 
 
 def decide(
@@ -95,6 +126,7 @@ def decide(
     seconds: float,
     name: str,
     store: PlanStore | None = None,
+    min_gain: MinGain = DEFAULT_GAIN,
 ) -> Decision:
     """Choose the order of a graph.
 
@@ -113,28 +145,32 @@ def decide(
         Of the graph.
     store
         Where plans are looked up before the solver is asked, and kept afterwards.
+    min_gain
+        Least saving for which the framework's own order is replaced.
     """
     recorded = {k: tuple(v) for k, v in document["extra"]["orders"].items()}
     framework = recorded[document["extra"]["chosen"]]
-    own = Choice("inductor", framework, reuse, simulate(facts, framework, reuse=reuse).peak)
+    own = weigh(facts, "inductor", framework, reuse=reuse, framework=framework)
     solver = _Solver(facts, document, build_runtime_graph(facts, name), seconds)
     orders = {**recorded, **solver.orders(own.peak, store)}
     settings = (True, False) if reuse else (False,)
     choices = [own] if is_valid_order(facts, framework) else []
     valid = bool(choices)
-    choices += _simulate_all(facts, orders, settings, framework)
+    found = _weigh_all(facts, orders, settings, framework)
+    choices += [choice for choice in found if not valid or choice.needs_no_more(own)]
     if not choices:
         raise PlanError("no order keeps what the mutations need")
     best = min(choices, key=lambda c: (c.peak, c.reuse is not reuse, c.moved))
-    if best.name != STORED and best.moved:
+    replaces = not valid or worth_it(own.peak, best.peak, min_gain)
+    if replaces and best.name != STORED and best.moved:
         left = min(MOVES_SHARE * seconds, solver.left())
         best = with_fewest_moves(facts, solver.runtime, best, framework, left)
     if store is not None and best.name != ESTIMATE:
         solver.keep(store, best)
-    return Decision(own, best, valid, solver.bound, solver.proof, solver.seconds_spent)
+    return Decision(own, best, valid, solver.bound, solver.proof, solver.seconds_spent, min_gain)
 
 
-def _simulate_all(
+def _weigh_all(
     facts: WrapperFacts,
     orders: Mapping[str, Order],
     settings: Sequence[bool],
@@ -145,9 +181,8 @@ def _simulate_all(
         if order in seen or not is_valid_order(facts, order):
             continue
         seen.add(order)
-        moved = moved_ops(order, framework)
         for reuse in settings:
-            yield Choice(name, order, reuse, simulate(facts, order, reuse=reuse).peak, moved)
+            yield weigh(facts, name, order, reuse=reuse, framework=framework)
 
 
 def with_fewest_moves(
@@ -168,12 +203,11 @@ def with_fewest_moves(
     fewest = fewest_moves(graph, baseline, peak, clock=clock, known=back[-1]).order
     for found in ([] if fewest is None else [fewest]) + back[::-1]:
         nodes = runtime.node_order(found)
-        moved = moved_ops(nodes, framework)
-        if moved >= best.moved or clock.expired():
+        if moved_ops(nodes, framework) >= best.moved or clock.expired():
             break
-        needed = simulate(facts, nodes, reuse=best.reuse).peak
-        if needed <= best.peak and is_valid_order(facts, nodes):
-            return replace(best, order=nodes, peak=needed, moved=moved)
+        choice = weigh(facts, best.name, nodes, reuse=best.reuse, framework=framework)
+        if choice.needs_no_more(best) and is_valid_order(facts, nodes):
+            return choice
     return best
 
 

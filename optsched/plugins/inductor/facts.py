@@ -20,7 +20,9 @@ from torch._inductor.virtualized import V
 
 from optsched.plugins.inductor.guards import find_guards
 from optsched.plugins.inductor.inplace import find_candidates, find_kept_rows, find_local_buffers
+from optsched.plugins.inductor.ownership import Ownership
 from optsched.plugins.inductor.storages import find_root, storage_bytes
+from optsched.plugins.inductor.support import KeptOrderError
 from optsched.plugins.inductor.wrapper import (
     Allocation,
     Definition,
@@ -40,7 +42,7 @@ _NOTHING_NEW = (ir.NoneLayout, ir.MutationLayoutSHOULDREMOVE)
 
 def read_facts(
     nodes: Sequence[Any],
-    inputs: Sequence[OwnedInput],
+    owned: Ownership,
     workspace: Mapping[str, int],
 ) -> WrapperFacts:
     """Read the facts of a graph.
@@ -49,16 +51,24 @@ def read_facts(
     ----------
     nodes
         The scheduler's fused nodes, in the order of the hook.
-    inputs
-        Those that the graph owns.
+    owned
+        Inputs that the graph owns.
     workspace
         Bytes that extern kernels need while they run, by the name of the buffer they make.
+
+    Raises
+    ------
+    KeptOrderError
+        If a kernel may overwrite an input that something outside of the graph holds.
     """
     outputs = frozenset(V.graph.get_output_names())
+    read = _read_nodes(nodes, workspace)
+    _require_owned(read, owned.expected)
     return WrapperFacts(
-        nodes=_read_nodes(nodes, workspace),
+        nodes=read,
         buffers={b.get_name(): _read_buffer(b) for node in nodes for b in node.get_outputs()},
-        inputs=tuple(inputs),
+        inputs=_find_released(read, owned.expected, outputs),
+        extreme_inputs=tuple(_find_released(read, o, outputs) for o in owned.extremes),
         outputs=outputs,
         local=frozenset().union(*(find_local_buffers(node) for node in nodes)),
         graph_inputs=frozenset(V.graph.graph_inputs),
@@ -66,6 +76,26 @@ def read_facts(
         max_arguments=CppScheduling.MAX_FUSED_KERNEL_ARGS_NUM,
         misaligned=frozenset(V.graph.unaligned_buffers),
     )
+
+
+def _find_released(
+    nodes: Sequence[WrapperNode], owned: Sequence[OwnedInput], outputs: frozenset[str]
+) -> tuple[OwnedInput, ...]:
+    """Return the inputs that go before the call ends; the wrapper deletes no name without a use."""
+    used = frozenset[str]().union(*(node.used for node in nodes)) - outputs
+    kept = {given.storage for given in owned if given.name not in used}
+    return tuple(given for given in owned if given.storage not in kept)
+
+
+def _require_owned(nodes: Sequence[WrapperNode], owned: Sequence[OwnedInput]) -> None:
+    """Raise if a kernel may overwrite an input whose bytes are not counted."""
+    counted = {given.name for given in owned}
+    for definition in (d for node in nodes for d in node.definitions):
+        for candidate in definition.candidates:
+            if candidate.source in V.graph.graph_inputs and candidate.source not in counted:
+                raise KeptOrderError(
+                    f"input {candidate.source!r} is donated, but also held outside"
+                )
 
 
 def _read_nodes(nodes: Sequence[Any], workspace: Mapping[str, int]) -> tuple[WrapperNode, ...]:

@@ -1,9 +1,11 @@
 """Which inputs of a graph are freed while it runs.
 
 Inductor goes by names: what is called `primals_3` belongs to the caller. But a tensor that the
-forward graph saves under that name can be a copy that it made itself, which goes once the backward
-graph has used it; and several saved tensors can be views of one storage. So the forward graph is
-asked what it saves, and the backward graph is told.
+forward graph saves under that name can be a copy that it made itself, and goes once the backward
+graph has used it; so do gradients that autograd hands over; and several saved tensors can be views
+of one storage. A backward graph that is compiled in its first call is asked what that call alone
+holds. One that is compiled before (symbolic sizes) is told what the forward graph saves; what
+depends on its caller, such as an output that the program may still hold, counts both ways then.
 
 This module imports torch at its top: import it inside the function that needs it.
 """
@@ -11,8 +13,9 @@ This module imports torch at its top: import it inside the function that needs i
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any
 
 import torch
@@ -20,44 +23,89 @@ from torch._guards import TracingContext
 from torch._inductor import ir, memory
 from torch._inductor.virtualized import V
 
+from optsched.plugins.inductor.live_arguments import find_handed_over
 from optsched.plugins.inductor.storages import input_bytes, storage_bytes
 from optsched.plugins.inductor.wrapper import OwnedInput
+
+
+class _Holder(Enum):
+    """What holds a saved tensor when the backward graph is called."""
+
+    CALL = auto()
+    """Nothing but the call: the forward graph made it, and gave it to nobody else."""
+    PROGRAM = auto()
+    """The program, for longer: a parameter or a constant."""
+    UNKNOWN = auto()
+    """The program, if it still names it: an input or an output of the forward graph."""
 
 
 @dataclass(frozen=True, slots=True)
 class _SavedTensor:
     storage: str
     size: int
-    owned: bool
+    holder: _Holder
 
 
 _saved: weakref.WeakKeyDictionary[Any, dict[str, _SavedTensor]] = weakref.WeakKeyDictionary()
 """By the context in which a forward graph was traced; its backward graph has the same one."""
 
 
-def find_owned_inputs(nodes: Sequence[Any]) -> list[OwnedInput]:
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """The inputs that a graph frees.
+
+    Parameters
+    ----------
+    expected
+        As it is or, where that cannot be known, as it is in most programs: gradients are handed
+        over, inputs and outputs of the forward graph are held.
+    extremes
+        As few and as many as a program can leave to the graph; empty where `expected` is known.
+    """
+
+    expected: tuple[OwnedInput, ...]
+    extremes: tuple[tuple[OwnedInput, ...], ...] = ()
+
+
+def find_owned_inputs(nodes: Sequence[Any]) -> Ownership:
     """Return the inputs of the current graph that it frees; remember what a forward graph saves."""
     context = TracingContext.try_get()
-    if V.graph.is_backward and context in _saved:
-        return _owned_by_backward(_saved[context])
-    if context is not None and not V.graph.is_inference:
+    if V.graph.is_backward:
+        handed_over = find_handed_over()
+        if handed_over is not None:
+            return Ownership(tuple(handed_over))
+        if context in _saved:
+            return _guess_ownership(_saved[context])
+    elif context is not None and not V.graph.is_inference:
         _saved[context] = _read_saved(context)
     graph_inputs = torch.utils._ordered_set.OrderedSet(V.graph.graph_inputs)
     freeable = memory.get_freeable_input_buf(nodes, graph_inputs)
-    return [OwnedInput(name, input_bytes(name), name) for name in freeable]
+    return Ownership(tuple(OwnedInput(name, input_bytes(name), name) for name in freeable))
 
 
-def _owned_by_backward(saved: dict[str, _SavedTensor]) -> list[OwnedInput]:
+def _guess_ownership(saved: dict[str, _SavedTensor]) -> Ownership:
+    expected = _owned(saved, lambda holder: holder is _Holder.CALL, tangents=True)
+    least = _owned(saved, lambda holder: holder is _Holder.CALL, tangents=False)
+    most = _owned(saved, lambda holder: holder is not _Holder.PROGRAM, tangents=True)
+    return Ownership(expected, tuple(found for found in (least, most) if found != expected))
+
+
+def _owned(
+    saved: dict[str, _SavedTensor], is_owned: Callable[[_Holder], bool], *, tangents: bool
+) -> tuple[OwnedInput, ...]:
     owned = []
     for name in V.graph.graph_inputs:
-        if name.startswith("tangents"):
-            continue
         tensor = saved.get(name)
-        if tensor is None:
+        if name.startswith("tangents"):
+            # The gradient of a loss is a single number, which `backward` itself holds.
+            is_loss = V.graph.graph_inputs[name].get_size() == []
+            if tangents and not is_loss:
+                owned.append(OwnedInput(name, input_bytes(name), name))
+        elif tensor is None:
             owned.append(OwnedInput(name, input_bytes(name), name))
-        elif tensor.owned:
+        elif is_owned(tensor.holder):
             owned.append(OwnedInput(name, tensor.size, tensor.storage))
-    return owned
+    return tuple(owned)
 
 
 def _read_saved(context: Any) -> dict[str, _SavedTensor]:
@@ -67,14 +115,29 @@ def _read_saved(context: Any) -> dict[str, _SavedTensor]:
     returned = 0 if metadata is None else metadata.num_forward
     storages = [_root(value) for value in V.graph.graph_outputs]
     held = {root.get_name() for root in storages[:returned] if root is not None}
+    fixed = _fixed_inputs(metadata)
     saved = {}
     for result, root in zip(results, storages, strict=True):
         if root is None or not isinstance(result, torch.fx.Node):
             continue
         name = root.get_name()
-        outside = name in V.graph.graph_inputs or name in V.graph.constants or name in held
-        saved[result.name] = _SavedTensor(name, storage_bytes(root), not outside)
+        holder = _holder(name, held, fixed)
+        saved[result.name] = _SavedTensor(name, storage_bytes(root), holder)
     return saved
+
+
+def _holder(name: str, returned: set[str], fixed: set[str]) -> _Holder:
+    if name in fixed or name in V.graph.constants:
+        return _Holder.PROGRAM
+    if name in returned or name in V.graph.graph_inputs:
+        return _Holder.UNKNOWN
+    return _Holder.CALL
+
+
+def _fixed_inputs(metadata: Any) -> set[str]:
+    """Return the names of parameters and buffers, which the model holds."""
+    names = list(V.graph.graph_inputs)
+    return {names[i] for i in getattr(metadata, "static_input_indices", ()) if i < len(names)}
 
 
 def _root(value: Any) -> Any:

@@ -125,9 +125,7 @@ def _find_storages(facts: WrapperFacts) -> _Storages:
         found.buffers[storage] = Buffer(storage, given.size, input=InputPolicy.FREED)
     for node in facts.nodes:
         _add_outputs(facts, node, found)
-    used = frozenset[str]().union(*(node.used for node in facts.nodes))
     never_deleted = {name for name, buffer in facts.buffers.items() if not buffer.freed}
-    never_deleted.update(given.name for given in facts.inputs if given.name not in used)
     found.keep(facts.outputs | never_deleted)
     return found
 

@@ -23,6 +23,7 @@ from torch.utils._ordered_set import OrderedSet
 
 import heuristics
 from optsched.errors import OptschedError
+from optsched.plugins.gain import DEFAULT_GAIN, MinGain, kept_reason
 from optsched.plugins.inductor.candidates import Decision, decide
 from optsched.plugins.inductor.facts import read_facts
 from optsched.plugins.inductor.lifecycle import expect_lives, plan_lives
@@ -51,6 +52,8 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         pass was set up: the pass sets both for each graph.
     lifecycle
         Whether the lives of buffers are to be known when the graph runs.
+    min_gain
+        Least saving for which Inductor's own order is replaced.
     """
 
     time_limit: float
@@ -58,6 +61,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
     reorder: bool
     reuse: bool
     lifecycle: bool = False
+    min_gain: MinGain = DEFAULT_GAIN
 
     def uuid(self) -> str | None:
         """Return what tells these plans from all others; None, if unsure, for no caching at all."""
@@ -68,7 +72,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
             stored = None if self.store is None else PlanStore(self.store).digest()
         except OptschedError:
             return None
-        settings = repr((self.time_limit, stored, self.reorder, self.reuse))
+        settings = repr((self.time_limit, stored, self.reorder, self.reuse, self.min_gain))
         return hashlib.sha256((_sources_digest() + settings).encode()).hexdigest()
 
     def __call__(self, nodes: list[Any]) -> list[Any]:
@@ -118,6 +122,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
             seconds=self.time_limit,
             name=name,
             store=None if self.store is None else PlanStore(self.store),
+            min_gain=self.min_gain,
         )
         if self.lifecycle:
             runs = decision.best if decision.gains else decision.own
@@ -126,7 +131,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         return decision
 
     def _apply(self, nodes: list[Any], decision: Decision) -> list[Any]:
-        """Return the order to run; Inductor's own stays where ours is not strictly better."""
+        """Return the order to run; Inductor's own stays where ours does not gain enough."""
         if not decision.gains:
             return nodes
         best = decision.best
@@ -152,7 +157,7 @@ def _describe(decision: Decision, name: str, ops: int, *, applied: bool) -> Comp
         # The runtime shares bytes that the graph counts twice: its bound says nothing here.
         record = replace(record, bound=None, proof="")
     if not applied:
-        return replace(record, reason="no order known needs less")
+        return replace(record, reason=kept_reason(own.peak, best.peak, decision.min_gain))
     order = f"order: {best.name}, {best.moved} of {ops} nodes moved"
     if best.reuse != own.reuse:
         order += ", buffer reuse off"

@@ -341,10 +341,6 @@ class _Memory:
             self._return(line.extern)
 
     def _take_over(self, line: _Line) -> None:
-        if line.source not in self.holds:
-            # The bytes belong to an input that the caller keeps or that is not counted.
-            self._create(line.name, self.facts.buffers[line.name].size)
-            return
         self._share(line.name, self.holds[line.source])
         if line.source not in self.facts.outputs:
             self._drop(line.source)

@@ -13,7 +13,7 @@ torch/_inductor/scheduler.py, codegen/wrapper.py, codegen/cpp.py (torch 2.13.0).
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 
@@ -238,6 +238,8 @@ class WrapperFacts:
         Generated kernels are collected in one call until it has more arguments than this.
     misaligned
         Buffers whose address is not aligned, which are reused apart from the others.
+    extreme_inputs
+        Where `inputs` depend on the caller: the fewest and the most that the graph may own.
     """
 
     nodes: tuple[WrapperNode, ...]
@@ -249,6 +251,11 @@ class WrapperFacts:
     estimate: tuple[EstimatedBuffer, ...]
     max_arguments: int
     misaligned: frozenset[str] = frozenset()
+    extreme_inputs: tuple[tuple[OwnedInput, ...], ...] = ()
+
+    def with_inputs(self, inputs: tuple[OwnedInput, ...]) -> WrapperFacts:
+        """Return the facts of the same graph where it owns these inputs."""
+        return replace(self, inputs=inputs, extreme_inputs=())
 
 
 def is_valid_order(facts: WrapperFacts, order: tuple[int, ...]) -> bool:

@@ -1,0 +1,106 @@
+"""Arguments of a backward call that nobody but the call holds, read while its graph is compiled.
+
+AOTAutograd compiles a backward graph when autograd first calls it, and waits with the arguments in
+a list that the compiled code empties (`_backward_impl`, a "boxed" call). A tensor in that list to
+which nothing else refers goes where the wrapper deletes its name: a gradient that autograd handed
+over, an activation that was saved for this call alone. Whatever the program holds as well, such as
+a parameter, a gradient it passed to `backward`, or an output it still names, stays.
+
+References
+----------
+torch/_functorch/_aot_autograd/runtime_wrappers.py, `CompiledFunction._backward_impl`
+(torch 2.13.0).
+
+This module imports torch at its top: import it inside the function that needs it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch._inductor.virtualized import V
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+from optsched.plugins.inductor.wrapper import OwnedInput
+
+_WAITS, _ARGUMENTS = "_backward_impl", "all_args"
+"""The function that waits for the compiled graph, and its list of arguments."""
+
+
+def find_handed_over() -> list[OwnedInput] | None:
+    """Return the inputs of the current backward graph that only its call holds.
+
+    None if the graph is compiled before it is called, so that there are no arguments to ask.
+    """
+    arguments = _waiting_arguments()
+    names = list(V.graph.graph_inputs)
+    if arguments is None or len(arguments) != len(names):
+        return None
+    with unset_fake_temporarily():
+        shared = _find_shared(arguments)
+    return [
+        OwnedInput(name, value.untyped_storage().nbytes(), f"storage {_storage(value)}")
+        for name, value in zip(names, arguments, strict=True)
+        if isinstance(value, torch.Tensor) and _storage(value) not in shared
+    ]
+
+
+def _waiting_arguments() -> list[Any] | None:
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == _WAITS and _ARGUMENTS in frame.f_code.co_varnames:
+            found = frame.f_locals.get(_ARGUMENTS)
+            return found if isinstance(found, list) else None
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+class _References(NamedTuple):
+    """How often Python refers to a tensor, C++ to the tensor, and tensors to its storage."""
+
+    python: int
+    tensor: int
+    storage: int
+
+
+def _find_shared(arguments: Sequence[Any]) -> set[int]:
+    """Return the storages to which something beside the list of arguments refers."""
+    (alone,) = _count_references([torch.empty(1)])
+    tensors = [value for value in arguments if isinstance(value, torch.Tensor)]
+    listed = Counter(map(id, tensors))
+    by_storage = Counter(_storage(value) for value in {id(t): t for t in tensors}.values())
+    expected = [
+        _References(
+            # Twice per place: in the list of arguments, and in `tensors`.
+            alone.python + 2 * listed[id(value)] - 1,
+            alone.tensor,
+            alone.storage + by_storage[_storage(value)] - 1,
+        )
+        for value in tensors
+    ]
+    found = _count_references(tensors)
+    return {
+        _storage(value)
+        for value, count, least in zip(tensors, found, expected, strict=True)
+        if count != least
+    }
+
+
+def _count_references(tensors: list[Any]) -> list[_References]:
+    return [
+        _References(
+            sys.getrefcount(tensors[i]),
+            tensors[i]._use_count(),
+            torch._C._storage_Use_Count(_storage(tensors[i])),
+        )
+        for i in range(len(tensors))
+    ]
+
+
+def _storage(tensor: Any) -> int:
+    """Return the address of the storage, which tells it from all others."""
+    return int(tensor.untyped_storage()._cdata)
