@@ -7,6 +7,7 @@ argument, as for :func:`optsched.solve`. Each imports what it needs when it is c
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -14,7 +15,9 @@ from typing import TYPE_CHECKING, Unpack
 from optsched.errors import UsageError
 from optsched.model.graph import Graph
 from optsched.model.memory_model import plannable
+from optsched.model.order_rules import NO_RULES, OrderRules
 from optsched.model.packing_problem import PackingProblem
+from optsched.model.question import digest_of
 from optsched.runtime.keywords import keywords
 from optsched.runtime.limits import LimitKeywords, Limits, Objective, choose_limits, choose_member
 from optsched.solver.pack import pack, problem_of
@@ -76,7 +79,8 @@ def certify(
     path
         File to write the certificate to, if any.
     result
-        What :func:`solve` said of the graph; it is asked if None.
+        Result of :func:`solve` for the graph; None to solve it here. The certificate of a result
+        under order rules states the rules and is about the orders that keep them.
     inplace, limits, named
         As for :func:`solve`; the seconds are for the solver, and again for the certificate.
 
@@ -87,6 +91,11 @@ def certify(
     -------
     Written
         The certificate, accepted by the checker, its rung, and what it falls short of, if anything.
+
+    Raises
+    ------
+    UsageError
+        If the result is of another graph, or its bound is about few orders near a baseline.
     """
     from heuristics.orderings.program import program
     from optsched.certificate import certify_peak
@@ -94,16 +103,40 @@ def certify(
 
     graph = plannable(graph, inplace)
     chosen = choose_limits(limits, named)
+    rules = NO_RULES if result is None else _certified_rules(graph, result)
     if graph.on_streams:
         # What ops need that run one at a time is a bound on streams too, and has a certificate.
         graph, result = graph.without_streams(), None
     if result is None:
         result = solve(graph, objective=Objective.PEAK, limits=chosen)
-    order = program(graph).tolist() if result.plan is None else list(result.plan.order)
-    written = certify_peak(graph, order, result.peak_bound, limits=chosen)
+    planned = rules.apply(graph)
+    order = program(planned).tolist() if result.plan is None else list(result.plan.order)
+    written = certify_peak(planned, order, result.peak_bound, limits=chosen)
+    written = replace(written, certificate=replace(written.certificate, rules=rules))
     if path is not None:
         write_certificate(written.certificate, path, graph)
     return written
+
+
+def _certified_rules(graph: Graph, result: Result) -> OrderRules:
+    """Return the order rules that a result's bound on the peak of a graph is under."""
+    question = result.question
+    if question is None:
+        raise UsageError("the result does not carry its question: give one that solve returned")
+    same = digest_of(graph)
+    if same not in (digest_of(question.graph), digest_of(question.planned)):
+        raise UsageError(
+            f"the result is about graph {question.graph.name!r} (memory model: "
+            f"{question.graph.model_name}), not about {graph.name!r} (memory model: "
+            f"{graph.model_name}): certify result.question.graph"
+        )
+    if question.max_moved is not None:
+        raise UsageError(
+            f"a certificate is about all orders, the result about {question.restriction}: "
+            "certify a result without max_moved"
+        )
+    # A graph that has the rules as control edges already needs none beside it.
+    return question.rules if same == digest_of(question.graph) else NO_RULES
 
 
 @keywords

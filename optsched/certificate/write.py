@@ -24,6 +24,7 @@ from optsched.model.arrays import IntArray
 from optsched.model.dependencies import topological_order
 from optsched.model.graph import Graph
 from optsched.model.module import Module
+from optsched.model.question import restriction_words
 from optsched.ordering.context import BlockFamily, OutOfTimeError
 from optsched.ordering.reduce.symmetry import line_up
 from optsched.runtime.clock import Clock
@@ -51,9 +52,10 @@ class Written:
 
     def __repr__(self) -> str:
         made, short = self.certificate, "" if self.missing is None else f", {self.missing}"
-        return (
-            f"Written({self.rung}, {counted(len(made.steps), 'step')}, {made.bound:,} bytes{short})"
-        )
+        words = restriction_words(made.rules)
+        among = f" among {words}" if words else ""
+        steps = counted(len(made.steps), "step")
+        return f"Written({self.rung}, {steps}, {made.bound:,} bytes{among}{short})"
 
 
 def certify_peak(

@@ -18,6 +18,7 @@ from optsched.check.order_rules import check_order_rules, count_moved
 from optsched.check.plan import Checked, check_order, check_plan
 from optsched.errors import PlanError
 from optsched.model.graph import Graph
+from optsched.model.question import restriction_words, rules_of_record
 from optsched.runtime.limits import Objective, Proof
 from optsched.runtime.text import counted
 
@@ -106,6 +107,13 @@ def unverified(claims: Mapping[str, Any], bound: int = 0) -> list[Unverified]:
     moves = claims.get("order_rules", {}).get("moved_bound", 0)
     found = [claim for claim in found if claim.bound > bound]
     return [*found, Unverified("moves", moves, None)] if moves else found
+
+
+def claimed_restriction(plan: Plan, claims: Mapping[str, Any]) -> str:
+    """Return in words among which plans the bounds of a plan's file are claimed; empty for all."""
+    rules = claims.get("order_rules", {})
+    pools = tuple(dict.fromkeys(plan.pools))
+    return restriction_words(rules_of_record(rules), rules.get("max_moved"), pools)
 
 
 def check_words(graph: Graph, claims: Mapping[str, Any]) -> None:

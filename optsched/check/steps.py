@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from optsched.model.order_rules import NO_RULES, OrderRules
+
 
 @dataclass(frozen=True, slots=True)
 class Flow:
@@ -179,7 +181,7 @@ Step: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A lower bound on the peak of every order, and why it holds.
+    """A lower bound on the peak of every order that keeps some rules, and why it holds.
 
     Parameters
     ----------
@@ -189,8 +191,12 @@ class Certificate:
         Bytes.
     steps
         In the order in which they are to be checked.
+    rules
+        Order rules of the question: the steps are about the graph in which they are control edges,
+        so that the bound says nothing about orders that break them.
     """
 
     graph: str
     bound: int
     steps: tuple[Step, ...]
+    rules: OrderRules = NO_RULES

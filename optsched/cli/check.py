@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optsched.cli import common
 from optsched.cli.module import check_module, minimal, note_unverified
@@ -13,11 +13,12 @@ from optsched.errors import PlanError, UsageError
 from optsched.runtime.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from optsched.model.graph import Graph
     from optsched.model.order_rules import OrderRules
     from optsched.model.plan import Plan
+    from optsched.model.question import Question
 
 
 def _check(args: argparse.Namespace) -> int:
@@ -38,14 +39,16 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _check_plan(args: argparse.Namespace) -> int:
-    from optsched.check.claims import check_claims
+    from optsched.check.claims import check_claims, claimed_restriction
     from optsched.formats import read_plan_claims
+    from optsched.model.question import rules_of_record
 
     graph = common.read_graph(args, args.graph, ordered=False)
     plan, claims = read_plan_claims(args.plan, graph)
     if claims["inplace"] and not args.inplace:
         raise UsageError(f"{args.plan}: an in-place plan: check it with --inplace")
-    _check_order(args, graph, plan)
+    asked = _question(args, graph)
+    _check_order(asked, plan)
     checked = check_claims(graph, plan, claims)
     replayed = proved = None
     if args.replay:
@@ -54,12 +57,12 @@ def _check_plan(args: argparse.Namespace) -> int:
 
         replayed = (replay_executions if graph.on_streams else replay_plan)(graph, plan)
     if args.certificate is not None:
-        # It is of the orders that keep the rules that the plan was made by.
-        rules = _rules_claimed(claims) or common.reading(args).order_rules(graph)
-        proved = _check_bound(rules.apply(graph), args.certificate, checked.peak)
+        own = rules_of_record(claims.get("order_rules", {}))
+        proved = _check_bound(asked, own, args.certificate, checked.peak)
     record: dict[str, Any] = {"valid": True, "peak": checked.peak, "slab": checked.slab}
     record["memory_model"] = graph.model_name
     record |= {key: claims[key] for key in ("order_rules",) if key in claims}
+    made_among = claimed_restriction(plan, claims)
     text = f"valid: peak {counted(checked.peak, 'byte')}, slab {counted(checked.slab, 'byte')}"
     if graph.in_place:
         text += " (in-place)"
@@ -73,54 +76,90 @@ def _check_plan(args: argparse.Namespace) -> int:
     if replayed is not None:
         record["replayed"] = asdict(replayed)
         text += f"\n{replayed}"
+    if made_among:
+        record["made_among"] = made_among
+        text += f"\nmade among {made_among}"
+    known = 0
     if proved is not None:
-        bound, rung = proved
-        record |= {"bound": bound, "bound_proof": rung}
-        text += f"\nproved ({rung}): no order below {bound:,} bytes, {minimal(record, bound)}"
-    text += note_unverified(record, claims, None if proved is None else proved[0])
+        text += f"\n{_note_bound(record, asked, proved)}"
+        known = proved.bound if proved.about.covers(replace(asked, rules=own)) else 0
+    text += note_unverified(record, claims, None if proved is None else known, made_among)
     common.print_result(args, record, text)
     return common.OK
 
 
-def _rules_claimed(claims: Mapping[str, Any]) -> OrderRules:
-    from optsched.model.order_rules import OrderRules
-
-    rules = claims.get("order_rules", {})
-    first, last = tuple(rules.get("first", ())), tuple(rules.get("last", ()))
-    return OrderRules(first, last, tuple(map(tuple, rules.get("groups", ()))))
-
-
-def _check_order(args: argparse.Namespace, graph: Graph, plan: Plan) -> None:
-    """Check an order against the rules and the baseline that the command line gives."""
-    from optsched.check.order_rules import check_order_rules, count_moved
+def _question(args: argparse.Namespace, graph: Graph) -> Question:
+    """Return what the command line asks: its order rules and baseline, never those of the file."""
     from optsched.formats import read_plan
+    from optsched.model.order_rules import Baseline
+    from optsched.model.question import Question
 
     near: Sequence[int] = range(len(graph.ops))
     if args.baseline is not None:
         near = read_plan(args.baseline, graph).order
     rules = common.reading(args).order_rules(graph, near)
-    order = [graph.ops[v].name for v in plan.order]
+    return Question(graph, rules, Baseline(tuple(near), args.max_moved))
+
+
+def _check_order(asked: Question, plan: Plan) -> None:
+    """Check an order against the rules and the baseline that the command line gives."""
+    from optsched.check.order_rules import check_order_rules, count_moved
+
+    names, rules = [op.name for op in asked.graph.ops], asked.rules
+    order = [names[v] for v in plan.order]
     check_order_rules(order, first=rules.first, last=rules.last, groups=rules.groups)
-    if args.max_moved is not None:
-        moved = count_moved(order, [graph.ops[v].name for v in near])
-        if moved > args.max_moved:
+    if asked.near is not None and asked.max_moved is not None:
+        moved = count_moved(order, [names[v] for v in asked.near.order])
+        if moved > asked.max_moved:
             moves = f"{counted(moved, 'op')} of the baseline"
-            raise PlanError(f"plan moves {moves}, more than {args.max_moved}")
+            raise PlanError(f"plan moves {moves}, more than {asked.max_moved}")
 
 
-def _check_bound(graph: Graph, path: str, peak: int) -> tuple[int, str]:
-    """Check a certificate; return the bound it proves and its rung."""
+class _Proved(NamedTuple):
+    """A bound on the peak with a certificate that holds, and the question that it is about."""
+
+    about: Question
+    bound: int
+    rung: str
+
+
+def _check_bound(asked: Question, own: OrderRules, path: str, peak: int) -> _Proved:
+    """Check a certificate: of the question asked, or else of the rules that the files state.
+
+    `own` are the rules of the plan's file; certificates of older versions do not state their own.
+    """
     from optsched.check.certificate import check_certificate
     from optsched.formats import read_certificate
 
-    certificate = read_certificate(path, graph)
-    try:
-        rung = check_certificate(graph, certificate)
-    except PlanError as error:
-        raise PlanError(f"{path}: {error}") from None
-    if certificate.bound > peak:
-        raise PlanError(f"{path}: bound {certificate.bound} is above the peak {peak} of an order")
-    return certificate.bound, rung
+    certificate = read_certificate(path, asked.graph)
+    refused = None
+    for rules in dict.fromkeys((certificate.rules, asked.rules, own)):
+        about = replace(asked, rules=rules, near=None)
+        try:
+            rung = check_certificate(about.planned, certificate)
+        except PlanError as error:
+            refused = refused or PlanError(f"{path}: {error}")
+            continue
+        if certificate.bound > peak and about.covers(asked):
+            raise PlanError(
+                f"{path}: bound {certificate.bound} is above the peak {peak} of an order"
+            )
+        return _Proved(about, certificate.bound, rung)
+    assert refused is not None
+    raise refused
+
+
+def _note_bound(record: dict[str, Any], asked: Question, proved: _Proved) -> str:
+    """Note a proved bound where it is about the question that was asked; return it in words."""
+    about, bound, rung = proved
+    among = f" among {about.restriction}" if about.rules else ""
+    text = f"proved ({rung}): no order below {bound:,} bytes{among}, "
+    if not about.covers(asked):
+        fields = {"bound": bound, "bound_proof": rung, "among": about.restriction}
+        record["restricted_bound"] = fields
+        return f"{text}which says nothing about other orders"
+    record |= {"bound": bound, "bound_proof": rung}
+    return text + minimal(record, bound) + (" among them" if among else "")
 
 
 def _check_packing(args: argparse.Namespace, packing: Any) -> int:

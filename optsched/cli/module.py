@@ -90,8 +90,13 @@ def minimal(record: Mapping[str, Any], bound: int) -> str:
     return ", ".join(met) or "which leaves the peak of this plan open"
 
 
-def note_unverified(record: dict[str, Any], claims: Mapping[str, Any], bound: int | None) -> str:
-    """Note what a plan's file claims beyond a proved bound, if there is one; return it in words."""
+def note_unverified(
+    record: dict[str, Any], claims: Mapping[str, Any], bound: int | None, among: str = ""
+) -> str:
+    """Note what a plan's file claims beyond a proved bound, if there is one; return it in words.
+
+    `among` are the plans that the file claims its bounds about, in words; empty for all.
+    """
     from optsched.check.claims import unverified
 
     open_ = unverified(claims, bound or 0)
@@ -99,7 +104,8 @@ def note_unverified(record: dict[str, Any], claims: Mapping[str, Any], bound: in
         return ""
     record["unverified"] = {x.what: {"bound": x.bound, "proof": x.proof} for x in open_}
     needed = "that takes a certificate" if bound is None else "the certificate shows less"
-    return f"\nclaimed, not verified: {', '.join(map(str, open_))}; {needed}"
+    of = f" among {among}" if among else ""
+    return f"\nclaimed, not verified: {', '.join(map(str, open_))}{of}; {needed}"
 
 
 def _certify(args: argparse.Namespace, found: ModuleResult) -> dict[str, Any]:

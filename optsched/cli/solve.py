@@ -81,8 +81,11 @@ def _solve(args: argparse.Namespace) -> int:
         if args.output and result.plan is not None:
             write_plan(result.plan, args.output, graph, record)
         if args.certificate:
-            note = record["certificate"] = _certify(args, graph, result)
-            text += f"\n  certificate: {note['rung']}, no order below {note['bound']:,} bytes"
+            note = record["certificate"] = _certify(args, result)
+            among = f" among {result.restriction}" if result.restriction else ""
+            text += (
+                f"\n  certificate: {note['rung']}, no order below {note['bound']:,} bytes{among}"
+            )
     finally:
         # Where a disk is full, what was found is still told.
         common.print_result(args, record, text)
@@ -101,10 +104,12 @@ def _in_pools(
     return found.status, found.result, record, pooled_text(found, record)
 
 
-def _certify(args: argparse.Namespace, graph: Graph, result: Result) -> dict[str, Any]:
+def _certify(args: argparse.Namespace, result: Result) -> dict[str, Any]:
     """Write the certificate of the bound on the peak; what it falls short of is said."""
     from optsched.api import certify
 
+    assert result.question is not None
+    graph = result.question.graph
     written = certify(graph, args.certificate, result=result, limits=common.limits(args))
     if written.missing:
         common.say(f"optsched: certificate: {written.missing}", sys.stderr)

@@ -29,14 +29,20 @@ from optsched.check.steps import (
 )
 from optsched.errors import FormatError, PlanError
 from optsched.formats.fields import Record, check_format, json_bytes, show
+from optsched.formats.native_plan import RULE_KEYS, read_rules
 from optsched.model.graph import Graph
+from optsched.model.order_rules import NO_RULES
+from optsched.model.question import rules_of_record, rules_record
 
 CERTIFICATE_FORMAT = "optsched-certificate/1"
 
 MOST_CASES = 200
 """Cases within cases; no flow needs more."""
 
-_KEYS = {"format", "graph", "memory_model", "inplace", "bound", "ops", "buffers", "steps"}
+_KEYS = {
+    *("format", "graph", "memory_model", "inplace", "order_rules"),
+    *("bound", "ops", "buffers", "steps"),
+}
 _FLOW_KEYS = {"releases", "passes", "input", "free", "held"}
 
 
@@ -67,11 +73,13 @@ def certificate_document(graph: Graph, certificate: Certificate) -> dict[str, An
     """Return a certificate as a JSON object."""
     tables = _Tables()
     steps = [_step_document(step, tables) for step in certificate.steps]
+    rules = rules_record(certificate.rules)
     return {
         "format": CERTIFICATE_FORMAT,
         "graph": certificate.graph,
         "memory_model": graph.memory_model,
         "inplace": graph.in_place,
+        **({"order_rules": rules} if rules else {}),
         "bound": certificate.bound,
         "ops": [graph.ops[v].name for v in tables.ops],
         "buffers": [graph.buffers[b].name for b in tables.buffers],
@@ -107,7 +115,8 @@ def read_certificate_document(graph: Graph, document: object) -> Certificate:
         _read_step(Record(value, f"step {number}"), ids)
         for number, value in enumerate(top.items("steps"))
     ]
-    return Certificate(top.text("graph"), top.count("bound"), tuple(steps))
+    rules = rules_of_record(read_rules(top, RULE_KEYS)) if top.has("order_rules") else NO_RULES
+    return Certificate(top.text("graph"), top.count("bound"), tuple(steps), rules)
 
 
 def _ids(top: Record, key: str, known: Mapping[str, int], graph: Graph) -> list[int]:

@@ -5,7 +5,7 @@ What a plan says is written and read back without loss; `README.md` beside this 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from optsched.errors import PlanError
@@ -26,7 +26,8 @@ _PLAN_KEYS = {
     *BOUNDS,
     *NOTES,
 }
-_RULE_KEYS = ("first", "last", "groups", "baseline", "max_moved", "moved", "moved_bound")
+RULE_KEYS = ("first", "last", "groups")
+_RULE_KEYS = (*RULE_KEYS, "baseline", "max_moved", "moved", "moved_bound")
 _EVENT_KEYS = {"microseconds", "incumbent", "bound", "source"}
 
 
@@ -115,7 +116,7 @@ def read_plan_document(graph: Graph, document: object) -> tuple[Plan, dict[str, 
             bytes_ = Record(top.mapping(key), key)
             claims[key] = {pool: bytes_.count(pool) for pool in bytes_.value}
     if "order_rules" in top.value:
-        claims["order_rules"] = _read_rules(Record(top.mapping("order_rules"), "order_rules"))
+        claims["order_rules"] = read_rules(top)
     if "versions" in top.value:
         versions = Record(top.mapping("versions"), "versions")
         claims["versions"] = {key: versions.text(key) for key in versions.value}
@@ -127,8 +128,10 @@ def read_plan_document(graph: Graph, document: object) -> tuple[Plan, dict[str, 
     return Plan(order, offsets, pools), claims
 
 
-def _read_rules(record: Record) -> dict[str, Any]:
-    record.refuse_unknown(set(_RULE_KEYS))
+def read_rules(document: Record, known: Collection[str] = _RULE_KEYS) -> dict[str, Any]:
+    """Return the field `order_rules` of a document: rules, and what is known of moves."""
+    record = Record(document.mapping("order_rules"), "order_rules")
+    record.refuse_unknown(set(known))
     found: dict[str, Any] = {
         key: record.texts(key) for key in ("first", "last", "baseline") if key in record.value
     }

@@ -115,7 +115,8 @@ class Question:
     @property
     def restriction(self) -> str:
         """The allowed plans in words, such as "orders that run 'a' first"; empty for all plans."""
-        return restriction_words(self.rules, self.max_moved, self.pools, self.graph.streams)
+        pools = tuple(pool.name for pool in self.pools)
+        return restriction_words(self.rules, self.max_moved, pools, self.graph.streams)
 
     def with_objective(self, objective: Objective) -> Question:
         """Return the question about the same plans with another objective and no capacity."""
@@ -125,7 +126,7 @@ class Question:
 def restriction_words(
     rules: OrderRules = NO_RULES,
     max_moved: int | None = None,
-    pools: Sequence[Pool] = (),
+    pools: Sequence[str] = (),
     streams: Sequence[str] = (),
 ) -> str:
     """Return in words which plans a question allows; empty for all plans of its graph.
@@ -135,7 +136,7 @@ def restriction_words(
     rules, max_moved
         Order rules, and ops of the baseline that may move.
     pools
-        Slabs that buffers may spill into.
+        Names of slabs that buffers may spill into.
     streams
         Streams of the graph; one stream restricts nothing.
     """
@@ -148,8 +149,7 @@ def restriction_words(
     if len(streams) > 1:
         words = f"{words or 'orders'} on {len(streams)} streams"
     if pools:
-        names = [pool.name for pool in pools]
-        words = f"{words or 'plans'} that spill as few bytes in the pools {_names(names)}"
+        words = f"{words or 'plans'} that spill as few bytes in the pools {_names(pools)}"
     return words
 
 
