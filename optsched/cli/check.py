@@ -124,16 +124,17 @@ class _Proved(NamedTuple):
 
 
 def _check_bound(asked: Question, own: OrderRules, path: str, peak: int) -> _Proved:
-    """Check a certificate: of the question asked, or else of the rules that the files state.
+    """Check a certificate: for the question asked, or else for the rules that the files state.
 
     `own` are the rules of the plan's file; certificates of older versions do not state their own.
+    Many a certificate made under rules holds without them, and is then about all orders.
     """
     from optsched.check.certificate import check_certificate
     from optsched.formats import read_certificate
 
     certificate = read_certificate(path, asked.graph)
     refused = None
-    for rules in dict.fromkeys((certificate.rules, asked.rules, own)):
+    for rules in dict.fromkeys((asked.rules, certificate.rules, own)):
         about = replace(asked, rules=rules, near=None)
         try:
             rung = check_certificate(about.planned, certificate)

@@ -87,7 +87,11 @@ def _explain(args: argparse.Namespace) -> int:
     from optsched.explanation import explain
 
     found = explain(common.read_graph(args, args.graph), limits=common.limits(args))
-    common.print_result(args, found.to_dict(), str(found))
+    record, text = found.to_dict(), str(found)
+    if among := common.reading(args).restriction:
+        record["among"] = among
+        text = f"only {among}:\n{text}"
+    common.print_result(args, record, text)
     return common.INTERRUPTED if found.interrupted else common.OK
 
 

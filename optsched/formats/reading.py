@@ -20,6 +20,7 @@ from optsched.model.graph import Graph
 from optsched.model.memory_model import MemoryModel, parse_alignment
 from optsched.model.module import Module
 from optsched.model.order_rules import OrderRules
+from optsched.model.question import restriction_words
 from optsched.model.regions import ConstantsRegion
 
 
@@ -77,6 +78,11 @@ class GraphReading:
         return OrderRules.match(
             graph, first=self.first, last=self.last, groups=self.keep_order, baseline=baseline
         )
+
+    @property
+    def restriction(self) -> str:
+        """The orders that the rules allow, in words; empty if these are all."""
+        return restriction_words(OrderRules(self.first, self.last, self.keep_order))
 
     def read_unordered(self, path: str | Path) -> Graph:
         """Read a graph in this memory model, and without the order rules."""

@@ -24,18 +24,20 @@ STEP = 1000
 """Microseconds of a step."""
 
 
-def trace_document(views: Sequence[View], bound: int) -> dict[str, Any]:
+def trace_document(
+    views: Sequence[View], bound: int, label: str = "proven bound"
+) -> dict[str, Any]:
     """Return the trace of plans as a JSON object.
 
     Each plan is a process, and each of its slabs is another; `bound`, the proven bound on the peak
-    in bytes, is a counter of its own.
+    in bytes, is a counter of its own, named `label`.
     """
     events: list[dict[str, Any]] = []
     pid = 0
     for shown in views:
         pid += 1
         events += _process(pid, f"{readable(shown.name)}: ops and live bytes")
-        events += [*_ops(shown, pid), *_live_bytes(shown, pid, bound)]
+        events += [*_ops(shown, pid), *_live_bytes(shown, pid, bound, label)]
         for slab in shown.slabs:
             pid += 1
             pool = f" of pool {readable(slab.pool)}" if slab.pool else ""
@@ -81,11 +83,11 @@ def _ops(shown: View, pid: int) -> Iterator[dict[str, Any]]:
         yield _event("X", readable(name), (pid, 1), step * STEP, args, **own)
 
 
-def _live_bytes(shown: View, pid: int, bound: int) -> Iterator[dict[str, Any]]:
+def _live_bytes(shown: View, pid: int, bound: int, label: str) -> Iterator[dict[str, Any]]:
     load, end = shown.load, shown.length
     live = zip([*load.start.tolist(), end], [*load.live.tolist(), 0], strict=True)
     rows = [("live bytes", step, value) for step, value in live]
-    for name, step, value in [*rows, *(("proven bound", step, bound) for step in (0, end))]:
+    for name, step, value in [*rows, *((label, step, bound) for step in (0, end))]:
         yield _event("C", name, (pid, 0), step * STEP, {"bytes": value})
 
 

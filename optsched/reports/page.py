@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from optsched.reports import sections
 from optsched.reports.colours import Painting, painting
 from optsched.reports.figures import plan_figures, progress_figure
-from optsched.reports.report import Report
+from optsched.reports.report import Report, among
 from optsched.reports.tables import percent, safe
 from optsched.reports.view import View
 from optsched.runtime.bytes import format_bytes, unit_of
@@ -84,7 +84,7 @@ def _body(
     places: Mapping[str, str],
 ) -> str:
     result, views = report.result, report.views
-    several = len(views) > 1
+    several, of = len(views) > 1, safe(among(result), 1000)
     methods = "" if report.comparison is None else sections.method_section(report.comparison)
     return "".join(
         [
@@ -98,7 +98,7 @@ def _body(
             *(_plan(report, v, row, places) for v, row in zip(views, drawn, strict=True)),
             "</div>",
             f"<h2>How far each method is from the optimum</h2>{methods}" if methods else "",
-            f"<h2>Why no plan needs less</h2>{sections.proof_section(report)}",
+            f"<h2>Why no plan{of} needs less</h2>{sections.proof_section(report)}",
         ]
     )
 
@@ -106,15 +106,18 @@ def _body(
 def _lead(report: Report) -> str:
     """Say what the last plan needs, how far that is from the minimum, and from the first plan."""
     first, last = report.views[0], report.views[-1]
+    of = among(report.result)
     bound = report.result.slab_bound
     what = "packing" if last.subject.is_packing else "plan"
     where = "in a slab of" if len(last.slabs) < 2 else f"in {len(last.slabs)} slabs, together"
     words = f"{last.subject.counts} {where} {format_bytes(last.slab)}: "
     if gap := optimality_gap(last.slab, bound):
-        words += f"at most {percent(gap)} of it could be saved, since no {what} at all needs "
+        words += (
+            f"at most {percent(gap)} of it could be saved, since no {what}{of or ' at all'} needs "
+        )
         words += f"less than {format_bytes(bound)}."
     else:
-        words += f"no {what} needs less, and that is proved."
+        words += f"no {what}{of} needs less, and that is proved."
     if len(report.views) == 1:
         return safe(words, 1000)
     change = last.slab - first.slab

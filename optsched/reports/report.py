@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from optsched.errors import PlanError
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem
@@ -36,6 +37,16 @@ class Report:
     traces: Mapping[str, Sequence[Event]] = field(default_factory=dict)
     """How incumbent and bound moved, by the name of the search."""
 
+    @property
+    def bound_label(self) -> str:
+        """Label of the bound in pictures, with the plans that it is about if these are not all."""
+        return f"proven bound{among(self.result)}"
+
+
+def among(result: Result) -> str:
+    """Return which plans a result's bounds are about, as " among ..."; empty for all plans."""
+    return f" among {result.restriction}" if result.restriction else ""
+
 
 def make_report(
     graph: Graph,
@@ -47,9 +58,12 @@ def make_report(
 
     Each plan has a name, and how incumbent and bound moved while it was made, as far as known; a
     comparison of heuristics with the optimum is shown if there is one. A plan that breaks a rule
-    raises :class:`PlanError`.
+    of the graph, or that the result's question does not allow, raises :class:`PlanError`.
     """
     graph.refuse_streams("a picture of live bytes step by step")
+    for name, plan, _ in plans:
+        if result.question is not None and not result.question.allows(plan.order):
+            raise PlanError(f"{name}: the result is about {result.restriction}, this moves more")
     if not all(plan.keeps_pools(graph) for _, plan, _ in plans):
         # What is proved of slabs is so where all lie in their own pools; of live bytes it is so
         # anywhere.

@@ -215,6 +215,7 @@ def result_lines(result: Result, record: Mapping[str, Any]) -> list[str]:
         f"{readable(record['instance'])}: {counted(record['ops'], 'op')}, "
         f"{counted(record['buffers'], 'buffer')}"
         f"  (memory model: {readable(record['memory_model'])})",
+        *([f"  only {result.restriction}:"] if result.restriction else []),
         f"  peak  {_value_line(result.peak, result.peak_bound, result.peak_proof)}",
         f"  slab  {_value_line(result.slab, result.slab_bound, result.slab_proof)}",
     ]

@@ -9,7 +9,7 @@ from typing import Any
 
 from optsched.compare import OUR_METHOD, Comparison
 from optsched.reports.colours import BOUND, LIVE, OTHER, PEAK, VIRIDIS, Painting
-from optsched.reports.report import Report
+from optsched.reports.report import Report, among
 from optsched.reports.tables import Cell, as_html, make_table, percent, safe
 from optsched.reports.view import View, both, thinned
 from optsched.runtime.bytes import format_bytes
@@ -43,8 +43,8 @@ def facts(result: Result, shown: View) -> str:
     rows = [
         ("slab", format_bytes(shown.slab), f"{shown.slab:,} bytes"),
         ("peak memory", format_bytes(shown.peak), f"{shown.peak:,} bytes"),
-        ("proven bound", format_bytes(result.slab_bound), "no slab is smaller"),
-        ("optimality gap", percent(gap), "of this slab" if gap else "proved minimum"),
+        ("proven bound", format_bytes(result.slab_bound), f"no slab is smaller{among(result)}"),
+        ("optimality gap", percent(gap), "of this slab" if gap else f"minimum{among(result)}"),
         ("fragmentation", format_bytes(shown.slab - shown.peak), "slab less peak"),
         ("size", shown.subject.counts.split(" and ")[0], shown.subject.counts.split(" and ")[-1]),
     ]
@@ -196,7 +196,7 @@ def verdicts(result: Result, best_peak: int, best_slab: int, *, given: bool = Fa
     `result` is our own solver's; the best peak and slab are the fewest bytes known, whoever found
     them. Where live ranges are `given` no order could change the peak.
     """
-    lines = []
+    lines, of = [], among(result)
     for what, found, value, bound, proof in (
         ("peak", result.peak, best_peak, result.peak_bound, result.peak_proof),
         ("slab", result.slab, best_slab, result.slab_bound, result.slab_proof),
@@ -207,14 +207,16 @@ def verdicts(result: Result, best_peak: int, best_slab: int, *, given: bool = Fa
         elif value > bound:
             gap = percent(optimality_gap(value, bound))
             lines.append(
-                f"No {what} is below {minimum}: that much is proved. The smallest one found is "
+                f"No {what}{of} is below {minimum}: that much is proved. The smallest one found is "
                 f"{format_bytes(value)}, so {gap} of it is open."
             )
         elif found == value and proof is not None and proof in PROOFS:
             pooled = proof is Proof.JOINT and bound > result.peak_bound
-            lines.append(f"The minimum {what} is {minimum}. {_POOLS if pooled else PROOFS[proof]}.")
+            lines.append(
+                f"The minimum {what}{of} is {minimum}. {_POOLS if pooled else PROOFS[proof]}."
+            )
         else:
-            lines.append(f"The minimum {what} is {minimum}: a plan meets the proven bound.")
+            lines.append(f"The minimum {what}{of} is {minimum}: a plan meets the proven bound.")
     if result.claimed_bound is not None:
         lines.append(
             f"A solver claims a bound of {result.claimed_bound:,} bytes; nobody has checked it."
@@ -234,7 +236,8 @@ def proof_section(report: Report) -> str:
     where = f"at the {explained['at']} of every order"
     if op is not None:
         where = f"while op {readable(op)} runs"
-    words = f"At least {format_bytes(found)} ({found:,} bytes) are live {where}, in every order"
+    orders = "in every order" if not among(result) else f"in all {result.restriction}"
+    words = f"At least {format_bytes(found)} ({found:,} bytes) are live {where}, {orders}"
     if rest := max(0, result.peak_bound - found):
         words += f". The other {rest:,} bytes are what searching the orders adds."
     else:

@@ -29,7 +29,9 @@ LETTER = (0.05, 0.1)
 _SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "optsched", "font.size": 9}
 
 
-def picture(kind: str, views: Sequence[View], bound: int, slab_bound: int) -> bytes:
+def picture(
+    kind: str, views: Sequence[View], bound: int, slab_bound: int, label: str = "proven bound"
+) -> bytes:
     """Return a picture (`png` or `svg`) of plans side by side, with the proven bounds in bytes."""
     import matplotlib as mpl
 
@@ -37,7 +39,9 @@ def picture(kind: str, views: Sequence[View], bound: int, slab_bound: int) -> by
     with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
         # Names in scripts that the font lacks are drawn as boxes; that is no news to a user.
         warnings.filterwarnings("ignore", message=".*[Gg]lyph")
-        fig = _figure(painting(views), views, bound, slab_bound)
+        paint = painting(views)
+        fig = _figure(paint, views, bound, slab_bound)
+        _draw_legend(fig, paint, label)
         metadata = {"Date": None} if kind == "svg" else {"Software": None}
         fig.savefig(data, format=kind, dpi=DOTS, metadata=metadata)
     return data.getvalue()
@@ -73,7 +77,6 @@ def _figure(paint: Painting, views: Sequence[View], bound: int, slab_bound: int)
     for axes in grid[:-1, 0]:
         axes.set_ylabel(f"address ({paint.unit})")
     grid[-1, 0].set_ylabel(f"live ({paint.unit})")
-    _draw_legend(fig, paint)
     return fig
 
 
@@ -138,7 +141,7 @@ def _draw_live(axes: Axes, paint: Painting, view: View, bound: int) -> None:
     axes.set_xlabel("step")
 
 
-def _draw_legend(fig: Figure, paint: Painting) -> None:
+def _draw_legend(fig: Figure, paint: Painting, label: str) -> None:
     """Say what lines and colours are, below the pictures."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -147,7 +150,7 @@ def _draw_legend(fig: Figure, paint: Painting) -> None:
     shades = (VIRIDIS[0], VIRIDIS[-1]) if len(sizes) > 1 else (VIRIDIS[-1],)
     handles = [
         Line2D([], [], color=LIVE, label="live bytes"),
-        Line2D([], [], color=BOUND, linestyle="--", label="proven bound"),
+        Line2D([], [], color=BOUND, linestyle="--", label=label),
         Line2D([], [], color=PEAK, marker="o", markersize=3.5, label="peak"),
         *(
             Patch(color=shade, label=f"buffer of {format_bytes(size)}")

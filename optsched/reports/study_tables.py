@@ -242,6 +242,8 @@ def study_summary(study: Study) -> str:
     equal = sum(c.best_slab == c.peak_bound for c in comparisons)
     model = ", in-place" if any(c.graph.in_place for c in comparisons) else ""
     against, rows = rows_against_optimum(comparisons)
+    if among := study.settings.reading.restriction:
+        model += f", only {among}"
     return (
         f"{counted(len(comparisons), 'graph')}{model}: minimum slab proved on {slabs}, on {equal} "
         f"of them equal to the minimum peak; minimum peak proved on {peaks}; {against:,} of "

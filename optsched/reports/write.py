@@ -35,9 +35,9 @@ def write_report(report: Report, files: Mapping[str, str]) -> None:
         elif kind == "trace":
             from optsched.reports.chrome_trace import trace_document
 
-            data = json.dumps(trace_document(report.views, bounds[0])).encode()
+            data = json.dumps(trace_document(report.views, bounds[0], report.bound_label)).encode()
         else:
             from optsched.reports.static import picture
 
-            data = picture(kind, report.views, *bounds)
+            data = picture(kind, report.views, *bounds, label=report.bound_label)
         write_bytes(path, data)

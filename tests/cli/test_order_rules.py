@@ -37,6 +37,8 @@ def test_rules_are_kept_written_and_checked(
     assert plan["order_rules"] == {"first": ["up1"], "groups": [["up0", "down1"]]}
     capsys.readouterr()
     assert main(["check", GRAPH, "plan.json", "bound.json"]) == 0
+    assert "minimal" not in capsys.readouterr().out
+    assert main(["check", GRAPH, "plan.json", "bound.json", *rules]) == 0
     assert "the peak is minimal" in capsys.readouterr().out
     assert main(["check", GRAPH, "plan.json", *rules, "--last", "join"]) == 0
     assert main(["check", GRAPH, "plan.json", "--last", "up0"]) == 1
@@ -45,6 +47,33 @@ def test_rules_are_kept_written_and_checked(
     Path("wrong.json").write_text(json.dumps(plan))
     assert main(["check", GRAPH, "wrong.json"]) == 1
     assert "op 'down1' is to run before 'up0' of its group" in capsys.readouterr().err
+
+
+def test_rules_of_a_file_are_not_the_question(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Among orders that run both up0 and up1 first 19 bytes are the minimum, of all 11 are."""
+    rules = ["--first", "up*"]
+    assert main(["solve", GRAPH, *rules, "-o", "plan.json", "--certificate", "bound.json"]) == 0
+    assert json.loads(Path("bound.json").read_text())["order_rules"]["first"]
+    capsys.readouterr()
+    assert main(["check", GRAPH, "plan.json", "bound.json"]) == 0
+    said = capsys.readouterr().out
+    assert "no order below 19 bytes among orders that run 'up0', 'up1' first" in said
+    assert "which says nothing about other orders" in said
+    assert "minimal" not in said
+    assert main(["check", GRAPH, "plan.json", "bound.json", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert "bound" not in record
+    assert record["restricted_bound"]["bound"] == 19
+    assert main(["check", GRAPH, "plan.json", "bound.json", *rules]) == 0
+    assert "the peak is minimal, the slab is minimal among them" in capsys.readouterr().out
+    stated = json.loads(Path("bound.json").read_text())
+    del stated["order_rules"]
+    Path("old.json").write_text(json.dumps(stated))
+    assert main(["check", GRAPH, "plan.json", "old.json"]) == 0
+    assert "which says nothing about other orders" in capsys.readouterr().out
+    assert main(["check", GRAPH, "best.json", "old.json"]) == 1
 
 
 def test_moves_are_counted_bounded_and_checked(
