@@ -16,6 +16,7 @@ import hashlib
 import os
 import stat
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -32,6 +33,9 @@ DIGEST_BYTES = 32
 POLL_SECONDS = 0.02
 """Between two looks whether another process has done compiling."""
 
+SHARED = stat.S_IWGRP | stat.S_IWOTH
+"""Mode of a folder that other users may write to."""
+
 _said: list[str] = []
 
 
@@ -40,9 +44,21 @@ def folders() -> list[Path]:
     given = os.environ.get("NUMBA_CACHE_DIR")
     if given:
         return [Path(given) / "optsched_kernels"]
-    beside = Path(__file__).parents[1] / "__pycache__" / "kernels"
+    found = [Path(__file__).parents[1] / "__pycache__" / "kernels"]
     home = os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
-    return [beside, Path(home) / "optsched" / "kernels"] if os.path.isabs(home) else [beside]
+    if os.path.isabs(home):
+        found.append(Path(home) / "optsched" / "kernels")
+    with suppress(OSError):  # there may be no place for temporary files either
+        temporary = Path(tempfile.gettempdir())
+        if os.name != "nt" and _keeps_folders(temporary):
+            found.append(temporary / f"optsched_kernels_{os.geteuid()}")
+    return found
+
+
+def _keeps_folders(place: Path) -> bool:
+    """Return True if no other user can put another folder in the place of one that is there."""
+    mode = place.stat().st_mode
+    return bool(mode & stat.S_ISVTX) or not mode & SHARED
 
 
 def has_file(name: str) -> bool:
@@ -54,6 +70,15 @@ def has_file(name: str) -> bool:
 def is_writable() -> bool:
     """Whether there is a folder to keep kernels in, as far as can be told without writing."""
     return any(os.access(folder, os.W_OK) for folder in _made_folders([]))
+
+
+def warn_if_nowhere() -> None:
+    """Say so if compiled kernels cannot be kept: every run then starts as slowly as this one."""
+    if not _said and not is_writable():
+        _say(
+            "there is no folder for compiled kernels, so every run searches slowly at first: "
+            "set NUMBA_CACHE_DIR to one of your own"
+        )
 
 
 @contextmanager
@@ -101,11 +126,10 @@ def _trusted_folders() -> Iterator[Path]:
     """Yield the folders that exist and that only this user, or the administrator, may write to."""
     for folder in folders():
         try:
-            found = folder.stat()
+            found = folder.lstat()  # a link may be anyone's, and its mode says that all may write
         except OSError:
             continue
-        shared = stat.S_IWGRP | stat.S_IWOTH
-        if os.name == "nt" or (found.st_uid in (0, os.geteuid()) and not found.st_mode & shared):
+        if os.name == "nt" or (found.st_uid in (0, os.geteuid()) and not found.st_mode & SHARED):
             yield folder
 
 
@@ -210,9 +234,10 @@ def _write(file: str, payload: bytes) -> None:
 
 def _made_folders(failed: list[str]) -> Iterator[Path]:
     """Yield trusted folders, made where they were not; why others are left out goes to `failed`."""
-    for folder in folders():
+    for number, folder in enumerate(folders()):
         try:
-            folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            # The first one may be that of an installation for all users.
+            folder.mkdir(mode=0o700 if number else 0o755, parents=True, exist_ok=True)
         except OSError as error:
             failed.append(f"{folder}: {error.strerror}")
             continue

@@ -218,6 +218,7 @@ class Kernel(Generic[P, R]):
             name = cast(FunctionType, self.function).__qualname__
             if compiler.ask(self.function.__module__, name, self.file_name, args):
                 _tell()
+            disk_cache.warn_if_nowhere()
         return False
 
     @cached_property

@@ -7,8 +7,10 @@ import random
 import resource
 import shutil
 import signal
+import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -191,14 +193,80 @@ def test_no_folder_at_all_is_said_once(
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_without_a_home_only_the_folder_beside_the_sources_is_left(
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary files go, with no other place to keep kernels in."""
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/cache")
+    monkeypatch.setattr(disk_cache, "__file__", "/dev/null/optsched/runtime/disk_cache.py")
+    monkeypatch.setattr(disk_cache, "_said", [])
+    monkeypatch.setattr(kernel_module, "_on_first", [])
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    tmp_path.chmod(0o1777)
+    return tmp_path
+
+
+def test_without_a_home_the_folder_beside_the_sources_comes_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
-    assert len(disk_cache.folders()) == 1
-    assert disk_cache.folders()[0].is_relative_to(ROOT)
+    beside, among_temporary = disk_cache.folders()
+    assert beside.is_relative_to(ROOT)
+    assert among_temporary.parent == Path(tempfile.gettempdir())
+
+
+def test_kernels_are_kept_among_temporary_files_if_nowhere_else(
+    temporary: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert disk_cache.is_writable()
+    assert fresh(triangle)(10) == 45
+    loaded = fresh(triangle)
+    assert loaded(10) == 45
+    assert is_loaded(loaded)
+    (folder,) = temporary.iterdir()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("damage", ["link", "other users", "of another user", "moved"])
+def test_a_folder_among_temporary_files_is_the_users_own(
+    damage: str, temporary: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    assert fresh(triangle)(10) == 45
+    (folder,) = temporary.iterdir()
+    if damage == "link":
+        elsewhere = tmp_path_factory.mktemp("elsewhere") / "kernels"
+        folder.rename(elsewhere)
+        folder.symlink_to(elsewhere)
+    elif damage == "other users":
+        folder.chmod(0o777)
+    elif damage == "moved":
+        # Where nothing keeps other users from putting their folder in the place of ours.
+        temporary.chmod(0o777)
+    elif os.geteuid():
+        pytest.skip("only root may give a folder away")
+    else:
+        os.chown(folder, 12345, 12345)
+    again = fresh(triangle)
+    assert again(10) == 45
+    assert not is_loaded(again)
+    assert not disk_cache.has_file(triangle.file_name)
+
+
+def test_a_search_that_is_slow_for_want_of_a_folder_says_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file" / "below"))
+    monkeypatch.setattr(disk_cache, "_said", [])
+    monkeypatch.setattr(kernel_module, "START_SECONDS", 0.0)
+    for source in (triangle, other):
+        slow = Kernel(source.function)
+        assert not slow._is_worth_it(0.9 * slow._compile_estimate, (10,))
+    said = "there is no folder for compiled kernels, so every run searches slowly at first"
+    assert capsys.readouterr().err == f"optsched: {said}: set NUMBA_CACHE_DIR to one of your own\n"
 
 
 def test_a_file_that_can_not_be_written_whole_is_not_left_behind(
