@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from optsched.errors import OptschedError, UsageError
 from optsched.runtime.bytes import parse_bytes
 from optsched.runtime.limits import Limits, StopReason
-from optsched.runtime.text import plain
+from optsched.runtime.text import decoded, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,8 +77,18 @@ def print_result(args: argparse.Namespace, record: dict[str, Any], text: str) ->
 def print_json(args: argparse.Namespace, record: dict[str, Any]) -> None:
     """Print one JSON object, with the settings that it came about with."""
     used = {**settings(args), **record.get("settings", {})}
-    json.dump({**record, "settings": used}, sys.stdout, indent=2)
+    json.dump(_all_decoded({**record, "settings": used}), sys.stdout, indent=2)
     sys.stdout.write("\n")
+
+
+def _all_decoded(value: Any) -> Any:
+    """Return a record without halves of surrogate pairs, which not every reader of JSON takes."""
+    if isinstance(value, str):
+        # A name may well spell such a half, backslash and all.
+        return value if value.isprintable() else decoded(value)
+    if isinstance(value, dict):
+        return {_all_decoded(key): _all_decoded(inner) for key, inner in value.items()}
+    return [*map(_all_decoded, value)] if isinstance(value, list | tuple) else value
 
 
 def settings(args: argparse.Namespace) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from optsched.cli import common
 from optsched.cli.options import READING, SEED, Command, choice, number, option, positive, seconds
 from optsched.errors import UsageError
 from optsched.reports.progress import ProgressLine
+from optsched.runtime.text import decoded
 
 if TYPE_CHECKING:
     from optsched.counterexamples import HuntProgress
@@ -42,7 +43,7 @@ def _hunt(args: argparse.Namespace) -> int:
             at_least=None if args.at_least is None else _number(args.at_least),
             time_limit=args.time_limit,
             seed=args.seed,
-            name=Path(args.output.removesuffix(".gz")).stem,
+            name=decoded(Path(args.output.removesuffix(".gz")).stem),
             on_progress=show,
         )
     files = {} if done.find is None else write_find(Path(args.output), done.find)

@@ -12,7 +12,7 @@ from optsched.formats.format import Content, Format, Source
 from optsched.formats.source import STANDARD_STREAM, errors_named, label_of, read_bytes
 from optsched.formats.table import FORMATS, find_format
 from optsched.model.module import Module, module_of
-from optsched.runtime.text import nearest
+from optsched.runtime.text import decoded, nearest
 
 _SUFFIXES = (".json", ".csv", ".tflite", ".onnx", ".pte", ".pt2", ".hlo", ".txt", ".pickle", ".pkl")
 """What a file's name says of its format, which the name of a graph need not say again."""
@@ -29,7 +29,7 @@ def open_source(path: str | Path) -> Source:
 
 def stem_of(path: str | Path) -> str:
     """Return the name of a file without its folder and what its suffixes say about it."""
-    name = "stdin" if str(path) == STANDARD_STREAM else Path(path).name
+    name = "stdin" if str(path) == STANDARD_STREAM else decoded(Path(path).name)
     stem = name.removesuffix(".gz")
     for suffix in _SUFFIXES:
         stem = stem.removesuffix(suffix)

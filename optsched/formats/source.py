@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 
 from optsched.errors import FormatError, GraphError, PlanError
 from optsched.runtime.interrupt import released_interrupts
-from optsched.runtime.text import is_stand_in
+from optsched.runtime.text import decoded, is_stand_in
 
 MAX_BYTES = 2**30
 """Files above this size, as they lie on disk or decompressed, are refused."""
@@ -52,7 +52,7 @@ def errors_named(label: str) -> Iterator[None]:
 
 def label_of(path: str | Path) -> str:
     """Return how messages call a file: its path as given, made fit for one line."""
-    text = "<stdin>" if str(path) == STANDARD_STREAM else str(path)
+    text = "<stdin>" if str(path) == STANDARD_STREAM else decoded(str(path))
     return text if text.isprintable() else repr(text)
 
 

@@ -6,6 +6,8 @@ are. JSON is left alone: there names stay exact.
 
 from __future__ import annotations
 
+import codecs
+import locale
 import os
 import re
 import sys
@@ -31,11 +33,34 @@ def plain(text: str) -> str:
     >>> plain("a" + chr(27) + "[2J")
     'a\\x1b[2J'
     """
+    text = decoded(text)
     if text.isprintable():
         return text
     return "".join(
         c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text
     )
+
+
+_RAW_BYTES = re.compile(r"(?:\\udc[89a-f][0-9a-f]|[\udc80-\udcff])+")
+
+
+def decoded(text: str) -> str:
+    r"""Return a text in which no half of a surrogate pair stands for a byte of a file name.
+
+    Python puts one for each byte that the locale does not know, and `repr` writes it as an escape.
+    Bytes that are UTF-8 are read as that, others are shown as what they are.
+
+    Examples
+    --------
+    >>> decoded("gr\udcc3\udca4ph"), decoded(repr("bad\udcff"))
+    ('gräph', "'bad\\xff'")
+    """
+
+    def read(found: re.Match[str]) -> str:
+        halves = re.sub(r"\\udc(..)", lambda code: chr(0xDC00 + int(code[1], 16)), found[0])
+        return halves.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+    return _RAW_BYTES.sub(read, text)
 
 
 def free_name(wanted: str, taken: Container[str]) -> str:
@@ -137,14 +162,23 @@ def prepare_streams() -> None:
     """Make standard output and error bear whatever is printed.
 
     Characters that their encoding does not have are printed as escapes, and a stream that was
-    closed before the program began swallows what is written to it.
+    closed before the program began swallows what is written to it. Where the locale is ASCII, so
+    is what is printed, unless UTF-8 was asked for: Python's own choice there is UTF-8.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - stays open
         elif hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
+            encoding = "ascii" if _is_ascii_asked_for() else None
+            stream.reconfigure(encoding=encoding, errors="backslashreplace")
+
+
+def _is_ascii_asked_for() -> bool:
+    asked = "PYTHONIOENCODING" in os.environ or "PYTHONUTF8" in os.environ
+    if asked or "utf8" in sys._xoptions:
+        return False
+    return codecs.lookup(locale.getencoding()).name == "ascii"
 
 
 def is_stand_in(stream: TextIO) -> bool:

@@ -130,6 +130,43 @@ def test_names_that_the_terminal_can_not_show(encoding: str, tmp_path: Path) -> 
         assert text.endswith("ended 0")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are any bytes on Linux only")
+@pytest.mark.parametrize("more", [{}, {"PYTHONUTF8": "0"}])
+@pytest.mark.parametrize("name", [b"gr\xc3\xa4ph.json", b"bad\xff.json"])
+def test_an_ascii_locale_gets_readable_ascii(
+    name: bytes, more: dict[str, str], tmp_path: Path
+) -> None:
+    """File names are UTF-8, or shown byte by byte; never as halves of surrogate pairs."""
+    row = {"name": "\u00f6p", "writes": ["b\u00fcf"]}
+    document = {"format": "optsched-graph/1", "ops": [row]}
+    text = json.dumps({**document, "buffers": [{"name": "b\u00fcf", "size": 4}]})
+    path = os.fsencode(tmp_path) + b"/" + name
+    Path(os.fsdecode(path)).write_text(text)
+    keep = {"PATH", "HOME", "PYTHONPATH"} & os.environ.keys()
+    env = {**{key: os.environ[key] for key in keep}, "LC_ALL": "C", **more}
+    shown = b"gr\\xe4ph" if name.startswith(b"gr") else b"bad\\xff"
+
+    def run(code: int, *argv: bytes) -> bytes:
+        done = subprocess.run(
+            [sys.executable, "-m", "optsched", *argv], env=env, capture_output=True, timeout=120
+        )
+        printed = done.stdout + done.stderr
+        assert done.returncode == code, printed
+        assert printed.isascii()
+        assert b"\\udc" not in printed
+        return printed
+
+    plan = os.fsencode(tmp_path) + b"/\xc3\xb6.json"
+    assert shown in run(0, b"solve", path, b"-o", plan)
+    assert b"valid" in run(0, b"check", path, plan)
+    assert shown in run(0, b"explain", path)
+    assert shown in run(0, b"compare", path, b"--methods", b"lpmf")
+    json.loads(run(0, b"info", path, b"--json"))
+    assert shown in run(2, b"solve", path + b"x")
+    assert shown in run(2, b"solve", path, b"--capacity", name)
+    assert shown in run(2, name)
+
+
 def test_a_graph_from_standard_input_is_compared(graph: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "optsched", "compare", "-", "--methods", "lpmf"],

@@ -35,7 +35,7 @@ def test_a_text_keeps_its_lines_and_a_name_has_one() -> None:
     assert plain(EVIL).replace("\n", "").isprintable()
     assert readable(EVIL).isprintable()
     assert readable("a\nb\\") == "a\\nb\\"
-    assert readable("\udcff\ud800") == "\\udcff\\ud800"
+    assert readable("\udcff\ud800") == "\\xff\\ud800"
     assert readable("x" * 200, 50) == "x" * 49 + "…"
 
 
