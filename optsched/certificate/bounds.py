@@ -1,4 +1,4 @@
-"""Certificates of rung L2: an op, and the precedences that a budget implies."""
+"""Certificates of rung L2: an op, a set of ops, and the precedences that a budget implies."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from optsched.certificate.effort import DEFAULT_EFFORT, CertificateEffort
 from optsched.certificate.flow import FlowNetwork
 from optsched.certificate.trail import Conflict, Trail, list_steps
-from optsched.check.steps import End, EndStep, OpStep, OrderStep, Step
+from optsched.check.steps import End, EndStep, OpStep, OrderStep, SetStep, Step
 from optsched.model.arrays import IntArray
 from optsched.model.graph import Graph
 from optsched.model.liveness import running_by_op
 from optsched.ordering import closure_bound
-from optsched.ordering.bound.precedences import BudgetPrecedences
+from optsched.ordering.bound.precedences import BudgetPrecedences, related
+from optsched.ordering.bound.sets import ForcedSet, best_set, extremes
 from optsched.ordering.context import OutOfTimeError, SearchContext
 from optsched.ordering.problem import build_problem
 from optsched.runtime.clock import Clock
@@ -77,7 +80,7 @@ def closure_step(graph: Graph, orders: Sequence[IntArray]) -> tuple[int, Step]:
 
 
 def refute(claim: Claim) -> tuple[list[OrderStep], Sequence[Step] | None]:
-    """Look for a refutation of a budget by implied precedences.
+    """Look for a refutation of a budget by a set of ops, or by implied precedences.
 
     Returns
     -------
@@ -87,11 +90,39 @@ def refute(claim: Claim) -> tuple[list[OrderStep], Sequence[Step] | None]:
     graph, budget = claim.graph, claim.budget
     if len(graph.ops) > claim.effort.flow_ops:
         return [], None
+    found = refuting_set(claim)
+    if found is not None:
+        return [], [found]
     trail = implied(claim)
     steps, conflict = trail.steps(), refuting_op(graph, trail, budget)
     if conflict is None:
         return steps, None
     return steps, list_steps(graph, budget, conflict, len(steps) + 1)
+
+
+def refuting_set(claim: Claim) -> SetStep | None:
+    """Return a set of which no op can be last (or first) within the budget, if one is found."""
+    with suppress(OutOfTimeError):
+        context = claim.context()
+        above = related(context.problem)
+        found = best_set(context, above, claim.budget, enough=claim.budget + 1)
+        if found is not None:
+            ends = extremes(context, above, np.array(found.ops, np.int64), last=found.last)
+            return set_step(claim, found, (op for op, _ in ends))
+    return None
+
+
+def set_step(claim: Claim, found: ForcedSet, ends: Iterable[int]) -> SetStep | None:
+    """Return the step that shows that none of `ends` is last (or first), if flows show it."""
+    network, flows = FlowNetwork(claim.graph), []
+    for op in ends:
+        others = [v for v in found.ops if v != op]
+        before, after = (others, ()) if found.last else ((), others)
+        flow = network.forced(op, claim.budget, before, after)
+        if flow is None:
+            return None
+        flows.append((op, flow))
+    return SetStep(found.last, found.ops, tuple(flows))
 
 
 def implied(claim: Claim) -> Trail:

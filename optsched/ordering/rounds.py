@@ -19,7 +19,8 @@ import numpy as np
 
 from optsched.model.graph import Graph
 from optsched.ordering.bound.closure import closure_bound, raise_closure
-from optsched.ordering.bound.precedences import BudgetPrecedences
+from optsched.ordering.bound.precedences import BudgetPrecedences, related
+from optsched.ordering.bound.sets import best_set
 from optsched.ordering.context import OutOfTimeError, SearchContext
 from optsched.ordering.effort import OrderingEffort
 from optsched.ordering.improve.anneal import Annealer
@@ -124,6 +125,7 @@ class OrderingRounds(OrderIncumbent):
             yield self.improve_first
             yield self.local_precedences
         yield partial(self.search, self.states)
+        yield self.set_bound
         if self.context.ops > effort.patient_ops:
             yield partial(self.search, effort.patient_states)
         if not large:
@@ -208,6 +210,14 @@ class OrderingRounds(OrderIncumbent):
         """Accept a bound that flows show; that regions may be chains was shown by searches."""
         regions = self.whole.statistics.regions
         self.raise_bound(bound, Proof.SEARCH if regions else Proof.BOUND, source)
+
+    def set_bound(self) -> None:
+        """Raise the bound by sets of ops, of which one runs last and one first."""
+        context = self.context
+        if self.rules.sets and context.ops <= self.effort.budget_ops:
+            found = best_set(context, related(context.problem), self.bound, self.peak)
+            if found is not None:
+                self.force(found.value, "set bound")
 
     def local_precedences(self) -> None:
         """Try what is quick for many ops: orders, and what a few ops near the peak imply."""

@@ -34,6 +34,9 @@ class OrderingRules:
     foresee
         The look-ahead bound: an op still to come costs at least its closure bound over the states
         ahead. A state at which that passes the budget leads nowhere within it.
+    sets
+        Of any set of ops one runs last, when all others have ended, and one first, when none has
+        begun: the minimum over the set of the bytes that this op then forces holds for all orders.
     implied
         If `v` after `u` (or before it) forces more than the budget, only the other way is left.
     nearby
@@ -63,6 +66,7 @@ class OrderingRules:
     dovetail: bool = True
     lift: bool = True
     foresee: bool = True
+    sets: bool = True
     implied: bool = True
     nearby: bool = True
     split: bool = True

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
 from optsched.model.arrays import IntArray
 from optsched.ordering.context import SearchContext
 from optsched.ordering.kernels.cut import Flags, least_given
+from optsched.ordering.kernels.max_flow import UNBOUNDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +42,36 @@ class ForcedSet:
     last: bool
 
 
-def best_set(context: SearchContext, above: Flags, bound: int) -> ForcedSet | None:
-    """Return the set that forces most bytes; None if none forces more than `bound`."""
-    effort = context.effort
-    heights = np.unique(context.problem.rise[context.problem.rise > 0])[::-1]
+def best_set(
+    context: SearchContext, above: Flags, bound: int, enough: int = UNBOUNDED
+) -> ForcedSet | None:
+    """Return the set that forces most bytes; None if none forces more than `bound`.
+
+    The first set that forces `enough` bytes ends the search.
+    """
+    best = None
+    for members, last in product(large_ops(context), (True, False)):
+        if bound >= enough:
+            break
+        value, op = least_extreme(context, above, members, bound, last=last)
+        if value > bound:
+            best, bound = ForcedSet(value, op, tuple(members.tolist()), last), value
+    return best
+
+
+def large_ops(context: SearchContext) -> Iterator[IntArray]:
+    """Yield sets of at least two ops: those that rise by at least some threshold."""
+    effort, rise = context.effort, context.problem.rise
+    heights = np.unique(rise[rise > 0])[::-1]
     if len(heights) > effort.set_thresholds:
         chosen = np.linspace(0, len(heights) - 1, effort.set_thresholds)
         heights = heights[chosen.astype(np.int64)]
-    best = None
     for height in heights.tolist():
-        members = np.flatnonzero(context.problem.rise >= height)
+        members = np.flatnonzero(rise >= height)
         if len(members) > effort.set_ops:
             break
         if len(members) > 1:
-            for last in (True, False):
-                value, op = least_extreme(context, above, members, bound, last=last)
-                if value > bound:
-                    best, bound = ForcedSet(value, op, tuple(members.tolist()), last), value
-    return best
+            yield members
 
 
 def least_extreme(
@@ -96,4 +110,5 @@ def extremes(
         rest = toward[:, v].copy()
         before, after = (done, rest) if last else (rest, done)
         context.statistics.flows += 1
+        context.clock.spend(1)
         yield v, int(evaluate(context.problem, before, after, v, spot))
