@@ -1,9 +1,10 @@
-"""The models of the study by name; a name ends in the batch size."""
+"""The models of the study by name; the name of a shipped one ends in the batch size."""
 
 from __future__ import annotations
 
 from experiments.capture_inductor import convolutional as cnn
 from experiments.capture_inductor.attention import ANSWER, CAUSAL, language
+from experiments.capture_inductor.families import FAMILIES
 from experiments.capture_inductor.recurrent import lstm
 from optsched.plugins.inductor.capture import Build
 
@@ -21,7 +22,7 @@ _DEBERTA_V2 = {
 }
 """What the published checkpoints set and the default configuration does not."""
 
-MODELS: dict[str, Build] = {
+SHIPPED: dict[str, Build] = {
     "alexnet_bs128": cnn.on_images(cnn.alexnet, 128),
     "vgg16_bs64": cnn.on_images(cnn.vgg16, 64),
     "resnet50_bs32": cnn.on_images(cnn.resnet50, 32),
@@ -43,3 +44,7 @@ MODELS: dict[str, Build] = {
     "gpt2_bs4": language("GPT2", "GPT2LMHeadModel", 4, 1024, CAUSAL),
     "llama_2l_bs1": language("Llama", "LlamaForCausalLM", 1, 2048, CAUSAL, num_hidden_layers=2),
 }
+"""Models captured in full: training and inference, of which `instances/inductor` has all graphs."""
+
+MODELS = SHIPPED | FAMILIES
+"""All models."""

@@ -63,6 +63,23 @@ def build_conv() -> Built:
     return network, (torch.randn(4, 3, 16, 16),), {}
 
 
+class Filter(torch.nn.Module):  # type: ignore[misc]
+    """A convolution in one dimension of a transposed half, as state-space models have them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.widen = torch.nn.Linear(16, 128)
+        self.filter = torch.nn.Conv1d(64, 64, 4, padding=3, groups=64)
+
+    def forward(self, x: Any) -> Any:
+        kept, gate = self.widen(x).transpose(1, 2).chunk(2, dim=1)
+        return (self.filter(kept)[..., :16] * gate).sum()
+
+
+def build_filter() -> Built:
+    return Filter(), (torch.randn(2, 16, 16),), {}
+
+
 class Ranker(torch.nn.Module):  # type: ignore[misc]
     """Ops of several outputs, a state that is mutated, and an argument by keyword."""
 
@@ -89,6 +106,7 @@ CASES = {
     "mlp checkpointed": (build_mlp, {"phase": "train", "activation_memory_budget": 0.3}),
     "conv train": (build_conv, {"phase": "train"}),
     "conv on the imagined GPU": (build_conv, {"phase": "train", "fake_cuda": True}),
+    "filter on the imagined GPU": (build_filter, {"phase": "train", "fake_cuda": True}),
     "ranker train": (build_ranker, {"phase": "train"}),
     "ranker infer": (build_ranker, {"phase": "infer"}),
 }

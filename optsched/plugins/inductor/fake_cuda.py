@@ -97,8 +97,8 @@ def device_answers() -> Iterator[None]:
         for module in (torch.utils._triton, scheduler, utils):
             if hasattr(module, "has_triton"):
                 answer(module, "has_triton", lambda *_, **__: True)
-        answer_copy = mock.patch.object(FakeTensor, "copy_", _copy, create=True)
-        stack.enter_context(answer_copy)
+        for name, method in (("copy_", _copy), ("contiguous", _contiguous)):
+            stack.enter_context(mock.patch.object(FakeTensor, name, method, create=True))
         _patch_shape_functions(stack)
         # Properties are cached per device; the fake ones must not outlive the context.
         stack.enter_context(mock.patch.dict(caching_worker_device_properties, clear=True))
@@ -113,6 +113,11 @@ def _copy(tensor: Any, source: Any, non_blocking: bool = False) -> Any:
     A pass over scatters of views checks their shapes with it.
     """
     return torch.ops.aten.copy_.default(tensor, source, non_blocking)
+
+
+def _contiguous(tensor: Any, memory_format: torch.memory_format = torch.contiguous_format) -> Any:
+    """Do what `Tensor.contiguous` does without its device guard: convolutions in one dimension."""
+    return torch.ops.aten.contiguous.default(tensor, memory_format=memory_format)
 
 
 def _patch_shape_functions(stack: contextlib.ExitStack) -> None:

@@ -1,0 +1,226 @@
+"""Small models of many families, to be captured with checkpointing."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+
+from experiments.capture_inductor import irregular as net
+from experiments.capture_inductor import pyramids
+from experiments.capture_inductor.attention import CAUSAL, Task, language
+from experiments.capture_inductor.convolutional import on_images
+from optsched.plugins.inductor.capture import Build, Built
+
+_WIDE = {
+    "hidden_size": 256,
+    "intermediate_size": 704,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+}
+_BART = {
+    "d_model": 256,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 1024,
+    "decoder_ffn_dim": 1024,
+    "max_position_embeddings": 512,
+}
+_T5 = {
+    "d_model": 256,
+    "d_kv": 64,
+    "d_ff": 1024,
+    "num_layers": 2,
+    "num_decoder_layers": 2,
+    "num_heads": 4,
+    "decoder_start_token_id": 0,
+}
+_EXPERTS = {"experts_implementation": "batched_mm", "num_key_value_heads": 2, "head_dim": 64}
+
+
+def sized(family: str, head: str, length: int = 256, **settings: Any) -> Build:
+    """Build a decoder or encoder of three layers, with further settings."""
+    return language(family, head, 4, length, CAUSAL, **(_WIDE | settings))
+
+
+def encoder_decoder(family: str, head: str, **settings: Any) -> Build:
+    """Build an encoder and a decoder of two layers each."""
+    return language(family, head, 4, 256, CAUSAL, **settings)
+
+
+def speech(family: str, mels: int, frames: int, **settings: Any) -> Build:
+    """Build a model from spectrograms to text."""
+
+    def build() -> Built:
+        import transformers
+
+        config = getattr(transformers, f"{family}Config")(**settings)
+        config._attn_implementation = "eager"
+        config.use_cache = False
+        model = getattr(transformers, f"{family}ForConditionalGeneration")(config)
+        model.loss_type = model.loss_type or "ForCausalLM"
+        labels = torch.randint(0, config.vocab_size, (2, 64))
+        return Task(model), (), {"input_features": torch.randn(2, mels, frames), "labels": labels}
+
+    return build
+
+
+def vision(family: str, side: int = 128, **settings: Any) -> Build:
+    """Build an image classifier of the package."""
+
+    def build() -> Built:
+        import transformers
+
+        config = getattr(transformers, f"{family}Config")(**settings)
+        config._attn_implementation = "eager"
+        config.num_labels, config.problem_type = 100, "single_label_classification"
+        model = getattr(transformers, f"{family}ForImageClassification")(config)
+        images = torch.randn(4, 3, side, side)
+        return Task(model), (), {"pixel_values": images, "labels": torch.randint(0, 100, (4,))}
+
+    return build
+
+
+def _experts(family: str, **settings: Any) -> Build:
+    return sized(family, f"{family}ForCausalLM", 128, **(_EXPERTS | settings))
+
+
+_images = partial(on_images, batch=16, side=128)
+
+ENCODER_DECODERS: dict[str, Build] = {
+    "bart": encoder_decoder("Bart", "BartForConditionalGeneration", **_BART),
+    "pegasus": encoder_decoder("Pegasus", "PegasusForConditionalGeneration", **_BART),
+    "mbart": encoder_decoder("MBart", "MBartForConditionalGeneration", **_BART),
+    "marian": encoder_decoder("Marian", "MarianMTModel", **_BART, pad_token_id=0),
+    "blenderbot": encoder_decoder(
+        "BlenderbotSmall", "BlenderbotSmallForConditionalGeneration", **_BART
+    ),
+    "m2m_100": encoder_decoder("M2M100", "M2M100ForConditionalGeneration", **_BART),
+    "t5_gated": encoder_decoder(
+        "T5", "T5ForConditionalGeneration", **_T5, feed_forward_proj="gated-gelu"
+    ),
+    "umt5": encoder_decoder("UMT5", "UMT5ForConditionalGeneration", **_T5),
+    "longt5": encoder_decoder("LongT5", "LongT5ForConditionalGeneration", **_T5, local_radius=63),
+    "prophetnet": encoder_decoder(
+        "ProphetNet",
+        "ProphetNetForConditionalGeneration",
+        hidden_size=256,
+        encoder_ffn_dim=512,
+        decoder_ffn_dim=512,
+        num_encoder_layers=2,
+        num_decoder_layers=2,
+        num_encoder_attention_heads=4,
+        num_decoder_attention_heads=4,
+        disable_ngram_loss=True,
+    ),
+    "whisper": speech(
+        "Whisper",
+        80,
+        400,
+        **_BART,
+        max_source_positions=200,
+        max_target_positions=128,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=1,
+    ),
+}
+
+STATE_SPACE: dict[str, Build] = {
+    "mamba": sized("Mamba", "MambaForCausalLM", 16, num_hidden_layers=3),
+    "falcon_mamba": sized("FalconMamba", "FalconMambaForCausalLM", 16, num_hidden_layers=2),
+    "mamba2": sized(
+        "Mamba2", "Mamba2ForCausalLM", num_hidden_layers=3, num_heads=8, head_dim=64, chunk_size=64
+    ),
+    "jamba": sized(
+        "Jamba", "JambaForCausalLM", 16, num_key_value_heads=2, attn_layer_period=2,
+        attn_layer_offset=1, num_experts=1, num_experts_per_tok=1, use_mamba_kernels=False,
+    ),
+    "bamba": sized(
+        "Bamba", "BambaForCausalLM", num_key_value_heads=2, attn_layer_indices=[1],
+        mamba_n_heads=8, mamba_d_head=64, mamba_chunk_size=64, mamba_n_groups=1,
+    ),
+    "zamba2": sized(
+        "Zamba2", "Zamba2ForCausalLM", 128, num_key_value_heads=4, mamba_ngroups=1,
+        n_mamba_heads=8, chunk_size=64, use_mamba_kernels=False,
+        layers_block_type=["mamba", "hybrid", "mamba"], hybrid_layer_ids=[1],
+    ),
+    "rwkv": sized("Rwkv", "RwkvForCausalLM", 16, num_hidden_layers=3, attention_hidden_size=256),
+    "recurrent_gemma": sized(
+        "RecurrentGemma", "RecurrentGemmaForCausalLM", 24, num_key_value_heads=1, lru_width=256
+    ),
+    "falcon_h1": sized(
+        "FalconH1", "FalconH1ForCausalLM", num_key_value_heads=2, mamba_n_heads=8,
+        mamba_d_head=64, mamba_d_ssm=512, mamba_chunk_size=64,
+    ),
+    "qwen3_next": sized(
+        "Qwen3Next", "Qwen3NextForCausalLM", 128, num_key_value_heads=2, head_dim=64,
+        num_experts=4, num_experts_per_tok=2, moe_intermediate_size=256,
+        experts_implementation="batched_mm", linear_num_key_heads=4, linear_num_value_heads=4,
+        linear_key_head_dim=32, linear_value_head_dim=32, shared_expert_intermediate_size=256,
+    ),
+    "lfm2": sized(
+        "Lfm2", "Lfm2ForCausalLM", num_key_value_heads=2,
+        layer_types=["conv", "full_attention", "conv"],
+    ),
+}  # fmt: skip
+
+EXPERTS: dict[str, Build] = {
+    "mixtral": _experts("Mixtral", num_local_experts=4),
+    "qwen2_moe": _experts(
+        "Qwen2Moe", num_experts=4, num_experts_per_tok=2, moe_intermediate_size=256,
+        shared_expert_intermediate_size=512,
+    ),
+    "qwen3_moe": _experts(
+        "Qwen3Moe", num_experts=4, num_experts_per_tok=2, moe_intermediate_size=256
+    ),
+    "olmoe": _experts("Olmoe", num_experts=4, num_experts_per_tok=2),
+    "gpt_oss": _experts("GptOss", num_local_experts=4, num_experts_per_tok=2),
+    "deepseek_v3": _experts(
+        "DeepseekV3", n_routed_experts=4, num_experts_per_tok=2, n_group=1, topk_group=1,
+        moe_intermediate_size=256, q_lora_rank=64, kv_lora_rank=64, qk_rope_head_dim=32,
+        qk_nope_head_dim=32, v_head_dim=64, num_key_value_heads=4, first_k_dense_replace=1,
+        head_dim=32,
+    ),
+}  # fmt: skip
+
+OTHERS: dict[str, Build] = {
+    "qwen2": sized("Qwen2", "Qwen2ForCausalLM", num_key_value_heads=2),
+    "gpt_neox": sized("GPTNeoX", "GPTNeoXForCausalLM"),
+    "gemma2": sized("Gemma2", "Gemma2ForCausalLM", num_key_value_heads=2, head_dim=64),
+    "conv_bert": sized("ConvBert", "ConvBertForMaskedLM", embedding_size=128),
+    "funnel": language(
+        "Funnel", "FunnelForMaskedLM", 4, 256, CAUSAL, d_model=256, n_head=4, d_head=64,
+        d_inner=1024, block_sizes=[2, 2], num_decoder_layers=1,
+    ),
+    "xlnet": language(
+        "XLNet", "XLNetLMHeadModel", 4, 128, CAUSAL, d_model=256, n_layer=3, n_head=4,
+        d_inner=1024,
+    ),
+    "swin": vision("Swin", image_size=128, embed_dim=48, depths=[1, 1, 2], num_heads=[2, 4, 8]),
+    "mobilevit": vision("MobileViT", image_size=128),
+    "convnext": vision("ConvNextV2", depths=[1, 1, 2, 1], hidden_sizes=[32, 64, 128, 256]),
+    "segformer": vision("Segformer", depths=[1, 1, 1, 1]),
+}  # fmt: skip
+
+CONVOLUTIONAL: dict[str, Build] = {
+    "randwire": _images(net.randwire),
+    "nasnet": _images(net.nasnet),
+    "hrnet": _images(pyramids.hrnet),
+    "bifpn": _images(pyramids.bifpn),
+    "unet_nested": _images(pyramids.unet_nested),
+    "hourglass": _images(pyramids.hourglass),
+    "fractalnet": _images(net.fractalnet),
+    "dla": _images(net.dla),
+    "dual_path": _images(net.dual_path),
+    "yolo_neck": _images(pyramids.yolo_neck),
+    "densenet": _images(net.densenet),
+    "res2net": _images(net.res2net),
+}
+
+FAMILIES = ENCODER_DECODERS | STATE_SPACE | EXPERTS | OTHERS | CONVOLUTIONAL
+"""Models by name."""
