@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from optsched.formats.hlo.text import parse_module
-from optsched.plugins.xla.assignment import Assignment
+from optsched.plugins.xla.assignment import Assignment, _temporary_last
+from optsched.plugins.xla.timeline import Timeline
 from optsched.plugins.xla.values import ModuleValues, post_order
 
 LOOP = """HloModule loop, is_scheduled=true
@@ -62,6 +63,21 @@ ENTRY %main (p: s32[], q: f32[64]) -> (f32[64], f32[64]) {
 """
 
 
+DONATED = """HloModule step, is_scheduled=true, input_output_alias={ {1}: (0, {}, may-alias) }
+
+ENTRY %main (p: f32[64], q: f32[64]) -> (f32[], f32[64]) {
+  %p = f32[64]{0} parameter(0)
+  %q = f32[64]{0} parameter(1)
+  %a = f32[64]{0} custom-call(%p, %q)
+  %b = f32[32]{0} custom-call(%a)
+  %c = f32[64]{0} custom-call(%b)
+  %loss = f32[] custom-call(%c)
+  %new = f32[64]{0} custom-call(%c)
+  ROOT %both = (f32[], f32[64]{0}) tuple(%loss, %new)
+}
+"""
+
+
 def assignment(text: str) -> Assignment:
     module = parse_module(text)
     sequence = list(module.computations[module.entry].instructions)
@@ -96,7 +112,7 @@ def test_what_lives_between_two_states_of_a_loop_lies_in_their_memory() -> None:
 
 def test_times_are_those_of_all_instructions_one_after_the_other() -> None:
     found = assignment(LOOP)
-    ranges = found.values.live_ranges(found.sequence)
+    ranges = Timeline(found.values, found.sequence).ranges
     named = {v.definer: r for v, r in zip(found.values.values, ranges, strict=True)}
     # Five come before the loop, four are its condition's: the body begins at step 9.
     assert named["less"] == (8, 9)
@@ -111,6 +127,31 @@ def test_branches_make_the_result_of_a_choice_in_its_place() -> None:
     assert memories(found.values) == {frozenset({"a"}), frozenset({"sine", "cosine", "c"})}
     assert found.allocated == 256 + 256 + 16
     assert found.temporary == 256
+
+
+def test_a_result_lies_in_the_argument_that_is_given_up() -> None:
+    """`b` takes the place of the argument, which is dead by then; `a` and `c` are packed.
+
+    They are never there together. Of results there are the loss and the table of two.
+    """
+    found = assignment(DONATED)
+    assert memories(found.values) >= {frozenset({"p", "new"})}
+    assert found.temporary == 256
+    assert found.allocated == 256 + 4 + 16
+
+
+def test_without_donation_the_result_is_allocated_and_shared() -> None:
+    """`a` is dead when `new` comes and lies in its memory; `b` is packed beside `c`."""
+    found = assignment(DONATED.replace("input_output_alias", "no_alias"))
+    assert found.temporary == 256 + 128
+    assert found.allocated == 256 + 128 + 256 + 4 + 16
+
+
+def test_tables_and_what_is_packed_follow_in_the_order_of_a_partition() -> None:
+    assert _temporary_last([None, 56, 48, None, 900]) == [48, 56, 900]
+    assert _temporary_last([None, 56, 48, None, 900, None, None, None]) == [900, 48, 56]
+    assert _temporary_last([8]) == [8]
+    assert _temporary_last([None]) == []
 
 
 def test_the_walk_goes_from_the_result_and_the_first_operand_first() -> None:

@@ -47,12 +47,20 @@ def read_hlo(source: Source) -> Graph:
     What it calls counts as one block of workspace, as large as live bytes in the order of the text.
     It raises `FormatError` if the text is malformed or cut off, or a size is unknown.
     """
-    return listed_graph(read_hlo_module(source))
+    return graph_of(parse_module(source.text))
+
+
+def graph_of(parsed: HloModule) -> Graph:
+    """Return what :func:`read_hlo` makes of a module that is parsed already."""
+    return listed_graph(_module_of(parsed))
 
 
 def read_hlo_module(source: Source) -> Module:
     """Make a module of the entry computation and all that it calls, directly or not."""
-    parsed = parse_module(source.text)
+    return _module_of(parse_module(source.text))
+
+
+def _module_of(parsed: HloModule) -> Module:
     every = (x for c in parsed.computations.values() for x in c.instructions.values())
     bodies = {made.body for made in every if made.opcode == "while"}
     unchanged: dict[str, frozenset[int]] = {}

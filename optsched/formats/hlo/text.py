@@ -81,15 +81,21 @@ class HloModule:
 
     Parameters
     ----------
-    donated
-        Number of the parameter and leaf of it, for each that gives its bytes to the result.
+    aliases
+        Leaf of the result, number of the parameter and leaf of it, for each parameter that gives
+        its bytes to the result.
     """
 
     name: str
     scheduled: bool
     computations: dict[str, Computation]
     entry: str
-    donated: frozenset[tuple[int, tuple[int, ...]]] = frozenset()
+    aliases: tuple[tuple[tuple[int, ...], int, tuple[int, ...]], ...] = ()
+
+    @property
+    def donated(self) -> frozenset[tuple[int, tuple[int, ...]]]:
+        """Number of the parameter and leaf of it, for each that gives its bytes to the result."""
+        return frozenset((number, leaf) for _, number, leaf in self.aliases)
 
 
 def parse_module(text: str) -> HloModule:
@@ -104,8 +110,7 @@ def parse_module(text: str) -> HloModule:
     computations = _callees_first(computations)
     scheduled = "is_scheduled=true" in lines[0]
     aliases = _alias_entries(lines[0], "input_output_alias=")
-    donated = frozenset((number, leaf) for _, number, leaf in aliases)
-    return HloModule(head[1], scheduled, computations, entry, donated)
+    return HloModule(head[1], scheduled, computations, entry, tuple(aliases))
 
 
 def _parse_computations(lines: list[str]) -> tuple[dict[str, Computation], str]:

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator
 from typing import SupportsIndex
 
 from optsched.errors import MissingDependencyError, UsageError
+from optsched.plugins.gain import DEFAULT_GAIN, MinGain, parse_gain
 from optsched.runtime.bytes import parse_bytes
 
 DEFAULT_TIME_LIMIT = 5.0
@@ -34,6 +35,7 @@ def enabled(
     time_limit: float = DEFAULT_TIME_LIMIT,
     modules: Collection[str] = ("*",),
     min_bytes: int | str | SupportsIndex = "64KiB",
+    min_gain: MinGain | str | SupportsIndex = DEFAULT_GAIN,
 ) -> Iterator[None]:
     """Give modules that jax compiles for the CPU meanwhile an order of least memory.
 
@@ -53,6 +55,9 @@ def enabled(
         Patterns of names, such as `jit_step*`; others are left alone.
     min_bytes
         Modules that allocate less are left alone: `65536` or `"64KiB"`.
+    min_gain
+        The least that an order must save to be used: bytes, or a percentage such as `"0.1%"`. By
+        default both 0.1 % and 64 KiB.
 
     Raises
     ------
@@ -65,7 +70,7 @@ def enabled(
         raise UsageError(f"time_limit {time_limit!r} is no number of seconds")
     if isinstance(modules, str):
         raise UsageError(f"modules must be a list of patterns: write [{modules!r}]")
-    least = parse_bytes(min_bytes)
+    least, gain = parse_bytes(min_bytes), parse_gain(min_gain)
     try:
         import jax
     except ImportError as error:
@@ -78,7 +83,7 @@ def enabled(
 
     from optsched.plugins.xla.schedule import Scheduler
 
-    scheduler = Scheduler(float(time_limit), tuple(modules), least)
+    scheduler = Scheduler(float(time_limit), tuple(modules), least, gain)
     place = {"stage": xla.PipelineStage.POST_SCHEDULER, "platforms": "cpu"}
     xla.register_hlo_module_transformation(scheduler, name=scheduler.name, **place)
     try:

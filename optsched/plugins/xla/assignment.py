@@ -24,7 +24,8 @@ from functools import cached_property
 import numpy as np
 
 from optsched.model.arrays import IntArray
-from optsched.plugins.xla.values import ModuleValues
+from optsched.plugins.xla.timeline import Timeline
+from optsched.plugins.xla.values import Group, ModuleValues
 
 ALIGNMENT = 64
 
@@ -55,18 +56,34 @@ class Assignment:
 
     @cached_property
     def allocated(self) -> int:
-        """Bytes of temporaries and of results together, less than 64 too many."""
+        """Bytes of temporaries and of results together.
+
+        Results in the place of a donated argument are not counted.
+        """
         groups = self.values.groups
         tables = sum(group.size for group in groups if group.is_table and group.live_out)
-        return self.temporary + tables + sum(groups[home[0]].size for home in self._homes)
+        made = (groups[home[0]] for home in self._homes)
+        return self.temporary + tables + sum(x.size for x in made if not x.is_donated)
 
     @cached_property
     def temporary(self) -> int:
-        """Bytes of the temporaries that lie in no result's memory, less than 64 too many."""
+        """Bytes of the temporaries that lie in no result's memory: tables, and what is packed."""
+        total = 0
+        for size in _temporary_last(self._allocations()):
+            total = _round_up(total) + size
+        return total
+
+    def _allocations(self) -> list[int | None]:
+        """Return XLA's allocations in its order: bytes of temporary ones, None for the others."""
         groups = self.values.groups
-        tables = [_round_up(x.size) for x in groups if x.is_table and not x.live_out]
-        # Behind the last of these parts XLA leaves no gap; which it is does not matter here.
-        return _round_up(self._packed) + sum(tables) if tables else self._packed
+        homes = {home[0] for home in self._homes}
+        made: list[tuple[Group, int | None]] = [(group, None) for group in self.values.fixed]
+        for g, group in enumerate(groups):
+            if group.is_table or g in homes:
+                made.append((group, group.size if group.is_table and not group.live_out else None))
+        ordered = [size for _, size in sorted(made, key=lambda x: _turn(x[0]))]
+        ordered += [self._packed] if self._packed else []
+        return ordered + [None] * self.values.count_thread_local()
 
     @cached_property
     def _packed(self) -> int:
@@ -86,8 +103,8 @@ class Assignment:
         return min(_packed_bytes(blocks, clashes, turn) for turn in (by_size, by_life))
 
     @cached_property
-    def _ranges(self) -> list[tuple[int, int]]:
-        return self.values.live_ranges(self.sequence)
+    def _timeline(self) -> Timeline:
+        return Timeline(self.values, self.sequence)
 
     @cached_property
     def _homes(self) -> list[list[int]]:
@@ -95,16 +112,14 @@ class Assignment:
         groups = self.values.groups
         homes: list[list[int]] = []
         home_of: dict[int, list[int]] = {}
-        for g in sorted(
-            range(len(groups)),
-            key=lambda g: (-groups[g].size, not groups[g].live_out, groups[g].place),
-        ):
+        for g in sorted(range(len(groups)), key=lambda g: _turn(groups[g])):
             if groups[g].is_table:
                 continue
             # Where it reads from comes first, then the smallest.
             tried = [home_of[h] for h in groups[g].operands if h in home_of] + homes[::-1]
-            home = next((x for x in tried if self._fits(g, x)), None)
-            if home is None and groups[g].live_out:
+            taken = (x for x in tried if not groups[g].is_donated and self._fits(g, x))
+            home = next(taken, None)
+            if home is None and (groups[g].live_out or groups[g].is_donated):
                 home = []
                 homes.append(home)
             if home is not None:
@@ -124,19 +139,25 @@ class Assignment:
 
     def _overlap(self, a: int, b: int) -> bool:
         """Whether two values are there at once; a result may take the place of its operand."""
-        first, second = self._ranges[a], self._ranges[b]
+        ranges = self._timeline.ranges
+        first, second = ranges[a], ranges[b]
         if first[0] > second[0]:
             a, b, first, second = b, a, second, first
         if first[1] < second[0]:
             return False
-        return first[1] != second[0] or a not in self.values.replaces.get(b, ())
+        if first[1] != second[0]:
+            return True
+        # XLA looks only at the instruction that hands the value on last.
+        return (a, self._timeline.last_position(a)) not in self.values.replaces.get(b, ())
 
     def _blocks(self) -> list[_Block]:
         """Return what is packed: the values in no result's memory, those at one place together."""
         placed = {g for home in self._homes for g in home}
         groups = self.values.groups
         packed = [g for g in range(len(groups)) if g not in placed and not groups[g].is_table]
-        return _Replay(self.values, self._ranges).run([v for g in packed for v in groups[g].values])
+        return _Replay(self.values, self._timeline.ranges).run(
+            [v for g in packed for v in groups[g].values]
+        )
 
 
 class _Replay:
@@ -187,11 +208,35 @@ class _Replay:
         """Return the operand whose place a value takes: both stand alone."""
         if not self._is_alone(v):
             return None
-        sources = self.values.replaces.get(v, ())
-        return next((x for x in sources if x in leaving and self._is_alone(x)), None)
+        values = self.values.values
+        # XLA looks only at operands that define what they hand on.
+        read = (x for x, by in self.values.replaces.get(v, ()) if by == values[x].definer)
+        return next((x for x in read if x in leaving and self._is_alone(x)), None)
 
     def _is_alone(self, v: int) -> bool:
         return len(self.values.groups[self.values.group_of[v]].values) == 1
+
+
+def _turn(group: Group) -> tuple[int, bool, tuple[int, int]]:
+    """Return the key by which XLA takes groups: the largest first, then those that are returned."""
+    return -group.size, not group.live_out, group.place
+
+
+def _temporary_last(allocations: Sequence[int | None]) -> list[int]:
+    """Return the temporary ones in the order that C++'s `std::partition` leaves them in.
+
+    XLA moves them behind all others so, and then makes one allocation of them: each but the first
+    begins at a multiple of the alignment, and there is no gap behind the last.
+    """
+    left, right = list(allocations), len(allocations)
+    for first in range(len(left)):
+        if first >= right or left[first] is None:
+            continue
+        right -= 1
+        while right > first and left[right] is not None:
+            right -= 1
+        left[first], left[right] = left[right], left[first]
+    return [size for size in left if size is not None]
 
 
 def _length(lives: Sequence[tuple[int, int]]) -> int:

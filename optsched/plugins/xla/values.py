@@ -15,8 +15,8 @@ xla/hlo/utils/hlo_live_range.cc.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from copy import copy
+from dataclasses import dataclass, field, replace
 
 from optsched.formats.hlo.inplace import SAME, may_overwrite, overwritten
 from optsched.formats.hlo.read import CALLERS
@@ -25,6 +25,9 @@ from optsched.formats.hlo.text import Computation, HloModule, Instruction
 
 POINTER_BYTES = 8
 """Of a row in the table of a tuple."""
+
+HANDED_ON = (*SAME, "get-tuple-element")
+"""Instructions that define no value."""
 
 Path = tuple[int, ...]
 Tree = dict[Path, int]
@@ -45,6 +48,8 @@ class Value:
         Instructions at which it is still there.
     spans
         Computations to whose end it is there.
+    positions
+        Instructions that hand it on, its definer first.
     begins
         The computation at whose begin it is there; empty where that is when its definer runs.
     operands
@@ -58,9 +63,10 @@ class Value:
     shape: ShapeTree
     ends: list[str] = field(default_factory=list)
     spans: list[str] = field(default_factory=list)
+    positions: list[str] = field(default_factory=list)
     begins: str = ""
     operands: tuple[int, ...] = ()
-    place: int = 0
+    place: tuple[int, int] = (0, 0)
     number: tuple[int, int] = (0, 0)
 
     @property
@@ -92,15 +98,18 @@ class Group:
         Whether the module returns it.
     is_table
         Whether it is the table of a tuple.
+    is_donated
+        Whether the memory is that of an argument which the caller gives up.
     operands
         Groups that are read to make tensors of this one.
     """
 
     values: tuple[int, ...]
     size: int
-    place: int
+    place: tuple[int, int]
     live_out: bool
     is_table: bool
+    is_donated: bool
     operands: tuple[int, ...]
 
 
@@ -117,24 +126,31 @@ class ModuleValues:
     values
         By number.
     groups
-        All of them, but for those of parameters and constants.
+        All of them, but for those of constants and of parameters that are not donated.
+    fixed
+        The other groups: constants, and parameters that are not donated.
     group_of
-        The group of each value that is in one.
+        The group of each value that is in one of `groups`.
+    root_of
+        The computation whose result an instruction is.
     replaces
-        By result: the operands of its instruction whose place it may take, in their order, where
-        they die there.
+        By result: the values whose place it may take where they die, in the order of its operands,
+        each with the operand by which the value is read.
     """
 
     def __init__(self, module: HloModule) -> None:
         self.module = module
         self.values: list[Value] = []
         self.outside: set[int] = set()
-        self.replaces: dict[int, list[int]] = {}
+        self.donated: set[int] = set()
+        self.replaces: dict[int, list[tuple[int, str]]] = {}
+        self.root_of = {x.root: name for name, x in module.computations.items()}
         self._at: dict[str, Tree] = {}
         self._joining: set[str] = set()
         self._same: dict[int, int] = {}
         self._head: list[int] = []
-        self._read(module.entry, None)
+        returned = self._read(module.entry, None)
+        self._donate(returned)
         self._number()
         self._keep_alive()
         self._resolve_reads()
@@ -165,6 +181,17 @@ class ModuleValues:
         else:
             self._compute(made, read, tree)
         return tree
+
+    def _donate(self, returned: Tree) -> None:
+        """Put each result that takes the place of a donated argument into one memory with it."""
+        entry = self.module.computations[self.module.entry].instructions.values()
+        given = {made.literal: self._at[made.name] for made in entry if made.opcode == "parameter"}
+        for leaf, number, path in self.module.aliases:
+            value = given[str(number)][path]
+            self.outside.discard(value)
+            self.donated.add(value)
+            self.values[value].begins = self.module.entry
+            self._join(value, returned[leaf])
 
     def _pass_on(
         self, made: Instruction, read: Sequence[Tree], given: Sequence[Tree] | None
@@ -242,7 +269,7 @@ class ModuleValues:
                     and self.values[source].shape == self.values[tree[path]].shape
                     and may_overwrite(made, leaf, number, self.module.computations)
                 ):
-                    self.replaces.setdefault(tree[path], []).append(source)
+                    self.replaces.setdefault(tree[path], []).append((source, operand))
 
     def _join(self, one: int, other: int) -> None:
         self._head[self._root(other)] = self._root(one)
@@ -260,26 +287,52 @@ class ModuleValues:
 
     def _number(self) -> None:
         """Give each value its places among equals: what joins others XLA numbers last."""
-        by_text, callers_first = (
-            {name: i for i, name in enumerate(self._instructions(turn))}
-            for turn in (self.module.computations, self._walk(self.module.entry)[::-1])
+        callers_first = self.walk(self.module.entry)[::-1]
+        places, numbers = map(self._instructions, (callers_first, self.module.computations))
+        for value in self.values:
+            value.place, value.number = places[value.definer], numbers[value.definer]
+        self._number_joined(range(len(self.values)))
+
+    def renumbered(self, order: Sequence[str], turn: Sequence[int]) -> ModuleValues:
+        """Return the same values with other places among equals.
+
+        Parameters
+        ----------
+        order
+            All computations with memory of the module's, each after those that it calls.
+        turn
+            All values: those that join others are numbered so.
+        """
+        made = copy(self)
+        places, numbers = map(self._instructions, (order[::-1], order))
+        made.values = [
+            replace(value, place=places[value.definer], number=numbers[value.definer])
+            for value in self.values
+        ]
+        made._number_joined(turn)
+        made.groups, made.fixed = (
+            [replace(x, place=min(made.values[v].place for v in x.values)) for x in groups]
+            for groups in (self.groups, self.fixed)
         )
-        for number, value in enumerate(self.values):
-            value.place = callers_first[value.definer]
+        return made
+
+    def _number_joined(self, turn: Sequence[int]) -> None:
+        for number, v in enumerate(turn):
+            value = self.values[v]
             joins = bool(value.begins) or value.definer in self._joining
-            value.number = len(by_text) if joins else by_text[value.definer], number
+            value.number = (len(self._at), number) if joins else (value.number[0], v)
 
-    def _instructions(self, computations: Iterable[str]) -> Iterator[str]:
-        for name in computations:
-            found = post_order(self.module.computations[name])
-            yield from (made for made in found if made in self._at)
+    def _instructions(self, computations: Iterable[str]) -> dict[str, tuple[int, int]]:
+        """Number the instructions of computations that are taken in turn."""
+        made = (x for name in computations for x in post_order(self.module.computations[name]))
+        return {name: (i, 0) for i, name in enumerate(x for x in made if x in self._at)}
 
-    def _walk(self, name: str) -> list[str]:
+    def walk(self, name: str) -> list[str]:
         """Return a computation behind all that it calls, the first call first."""
         found: dict[str, None] = {}
         for made in self.module.computations[name].instructions.values():
             for callee in made.called if made.opcode in CALLERS else ():
-                found.update(dict.fromkeys(self._walk(callee)))
+                found.update(dict.fromkeys(self.walk(callee)))
         return [*found, name]
 
     def _keep_alive(self) -> None:
@@ -289,6 +342,7 @@ class ModuleValues:
                 if made.name not in self._at:
                     continue
                 for value in map(self._resolve, self._at[made.name].values()):
+                    self.values[value].positions.append(made.name)
                     if made.name == computation.root:
                         self.values[value].spans.append(computation.name)
                     else:
@@ -302,14 +356,14 @@ class ModuleValues:
         for value in range(len(self.values)):
             if value not in self._same:
                 groups.setdefault(self._root(value), []).append(value)
-        for head in {self._root(value) for value in self.outside}:
-            groups.pop(head, None)
+        outside = [groups.pop(head, []) for head in {self._root(value) for value in self.outside}]
         root = self.module.computations[self.module.entry].root
         returned = {self._root(value) for value in self._at[root].values()}
         self.group_of = {v: g for g, group in enumerate(groups.values()) for v in group}
         self.groups = [
             self._describe(group, live_out=head in returned) for head, group in groups.items()
         ]
+        self.fixed = [self._describe(group, live_out=False) for group in outside if group]
 
     def _describe(self, group: Sequence[int], *, live_out: bool) -> Group:
         values = [self.values[v] for v in group]
@@ -320,15 +374,33 @@ class ModuleValues:
             place=min(value.place for value in values),
             live_out=live_out,
             is_table=any(value.is_table for value in values),
+            is_donated=not self.donated.isdisjoint(group),
             operands=tuple(self.group_of[x] for x in read if x in self.group_of),
         )
+
+    def count_thread_local(self) -> int:
+        """Return the number of values in computations that run inside an op, such as a reduction's.
+
+        XLA gives each an allocation. What a fusion computes on the way has none.
+        """
+        computations = self.module.computations
+        waiting = list(self.walk(self.module.entry))
+        seen, fused = set(waiting), set(waiting)
+        while waiting:
+            for made in computations[waiting.pop()].instructions.values():
+                found = [name for name in made.called if name not in seen]
+                fused.update(found if made.opcode == "fusion" else ())
+                seen.update(found)
+                waiting += found
+        inside = (x for name in seen - fused for x in computations[name].instructions.values())
+        return sum(len(list(_parts(x.shape))) for x in inside if x.opcode not in HANDED_ON)
 
     def _resolve_reads(self) -> None:
         """Name what loops and choices leave as it is by its own number."""
         for value in self.values:
             value.operands = tuple(map(self._resolve, value.operands))
         self.replaces = {
-            self._resolve(value): [self._resolve(x) for x in sources]
+            self._resolve(value): [(self._resolve(x), operand) for x, operand in sources]
             for value, sources in self.replaces.items()
         }
 
@@ -346,46 +418,6 @@ class ModuleValues:
                 yield tree[()], user
             else:
                 yield from ((value, user) for value in tree.values())
-
-    def live_ranges(self, sequence: Sequence[str]) -> list[tuple[int, int]]:
-        """Return the first and the last step of each value, both inclusive, for an entry's order.
-
-        Values of one memory that follow each other do not overlap.
-        """
-        step: dict[str, int] = {}
-        spans: dict[str, tuple[int, int]] = {}
-        self._flatten(self.module.entry, sequence, step, spans)
-        found = []
-        for value in self.values:
-            begin = spans[value.begins][0] if value.begins else step[value.definer]
-            last = max((step[x] for x in value.ends), default=begin)
-            last = max((last, *(spans[x][1] for x in value.spans)))
-            found.append((begin, max(begin, last)))
-        for group in self.groups:
-            turn = sorted(group.values, key=lambda v: (*found[v], self.values[v].number))
-            for one, other in pairwise(turn):
-                first, second = found[one], found[other]
-                found[other] = second[0], max(first[1], second[1])
-                found[one] = first[0], min(first[1], second[0])
-        return found
-
-    def _flatten(
-        self,
-        name: str,
-        sequence: Iterable[str],
-        step: dict[str, int],
-        spans: dict[str, tuple[int, int]],
-    ) -> None:
-        begin = len(step)
-        instructions = self.module.computations[name].instructions
-        for made in (instructions[x] for x in sequence):
-            called = made.called if made.opcode in CALLERS else ()
-            if made.opcode == "while":
-                called = tuple(sorted(called, key=lambda x: x == made.body))
-            for callee in called:
-                self._flatten(callee, self.module.computations[callee].instructions, step, spans)
-            step[made.name] = len(step)
-        spans[name] = begin, len(step)
 
 
 def _parameter(computation: Computation) -> Instruction:

@@ -1,0 +1,116 @@
+"""Orders of a module's entry computation, each with the bytes that XLA will allocate for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from optsched.errors import OptschedError
+from optsched.formats.hlo.read import graph_of
+from optsched.formats.hlo.text import HloModule, parse_module
+from optsched.model.graph import Graph
+from optsched.plugins.xla.assignment import Assignment
+from optsched.plugins.xla.ties import is_certain
+from optsched.plugins.xla.values import ModuleValues, put
+from optsched.runtime.clock import Clock
+
+UNCERTAIN = "what XLA allocates depends on how it numbers computations that are called"
+
+
+class KeptScheduleError(OptschedError):
+    """The reason for which a module keeps XLA's schedule, although nothing went wrong."""
+
+
+def require_time(clock: Clock) -> None:
+    """Raise an error if nothing is left of the time limit."""
+    if clock.expired():
+        raise KeptScheduleError("the time limit was over once the module was read")
+
+
+@dataclass(frozen=True, slots=True)
+class WeighedOrder:
+    """All instructions of the entry in an order, and the bytes that XLA will allocate for it."""
+
+    source: str
+    sequence: Sequence[str]
+    allocated: int
+
+
+class ModuleOrders:
+    """A module, read for weighing orders of it.
+
+    Parameters
+    ----------
+    text
+        Of the scheduled module.
+    clock
+        Tells how long weighing takes.
+
+    Attributes
+    ----------
+    parsed, graph
+        The module, and its ops and buffers. Donation is forgotten in both where it is not in the
+        text: XLA drops it from a module that is handed back.
+    donates
+        Whether the module gives arguments up for results.
+    before
+        Bytes that XLA allocates for its own schedule.
+    seconds
+        Spent on weighing one order.
+    """
+
+    def __init__(self, text: str, clock: Clock) -> None:
+        own = parse_module(text)
+        require_time(clock)
+        self.listed = list(own.computations[own.entry].instructions)
+        self.donates = bool(own.aliases)
+        values = ModuleValues(own)
+        begun = clock.seconds()
+        self.before = Assignment(values, self.listed).allocated
+        if not is_certain(values, self.listed):
+            raise KeptScheduleError(UNCERTAIN)
+        self.seconds = clock.seconds() - begun
+        self.parsed = replace(own, aliases=())
+        require_time(clock)
+        self.graph = graph_of(self.parsed)
+        self.values = ModuleValues(self.parsed) if self.donates else values
+
+    def own(self) -> WeighedOrder:
+        """Return XLA's order, weighed as it would be handed back."""
+        if not self.donates:
+            return WeighedOrder("XLA's own", self.listed, self.before)
+        allocated = Assignment(self.values, self.listed).allocated
+        return WeighedOrder("XLA's own", self.listed, allocated)
+
+    def better(self, best: WeighedOrder, source: str, order: Sequence[int]) -> WeighedOrder:
+        """Return an order of ops if less is allocated for it than for the best one, for certain."""
+        sequence = full_sequence(self.parsed, self.graph, order)
+        allocated = Assignment(self.values, sequence).allocated
+        if allocated >= best.allocated or not is_certain(self.values, sequence):
+            return best
+        return WeighedOrder(source, sequence, allocated)
+
+
+def uncounted(graph: Graph) -> Graph:
+    """Return the graph in which what is returned has no bytes."""
+    returned = {graph.roots[b] for b, buffer in enumerate(graph.buffers) if buffer.output}
+    return replace(
+        graph,
+        buffers=tuple(
+            replace(buffer, size=0) if b in returned else buffer
+            for b, buffer in enumerate(graph.buffers)
+        ),
+    )
+
+
+def full_sequence(parsed: HloModule, graph: Graph, order: Sequence[int]) -> list[str]:
+    """Return all instructions of the entry: the ops in this order, all else as soon as it can.
+
+    What owns nothing, such as a bitcast, stands before the first op that needs it.
+    """
+    instructions = parsed.computations[parsed.entry].instructions
+    first = [x.name for x in instructions.values() if x.opcode in ("parameter", "constant")]
+    sequence: dict[str, None] = {}
+    for name in (*first, *(graph.ops[v].name for v in order), *instructions):
+        put(name, instructions, sequence)
+    return list(sequence)

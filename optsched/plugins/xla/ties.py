@@ -1,0 +1,59 @@
+"""The orders in which XLA may take values of equal size and life.
+
+XLA numbers values computation after computation. In which order it takes computations that do not
+call each other depends on how they came into the module, which the module does not tell. An
+allocation that depends on it can not be foreseen.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Iterator, Sequence
+
+from optsched.formats.hlo.read import CALLERS
+from optsched.plugins.xla.assignment import Assignment
+from optsched.plugins.xla.values import ModuleValues
+
+TRIED = 6
+"""Orders of computations that are compared with the text's own."""
+
+
+def is_certain(values: ModuleValues, sequence: Sequence[str]) -> bool:
+    """Return True if XLA allocates as many bytes in whatever order it takes computations."""
+    allocated = Assignment(values, sequence).allocated
+    return all(Assignment(x, sequence).allocated == allocated for x in _other_numbers(values))
+
+
+def _other_numbers(values: ModuleValues) -> Iterator[ModuleValues]:
+    computations = values.walk(values.module.entry)
+    if len(computations) == 1:
+        return
+    calls = {name: _called(values, name) for name in computations}
+    generator = random.Random(0)
+    for _ in range(TRIED):
+        turn = list(range(len(values.values)))
+        generator.shuffle(turn)
+        yield values.renumbered(_callees_first(calls, generator), turn)
+
+
+def _called(values: ModuleValues, name: str) -> set[str]:
+    made = values.module.computations[name].instructions.values()
+    return {callee for x in made if x.opcode in CALLERS for callee in x.called}
+
+
+def _callees_first(calls: dict[str, set[str]], generator: random.Random) -> list[str]:
+    """Return a random order of computations, each after all that it calls."""
+    waiting = {name: len(called) for name, called in calls.items()}
+    ready = [(generator.random(), name) for name, count in waiting.items() if not count]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        _, done = heapq.heappop(ready)
+        order.append(done)
+        for name, called in calls.items():
+            if done in called:
+                waiting[name] -= 1
+                if not waiting[name]:
+                    heapq.heappush(ready, (generator.random(), name))
+    return order

@@ -1,0 +1,85 @@
+"""When each value of a module is there, for one order of the entry computation.
+
+References
+----------
+xla/hlo/utils/hlo_live_range.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import pairwise
+
+from optsched.formats.hlo.read import CALLERS
+from optsched.plugins.xla.values import ModuleValues
+
+
+class Timeline:
+    """The flattened schedule of a module.
+
+    Parameters
+    ----------
+    values
+        Of the module.
+    sequence
+        All instructions of the entry computation.
+
+    Attributes
+    ----------
+    step
+        The place of each instruction, those of called computations before their caller.
+    spans
+        The first step of each computation, and the one after its last.
+    """
+
+    def __init__(self, values: ModuleValues, sequence: Sequence[str]) -> None:
+        self.values = values
+        self.step: dict[str, int] = {}
+        self.spans: dict[str, tuple[int, int]] = {}
+        self._last: dict[int, str] = {}
+        self._flatten(values.module.entry, sequence)
+
+    def _flatten(self, name: str, sequence: Iterable[str]) -> None:
+        begin = len(self.step)
+        computations = self.values.module.computations
+        instructions = computations[name].instructions
+        for made in (instructions[x] for x in sequence):
+            called = made.called if made.opcode in CALLERS else ()
+            if made.opcode == "while":
+                called = tuple(sorted(called, key=lambda x: x == made.body))
+            for callee in called:
+                self._flatten(callee, computations[callee].instructions)
+            self.step[made.name] = len(self.step)
+        self.spans[name] = begin, len(self.step)
+
+    @cached_property
+    def ranges(self) -> list[tuple[int, int]]:
+        """The first and the last step of each value, both inclusive.
+
+        Values of one memory that follow each other do not overlap.
+        """
+        found = []
+        for value in self.values.values:
+            begin = self.spans[value.begins][0] if value.begins else self.step[value.definer]
+            last = max((self.step[x] for x in value.ends), default=begin)
+            last = max((last, *(self.spans[x][1] for x in value.spans)))
+            found.append((begin, max(begin, last)))
+        for group in self.values.groups:
+            turn = sorted(group.values, key=lambda v: (*found[v], self.values.values[v].number))
+            for one, other in pairwise(turn):
+                first, second = found[one], found[other]
+                found[other] = second[0], max(first[1], second[1])
+                found[one] = first[0], min(first[1], second[0])
+        return found
+
+    def last_position(self, v: int) -> str:
+        """Return the last instruction that hands a value on; its definer if none does."""
+        if v not in self._last:
+            self._last[v] = max(self.values.values[v].positions, key=self._end)
+        return self._last[v]
+
+    def _end(self, name: str) -> int:
+        """Return the step of an instruction, or where its computation ends if it is the result."""
+        computation = self.values.root_of.get(name)
+        return self.step[name] if computation is None else self.spans[computation][1]
