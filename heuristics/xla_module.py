@@ -1,10 +1,13 @@
 """XLA's scheduling of a module by memory: called computations first, each by itself.
 
 >>> from heuristics.xla_module import schedule_module
->>> from optsched.formats.hlo.logical import read_logical_module
->>> found = schedule_module(read_logical_module(source), "xla_list")  # doctest: +SKIP
->>> found.memory_by_computation  # doctest: +SKIP
-{'body': 4096, 'main': 9216}
+>>> from optsched import GraphBuilder
+>>> from optsched.model.module import module_of
+>>> build = GraphBuilder("main")
+>>> build.op("one", writes={"x": 4096})
+>>> build.op("two", reads=["x"], writes={"y": 5120})
+>>> schedule_module(module_of(build.build()), "xla_list").memory_by_computation
+{'main': 9216}
 
 References
 ----------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import itertools
 import subprocess
 import sys
@@ -11,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import optsched
-from tests.support.registries import registries_kept
 
 ROOT = Path(__file__).parents[1]
 
@@ -103,19 +101,3 @@ MODULES = [
 def test_modules_import_in_any_order(pair: tuple[str, str]) -> None:
     code = f"import {pair[0]}; import {pair[1]}"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
-
-
-def test_examples_in_docstrings_run() -> None:
-    import optsched.model.builder
-
-    for module in (optsched, optsched.model.builder):
-        outcome = doctest.testmod(module)
-        assert outcome.attempted > 0
-        assert outcome.failed == 0
-
-
-def test_examples_in_the_readme_run() -> None:
-    with registries_kept():
-        outcome = doctest.testfile(str(ROOT / "README.md"), module_relative=False)
-    assert outcome.attempted > 0
-    assert outcome.failed == 0

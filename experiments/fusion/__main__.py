@@ -16,11 +16,12 @@ STUDIES = ("smallest", "built", "captured", "models")
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m experiments.fusion")
-    parser.add_argument("studies", nargs="*", choices=STUDIES, default=STUDIES, metavar="STUDY")
+    # Python 3.11 compares a default that is a tuple with the choices, and refuses it.
+    parser.add_argument("studies", nargs="*", choices=[*STUDIES, []], metavar="STUDY")
     parser.add_argument("--folder", type=Path, default=Path("out"), help="captures of the models")
     parser.add_argument("--write", action="store_true", help="replace the README's tables, and CSV")
     options = parser.parse_args(arguments)
-    for study in options.studies:
+    for study in options.studies or STUDIES:
         table = _make(study, options.folder, options.write)
         print(f"{study}\n\n{table}", flush=True)
         if options.write:

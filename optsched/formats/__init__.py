@@ -4,8 +4,15 @@ Reading raises :class:`FormatError`, :class:`GraphError` or :class:`PlanError` i
 starts with the file's name. "-" is standard input or output; gzip is understood everywhere. What
 is known of each format stands in its row of :data:`FORMATS`; :func:`register_format` adds one.
 
+>>> from tempfile import TemporaryDirectory
+>>> from optsched import GraphBuilder
 >>> from optsched.formats import read_graph, write_graph
->>> write_graph(read_graph("net.fwd.json.gz"), "net.graph.json")  # doctest: +SKIP
+>>> build = GraphBuilder("one op")
+>>> build.op("op", writes={"x": 8})
+>>> with TemporaryDirectory() as folder:
+...     write_graph(build.build(), f"{folder}/graph.json.gz")
+...     read_graph(f"{folder}/graph.json.gz")
+Graph('one op', 1 op, 1 buffer)
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 >>> from optsched.model.packing_problem import PackingProblem
 >>> from optsched.runtime.limits import Limits
->>> three = PackingProblem([4, 3, 2], [0, 0, 2], [2, 3, 3])
+>>> three = PackingProblem(size=[4, 3, 2], start=[0, 0, 2], end=[2, 3, 3])
 >>> solve_packing(three, limits=Limits()).slab
 7
 """

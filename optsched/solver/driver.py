@@ -4,8 +4,8 @@
 holds plan, orders and bounds, that of a packing problem offsets and a bound. What a stage cannot
 do it declares, and is asked once, here.
 
->>> stages = (Stage(heuristics), Stage(search, share=0.6, lacks=INPLACE), Stage(model, most=60))
->>> run_stages(incumbent, stages)
+`run_stages(incumbent, (Stage(heuristics), Stage(search, share=0.6), Stage(model, most=60)))` gives
+the search six tenths of the time that is left.
 """
 
 from __future__ import annotations

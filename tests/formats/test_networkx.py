@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import re
 from typing import Any
 
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-import optsched.formats.networkx
 from optsched.errors import GraphError
 from optsched.formats.networkx import from_networkx, to_networkx
 from optsched.model.builder import GraphBuilder
@@ -34,12 +32,6 @@ def test_survives_a_copy_and_names_can_be_given() -> None:
     made = to_networkx(graph)
     assert from_networkx(made.copy()) == graph
     assert from_networkx(made, name="other").name == "other"
-
-
-def test_documented_examples() -> None:
-    outcome = doctest.testmod(optsched.formats.networkx)
-    assert outcome.attempted > 0
-    assert outcome.failed == 0
 
 
 def test_bipartite_graph_made_by_hand() -> None:

@@ -69,7 +69,10 @@ def from_fx(
 
     Examples
     --------
-    >>> graph = from_fx(torch.export.export(model, inputs))  # doctest: +SKIP
+    >>> import torch
+    >>> program = torch.export.export(torch.nn.Linear(64, 8), (torch.randn(32, 64),))
+    >>> from_fx(program, name="layer").buffers[-1].size
+    1024
     """
     found = read_module(program, example_inputs, dims=dims, inputs=inputs)
     saves = InputPolicy.FREED in found.inputs.values()

@@ -1,10 +1,14 @@
 """ExecuTorch: our order of nodes, and our offsets, in its memory planning.
 
->>> from optsched.plugins.executorch import memory_planning  # doctest: +SKIP
->>> planning = memory_planning(time_limit=20)  # doctest: +SKIP
->>> config = ExecutorchBackendConfig(memory_planning_pass=planning)  # doctest: +SKIP
->>> program = to_edge(exported).to_executorch(config)  # doctest: +SKIP
->>> print(optsched.plugins.explain())  # doctest: +SKIP
+>>> import torch
+>>> from executorch.exir import ExecutorchBackendConfig, to_edge
+>>> import optsched.plugins
+>>> from optsched.plugins.executorch import memory_planning
+>>> exported = torch.export.export(torch.nn.Linear(64, 8), (torch.randn(32, 64),))
+>>> config = ExecutorchBackendConfig(memory_planning_pass=memory_planning(time_limit=20))
+>>> program = to_edge(exported).to_executorch(config)
+>>> print(optsched.plugins.explain())
+executorch method: ...
 """
 
 from __future__ import annotations

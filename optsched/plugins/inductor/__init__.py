@@ -85,7 +85,10 @@ def options(
 
     Examples
     --------
-    >>> compiled = torch.compile(model, options=options(time_limit=5))  # doctest: +SKIP
+    >>> import torch
+    >>> compiled = torch.compile(torch.nn.Linear(64, 8), options=options(time_limit=5))
+    >>> compiled(torch.randn(32, 64)).shape
+    torch.Size([32, 8])
 
     Parameters
     ----------

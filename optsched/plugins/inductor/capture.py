@@ -110,10 +110,12 @@ def capture(
 
     Examples
     --------
-    >>> def build():  # doctest: +SKIP
-    ...     return torch.nn.Linear(64, 8), (torch.randn(32, 64),), {}
-    >>> for graph in capture(build, phase="train"):  # doctest: +SKIP
-    ...     write(graph.file_name, graph)
+    >>> import torch
+    >>> def build():
+    ...     model = torch.nn.Sequential(torch.nn.Linear(64, 8), torch.nn.ReLU())
+    ...     return model, (torch.randn(32, 64),), {}
+    >>> [graph.file_name for graph in capture(build, phase="train")]
+    ['Sequential.fwd.json.gz', 'Sequential.bwd.json.gz']
     """
     _check(phase, activation_memory_budget)
     torch = _import_torch()
