@@ -31,7 +31,7 @@ from optsched.compare.task import (
 from optsched.errors import OptschedError
 from optsched.model.graph import Graph
 from optsched.ordering.bound.single_ops import peak_lower_bound
-from optsched.runtime.limits import Event
+from optsched.runtime.limits import Event, Objective
 from optsched.runtime.worker_pool import WorkerLoss, run_tasks
 
 
@@ -178,7 +178,7 @@ class _StudyRun:
 
     def _handle(self, task: GraphTask, message: Message) -> None:
         slot = self.slots[task.number]
-        event = None
+        event = ended = None
         match message:
             case Opened():
                 slot.graph, slot.digest = message.graph, message.digest
@@ -189,6 +189,8 @@ class _StudyRun:
             case Measured() | Failed():
                 slot.outcomes[message.method] = message
                 slot.running = None
+                # Events come now and then only: the last one may be far from the end.
+                event, ended = _last_event(message), message.method
                 if self.journal is not None:
                     self.journal.put(slot.keys.get(message.method), slot.path, message)
             case Event():
@@ -197,6 +199,8 @@ class _StudyRun:
             if self._is_done(slot):
                 self.done.add(task.number)
             running = "" if slot.running is None else slot.running.name
+            if event is not None and ended is not None:
+                running = ended
             self.on_progress(Standing(len(self.done), len(self.slots), slot.path, running, event))
         if self.settings.jobs == 0 and was_interrupted(message):
             raise KeyboardInterrupt
@@ -228,3 +232,14 @@ class _StudyRun:
             reasons = {x.reason: None for x in slot.outcomes.values() if isinstance(x, Failed)}
             return Skipped(slot.path, f"no method made a plan: {'; '.join(reasons)}", bad=True)
         return replace(found, path=slot.path, digest=slot.digest)
+
+
+def _last_event(outcome: Outcome) -> Event | None:
+    """Return where a solver ended; None of other methods."""
+    result = outcome.result if isinstance(outcome, Measured) else None
+    if result is None:
+        return None
+    value, bound = result.slab, result.slab_bound
+    if result.objective is Objective.PEAK:
+        value, bound = result.peak, result.peak_bound
+    return Event(outcome.runtime, value, bound, result.status.value)

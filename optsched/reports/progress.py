@@ -50,14 +50,13 @@ class ProgressLine:
 
 
 def event_text(event: Event) -> str:
-    """Return incumbent, bound and gap in a line."""
-    gap = ""
-    if event.incumbent is not None:
-        gap = f"  gap {100 * optimality_gap(event.incumbent, event.bound):.2f} %"
-    return (
-        f"{event.seconds:7.2f} s  best {format_bytes(event.incumbent)}"
-        f"  bound {format_bytes(event.bound)}{gap}  {event.source}"
-    )
+    """Return incumbent, bound and gap in a line; a bound of 0 is there before any is worked out."""
+    best, bound = event.incumbent, f"bound {format_bytes(event.bound)}"
+    if best and not event.bound:
+        bound = "no bound yet"
+    elif best is not None:
+        bound += f"  gap {100 * optimality_gap(best, event.bound):.2f} %"
+    return f"{event.seconds:7.2f} s  best {format_bytes(best)}  {bound}  {event.source}"
 
 
 class PausedLine(ProgressLine):

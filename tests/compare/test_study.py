@@ -167,3 +167,15 @@ def test_an_interrupt_in_this_process_keeps_what_is_there(paths: list[str]) -> N
     assert [c.path for c in study.comparisons] == paths[:1]
     assert not any(isinstance(x, Failed) for c in study.comparisons for x in c.failed)
     assert all(skipped.cut_off for skipped in study.skipped)
+
+
+def test_the_last_word_of_a_solver_is_where_it_ended(tmp_path: Path) -> None:
+    """Events come at most ten times a second; a fast graph is done before the second."""
+    write_graph(diamond(), tmp_path / "diamond.json")
+    seen: list[Standing] = []
+    settings = StudySettings(parse_methods(["lpmf"]), Limits(seconds=10.0), jobs=0)
+    compare_files([str(tmp_path / "diamond.json")], settings, on_progress=seen.append)
+    last = [x for x in seen if x.event is not None][-1]
+    assert last.event is not None
+    assert last.method == "optsched"
+    assert (last.event.incumbent, last.event.bound, last.event.source) == (18, 18, "optimal")

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from optsched.compare import Standing
-from optsched.reports.progress import ProgressLine, StudyProgress
+from optsched.reports.progress import ProgressLine, StudyProgress, event_text
 from optsched.runtime.limits import Event
 
 
@@ -33,6 +33,13 @@ def test_a_terminal_sees_graphs_done_incumbent_and_bound() -> None:
     # At the end the line is gone.
     last = stream.getvalue().split("\r")[-2:]
     assert last[0].strip() == last[1] == ""
+
+
+def test_without_a_bound_there_is_no_gap() -> None:
+    """Nothing was worked out yet, which says nothing of the plan."""
+    assert "best 2.0 KiB  no bound yet  bfs" in event_text(Event(0.0, 2048, 0, "bfs"))
+    assert "best 0 B  bound 0 B  gap 0.00 %  bfs" in event_text(Event(0.0, 0, 0, "bfs"))
+    assert "best -  bound 4 B  bfs" in event_text(Event(0.0, None, 4, "bfs"))
 
 
 def test_a_line_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
