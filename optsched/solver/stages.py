@@ -222,10 +222,9 @@ def all_orders(best: PlanIncumbent, clock: Clock) -> None:
         baseline=best.baseline,
     )
     if found.complete and best.plan is None and below > MAX_ADDRESS:
-        raise GraphError(
-            f"{best.graph.name}: every order has buffers pinned onto each other, or takes more "
-            "than 2**63 - 1 bytes"
-        )
+        pinned = any(buffer.pin is not None for buffer in best.graph.buffers)
+        clash = "has buffers pinned onto each other, or " if pinned else ""
+        raise GraphError(f"{best.graph.name}: every order {clash}takes more than 2**63 - 1 bytes")
     if found.complete and best.plan is None and below == room:
         raise GraphError(f"{best.graph.name}: buffers are pinned onto each other in every order")
     if found.complete:
