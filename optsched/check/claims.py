@@ -112,7 +112,10 @@ def unverified(claims: Mapping[str, Any], bound: int = 0) -> list[Unverified]:
 def claimed_restriction(plan: Plan, claims: Mapping[str, Any]) -> str:
     """Return in words among which plans the bounds of a plan's file are claimed; empty for all."""
     rules = claims.get("order_rules", {})
-    pools = tuple(dict.fromkeys(plan.pools))
+    # A buffer without an offset lies in no pool; one with a capacity may be empty.
+    places = zip(plan.pools, plan.offsets, strict=bool(plan.pools))
+    used = [pool for pool, offset in places if offset is not None]
+    pools = tuple(dict.fromkeys([*used, *claims.get("capacities", {})]))
     return restriction_words(rules_of_record(rules), rules.get("max_moved"), pools)
 
 

@@ -65,3 +65,22 @@ def test_the_capacity_of_a_packing_file_is_checked(
     pooled[0]["pool"] = "slow"
     path.write_text(json.dumps({**document, "buffers": pooled}))
     assert main(["check", str(path)]) == 0
+
+
+def test_check_names_the_pools_that_solve_was_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pool may stay empty, and what lies outside the slab is in none."""
+    build = GraphBuilder("pools")
+    build.op("a", writes={"a": 1})
+    build.op("b", writes={"b": 1})
+    build.output("a", policy="own")
+    build.output("b")
+    build.place("b", pin=9)
+    graph, plan = str(tmp_path / "pools.json"), str(tmp_path / "plan.json")
+    write_graph(build.build(), graph)
+    assert main(["solve", graph, "--pool", "x", "--pool", "y=7", "-o", plan]) == 0
+    assert "in the pools 'x', 'y'" in capsys.readouterr().out
+    assert main(["check", graph, plan]) == 0
+    said = capsys.readouterr().out
+    assert "among plans that spill as few bytes in the pools 'x', 'y'" in said
