@@ -37,6 +37,8 @@ class CompiledGraph:
         Time that the plugin took, its solver's included.
     solver_seconds
         Time of the solver alone.
+    note
+        What the figures leave out; empty if nothing.
     """
 
     plugin: str
@@ -50,6 +52,7 @@ class CompiledGraph:
     reason: str = ""
     seconds: float = 0.0
     solver_seconds: float = 0.0
+    note: str = ""
 
     def __str__(self) -> str:
         text = f"{self.plugin} {self.name}: {counted(self.ops, 'op')}"
@@ -65,6 +68,8 @@ class CompiledGraph:
             text += f"; {self.order}"
         if self.reason:
             text += f"; own order kept: {self.reason}"
+        if self.note:
+            text += f"; {self.note}"
         return f"{text}; {self.seconds:.2f} s"
 
 

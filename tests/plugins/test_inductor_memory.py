@@ -72,21 +72,21 @@ def test_a_weak_dependency_reads_nothing() -> None:
 
 def test_profiles_of_kernels_are_kept() -> None:
     """The second compilation of the same convolution calls no kernel."""
-    from optsched.plugins.inductor import workspace
+    from optsched.plugins.inductor import kernel_memory
 
     calls: list[Any] = []
-    original = workspace._measure_one
+    original = kernel_memory.call_kernel
 
-    def count(target: Any) -> int:
+    def count(target: Any, operands: Any) -> Any:
         calls.append(target)
-        return original(target)
+        return original(target, operands)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(workspace, "_known", {})
-        patch.setattr(workspace, "_measure_one", count)
+        patch.setattr(kernel_memory, "_known", {})
+        patch.setattr(kernel_memory, "call_kernel", count)
         for _ in range(2):
             torch._dynamo.reset()
             convolution = torch.nn.Conv2d(3, 4, 3)
             with no_kernels(), OrderProbe("baseline").running(), torch.no_grad():
                 torch.compile(convolution)(torch.randn(2, 3, 8, 8))
-    assert len(calls) == 1
+    assert len(calls) == 2, "a first call, and one that is profiled"

@@ -21,10 +21,10 @@ from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
 from optsched.plugins.inductor.facts import read_facts
+from optsched.plugins.inductor.kernel_memory import measure_kernels
 from optsched.plugins.inductor.ownership import find_owned_inputs
 from optsched.plugins.inductor.simulate import Order, Simulation, simulate
 from optsched.plugins.inductor.snapshot import take_snapshot
-from optsched.plugins.inductor.workspace import measure_workspace
 from optsched.plugins.inductor.wrapper import WrapperFacts, is_valid_order
 
 NO_CACHE = {
@@ -185,7 +185,7 @@ class OrderProbe(CustomSchedulerPass):  # type: ignore[misc]
             OrderedSet(V.graph.graph_inputs),
             OrderedSet(V.graph.get_output_names()),
         )
-        facts = read_facts(nodes, find_owned_inputs(nodes), measure_workspace(nodes))
+        facts = read_facts(nodes, find_owned_inputs(nodes), measure_kernels(nodes).by_name)
         if isinstance(self.method, str):
             order = tuple(document["extra"]["orders"][self.method])
         else:

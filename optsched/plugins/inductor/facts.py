@@ -20,6 +20,7 @@ from torch._inductor.virtualized import V
 
 from optsched.plugins.inductor.guards import find_guards
 from optsched.plugins.inductor.inplace import find_candidates, find_kept_rows, find_local_buffers
+from optsched.plugins.inductor.kernel_memory import KernelMemory, ReturnedTensor, path_of
 from optsched.plugins.inductor.ownership import Ownership
 from optsched.plugins.inductor.storages import find_root, storage_bytes
 from optsched.plugins.inductor.support import KeptOrderError
@@ -43,7 +44,7 @@ _NOTHING_NEW = (ir.NoneLayout, ir.MutationLayoutSHOULDREMOVE)
 def read_facts(
     nodes: Sequence[Any],
     owned: Ownership,
-    workspace: Mapping[str, int],
+    kernels: Mapping[str, KernelMemory],
 ) -> WrapperFacts:
     """Read the facts of a graph.
 
@@ -53,8 +54,8 @@ def read_facts(
         The scheduler's fused nodes, in the order of the hook.
     owned
         Inputs that the graph owns.
-    workspace
-        Bytes that extern kernels need while they run, by the name of the buffer they make.
+    kernels
+        What extern kernels allocate, by the name of the buffer that each makes.
 
     Raises
     ------
@@ -62,11 +63,13 @@ def read_facts(
         If a kernel may overwrite an input that something outside of the graph holds.
     """
     outputs = frozenset(V.graph.get_output_names())
-    read = _read_nodes(nodes, workspace)
+    read = _read_nodes(nodes, kernels)
     _require_owned(read, owned.expected)
     return WrapperFacts(
         nodes=read,
-        buffers={b.get_name(): _read_buffer(b) for node in nodes for b in node.get_outputs()},
+        buffers={
+            b.get_name(): _read_buffer(b, kernels) for node in nodes for b in node.get_outputs()
+        },
         inputs=_find_released(read, owned.expected, outputs),
         extreme_inputs=tuple(_find_released(read, o, outputs) for o in owned.extremes),
         outputs=outputs,
@@ -98,7 +101,9 @@ def _require_owned(nodes: Sequence[WrapperNode], owned: Sequence[OwnedInput]) ->
                 )
 
 
-def _read_nodes(nodes: Sequence[Any], workspace: Mapping[str, int]) -> tuple[WrapperNode, ...]:
+def _read_nodes(
+    nodes: Sequence[Any], kernels: Mapping[str, KernelMemory]
+) -> tuple[WrapperNode, ...]:
     position = {n.get_name(): v for v, fused in enumerate(nodes) for n in fused.get_nodes()}
     index = {node: v for v, node in enumerate(nodes)}
     real = V.graph.scheduler.mutation_real_name
@@ -118,7 +123,7 @@ def _read_nodes(nodes: Sequence[Any], workspace: Mapping[str, int]) -> tuple[Wra
             definitions=_read_definitions(node, position),
             outputs=tuple(b.get_name() for b in node.get_outputs()),
             predecessors=frozenset(index[u] for u in node.mpi_node.pred_nodes) | guards[v],
-            extern=_read_extern(node, members, workspace),
+            extern=_read_extern(node, members, kernels),
             on_device=node.get_device() is not None,
             arguments=_read_arguments(node),
             kind=_kind(node),
@@ -151,45 +156,68 @@ def _read_arguments(node: Any) -> frozenset[str]:
 
 
 def _read_extern(
-    node: Any, members: Mapping[str, Sequence[Any]], workspace: Mapping[str, int]
+    node: Any, members: Mapping[str, Sequence[Any]], kernels: Mapping[str, KernelMemory]
 ) -> ExternCall | None:
     if not (node.is_extern() or node.is_template()):
         return None
     target = node.node
     name = target.get_name()
-    scratch = workspace.get(name, 0)
+    memory = kernels.get(name, KernelMemory())
+    scratch = memory.workspace
     layout = target.get_output_spec()
     if isinstance(target, ir.MultiOutput):
         return ExternCall(Returned.MEMBER, name, parent=target.inputs[0].get_name())
     if isinstance(layout, ir.MultiOutputLayout):
-        found = tuple(
-            Member(m.get_name(), storage_bytes(m), _aliases(m)) for m in members.get(name, ())
-        )
+        found = tuple(_read_member(m, target, memory) for m in members.get(name, ()))
         return ExternCall(Returned.TUPLE, name, members=found, workspace=scratch)
     if target.get_mutation_names() or isinstance(layout, _NOTHING_NEW):
         return ExternCall(Returned.NOTHING, name, workspace=scratch)
-    if aliases := _aliases(target):
+    if aliases := _viewed(target, memory.returned.get(()), _aliases(target)):
         return ExternCall(Returned.ALIAS, name, aliases=aliases, workspace=scratch)
     return ExternCall(Returned.TENSOR, name, workspace=scratch)
+
+
+def _read_member(member: Any, kernel: Any, memory: KernelMemory) -> Member:
+    """Describe a member of what a kernel returns: as it was seen, else as the schema has it."""
+    returned = memory.returned.get(path_of(member))
+    size = storage_bytes(member) if returned is None else returned.place.storage
+    return Member(member.get_name(), size, _viewed(kernel, returned, _aliases(kernel)))
+
+
+def _viewed(
+    kernel: Any, returned: ReturnedTensor | None, declared: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the operands in whose storage a tensor lies that a kernel returns."""
+    if returned is None:
+        return declared
+    return () if returned.operand is None else (kernel.inputs[returned.operand].get_name(),)
 
 
 def _aliases(target: Any) -> tuple[str, ...]:
     return tuple(target.get_inputs_that_alias_output())
 
 
-def _read_buffer(output: Any) -> WrapperBuffer:
+def _read_buffer(output: Any, kernels: Mapping[str, KernelMemory]) -> WrapperBuffer:
     node, name = output.node, output.get_name()
+    returned = kernels.get(name, KernelMemory()).returned.get(())
     layout = node.get_output_spec()
     allocation, view_of = _allocation(node)
     kept = name in V.graph.never_reuse_buffers or name in V.graph.constants
     return WrapperBuffer(
         name=name,
-        size=0 if isinstance(layout, _NO_BYTES) else storage_bytes(node),
+        size=0 if isinstance(layout, _NO_BYTES) else _size(node, returned),
         allocation=allocation,
         view_of=view_of,
         freed=output.can_free() and not kept,
         reuse_key=_reuse_key(node),
     )
+
+
+def _size(node: Any, returned: ReturnedTensor | None) -> int:
+    """Return the bytes of a buffer; a kernel that allocates it may allocate more than it fills."""
+    if returned is None or node.should_allocate():
+        return storage_bytes(node)
+    return returned.place.storage
 
 
 def _allocation(node: Any) -> tuple[Allocation, str | None]:

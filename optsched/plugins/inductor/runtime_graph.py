@@ -132,9 +132,8 @@ def _find_storages(facts: WrapperFacts) -> _Storages:
 
 def _add_outputs(facts: WrapperFacts, node: WrapperNode, found: _Storages) -> None:
     for member in node.extern.members if node.extern else ():
-        viewed = [name for name in member.aliases if name in found.of_name]
-        if viewed:
-            found.view(member.name, viewed[0])
+        if member.aliases:
+            found.view(member.name, member.aliases[0])
         else:
             found.store(member.name, member.size)
     overwritten = _overwritten_inside(facts, node)

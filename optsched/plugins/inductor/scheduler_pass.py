@@ -26,12 +26,13 @@ from optsched.errors import OptschedError
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain, kept_reason
 from optsched.plugins.inductor.candidates import Decision, decide
 from optsched.plugins.inductor.facts import read_facts
+from optsched.plugins.inductor.kernel_memory import MeasuredKernels, measure_kernels
 from optsched.plugins.inductor.lifecycle import expect_lives, plan_lives
 from optsched.plugins.inductor.ownership import find_owned_inputs
 from optsched.plugins.inductor.snapshot import take_snapshot
 from optsched.plugins.inductor.support import KeptOrderError, require_support
-from optsched.plugins.inductor.workspace import measure_workspace
 from optsched.plugins.records import CompiledGraph, remember
+from optsched.runtime.text import listed
 from optsched.store import PlanStore
 
 logger = logging.getLogger("optsched.plugins.inductor")
@@ -85,9 +86,11 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         self._leave_to_inductor()
         try:
             require_support(nodes, self.time_limit)
-            decision = self._decide(nodes, name)
+            kernels = measure_kernels(nodes)
+            decision = self._decide(nodes, kernels, name)
             ordered = self._apply(nodes, decision)
             record = _describe(decision, name, len(nodes), applied=ordered is not nodes)
+            record = replace(record, note=_note(kernels))
         except Exception as error:
             self._leave_to_inductor()
             reason = _reason(error)
@@ -103,7 +106,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         config.reorder_for_peak_memory = self.reorder
         config.allow_buffer_reuse = self.reuse
 
-    def _decide(self, nodes: Sequence[Any], name: str) -> Decision:
+    def _decide(self, nodes: Sequence[Any], kernels: MeasuredKernels, name: str) -> Decision:
         scheduler = V.graph.scheduler
         document = take_snapshot(
             nodes,
@@ -114,7 +117,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         )
         if not self.reorder:
             document["extra"]["chosen"] = "baseline"
-        facts = read_facts(nodes, find_owned_inputs(nodes), measure_workspace(nodes))
+        facts = read_facts(nodes, find_owned_inputs(nodes), kernels.by_name)
         decision = decide(
             facts,
             document,
@@ -164,6 +167,14 @@ def _describe(decision: Decision, name: str, ops: int, *, applied: bool) -> Comp
     if not decision.own_is_valid:
         order += "; Inductor's own order breaks one that a mutation needs"
     return replace(record, order=order)
+
+
+def _note(kernels: MeasuredKernels) -> str:
+    if not kernels.unknown:
+        return ""
+    return (
+        f"what these kernels allocate while they run is not counted: {listed(kernels.unknown, 3)}"
+    )
 
 
 def _reason(error: Exception) -> str:

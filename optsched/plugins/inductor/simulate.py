@@ -18,6 +18,7 @@ from optsched.plugins.inductor.wrapper import (
     Allocation,
     ExternCall,
     InplaceCandidate,
+    Member,
     Returned,
     WrapperFacts,
     WrapperNode,
@@ -300,7 +301,7 @@ class _Memory:
     holds: dict[str, list[int]] = field(default_factory=dict)
     holders: dict[int, int] = field(default_factory=dict)
     sizes: dict[int, int] = field(default_factory=dict)
-    members: dict[str, int] = field(default_factory=dict)
+    members: dict[str, list[int]] = field(default_factory=dict)
     live: int = 0
     peak: int = 0
     peak_at: str = "the inputs"
@@ -348,7 +349,7 @@ class _Memory:
     def _return(self, call: ExternCall) -> None:
         name = call.name
         if call.returned is Returned.MEMBER and name in self.members:
-            self._share(name, [self.members[name]])
+            self._share(name, self.members[name])
         elif name in self.holds or call.returned is Returned.NOTHING:
             return
         elif call.returned is Returned.TUPLE:
@@ -363,16 +364,19 @@ class _Memory:
     def _return_tuple(self, call: ExternCall) -> None:
         held = []
         for member in call.members:
-            viewed = [a for a in member.aliases if a in self.holds]
-            if viewed:
-                storage = self.holds[viewed[0]][0]
-                self.holders[storage] += 1
-            else:
-                storage = self._new(member.size)
-            self.members[member.name] = storage
-            held.append(storage)
+            self.members[member.name] = self._member_storages(member)
+            held += self.members[member.name]
         if held:
             self.holds[call.name] = held
+
+    def _member_storages(self, member: Member) -> list[int]:
+        """Return the storage of a tuple's member; none for a view of what is not counted."""
+        if not member.aliases:
+            return [self._new(member.size)]
+        found = list(self.holds.get(member.aliases[0], ()))
+        for storage in found:
+            self.holders[storage] += 1
+        return found
 
     def _new(self, size: int) -> int:
         storage = len(self.sizes)

@@ -1,0 +1,91 @@
+"""Calls of extern kernels as the wrapper makes them, on tensors of zeros.
+
+Zeros are valid positions and harmless values; what a kernel overwrites is a tensor made for it.
+
+This module imports torch at its top: import it inside the function that needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import torch
+from torch._inductor import ir
+from torch._inductor.virtualized import V
+
+from optsched.plugins.inductor.kernel_operands import Place, make_tensor
+
+_KNOWN_NAMESPACES = ("aten", "prims")
+"""Of operators; what others do when they are called is not ours to try."""
+
+_CHANGES_STORAGE = (ir.ResizeStorageBytes, ir.SetSourceTensorKernel)
+
+
+def is_callable(target: Any) -> bool:
+    """Return True if calling a kernel of the graph has no effect beside its results."""
+    if isinstance(target, _CHANGES_STORAGE):
+        return False
+    known = _function(target) is not None or _is_known(target.op_overload)
+    return known and all(
+        hasattr(x, "get_stride") and x.get_device().type == "cpu" for x in target.inputs
+    )
+
+
+def _is_known(op: Any) -> bool:
+    return isinstance(op, torch._ops.OpOverload) and op.namespace in _KNOWN_NAMESPACES
+
+
+def _function(target: Any) -> Callable[..., Any] | None:
+    """Return what the wrapper calls by a name such as `extern_kernels.mm` or `aten.copy_`."""
+    from torch._inductor.select_algorithm import extern_kernels
+
+    start, _, rest = str(target.python_kernel_name).partition(".")
+    known = {"extern_kernels": extern_kernels, "aten": torch.ops.aten}
+    if start not in known or not rest:
+        return None
+    try:
+        found: Callable[..., Any] = reduce(getattr, rest.split("."), known[start])
+    except AttributeError:
+        return None
+    return found
+
+
+def call_kernel(target: Any, operands: Sequence[Any]) -> Any:
+    """Call a kernel of the graph on other tensors; return what it returns."""
+    constants = [_hint(x) for x in target.constant_args]
+    if isinstance(target, ir.FallbackKernel):
+        args, kwargs = target.unflatten_args(operands, constants)
+        return target.op_overload(*args, **{**kwargs, **target.kwargs})
+    if isinstance(target, ir.IndexPutFallback):
+        return _put(target, operands, *constants)
+    if isinstance(target, ir.ScatterFallback):
+        return _scatter(target, operands, constants)
+    function = _function(target) or target.op_overload
+    if isinstance(target, ir.ExternKernelOut):
+        made = make_tensor(target, Place())
+        return function(*operands, *constants, **target.kwargs, out=made)
+    return function(*operands, *constants, **target.kwargs)
+
+
+def _put(target: Any, operands: Sequence[Any], accumulate: bool) -> Any:
+    given = iter(operands[2:])
+    indices = [None if index is None else next(given) for index in target.indices]
+    return torch.ops.aten.index_put_(operands[0], indices, operands[1], accumulate)
+
+
+def _scatter(target: Any, operands: Sequence[Any], constants: Sequence[Any]) -> Any:
+    changed, index, *source = operands
+    dimension, *value = constants
+    given = {name: value for name, value in target.kwargs.items() if value is not None}
+    if "scatter_reduce" not in str(target.op_overload):
+        given.pop("include_self", None)
+    return target.op_overload(changed, dimension, index, *source, *value, **given)
+
+
+def _hint(value: Any) -> Any:
+    """Return a constant argument, by its hint if it is symbolic."""
+    if isinstance(value, torch.SymInt) or hasattr(value, "free_symbols"):
+        return int(V.graph.sizevars.optimization_hint(value, fallback=0))
+    return value

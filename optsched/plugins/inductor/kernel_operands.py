@@ -1,0 +1,97 @@
+"""Tensors of zeros that lie in memory as the operands of an extern kernel will.
+
+A kernel may copy the whole storage of an operand of which it reads a slice, or copy an operand
+whose values are still to be conjugated. So an operand is made with its sizes and strides, at its
+place in a storage as large as its own.
+
+This module imports torch at its top: import it inside the function that needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch._inductor import ir
+from torch._inductor.virtualized import V
+
+from optsched.plugins.inductor.storages import find_root, storage_bytes
+
+
+class Place(NamedTuple):
+    """Where a tensor lies, and what is still to be done to its values.
+
+    Parameters
+    ----------
+    storage
+        Bytes of its storage.
+    offset
+        Elements of the storage before its first.
+    conjugate, negate
+        Work that was put off.
+    """
+
+    storage: int = 0
+    offset: int = 0
+    conjugate: bool = False
+    negate: bool = False
+
+
+def hints(values: Sequence[Any]) -> tuple[int, ...]:
+    """Return sizes or strides as numbers, those that are symbolic by their hints."""
+    return tuple(int(V.graph.sizevars.optimization_hint(x, fallback=0)) for x in values)
+
+
+def find_places(target: Any, known: Mapping[str, Place]) -> tuple[Place, ...]:
+    """Return the places of a kernel's operands.
+
+    Parameters
+    ----------
+    target
+        The kernel's node.
+    known
+        Places of tensors that other kernels return, by name.
+    """
+    return tuple(_find_place(operand, known) for operand in target.inputs)
+
+
+def _find_place(operand: Any, known: Mapping[str, Place]) -> Place:
+    offset = 0
+    while isinstance(operand, ir.ReinterpretView) or _is_part(operand):
+        view = operand if isinstance(operand, ir.ReinterpretView) else operand.layout.view
+        offset += hints([view.layout.offset])[0]
+        operand = find_root(view)
+    name = operand.get_name()
+    place = known.get(name) or Place(_storage_bytes(name, operand))
+    return place._replace(offset=place.offset + offset)
+
+
+def _is_part(operand: Any) -> bool:
+    return isinstance(getattr(operand, "layout", None), ir.NonOwningLayout)
+
+
+def _storage_bytes(name: str, operand: Any) -> int:
+    if name in V.graph.graph_inputs:
+        names, examples = list(V.graph.graph_inputs), V.graph.example_inputs or ()
+        given = dict(zip(names, examples, strict=False)).get(name)
+        if len(names) != len(examples) or not isinstance(given, torch.Tensor):
+            return 0
+        return hints([getattr(n := given.untyped_storage().nbytes(), "node", n)])[0]
+    return storage_bytes(operand) if isinstance(operand, ir.Buffer) else 0
+
+
+def make_operands(target: Any, places: Sequence[Place]) -> list[Any]:
+    """Return tensors of zeros for the operands of a kernel."""
+    return [make_tensor(x, place) for x, place in zip(target.inputs, places, strict=True)]
+
+
+def make_tensor(like: Any, place: Place) -> Any:
+    """Return a tensor of zeros with the sizes and strides of a node, at a place."""
+    size, stride, dtype = hints(like.get_size()), hints(like.get_stride()), like.get_dtype()
+    last = sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    elements = place.offset + last + 1 if all(size) else place.offset
+    whole = torch.zeros(max(elements, place.storage // dtype.itemsize), dtype=dtype)
+    tensor = whole.as_strided(size, stride, place.offset)
+    tensor = torch._conj(tensor) if place.conjugate else tensor
+    return torch._neg_view(tensor) if place.negate else tensor
