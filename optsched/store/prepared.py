@@ -86,10 +86,14 @@ def prepare_result(
         (Objective.PEAK, result.peak_bound, _proof_name(result.peak_proof)),
         (Objective.SLAB, result.slab_bound, _proof_name(result.slab_proof)),
     )
+    # The best plan of a capacity that is not met answers nothing; the bounds do.
+    too_large = result.capacity is not None and (result.slab or 0) > result.capacity
     plan = None
-    if result.plan is not None and check:
+    if result.plan is None or too_large:
+        pass
+    elif check:
         plan = prepare_plan(asked, result.plan, question)
-    elif result.plan is not None:
+    else:
         plan = _pack_plan(asked, result.plan, result.peak or 0, result.slab or 0)
     return PreparedResult(
         asked.text.row,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fuzz import models, plan_files, views
+from tests.fuzz import claims, models, plan_files, views
 
 
 @pytest.mark.parametrize("kind", models.KINDS)
@@ -20,3 +20,10 @@ def test_plan_files_that_solve_writes_pass_check() -> None:
     counts, wrong = plan_files.fuzz(plans=25, seed=21)
     assert counts["plans"] >= 25
     assert wrong == []
+
+
+def test_what_is_said_about_restricted_questions_is_true() -> None:
+    counts, wrong = claims.fuzz(12, seed=23, pairs=2)
+    assert wrong == []
+    assert counts["bounds above a plan of the graph"] > 0
+    assert counts["progress offered"] > 0
