@@ -23,7 +23,7 @@ def test_plan_files_that_solve_writes_pass_check() -> None:
 
 
 def test_what_is_said_about_restricted_questions_is_true() -> None:
-    counts, wrong = claims.fuzz(12, seed=23, pairs=2)
+    counts, wrong = claims.fuzz(12, seed=5, pairs=2)
     assert wrong == []
     assert counts["bounds above a plan of the graph"] > 0
     assert counts["progress offered"] > 0
