@@ -102,7 +102,7 @@ def explain() -> str:
     -------
     str
         A line a graph: planned peak before and after, bound and proof, where the order came from
-        or why the compiler's own was kept. Graphs out of a compiler's cache do not come by.
+        or why the compiler's own was kept.
     """
     known = records()
     return "\n".join(map(str, known)) if known else "no graph was compiled with a plugin"

@@ -5,13 +5,11 @@ This module imports torch at its top: import it inside the function that needs i
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from torch._guards import CompileContext
@@ -21,7 +19,6 @@ from torch._inductor.graph import SubgraphLowering
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-import heuristics
 from optsched.errors import OptschedError
 from optsched.plugins.gain import DEFAULT_GAIN, MinGain, kept_reason
 from optsched.plugins.inductor.candidates import Decision, decide
@@ -32,6 +29,7 @@ from optsched.plugins.inductor.ownership import find_owned_inputs
 from optsched.plugins.inductor.snapshot import take_snapshot
 from optsched.plugins.inductor.support import KeptOrderError, require_support
 from optsched.plugins.records import CompiledGraph, remember
+from optsched.plugins.sources import sources_digest
 from optsched.runtime.text import listed
 from optsched.store import PlanStore
 
@@ -74,7 +72,7 @@ class SchedulerPass(CustomSchedulerPass):  # type: ignore[misc]
         except OptschedError:
             return None
         settings = repr((self.time_limit, stored, self.reorder, self.reuse, self.min_gain))
-        return hashlib.sha256((_sources_digest() + settings).encode()).hexdigest()
+        return hashlib.sha256((sources_digest() + settings).encode()).hexdigest()
 
     def __call__(self, nodes: list[Any]) -> list[Any]:
         """Return the nodes in the order in which they are to run; never fail."""
@@ -189,13 +187,3 @@ def _graph_name() -> str:
         "inference" if V.graph.is_inference else "backward" if V.graph.is_backward else "forward"
     )
     return f"{CompileContext.current_compile_id() or 'graph'} {phase}"
-
-
-@functools.cache
-def _sources_digest() -> str:
-    """Return a digest of this project's sources: any change of them may change a plan."""
-    digest = hashlib.sha256()
-    for package in (Path(heuristics.__path__[0]), Path(__file__).parents[2]):
-        for path in sorted(package.rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()

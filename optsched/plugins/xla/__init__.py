@@ -4,8 +4,8 @@
         step(params, batch)
 
 XLA has scheduled a module when it asks; it compiles the order that it is given back. A function is
-compiled when it first runs: that has to happen inside. Modules out of jax's persistent cache do not
-come by.
+compiled when it first runs: that has to happen inside. What jax caches on disk meanwhile lies in a
+folder of its own inside the cache's, where a process without the plugin does not look.
 """
 
 from __future__ import annotations
@@ -44,13 +44,15 @@ def enabled(
     compiles it as it would have, and the logger `optsched.plugins.xla` has one line.
 
     What counts is what the module allocates: temporaries, and results that do not take the place
-    of a donated argument. jax 0.10 forgets about donation where an order is handed back; such a
-    module gets one only if that saves more than donation does.
+    of a donated argument. XLA drops donation from a module that is handed back, so such a module
+    gets an order only if that saves more than donation does.
+
+    The setting `jax_compilation_cache_dir` is another one inside the context, if it is set.
 
     Parameters
     ----------
     time_limit
-        Seconds for the solver, for each module.
+        Seconds for each module, for all that is done with it.
     modules
         Patterns of names, such as `jit_step*`; others are left alone.
     min_bytes
@@ -81,12 +83,15 @@ def enabled(
         return
     from jax.extend import xla
 
+    from optsched.plugins.xla.cache import own_folder
     from optsched.plugins.xla.schedule import Scheduler
 
-    scheduler = Scheduler(float(time_limit), tuple(modules), least, gain)
+    settings = repr((float(time_limit), tuple(modules), least, gain))
     place = {"stage": xla.PipelineStage.POST_SCHEDULER, "platforms": "cpu"}
-    xla.register_hlo_module_transformation(scheduler, name=scheduler.name, **place)
-    try:
-        yield
-    finally:
-        xla.clear_hlo_module_transformation(scheduler.name, **place)
+    with own_folder(settings, tuple(modules)) as kept:
+        scheduler = Scheduler(float(time_limit), tuple(modules), least, gain, kept)
+        xla.register_hlo_module_transformation(scheduler, name=scheduler.name, **place)
+        try:
+            yield
+        finally:
+            xla.clear_hlo_module_transformation(scheduler.name, **place)

@@ -18,6 +18,7 @@ from jaxlib import _hlo
 from heuristics import OWN_ORDERINGS
 from optsched.plugins.gain import MinGain, kept_reason, worth_it
 from optsched.plugins.records import CompiledGraph, remember
+from optsched.plugins.xla.cache import CachedRecords, layout_of
 from optsched.plugins.xla.orders import (
     KeptScheduleError,
     ModuleOrders,
@@ -48,7 +49,9 @@ class _Answer:
     """What is decided of one module, by the time limit or never."""
 
     clock: Clock
+    kept: CachedRecords | None
     module: str = "module"
+    layout: str = ""
     schedule: bytes | None = None
     is_given: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -58,7 +61,10 @@ class _Answer:
         with self.lock:
             if not self.is_given:
                 self.is_given, self.schedule = True, schedule
-                remember(replace(record, seconds=self.clock.seconds()))
+                record = replace(record, seconds=self.clock.seconds())
+                remember(record)
+                if self.kept is not None:
+                    self.kept.add(self.layout, record)
 
     def keep(self, reason: str, *, failed: bool = False) -> None:
         """Decide for XLA's own schedule."""
@@ -76,17 +82,20 @@ class Scheduler:
     ----------
     time_limit, modules, min_bytes, min_gain
         As in :func:`optsched.plugins.xla.enabled`.
+    kept
+        Where jax caches modules: what was planned of them.
     """
 
     time_limit: float
     modules: tuple[str, ...]
     min_bytes: int
     min_gain: MinGain
+    kept: CachedRecords | None = None
     name: str = field(default_factory=lambda: f"optsched_{next(_NUMBERS)}")
 
     def __call__(self, serialized: bytes) -> bytes | None:
         """Return the module with our schedule, or None if XLA's is to stay."""
-        answer = _Answer(Clock(Limits(seconds=self.time_limit)))
+        answer = _Answer(Clock(Limits(seconds=self.time_limit)), self.kept)
         thread = threading.Thread(target=lambda: self._answer(serialized, answer))
         with _STACKS:
             before = threading.stack_size(STACK_BYTES)
@@ -121,7 +130,9 @@ class Scheduler:
         if not self.time_limit:
             raise KeptScheduleError("there is no time to find another")
         clock = answer.clock
-        orders = ModuleOrders(module.to_string(), clock)
+        text = module.to_string()
+        answer.layout = layout_of(text)
+        orders = ModuleOrders(text, clock)
         before = orders.before
         if before < self.min_bytes:
             raise KeptScheduleError(f"it allocates {before} bytes only")
