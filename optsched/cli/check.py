@@ -166,9 +166,9 @@ def _note_bound(record: dict[str, Any], asked: Question, proved: _Proved) -> str
 def _check_packing(args: argparse.Namespace, packing: Any) -> int:
     from optsched.check.plan import check_packing
 
-    if packing.offsets is None:
+    if packing.offsets is None and len(packing.problem):
         raise PlanError(f"{args.graph}: not every buffer has an offset")
-    offsets = packing.offsets.tolist()
+    offsets = [] if packing.offsets is None else packing.offsets.tolist()
     if any(packing.pools or ()):
         from optsched.solver.spill.pack import check_pools
 

@@ -94,6 +94,8 @@ def _lines(
     if result.spilled:
         fewest = result.spilled_bytes <= result.spilled_bound
         proof = "the fewest, proved" if fewest else f"at least {result.spilled_bound:,}"
+        if result.slab is None:
+            proof = "and still no room was found"
         names = listed_names(found["spilled"], SHOWN)
         lines.append(f"  spilled: {counted(len(result.spilled), 'buffer')}, {names}")
         lines.append(f"    {result.spilled_bytes:,} bytes, {proof}")

@@ -84,3 +84,17 @@ def test_check_names_the_pools_that_solve_was_given(
     assert main(["check", graph, plan]) == 0
     said = capsys.readouterr().out
     assert "among plans that spill as few bytes in the pools 'x', 'y'" in said
+
+
+def test_a_packing_of_no_buffers_is_valid(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in (
+        ("none.json", '{"format": "optsched-packing/1", "buffers": []}'),
+        ("none.csv", "id,lower,upper,size,offset\n"),
+    ):
+        (tmp_path / name).write_text(text)
+        out = str(tmp_path / f"packed.{name}")
+        assert main(["pack", str(tmp_path / name), "-o", out]) == 0
+        assert main(["check", out, "--replay"]) == 0
+        assert "valid: slab 0 bytes" in capsys.readouterr().out

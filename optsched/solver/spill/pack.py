@@ -287,6 +287,7 @@ class _PoolFiller:
         self.problem, self.home, self.pools = problem, home, pools
         self.clock, self.on_event = clock, on_event
         self.pinned = problem.pin >= 0
+        self.first = self.first_pools()
         self.interrupted = False
         self.spilled_bound = 0
 
@@ -300,7 +301,7 @@ class _PoolFiller:
                 ids, result = self.fill(number, pool, np.flatnonzero(at == number))
                 at[(at == number) & ~np.isin(np.arange(len(at)), ids)] += 1
                 packed.append(PackedPool(pool, ids, result))
-            if result.status is Status.INFEASIBLE and (self.home[ids] == number).all():
+            if result.status is Status.INFEASIBLE and (self.first[ids] == number).all():
                 text = f"pool {pool.name!r} can not hold what may lie in no other"
                 bytes_ = result.slab_bound
                 room = bytes_ if pool.capacity is None else pool.capacity
@@ -319,6 +320,16 @@ class _PoolFiller:
             runtime=self.clock.seconds(),
         )
         return replace(found, stop_reason=self.stop_reason(found))
+
+    def first_pools(self) -> IntArray:
+        """Return the first pool that is large enough for each buffer by itself, from its own on."""
+        live = self.problem.end > self.problem.start
+        size = np.where(live, self.problem.size, 0)
+        first = self.home.copy()
+        for number, pool in enumerate(self.pools[:-1]):
+            if pool.capacity is not None:
+                first[(first == number) & ~self.pinned & (size > pool.capacity)] += 1
+        return first
 
     def fill(self, number: int, pool: Pool, members: IntArray) -> tuple[IntArray, PackingResult]:
         """Pack what a pool can hold of the buffers that want to lie in it."""
@@ -351,7 +362,7 @@ class _PoolFiller:
     def has_room(self, later: int, leavers: IntArray) -> bool:
         """Whether the pools from `later` on may have room for more; False only if they have not."""
         pools = self.pools[later:]
-        room, ids = room_of(pools), np.append(np.flatnonzero(self.home >= later), leavers)
+        room, ids = room_of(pools), np.union1d(np.flatnonzero(self.first >= later), leavers)
         if not pools or room is None:
             return True
         if len(pools) == 1:
@@ -381,7 +392,7 @@ class _PoolFiller:
     def shortage(self) -> Shortage | None:
         """Return a reason why no choice of pools has room, if a simple one is found."""
         for number, pool in enumerate(self.pools):
-            room, ids = room_of(self.pools[number:]), np.flatnonzero(self.home >= number)
+            room, ids = room_of(self.pools[number:]), np.flatnonzero(self.first >= number)
             live = self.load(ids)
             if room is not None and live > room:
                 text = (

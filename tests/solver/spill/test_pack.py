@@ -15,6 +15,7 @@ from optsched.cli import main
 from optsched.errors import PlanError, UsageError
 from optsched.model.packing_problem import Gap, PackingProblem, select
 from optsched.model.pools import Pool
+from optsched.reports.pools import pools_record, pools_text
 from optsched.runtime.limits import Limits, StopReason
 from optsched.solver.result import Status
 from optsched.solver.spill.pack import PoolsResult, check_pools, pack_pools
@@ -94,6 +95,28 @@ def test_fewest_bytes_are_spilled_and_refuted_only_if_nothing_does(paired: bool)
         spilled += found > 0
     assert (missed, refuted > 8, spilled > 18, best > 40) == (0, True, True, True)
     assert proved == spilled
+
+
+def test_what_fits_in_one_pool_alone_is_counted_there() -> None:
+    """`b` is larger than `q`, so that it meets `a`, which may lie in the last pool only."""
+    problem = PackingProblem(size=[1, 4, 4], start=[0, 3, 1], end=[3, 5, 4], names=("a", "c", "b"))
+    pools = [Pool("p", 8), Pool("q", 2), Pool("r", 4)]
+    result = pack_pools(problem, ["r", "", "q"], pools)
+    assert (result.status, result.slab) == (Status.INFEASIBLE, None)
+    assert result.shortage is not None
+    assert "5 bytes are live at once" in result.shortage.reason
+    assert pack_pools(problem, ["r", "", "q"], [*pools[:2], Pool("r", 5)]).slab is not None
+
+
+def test_nothing_is_called_the_fewest_of_no_packings() -> None:
+    """The two that leave `p` fit in no pool together, which no simple reason shows."""
+    problem = PackingProblem(
+        size=[4, 2, 2], start=[2, 1, 0], end=[3, 3, 3], alignment=[1, 1, 2], pin=[-1, 1, -1]
+    )
+    result = pack_pools(problem, [""] * 3, [Pool("p", 3), Pool("q", 5), Pool("r", 1)])
+    text = pools_text(problem, result, pools_record(problem, result))
+    assert result.slab is None
+    assert "fewest" not in text
 
 
 def test_a_group_lies_in_one_pool_and_leaves_it_as_one() -> None:
