@@ -14,10 +14,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from optsched.errors import expect
 from optsched.model.arrays import IntArray
 from optsched.model.conflicts import Conflicts, Whole
 from optsched.model.graph import Graph
 from optsched.model.packing_problem import PackingProblem, select
+from optsched.runtime.bytes import parse_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +31,21 @@ class Pool:
     name
         Name by which buffers choose it.
     capacity
-        Bytes, or None for any number.
+        Bytes (`65536`, or `"64KiB"` as text), or None for any number.
+
+    Raises
+    ------
+    UsageError
+        If the name is no text, or the capacity no number of bytes.
     """
 
     name: str
     capacity: int | None = None
+
+    def __post_init__(self) -> None:
+        expect("the name of a pool", self.name, str)
+        if self.capacity is not None:
+            object.__setattr__(self, "capacity", parse_bytes(self.capacity))
 
 
 def pools_of(graph: Graph) -> tuple[str, ...]:

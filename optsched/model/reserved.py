@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import SupportsIndex
 
 import numpy as np
 
-from optsched.errors import GraphError
+from optsched.errors import GraphError, UsageError, expect
 from optsched.model.elements import MAX_TOTAL_BYTES
 from optsched.model.packing_problem import PackingProblem
 from optsched.runtime.text import free_name
@@ -34,6 +35,11 @@ class Region:
     start: int | None = None
     end: int | None = None
 
+    def __post_init__(self) -> None:
+        for value in (self.low, self.high, self.start or 0, self.end or 0):
+            if not isinstance(value, SupportsIndex):
+                raise UsageError(f"a reserved region has bytes and steps, got {value!r}")
+
     def __str__(self) -> str:
         steps = "" if self.start is None else f"@{self.start}-{self.end}"
         return f"{self.low}:{self.high}{steps}"
@@ -54,6 +60,7 @@ def with_reserved(
         On an empty or reversed region, or a buffer that is pinned into one.
     """
     for region in regions:
+        expect("reserved", region, Region)
         _check(region)
     if not len(problem):
         return problem

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, pairwise
 from math import lcm
-from typing import NamedTuple, cast
+from operator import index
+from typing import NamedTuple, SupportsIndex, cast
 
 import numpy as np
 
@@ -46,8 +47,10 @@ def positions(
                 if x not in place:
                     raise GraphError(f"{what}: there is no buffer {x!r}")
                 members.append(place[x])
-            elif 0 <= int(x) < len(names):
-                members.append(int(x))
+            elif not isinstance(x, SupportsIndex):
+                raise GraphError(f"{what}: a buffer is a name or a position, got {x!r}")
+            elif 0 <= index(x) < len(names):
+                members.append(index(x))
             else:
                 raise GraphError(f"{what}: there is no buffer number {x}")
         found.append(tuple(members))
@@ -74,6 +77,8 @@ def make_pairs(pairs: IntArray | Iterable[Iterable[int | str]], names: Sequence[
             if len(row) != 2:
                 raise GraphError(f"keep apart: {_text(names, row)} is no pair")
         table = np.array(rows, np.int64).reshape(-1, 2)
+    if not len(table):
+        return table
     for a in table[table[:, 0] == table[:, 1], 0]:
         raise GraphError(f"keep apart: buffer {names[a]!r} is paired with itself")
     # One number for each pair: rows take ten times as long to sort, as does `np.unique`.

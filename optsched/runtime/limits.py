@@ -137,6 +137,8 @@ def _seconds(value: float) -> float | None:
         seconds = float(value)
     except (TypeError, ValueError):
         seconds = -1.0
+    except OverflowError:
+        seconds = float("inf")
     if not seconds >= 0:
         raise UsageError(f"{value!r} is no number of seconds")
     return None if seconds == float("inf") else seconds

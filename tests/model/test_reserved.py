@@ -12,7 +12,7 @@ import pytest
 from heuristics import PACKINGS
 from optsched.check.plan import check_packing
 from optsched.cli import main
-from optsched.errors import GraphError, PlanError
+from optsched.errors import GraphError, PlanError, UsageError
 from optsched.model.packing_problem import PackingProblem
 from optsched.model.reserved import Region, with_reserved
 from optsched.packing import solve_packing
@@ -114,6 +114,14 @@ def test_a_buffer_may_be_called_as_a_region() -> None:
     names = ("reserved 0:4@0-2", "b")
     problem = PackingProblem(names=names, size=[1, 1], start=[0, 0], end=[2, 2])
     assert pack(problem, reserved=[Region(0, 4)]).slab == 6
+
+
+def test_what_is_no_region_is_refused() -> None:
+    problem = problem_of([(0, 2, 4)])
+    with pytest.raises(UsageError, match="reserved wants a Region, got tuple"):
+        pack(problem, reserved=[(0, 4)])  # type: ignore[list-item]
+    with pytest.raises(UsageError, match="a reserved region has bytes and steps, got '4KiB'"):
+        Region(0, "4KiB")  # type: ignore[arg-type]
 
 
 def test_overlapping_regions_are_one() -> None:

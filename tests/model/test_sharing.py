@@ -38,6 +38,10 @@ def test_pairs_are_positions_each_once() -> None:
         ({"keep_apart": [("a", "x")]}, "keep apart: there is no buffer 'x'"),
         ({"keep_apart": [(0, 4)]}, "keep apart: there is no buffer number 4"),
         ({"keep_apart": np.array([[0, 4]])}, "keep apart: there is no buffer number 4"),
+        (
+            {"keep_apart": [(0.5, 1)]},
+            "keep apart: a buffer is a name or a position, got 0.5",
+        ),
         ({"keep_apart": [("a", "a")]}, "keep apart: buffer 'a' is paired with itself"),
         ({"keep_apart": [("a", "b", "c")]}, "keep apart: 'a', 'b', 'c' is no pair"),
         ({"keep_apart": ["ab"]}, "keep apart: a list of buffers is wanted, got 'ab'"),
@@ -67,6 +71,10 @@ def test_what_makes_no_sense_is_named(given: dict[str, object], said: str) -> No
     with pytest.raises(GraphError) as caught:
         row_of_four(**given)
     assert str(caught.value) == said
+
+
+def test_no_pairs_may_come_as_any_sequence() -> None:
+    assert row_of_four(keep_apart=iter([])).keep_apart.shape == (0, 2)
 
 
 def test_pins_of_a_pair_clash() -> None:

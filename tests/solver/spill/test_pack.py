@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -256,3 +257,17 @@ def test_checker_keeps_pools_apart() -> None:
     assert check_pools(problem, ["x", "y"], [0, 0]) == 8
     with pytest.raises(PlanError, match="overlap"):
         check_pools(problem, ["x", "x"], [0, 0])
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Pool("p", -1), "-1 is no number of bytes"),
+        (lambda: Pool("p", 1.5), "1.5 is no number of bytes"),
+        (lambda: Pool(3), "the name of a pool wants a str, got int"),
+    ],
+)
+def test_pools_are_checked_as_they_are_made(make: Callable[[], Pool], said: str) -> None:
+    assert Pool("p", "4KiB").capacity == 4096  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=said):
+        make()
