@@ -1,4 +1,4 @@
-"""Exact packing: offsets of minimum slab for given live ranges, with proof."""
+"""Exact packing: buffer offsets that minimize the slab for given live ranges, with a proof."""
 
 from __future__ import annotations
 

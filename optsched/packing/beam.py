@@ -1,9 +1,11 @@
-"""Beam search: for capacities with much slack in most sections and hardly any in some.
+"""Beam search over partial packings.
 
-Branch and bound meets such capacities late, because slack makes the skip a possible choice almost
-everywhere. A beam keeps the best partial packings of each size: every layer places exactly one more
-buffer in each of them, rates the children by the slack left in all sections, and keeps the best.
-It refutes nothing.
+Branch and bound is slow at capacities that leave much slack in most sections and hardly any in a
+few: with slack, skipping a floor remains possible almost everywhere, so few branches are pruned. A
+beam search keeps the best partial packings of each size instead. Layer k holds partial packings of
+k buffers. Each of them is extended by one buffer in all ways, the children are rated by the slack
+left in all sections, and the best `width` children form layer k + 1. The last layer holds complete
+packings. A beam search can find a packing, but it cannot refute a capacity.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from optsched.packing.kernels.state import S
 from optsched.runtime.clock import Clock
 
 FACTOR_BITS = 22
-"""Of the random numbers in codes: times any offset they fit 64 bits."""
+"""Bits of the random factors in hash codes; a factor times any offset fits in 64 bits."""
 
 
 def search_beam(
@@ -45,18 +47,24 @@ def search_beam(
     random: np.random.Generator,
     clock: Clock,
 ) -> int:
-    """Search for a packing within a capacity; SOLVED, or LIMIT: a beam refutes nothing.
+    """Search for a packing within a capacity; return SOLVED, or LIMIT if none was found.
 
     Parameters
     ----------
-    engine, capacity
-        The engine's `offsets` returns the packing; bytes.
+    engine
+        Engine of the component; its `offsets` method returns the packing that was found.
+    capacity
+        Maximum slab in bytes.
     width
-        Nodes that live on in each layer.
+        Number of nodes kept in each layer.
     softness
-        Share of the capacity at which slack weighs 1/e of none.
-    rule, random
-        How to choose sections; of the noise in the ratings.
+        Slack, as a share of the capacity, at which the weight of a section has fallen to 1/e.
+    rule
+        How to choose the section to branch on.
+    random
+        Source of the noise in the ratings.
+    clock
+        Time and work limits of the search.
     """
     state = engine.prepare(capacity)
     if state is None:
@@ -101,9 +109,10 @@ def search_beam(
 
 
 def short_first(engine: PackingEngine) -> IntArray:
-    """Return the buffers of each section, one section after another, short ones first.
+    """Return the buffers of each section, section by section, those with few sections first.
 
-    When a floor loses its supporter, a buffer of few sections is most likely not affected.
+    If a section loses the buffer that supports its floor, the search for a new supporter starts
+    with buffers of few sections: these are the least likely to have been raised by the same move.
     """
     starts, cover = engine.component.cover
     section = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
@@ -112,7 +121,7 @@ def short_first(engine: PackingEngine) -> IntArray:
 
 
 def make_nodes(slots: int, buffers: int, sections: int) -> Nodes:
-    """Return room for the nodes of a layer."""
+    """Return empty arrays for the nodes of a layer."""
     return Nodes(
         np.zeros((slots, BUFFER_ROWS, buffers), np.int64),
         np.zeros((slots, SECTION_ROWS, sections), np.int64),
@@ -121,7 +130,7 @@ def make_nodes(slots: int, buffers: int, sections: int) -> Nodes:
 
 
 def trace_back(layers: list[IntArray], slot: int) -> IntArray:
-    """Return the offsets of a node of the last layer."""
+    """Return the offsets of the packing in a slot of the last layer."""
     offsets = np.zeros(len(layers), np.int64)
     for births in reversed(layers):
         offsets[births[slot, BUFFER]] = births[slot, LEVEL]

@@ -1,15 +1,21 @@
-"""The capacity search of one component: first fit, then search at one capacity after another.
+"""Search for the minimum slab of one component.
 
-The minimum slab lies between a lower bound and the best packing. The capacity that is tried first
-is the bound: most packings meet it. A packing found within a capacity is the new upper end; a
-capacity whose search was exhausted makes the next possible slab the new lower end; between them
-also the middle is tried, which is easier. Four searches take turns, with growing numbers of nodes:
+The minimum slab lies between a lower bound and the slab of the best packing found. The search
+decides one capacity after another. A packing found within a capacity becomes the new best packing;
+if the search of a capacity is exhausted, the next possible slab becomes the new lower bound. The
+bound itself is tried first, because in most problems a packing meets it. Capacities between bound
+and slab are easier and are tried as well. For instance, with the bound at 96 bytes and a packing of
+104, the search tries 96; if it is exhausted and all sizes are multiples of 4, the bound rises to
+100.
 
-* branch and bound with restarts (:mod:`optsched.packing.portfolio`), the only one that refutes;
-* the core, where buffers are many: the large ones by branch and bound, which are few and decide,
-  and the others around them by first fit;
-* beams (:mod:`optsched.packing.beam`), where branch and bound does not come by;
-* in the beginning, first fit in several orders.
+Four methods take turns, with growing node limits:
+
+* branch and bound with restarts (:mod:`optsched.packing.portfolio`), the only method that can
+  refute a capacity;
+* core search, for components of many buffers: the few large buffers, which decide, are packed by
+  branch and bound, and the other buffers are placed around them by first fit;
+* beam search (:mod:`optsched.packing.beam`), for capacities at which branch and bound is slow;
+* first fit in several orders, once at the beginning.
 """
 
 from __future__ import annotations
@@ -32,18 +38,20 @@ from optsched.runtime.clock import Clock
 
 
 class CapacitySearch:
-    """Goes up from the bound and down from the best packing, until they meet.
+    """Search that raises the bound and improves the packing of a component until they meet.
 
-    `on_move` is called with the source when either has moved.
+    The function `on_move` is called with the name of the method each time the bound or the packing
+    has improved.
 
     Attributes
     ----------
     enough
-        A slab of this many bytes ends the search, whether or not it is the minimum.
+        Slab in bytes that ends the search, even if it is not the minimum.
     is_decision
-        Whether `enough` is a capacity asked for: smaller slabs are of no use then.
+        True if the caller asked whether the capacity `enough` can be met; smaller slabs are not
+        searched for in that case.
     bound, slab
-        Bytes; the slab counts once there are `offsets`.
+        Lower bound and slab of the best packing, in bytes; `slab` is valid once `offsets` is set.
     """
 
     def __init__(
@@ -72,24 +80,24 @@ class CapacitySearch:
 
     @property
     def best(self) -> IntArray:
-        """The best packing, in units; there is one after :meth:`run_first_fit`."""
+        """The best packing, in units; available after :meth:`run_first_fit`."""
         if self.offsets is None:
             raise RuntimeError("no packing yet")
         return self.offsets
 
     def is_done(self) -> bool:
-        """Whether the packing is good enough or no better one exists."""
+        """Return True if the packing is good enough or proved minimum."""
         return self.offsets is not None and self.slab <= max(self.bound, self.enough)
 
     def offer(self, offsets: IntArray, source: str) -> None:
-        """Keep a packing if it is better."""
+        """Keep a packing, in units, if it is better than the best one."""
         slab = self.component.slab(offsets)
         if self.offsets is None or slab < self.slab:
             self.offsets, self.slab = offsets, slab
             self.on_move(source)
 
     def offer_bytes(self, offsets: IntArray) -> None:
-        """Keep a packing given in bytes, pushed down onto whole units."""
+        """Keep a packing given in bytes, after pushing it down to whole units."""
         slab = int((offsets + self.component.bytes).max(initial=0))
         if self.engine.first_fit(np.argsort(offsets, kind="stable"), slab, self.clock):
             self.offer(self.engine.offsets(), "warm start")
@@ -97,7 +105,7 @@ class CapacitySearch:
             self.offer(offsets // self.component.unit, "warm start")
 
     def run_first_fit(self) -> None:
-        """Try the orders of first fit; the first one is begun whatever the time."""
+        """Run first fit in several orders; the first run starts even if the time is up."""
         n, component = len(self.component), self.component
         orders = max(4, min(len(FIRST_FIT_ORDERS), self.effort.first_fit_work // max(1, n * n)))
         units = sum(component.alignment.tolist()) + int(component.pin.max(initial=0)) + n + 1
@@ -112,7 +120,9 @@ class CapacitySearch:
                 self.offer(self.engine.offsets(), f"first fit {name}")
 
     def run(self) -> None:
-        """Search until done, out of time, or beyond what the search can take."""
+        """Search until done, out of time, or until the remaining methods cannot handle the
+        component.
+        """
         effort, nodes, turn = self.effort, self.effort.first_nodes, 0
         many = len(self.component) >= effort.core_buffers
         growth = effort.beam_growth if self._has_beams() else effort.growth
@@ -135,7 +145,7 @@ class CapacitySearch:
         return enough and self.component.occupancy is None
 
     def _take_turn(self, target: int, nodes: int, turn: int) -> bool:
-        """Search at the target, then at easier capacities; whether the target was decided."""
+        """Search at the target, then at easier capacities; return True if it was decided."""
         effort = self.effort
         if self.search(target, nodes) or self.clock.expired():
             return True
@@ -143,18 +153,20 @@ class CapacitySearch:
             self._approach(target, nodes)
         patience = effort.patience if self.is_decision else 1
         if turn >= patience and self._has_beams() and not self.is_done():
-            # The target may be out of reach: later turns aim between by turns.
+            # The target may be out of reach: every second later turn aims between target and slab.
             low = turn < effort.beam_turns or turn % 2 == 1 or self.is_decision
             aim = target if low else max(target, self._between(target))
             self.run_beams(aim, effort.beam_share * nodes)
         return False
 
     def _between(self, target: int) -> int:
-        """Return a capacity below the slab, nearer to it the more searches have failed."""
+        """Return a capacity below the slab, closer to it the more searches have failed."""
         return self.slab - max(1, int((self.slab - target) * self.stride))
 
     def _approach(self, target: int, nodes: int) -> None:
-        """Search between target and slab: further down after success, nearer after failure."""
+        """Search between target and slab: further down after a success, closer to the slab after a
+        failure.
+        """
         until = self.engine.nodes + nodes
         while self.engine.nodes < until and not self.is_done() and not self.clock.expired():
             capacity = self._between(target)
@@ -169,7 +181,7 @@ class CapacitySearch:
                 self.stride = self.stride / 2 if far else 0.5
 
     def search(self, capacity: int, nodes: int) -> bool:
-        """Search at a capacity by branch and bound; whether that decided it."""
+        """Search a capacity by branch and bound; return True if the capacity was decided."""
         answer = self._portfolio(capacity).run(nodes)
         if answer == SOLVED:
             self.offer(self.engine.offsets(), "branch and bound")
@@ -178,7 +190,7 @@ class CapacitySearch:
         return answer in (SOLVED, EXHAUSTED)
 
     def _portfolio(self, capacity: int) -> RestartPortfolio:
-        """Return the restarts at a capacity, which go on from those before."""
+        """Return the restarts for a capacity, which resume where earlier calls stopped."""
         found = self.portfolios.get(capacity)
         if found is None:
             found = RestartPortfolio(self.engine, capacity, self.random, self.clock)
@@ -186,7 +198,7 @@ class CapacitySearch:
         return found
 
     def _raise_bound(self, refuted: int) -> None:
-        """Go to the next possible slab above a capacity whose search was exhausted."""
+        """Raise the bound to the next possible slab above a refuted capacity."""
         if self.sums is None:
             upper = self.slab if self.rules.subset_sums else 0
             self.sums = SubsetSums(self.component, upper, self.effort.sum_words)
@@ -194,7 +206,7 @@ class CapacitySearch:
         self.on_move("exhaustive search")
 
     def run_beams(self, capacity: int, nodes: int) -> None:
-        """Try beams until one succeeds or that many children have been made."""
+        """Run beam searches until one succeeds or `nodes` children have been created."""
         effort = self.effort
         until = self.engine.nodes + nodes
         while self.engine.nodes < until and not self.clock.expired():
@@ -205,7 +217,8 @@ class CapacitySearch:
                 width=width,
                 softness=softness,
                 rule=effort.beam_rules[self.beams % len(effort.beam_rules)],
-                # A stream of its own: what a beam finds does not depend on the searches before.
+                # A separate random stream per beam makes its result independent of earlier
+                # searches.
                 random=np.random.default_rng([self.seed, self.beams]),
                 clock=self.clock,
             )
@@ -215,7 +228,7 @@ class CapacitySearch:
                 return
 
     def run_cores(self, capacity: int, nodes: int) -> None:
-        """Pack cores within a capacity, each by so many nodes, and fill up around them."""
+        """Pack cores within a capacity, by at most `nodes` nodes each, and fill up around them."""
         component, before = self.component, 0
         for share in self.effort.core_shares:
             large = component.bytes >= -(-capacity // share)
@@ -224,7 +237,7 @@ class CapacitySearch:
                 continue
             before = len(core)
             if self.clock.expired() or not self._pack_core(core, capacity, nodes):
-                # A larger core does not fit more easily.
+                # A larger core contains this one, so it cannot be easier to pack.
                 return
             self.cores += 1
             offsets = self.engine.offsets()
@@ -237,7 +250,10 @@ class CapacitySearch:
                         return
 
     def _pack_core(self, core: IntArray, capacity: int, nodes: int) -> bool:
-        """Pack some buffers within a capacity; the engine has their offsets then."""
+        """Pack some of the buffers within a capacity and write their offsets to the engine.
+
+        Return False if no such packing was found.
+        """
         searches = self.core_searches.get(len(core))
         if searches is None:
             problem = select(self.component.problem, self.component.ids[core])
@@ -262,7 +278,8 @@ class CapacitySearch:
                 answer = search._portfolio(capacity).run(nodes)
                 self.engine.nodes += search.engine.nodes - before
                 if answer == EXHAUSTED:
-                    # What is refuted of some buffers is refuted of all.
+                    # A capacity that is too small for some of the buffers is too small for all of
+                    # them.
                     self._raise_bound(capacity)
                 if answer != SOLVED:
                     return False

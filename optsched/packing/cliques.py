@@ -1,10 +1,14 @@
-"""Time cut into sections: the maximal cliques of the live ranges.
+"""Sections: the maximal sets of buffers that are live together.
 
-A packing has to keep apart what is live together at some step. The set of buffers live at a step
-matters only if no other step's set contains it: those are the maximal cliques of the interval
-graph, at most one for each buffer and mostly far fewer than there are steps. They lie in time as
-the steps do, so each live range covers a run of them. Where four buffers start one by one and end
-in the same order, `a b c d` live together is the one section, whatever came before and after.
+A packing must keep apart all buffers that are live at the same step. The set of buffers live at a
+step matters only if no other step's set contains it. The remaining sets are the maximal cliques of
+the interval graph of the live ranges: at most one per buffer, and usually far fewer than there are
+steps. They are ordered in time as their steps are, so each live range covers a contiguous run of
+them. These sets are called sections.
+
+Example: buffers `a`, `b`, `c` and `d` start one after another and end in the same order. The live
+sets are `a`, `ab`, `abc`, `abcd`, `bcd`, `cd` and `d`. All are subsets of `abcd`, which is the only
+section.
 """
 
 from __future__ import annotations
@@ -17,44 +21,49 @@ from optsched.model.arrays import IntArray
 from optsched.packing.kernels.state import WORD_BITS
 
 MAX_TABLE = 1 << 24
-"""Buffers times sections up to which sections are brought into order."""
+"""Maximum number of buffers times sections for which sections are sorted in time order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """Sections of `n` buffers."""
+    """The sections covered by each of `n` buffers."""
 
     count: int
     """Number of sections."""
     first: IntArray
     last: IntArray
-    """Shape `(n,)`: half-open range of sections from a buffer's first to its last."""
+    """Shape `(n,)`: half-open range of sections from the first to the last that a buffer covers."""
     masks: IntArray
-    """Shape `(n, words)`: the sections it covers as bits; `(n, 0)` if every buffer
-    covers its whole range."""
+    """Shape `(n, words)`: bit set of the sections that each buffer covers; shape `(n, 0)` if every
+    buffer covers its whole range.
+    """
     part_first: IntArray
     part_last: IntArray
-    """Shape `(parts,)`: half-open range of sections of each part they were cut from."""
+    """Shape `(parts,)`: half-open range of sections of each part passed to :func:`cut_sections`."""
 
 
 def cut_sections(
     owner: IntArray, start: IntArray, end: IntArray, buffers: int, *, maximal: bool = True
 ) -> Sections:
-    """Cut time into sections: maximal sets, or every stretch between two events.
+    """Cut time into sections.
 
     Parameters
     ----------
     owner, start, end
-        Shape `(parts,)`: which buffer is live in `[start, end)`; parts of a buffer are apart.
-        Where the occupied bytes change one part ends and the next starts, so that sections are
-        maximal among those of the same bytes. Each of the `buffers` has a part.
+        Shape `(parts,)`: the buffer `owner` is live in `[start, end)`. Parts of the same buffer do
+        not overlap. Where the occupied bytes of a buffer change, one part ends and the next one
+        starts, so that each section is maximal among the sets with the same occupied bytes.
+    buffers
+        Number of buffers; each has at least one part.
+    maximal
+        If True, keep only maximal sets; if False, keep every stretch between two events.
     """
     times, index = np.unique(np.concatenate([start, end]), return_inverse=True)
     begin, until = index[: len(start)], index[len(start) :]
     stretches = len(times) - 1
     starts = np.bincount(begin, minlength=stretches + 1)[:stretches] > 0
     ends = np.bincount(until, minlength=stretches + 1)[1:] > 0
-    # A set is maximal where something has started since the last end, and something ends.
+    # The live set is maximal just before a buffer ends if another has started since the last end.
     last_start = np.maximum.accumulate(np.where(starts, np.arange(stretches), -1))
     ended = np.where(ends, np.arange(stretches), -1)
     last_end = np.concatenate([[-1], np.maximum.accumulate(ended)[:-1]])
@@ -78,26 +87,28 @@ def cut_sections(
 
 
 def words_of(count: int) -> int:
-    """Return the words of bits that a set of some of so many takes."""
+    """Return the number of words in a bit set over `count` elements."""
     return count // WORD_BITS + 1
 
 
 def in_time_order(sections: Sections, middle: IntArray) -> Sections:
-    """Return the sections without those that are part of others, in order of time.
+    """Return the sections in order of time, without those contained in another section.
 
-    Sets of buffers that are kept apart though not live together stand behind all steps. Between
-    these, where most of their members are, they make the buffers' ranges of sections short.
-    `middle` has a time in the live range of each buffer, shape `(n,)`, all there as a whole.
+    Sets of buffers that must be kept apart although they are not live together are given as extra
+    steps after all others. Moving each of these sections to the time at which most of its members
+    live shortens the ranges of sections that buffers span. `middle` has shape `(n,)` and holds a
+    time within the live range of each buffer. All buffers must be fully occupied while they are
+    live.
     """
     if not sections.masks.shape[1] or sections.count * len(middle) > MAX_TABLE:
         return sections
     place = np.arange(sections.count)
     covers = (sections.masks[:, place // WORD_BITS] >> (place % WORD_BITS)) & 1
     count = covers.sum(axis=0)
-    # Whole numbers up to 2**24 are exact in 32 bits.
+    # Integers up to 2**24 are exact in single precision, and its matrix product is fast.
     table = covers.astype(np.float32)
     inside = (table.T @ table == count[:, None]) & (count[:, None] <= count)
-    # Of equal ones the first stays.
+    # Among equal sections the first one is kept.
     inside &= (count[:, None] < count) | (place[:, None] > place)
     kept = np.flatnonzero(~inside.any(axis=1))
     moment = (covers[:, kept] * (middle - middle.min())[:, None].astype(np.float64)).sum(axis=0)

@@ -1,9 +1,13 @@
-"""A packing problem brought into the form the search works on: units, sections, components.
+"""The form of a packing problem that the search works on: units, sections, components.
 
-Three reductions, none of which loses a packing of minimum slab: time is cut into the maximal
-cliques of the live ranges (:mod:`optsched.packing.cliques`); offsets are counted in the greatest
-common divisor of what they can be; buffers in groups that are never live together are components,
-which are packed one by one.
+Three reductions make the problem smaller; each keeps at least one packing of minimum slab. Time is
+cut into the maximal cliques of the live ranges (:mod:`optsched.packing.cliques`). Offsets are
+counted in the greatest common divisor of all possible offsets. Groups of buffers that are never
+live together become components, which are packed one by one.
+
+Example: buffers of 8 and 12 bytes live in steps 0 and 1, and one of 16 bytes lives in step 2. The
+unit is 4 bytes, the first two buffers form a component with sizes 2 and 3, and the third buffer
+forms another one with size 4.
 """
 
 from __future__ import annotations
@@ -23,73 +27,81 @@ from optsched.packing.occupancy import Occupancy, make_occupancy
 from optsched.packing.rules import Rules
 
 MAX_UNITS = 1 << 40
-"""Slabs of more units are left to first fit: scores of the search must fit 64 bits."""
+"""Maximum slab in units that is searched; larger problems are left to first fit, because the scores
+of the search must fit in 64 bits.
+"""
 
 MAX_COVER = 20_000_000
-"""More pairs of section and buffer would take too much memory; only first fit then."""
+"""Maximum number of pairs of section and buffer; larger problems are left to first fit, because the
+arrays of the search would take too much memory.
+"""
 
 
 @dataclass(frozen=True)
 class Component:
-    """Buffers that can be packed apart from all others; offsets are counted in units.
+    """A group of buffers that is packed independently of all others; offsets are in units.
 
-    A buffer of `bytes` fills `size` units, the last perhaps in part: as all starts are whole
-    units, nothing else fits there.
+    A buffer of `bytes` bytes occupies `size` units, the last one perhaps only partly. All buffers
+    start at whole units, so the rest of that unit cannot be used.
     """
 
     problem: PackingProblem
-    """Whose buffers they are."""
+    """The packing problem that the buffers belong to."""
     ids: IntArray
     """Shape `(n,)`: the buffers' ids in the problem, sorted by first section."""
     bytes: IntArray
     size: IntArray
-    """In bytes, in units rounded up."""
+    """Shape `(n,)`: sizes in bytes, and in units rounded up."""
     alignment: IntArray
     pin: IntArray
-    """In units; pin -1 for none."""
+    """Shape `(n,)`: alignment and pinned offset in units; -1 for a buffer without pin."""
     sections: Sections
-    """What is live together."""
+    """The maximal sets of buffers that are live together."""
     unit: int
     """Bytes per unit."""
     occupancy: Occupancy | None = None
-    """Which bytes are there in which section; None if each buffer is there as a whole or not."""
+    """The bytes of each buffer that are occupied per section; None if each buffer is always either
+    fully occupied or not live.
+    """
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @cached_property
     def covered(self) -> int:
-        """Pairs of section and buffer."""
+        """Number of pairs of a buffer and a section in its range."""
         return int((self.sections.last - self.sections.first).sum())
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is neither alignment nor pin."""
+        """Return True if no buffer has an alignment or a pin."""
         return bool((self.alignment == 1).all() and (self.pin < 0).all())
 
     @cached_property
     def is_searchable(self) -> bool:
-        """Whether the search can take it on; if not, first fit still can."""
+        """Return True if the component is small enough for the search; first fit takes any."""
         units = int(self.size.sum()) + int(self.pin.max(initial=0)) + int(self.alignment.sum())
         return units < MAX_UNITS and self.covered <= MAX_COVER
 
     @property
     def cover(self) -> tuple[IntArray, IntArray]:
-        """Buffers of each section: row starts, rows."""
+        """The buffers of each section as row starts and concatenated rows."""
         starts, rows, _ = self._cover
         return starts, rows
 
     @cached_property
     def occupied(self) -> IntArray:
-        """Low and high unit of each buffer in each section of its hull; shape `(2, covered)`."""
+        """First and last occupied unit (exclusive) of each buffer in each section of its range;
+        shape `(2, covered)`.
+        """
         if self.occupancy is None:
-            raise RuntimeError("all buffers are there as a whole")
+            raise RuntimeError("component has no partially occupied buffers")
         first, last = self.sections.first, self.sections.last
         bounds = self.occupancy.in_units(self.unit)[2:]
         return np.array([self.occupancy.spread(x, first, last - first) for x in bounds])
 
     def tops(self, ends: IntArray) -> IntArray:
-        """Return, per section, the highest end of what is there if the buffers end at `ends`."""
+        """Return, per section, the highest end of an occupied part if the buffers end at `ends`."""
         starts, rows, pairs = self._cover
         top = ends[rows]
         if self.occupancy is not None:
@@ -98,7 +110,7 @@ class Component:
 
     @cached_property
     def _cover(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Buffers of each section: row starts, rows, and each pair's column of `occupied`."""
+        """The buffers of each section: row starts, rows, and columns of the pairs in `occupied`."""
         first, last = self.sections.first, self.sections.last
         length = last - first
         buffer = np.repeat(np.arange(len(self)), length)
@@ -129,12 +141,13 @@ class Component:
 
     @cached_property
     def bound(self) -> int:
-        """Bytes that no packing goes below, by one section or one buffer.
+        """Lower bound on the slab in bytes, from single sections and single buffers.
 
-        In a section all starts are multiples of a common step: from one start to the next one above
-        there is room for the size rounded up to the step. Only the topmost buffer needs no more
-        than its bytes. Where buffers are there in part, the lowest one starts at its `low` or
-        above, and above the highest one there is the rest of its buffer.
+        In a section all offsets are multiples of a common step. The distance from one offset to the
+        next higher one is therefore at least the size of the lower buffer rounded up to the step.
+        Only the topmost buffer needs no more than its exact size. With partial occupancy, the
+        lowest part starts at its `low` or above, and above the highest part lies the rest of its
+        buffer.
         """
         if not len(self):
             return 0
@@ -162,11 +175,11 @@ class Component:
         return max(lowest, int(total.max()))
 
     def slab(self, offsets: IntArray) -> int:
-        """Bytes of a packing given in units."""
+        """Return the slab in bytes of a packing given in units."""
         return int((offsets * self.unit + self.bytes).max(initial=0))
 
     def slab_after(self, capacity: int) -> int:
-        """Return the minimum slab above a capacity that a packing of whole units can have."""
+        """Return the smallest slab above `capacity` that a packing in whole units can have."""
         if not len(self):
             return capacity + 1
         residue = np.unique(self.bytes % self.unit)
@@ -174,10 +187,10 @@ class Component:
 
 
 def unit_of(problem: PackingProblem, parts: Parts) -> int:
-    """Return the bytes that all starts of buffers pushed down are multiples of.
+    """Return the unit: a number of bytes that divides every offset of a packing pushed down.
 
-    Sizes and occupancy need not be where all alignments are: their ends are rounded up. That loses
-    nothing as long as occupancy begin at whole units.
+    If every buffer has an alignment, sizes and upper ends of parts are ignored: they are rounded up
+    to the unit. That loses no packing, because all parts begin at whole units.
     """
     ids = np.unique(parts.owner)
     alignment = problem.alignment[ids]
@@ -192,9 +205,14 @@ def unit_of(problem: PackingProblem, parts: Parts) -> int:
 
 
 def make_components(problem: PackingProblem, rules: Rules) -> Iterator[Component]:
-    """Yield the components of a problem; buffers without a row in any of them may lie at 0."""
+    """Yield the components of a problem.
+
+    A buffer that belongs to no component is never live, so any offset is valid for it, such as 0.
+    """
     if problem.must_share:
-        raise RuntimeError(f"{problem.name}: groups are to be joined before they are packed")
+        raise RuntimeError(
+            f"{problem.name}: buffers that share an offset must be joined before packing"
+        )
     live = problem.solid
     owner, start, end = live.owner, live.start, live.end
     ids = np.unique(owner)
@@ -225,9 +243,10 @@ def make_components(problem: PackingProblem, rules: Rules) -> Iterator[Component
 
 
 def _joined_groups(group: IntArray, owner: IntArray, step: IntArray) -> IntArray:
-    """Number the groups of buffers anew where sets kept apart join some of them.
+    """Renumber the groups of buffers, merging those connected by a set of buffers to keep apart.
 
-    The buffers `owner` are of a set each, the same for equal steps, which ascend.
+    `owner` lists the buffers of these sets and `step` the number of each one's set, in ascending
+    order.
     """
     if not len(owner):
         return group

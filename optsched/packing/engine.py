@@ -1,4 +1,4 @@
-"""The engine of one component: its arrays are made once, and decided as often as one likes."""
+"""Search engine of one component: builds the arrays once and decides any number of capacities."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from optsched.runtime.clock import Clock
 
 
 class SearchArrays(NamedTuple):
-    """What :func:`optsched.packing.kernels.search.search` works on."""
+    """Arguments of :func:`optsched.packing.kernels.search.search`."""
 
     state: PackingState
     occupied: IntArray | None
@@ -31,7 +31,7 @@ class SearchArrays(NamedTuple):
 
 
 class PackingEngine:
-    """Searches one component."""
+    """Engine that runs branch and bound and first fit on one component."""
 
     def __init__(self, component: Component, rules: Rules, effort: PackingEffort) -> None:
         n = len(component)
@@ -108,9 +108,10 @@ class PackingEngine:
         )
 
     def _make_zones(self) -> IntArray:
-        """Return the starts that would meet a pinned buffer, merged, one buffer after another.
+        """Return the intervals of offsets that overlap a pinned buffer, merged, buffer by buffer.
 
-        Where buffers are there in part the pinned ones are placed before the search instead.
+        There are none with partial occupancy: pinned buffers are placed before the search in that
+        case.
         """
         component = self.component
         sections, size, pin = component.sections, component.size, component.pin
@@ -136,7 +137,7 @@ class PackingEngine:
         return np.ascontiguousarray(np.array(found or [(0, 0)], np.int64).T)
 
     def _set_capacity(self, capacity: int) -> bool:
-        """Set maximum offsets; False if some buffer has none."""
+        """Set the maximum offsets for a capacity; return False if a buffer has no valid offset."""
         component, pin = self.component, self.component.pin
         highest = (capacity - component.bytes) // component.unit
         fits = bool((highest >= np.maximum(pin, 0)).all())
@@ -144,7 +145,7 @@ class PackingEngine:
         return fits
 
     def prepare(self, capacity: int) -> PackingState | None:
-        """Return the state set to a capacity; None if some buffer has no place within it."""
+        """Return the state for a capacity, or None if some buffer does not fit within it."""
         if not self._set_capacity(capacity):
             return None
         if self.arrays is None:
@@ -159,10 +160,24 @@ class PackingEngine:
         return state
 
     def decide(self, capacity: int, rank: IntArray, rule: int, limit: int, clock: Clock) -> int:
-        """Search for a packing within a capacity in bytes; `offsets` returns it.
+        """Search for a packing within a capacity; return SOLVED, EXHAUSTED or LIMIT.
 
-        Buffers are tried by `rank`, a permutation of shape `(n,)`; `rule` chooses sections. The
-        answer is LIMIT after `limit` nodes, or once the clock has expired.
+        Parameters
+        ----------
+        capacity
+            Maximum slab in bytes.
+        rank
+            Shape `(n,)`: a permutation; buffers of low rank are tried first.
+        rule
+            How to choose the section to branch on.
+        limit
+            Number of nodes after which the search stops with LIMIT.
+        clock
+            Time and work limits; once it has expired, the search stops with LIMIT.
+
+        Notes
+        -----
+        If the answer is SOLVED, :meth:`offsets` returns the packing.
         """
         self.runs += 1
         state = self.prepare(capacity)
@@ -172,7 +187,7 @@ class PackingEngine:
         counters = state.counters
         counters[C.depth] = 0
         answer, before, nodes = LIMIT, -1, 0
-        # A node looks at all that is not placed yet, a few times.
+        # A node scans all unplaced buffers a few times.
         node_work = self.effort.node_work + len(rank)
         more = min(self.effort.slice_nodes, self.slice)
         while answer == LIMIT and before < nodes < limit:
@@ -190,28 +205,29 @@ class PackingEngine:
         return answer
 
     def reset_weights(self) -> None:
-        """Forget which sections failed."""
+        """Forget how often each section has failed."""
         if self.arrays is not None:
             self.arrays.state.sections[S.weight] = 1
 
     def offsets(self) -> IntArray:
-        """Return the packing that was found, in units."""
+        """Return a copy of the packing found last, in units."""
         found: IntArray = self.buffers[B.offset].copy()
         return found
 
     def set_offsets(self, offsets: IntArray) -> None:
-        """Let `offsets` return these."""
+        """Set the packing that :meth:`offsets` returns."""
         self.buffers[B.offset] = offsets
 
     def first_fit(
         self, order: IntArray, capacity: int, clock: Clock, held: IntArray | None = None
     ) -> bool:
-        """Place all buffers in an order within a capacity in bytes; `offsets` returns the packing.
+        """Place all buffers in an order within a capacity in bytes; return True if they all fit.
 
-        Those `held` stay at the offsets that were set, as the pinned ones do. Once the clock has
-        expired, at which one looks where buffers are many, the packing is given up.
+        If they do, :meth:`offsets` returns the packing. Buffers in `held` keep the offsets set
+        before, as pinned buffers keep their pins. If the clock expires before all buffers are
+        placed, the result is False. The clock is checked only where there are many buffers.
         """
-        # The kernel rounds tops up to alignments, which must stay within 64-bit integers.
+        # The kernel rounds tops up to multiples of the alignment; these must fit in 64 bits.
         step = int(self.component.alignment.max(initial=1))
         if not self._set_capacity(min(capacity, MAX_ADDRESS - step * self.component.unit)):
             return False
@@ -230,12 +246,14 @@ class PackingEngine:
                 return False
             if until == len(order) or clock.expired():
                 return until == len(order)
-            # As the kernel keeps them: then it need not move any of them.
+            # The kernel keeps placed buffers sorted by offset; sorted input needs no moves.
             line = np.argsort(offsets[order[:until]], kind="stable")
             order, count = np.concatenate([order[line], order[until:]]), until
 
     def _fit(self, order: IntArray, placed: int) -> int:
-        """Place all but the first buffers of an order; return how many then have a place."""
+        """Place the buffers of an order after the first `placed`; return the number placed in
+        total.
+        """
         pairs = len(order) * (len(order) - placed)
         run = first_fit.for_work(pairs // self.effort.pairs_per_element)
         masks = self.component.sections.masks

@@ -1,12 +1,15 @@
-"""Every packing of a handful of buffers, in Python's own integers: for sizes beyond the search.
+"""Enumeration of all packings of a few buffers in Python integers, for sizes beyond the search.
 
-The search counts in 64-bit units and leaves slabs of more than 2**40 of them to first fit. A few
-buffers of huge and unequal sizes, pins or alignments are decided here instead.
+The search counts in 64-bit units and leaves slabs of more than 2**40 units to first fit. Problems
+of a few buffers with huge and unequal sizes, pins or alignments are decided here instead.
 
-Idea: in a packing of minimum slab whose offsets add up to a minimum no buffer can be lowered, so
-each starts at 0, at its pin, or at the first aligned byte from the top of another buffer that is
-live with it, which starts below. Placing buffers by ascending offset at such bytes meets one of
-these packings.
+Consider a packing of minimum slab whose sum of offsets is minimal. No buffer in it can be lowered.
+Each buffer therefore starts at 0, at its pin, or at the first aligned byte from the top of another
+buffer that is live with it and starts below it. Placing buffers by ascending offset at such bytes,
+in all ways, reaches one of these packings.
+
+In the example, the first buffer can start only at 0 or on top of the second, that is at 2**61, and
+the second at 0 or at 2**60, on top of the first:
 
 >>> import numpy as np
 >>> from optsched.model.packing_problem import PackingProblem
@@ -23,24 +26,25 @@ from optsched.model.elements import MAX_ADDRESS
 from optsched.model.packing_problem import PackingProblem
 
 HUGE = 1 << 40
-"""Bytes up to which the search's own units always suffice."""
+"""Total number of bytes below which the search can always represent the problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class Enumerated:
-    """What an enumeration came to."""
+    """Result of an enumeration."""
 
     offsets: list[int] | None
-    """A packing of minimum slab, or the first within the capacity asked for; None without one.
-
-    Packings of more than `MAX_ADDRESS` bytes do not count.
+    """A packing of minimum slab, or the first one found within the given capacity; None if none was
+    found. Packings of more than `MAX_ADDRESS` bytes are not considered.
     """
     is_complete: bool
-    """Whether no packing was left out: without offsets there is none, and these are minimum."""
+    """True if no packing was left out: `offsets` are then proved minimum, and `offsets=None` proves
+    that no packing exists.
+    """
 
 
 def is_for_enumeration(problem: PackingProblem, few: int) -> bool:
-    """Whether there are few buffers, and bytes of which the search may take no account."""
+    """Return True if there are at most `few` buffers, and sizes that may exceed the search."""
     if len(problem) > few:
         return False
     total: int = sum(problem.size.tolist()) + sum(problem.alignment.tolist())
@@ -51,10 +55,11 @@ def is_for_enumeration(problem: PackingProblem, few: int) -> bool:
 def enumerate_packings(
     problem: PackingProblem, capacity: int | None = None, *, max_nodes: int
 ) -> Enumerated:
-    """Find a packing of minimum slab, or any within a capacity, or show that there is none.
+    """Find a packing of minimum slab or within a capacity, or prove that there is none.
 
-    The buffers are a handful at most, and what stays occupied of one in a gap is its beginning.
-    After `max_nodes` buffers placed it gives up.
+    The number of packings grows with the factorial of the number of buffers. The enumeration stops
+    after placing `max_nodes` buffers. It handles partial occupancy only if each part that remains
+    is the beginning of its buffer.
     """
     search = _Enumeration(problem, capacity, max_nodes)
     if any(low for low in problem.solid.low.tolist()):
@@ -64,9 +69,10 @@ def enumerate_packings(
 
 
 class _Enumeration:
-    """Depth-first, by ascending offset.
+    """Depth-first enumeration of packings, by ascending offset.
 
-    `limit` is what the next slab may have; once that is below `floor` none is wanted.
+    `limit` is the largest slab that the next packing may have. The enumeration ends when `limit`
+    falls below `floor`, the smallest slab of interest.
     """
 
     def __init__(self, problem: PackingProblem, capacity: int | None, max_nodes: int) -> None:
@@ -108,7 +114,7 @@ class _Enumeration:
                     self.placed.pop()
 
     def _candidates(self, i: int) -> list[int]:
-        """Where a buffer can start: its pin, or on the ground or another buffer."""
+        """Return the possible offsets of a buffer: its pin, or 0 and the tops of placed buffers."""
         if self.pin[i] >= 0:
             return [self.pin[i]]
         tops = {0}
@@ -117,7 +123,7 @@ class _Enumeration:
         return sorted({-(-top // self.alignment[i]) * self.alignment[i] for top in tops})
 
     def _meets(self, i: int, offset: int) -> bool:
-        """Whether a buffer would share a byte with one that is placed."""
+        """Return True if a buffer at an offset would share a byte with a placed buffer."""
         return any(
             offset < self.offsets[j] + theirs and self.offsets[j] < offset + mine
             for j in self.placed
@@ -125,7 +131,7 @@ class _Enumeration:
         )
 
     def _together(self, i: int, j: int) -> list[tuple[int, int]]:
-        """Heights of the parts of two buffers that are there at one time."""
+        """Return the heights of all pairs of parts of two buffers that are live together."""
         return [
             (mine, theirs)
             for start, end, mine in self.parts[i]

@@ -1,7 +1,7 @@
-"""Partial occupancy: which bytes of a component's buffers are there in which sections.
+"""Partial occupancy: the bytes of each buffer that are occupied in each section.
 
-An output that is written in place into a larger buffer leaves only a part of it occupied, and a
-packing problem may say so of any stretch of a live range (:class:`model.packing_problem.Gap`).
+An output that is written in place into a larger buffer keeps only a part of that buffer occupied. A
+packing problem can state this for any stretch of a live range (:class:`model.packing_problem.Gap`).
 """
 
 from __future__ import annotations
@@ -17,34 +17,35 @@ from optsched.packing.cliques import Sections
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """Bytes `[low, high)` of a buffer are there in the sections `[first, last)`.
+    """Rows stating that bytes `[low, high)` of a buffer are occupied in sections `[first, last)`.
 
-    All arrays have shape `(r,)` and ascend by owner, then by section; where a buffer has no
-    row none of it is there.
+    All arrays have shape `(r,)` and are sorted by owner, then by section. In a section without a
+    row, no byte of the buffer is occupied.
     """
 
     owner: IntArray
-    """Position of the buffer in its component."""
+    """Index of the buffer in its component."""
     first: IntArray
     last: IntArray
-    """Sections."""
+    """Half-open range of sections."""
     low: IntArray
     high: IntArray
-    """Bytes. All `low` are multiples of the component's unit."""
+    """Half-open range of bytes; every `low` is a multiple of the component's unit."""
 
     def in_units(self, unit: int) -> IntArray:
         """Return `first`, `last`, `low` and `high`, shape `(4, r)`; bytes as units rounded up."""
         return np.array([self.first, self.last, self.low // unit, -(-self.high // unit)])
 
     def ranges(self, buffers: int) -> IntArray:
-        """Return each buffer's rows, shape `(n, 2)`."""
+        """Return the half-open range of rows of each buffer, shape `(n, 2)`."""
         borders = np.searchsorted(self.owner, np.arange(buffers + 1))
         return np.column_stack([borders[:-1], borders[1:]])
 
     def spread(self, values: IntArray, first: IntArray, length: IntArray) -> IntArray:
-        """Return a value for each pair of a buffer and a section of its hull; 0 where it is not.
+        """Return a value for each pair of a buffer and a section of its range.
 
-        There is a value by row, shape `(r,)`; `first` and `length`, shape `(n,)`, say the hulls.
+        `values` has one value per row, shape `(r,)`. `first` and `length`, shape `(n,)`, give each
+        buffer's range of sections. Pairs in which the buffer is not occupied get 0.
         """
         result = np.zeros(int(length.sum()), np.int64)
         width = self.last - self.first
@@ -54,14 +55,14 @@ class Occupancy:
         return result
 
     def load(self, sections: int) -> IntArray:
-        """Return the bytes that are there in each section."""
+        """Return the number of bytes occupied in each section."""
         change = np.zeros(sections + 1, np.int64)
         np.add.at(change, self.first, self.high - self.low)
         np.subtract.at(change, self.last, self.high - self.low)
         return np.cumsum(change)[:-1]
 
     def kinds(self, buffers: int) -> IntArray:
-        """Return a number for each buffer, the same for those with the same rows."""
+        """Return a number for each buffer; buffers with equal rows have equal numbers."""
         rows = list(
             zip(*(x.tolist() for x in (self.first, self.last, self.low, self.high)), strict=True)
         )
@@ -73,7 +74,10 @@ class Occupancy:
 
 
 def make_occupancy(owner: IntArray, sections: Sections, parts: Parts) -> Occupancy:
-    """Return the occupancy by parts that sections were cut from; `owner` is in the component."""
+    """Return the occupancy for the parts that sections were cut from.
+
+    `owner` holds the index in the component of each part's buffer.
+    """
     order = np.lexsort((sections.part_first, owner))
     return Occupancy(
         owner[order],

@@ -1,7 +1,7 @@
-"""Orders in which buffers are tried, by the search and by first fit.
+"""Orders in which the search and first fit try buffers.
 
-An order is named by its sort keys, the first decides: "ZW" takes the largest first, and among
-equals the longest-lived; see :class:`SortKeys`.
+The name of an order lists its sort keys, most significant first. "ZW" takes the largest buffers
+first and breaks ties in favor of the longest-lived; :class:`SortKeys` lists all keys.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ FIRST_FIT_ORDERS = (
     "TZ", "TW", "TA", "TL", "TR", "ZW", "ZL", "A", "WZ", "CW",
     "KW", "KZW", "KB", "KD", "DW", "LZ", "LW", "RZ", "RW",
 )  # fmt: skip
-"""Orders of first fit; the breadth orders, which start with T or K, win most often."""
+"""Orders of first fit; those that start with T or K, the breadth orders, win most often."""
 
 
 class SortKeys:
-    """Sort keys of the buffers of a component; the lowest comes first.
+    """Sort keys of the buffers of a component; buffers with low keys come first.
 
-    T densest section covered first; W longest lifetime in sections; Z largest size; A largest
-    area; C largest sum over the covered sections of their load; L earliest start; R latest end;
-    K those live in the densest section; B longest before that section; D nearest to it.
+    T: densest covered section first. W: longest lifetime, in sections. Z: largest size. A: largest
+    area. C: largest sum of the loads of the covered sections. L: earliest start. R: latest end. K:
+    buffers live in the densest section first. B: longest lifetime before that section. D: nearest
+    to that section.
     """
 
     def __init__(self, component: Component) -> None:
@@ -51,20 +52,20 @@ class SortKeys:
         self.orders: dict[str, IntArray] = {}
 
     def order(self, name: str) -> IntArray:
-        """Return the buffers in an order."""
+        """Return the buffers in the named order."""
         if name not in self.orders:
             self.orders[name] = np.lexsort([self.table[key] for key in reversed(name)])
         return self.orders[name]
 
     def rank(self, name: str) -> IntArray:
-        """Return each buffer's place in an order."""
+        """Return the position of each buffer in the named order."""
         found = np.empty(self.n, np.int64)
         found[self.order(name)] = np.arange(self.n)
         return found
 
 
 def range_max(values: IntArray, first: IntArray, last: IntArray) -> IntArray:
-    """Return the maximum of `values[first[i]:last[i]]` for each `i`; no range is empty."""
+    """Return the maximum of `values[first[i]:last[i]]` for each `i`; ranges must not be empty."""
     tables = [values]
     width = 1
     while 2 * width <= len(values):

@@ -1,9 +1,13 @@
-"""Restarts: many short searches in different orders, since run times are heavy-tailed.
+"""Restarts of branch and bound in different orders.
 
-Some order mostly needs hardly more nodes than there are buffers, while most go on for very long.
-So all arms (a value order and a section rule each) are run with a small node limit, again with
-noise in the order, and with limits that grow by Luby's sequence, which is within a logarithmic
-factor of the best restart strategy whatever the distribution of run times.
+Run times of branch and bound are heavy-tailed: in most problems some order needs hardly more nodes
+than there are buffers, while most orders take very long. The portfolio therefore runs each arm (a
+value order and a section rule) with a small node limit, then again with random noise in the order.
+The node limits follow Luby's sequence, which is within a logarithmic factor of the best restart
+strategy for any distribution of run times.
+
+Searches without noise and with doubling limits run in between, so that a capacity of a small
+component can also be refuted.
 
 References
 ----------
@@ -21,7 +25,11 @@ from optsched.runtime.clock import Clock
 
 
 def luby(k: int) -> int:
-    """Return the k-th number, from 1, of Luby's sequence 1, 1, 2, 1, 1, 2, 4, 1, ..."""
+    """Return the k-th element, counted from 1, of Luby's sequence.
+
+    >>> [luby(k) for k in range(1, 9)]
+    [1, 1, 2, 1, 1, 2, 4, 1]
+    """
     while True:
         bits = k.bit_length()
         if k == (1 << bits) - 1:
@@ -30,7 +38,7 @@ def luby(k: int) -> int:
 
 
 def shuffled(rank: IntArray, noise: float, random: np.random.Generator) -> IntArray:
-    """Return ranks near the given ones."""
+    """Return a random permutation close to `rank`."""
     order = np.argsort(rank + random.normal(0, noise * len(rank), len(rank)), kind="stable")
     result = np.empty(len(rank), np.int64)
     result[order] = np.arange(len(rank))
@@ -38,7 +46,7 @@ def shuffled(rank: IntArray, noise: float, random: np.random.Generator) -> IntAr
 
 
 class RestartPortfolio:
-    """Rounds over the arms at one capacity in bytes, with growing limits."""
+    """Rounds of searches over all arms at one capacity in bytes, with growing node limits."""
 
     def __init__(
         self, engine: PackingEngine, capacity: int, random: np.random.Generator, clock: Clock
@@ -50,7 +58,7 @@ class RestartPortfolio:
         self.spent = self.spent_long = 0
 
     def run(self, nodes: int) -> int:
-        """Run whole rounds until one is decisive or that many nodes are spent; in time."""
+        """Run whole rounds until one decides, `nodes` nodes are spent, or the clock has expired."""
         until = self.spent + nodes
         answer = LIMIT
         while answer == LIMIT and self.spent < until and not self.clock.expired():

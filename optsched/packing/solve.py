@@ -1,4 +1,7 @@
-"""The entry point: the components of a problem in turn, each by its capacity search.
+"""Entry point of exact packing: searches the components of a problem one after another.
+
+In the example, buffers of 4 and 3 bytes are live together, so no slab is smaller than 7 bytes. The
+buffer of 2 bytes is live with that of 3 bytes only and fits in the place of the first:
 
 >>> from optsched.model.packing_problem import PackingProblem
 >>> from optsched.runtime.limits import Limits
@@ -31,20 +34,22 @@ OnOffsets = Callable[[IntArray], None]
 
 @dataclass(frozen=True, slots=True)
 class PackingOutcome:
-    """A packing and what is proved about it."""
+    """A packing with its proved bound."""
 
     offsets: IntArray | None
-    """Shape `(k,)`, bytes; None if none was found within the capacity asked for."""
+    """Shape `(k,)`, bytes; None if no packing within the given capacity was found."""
     slab: int | None
-    """Bytes of that packing, or None."""
+    """Slab of the packing in bytes, or None."""
     bound: int
-    """No packing is smaller."""
+    """Proved lower bound on the slab in bytes."""
     proof: Proof | None
-    """`L1`: a step's live bytes equal the slab. `L4`: everything below was searched. None while
-    slab and bound differ."""
+    """`Proof.PACKING` if the slab equals the live bytes of a step, `Proof.PACKING_SEARCH` if all
+    smaller slabs were refuted by search; None while slab and bound differ.
+    """
     stop_reason: StopReason
-    """PROVED: slab and bound meet. DECIDED: the capacity is answered. EXHAUSTED: nothing is left
-    that the engine could do (sizes beyond the search)."""
+    """PROVED: slab and bound are equal. DECIDED: the given capacity is decided. EXHAUSTED: the
+    sizes are beyond the search, and the engine cannot do more.
+    """
     statistics: dict[str, int] = field(default_factory=dict)
     """Counters: nodes, searches, states refuted by the table, first fits, components, units, ..."""
 
@@ -60,28 +65,29 @@ def solve_packing(
     on_event: OnEvent | None = None,
     on_offsets: OnOffsets | None = None,
 ) -> PackingOutcome:
-    """Find the packing of minimum slab, or decide whether one fits a capacity.
+    """Find a packing of minimum slab, or decide whether a capacity can be met.
 
     Parameters
     ----------
     problem
-        Buffers with live ranges; in gaps they are not there, or only some of their bytes are.
+        Buffers with live ranges. In a gap, a buffer is absent or only partly occupied.
     limits
-        Time is looked at between searches of some ten milliseconds, work is counted in nodes;
-        without either, the answer depends on the seed alone.
+        Time and work limits, and the seed. The clock is checked about every ten milliseconds; work
+        is counted in nodes. Without a time limit the result depends on the seed alone.
     capacity
-        Bytes; stop at the first packing that fits, or when none can.
+        Bytes. If given, stop at the first packing within it, or once it is refuted.
     warm_start
-        Shape `(k,)`: offsets to start from. They are trusted: check them before.
+        Shape `(k,)`: offsets to start from, in bytes. They are not checked; the caller must make
+        sure that they are valid.
     rules
-        Prunings; all if None.
+        Pruning rules (default: all).
     effort
-        What the search tries, and how long; the usual if None.
+        Parameters of the search (default: ``PackingEffort()``).
     on_event
-        Called whenever the best packing or the bound moves.
+        Called each time the best packing or the bound improves.
     on_offsets
-        Called with the offsets of each packing that is better than those before, the warm start's
-        included: an improver that is stopped from outside has them already.
+        Called with the offsets of each new best packing, the warm start included, so that a caller
+        that stops the search from outside already has them.
 
     Returns
     -------
@@ -93,7 +99,7 @@ def solve_packing(
     GraphError
         If two pinned buffers overlap while both are live.
     """
-    # One buffer for each group; all of the group have its offset.
+    # Each group of buffers that share an offset is packed as one buffer.
     joined = problem.joined
     problem, place = joined.problem, joined.place
     effort = effort or PackingEffort()
@@ -113,14 +119,14 @@ def solve_packing(
 
 
 def _proof(problem: PackingProblem, slab: int) -> Proof:
-    """Return what stands behind a minimum slab."""
+    """Return the name of the proof of a minimum slab."""
     return Proof.PACKING if slab == problem.max_load else Proof.PACKING_SEARCH
 
 
 def _enumerated(
     problem: PackingProblem, place: IntArray, offsets: list[int] | None, capacity: int | None
 ) -> PackingOutcome:
-    """Return what is known once every packing was tried."""
+    """Return the outcome of a complete enumeration."""
     counters = {"buffers": len(problem)}
     if offsets is None:
         refuted = MAX_ADDRESS if capacity is None else min(capacity, MAX_ADDRESS)
@@ -153,7 +159,7 @@ class _PackingSolver:
         self.statistics = {"partial": 0, "components": 0}
 
     def run(self, warm_start: IntArray | None, rules: Rules, effort: PackingEffort) -> None:
-        """First fit for all components, then search, the component of greatest bound first."""
+        """Run first fit on all components, then search them in order of descending bound."""
         if warm_start is not None:
             self.offsets = np.array(warm_start, np.int64)
             self.slab = self.problem.slab_size(self.offsets)
@@ -182,7 +188,7 @@ class _PackingSolver:
                 return
 
     def _enough(self) -> int:
-        """Bytes that no component needs to go below."""
+        """Return the slab in bytes below which no component needs to go."""
         return max(self.bound, self.capacity or 0)
 
     def _is_settled(self) -> bool:
@@ -191,7 +197,7 @@ class _PackingSolver:
         return self.offsets is not None and self.slab <= self._enough()
 
     def _moved(self, source: str) -> None:
-        """Put the components' packings together and pass on what is new."""
+        """Combine the packings of the components and report any improvement."""
         if len(self.searches) < self.statistics["components"]:
             return
         before = (self.slab if self.offsets is not None else -1, self.bound)
@@ -208,7 +214,7 @@ class _PackingSolver:
             self.on_event(Event(self.clock.seconds(), self.slab, self.bound, source))
 
     def outcome(self, interrupted: bool) -> PackingOutcome:
-        """Put the result together."""
+        """Return the outcome of the search so far."""
         offsets = None if self.offsets is None else self.offsets[self.place]
         slab = None if offsets is None else self.slab
         proof = _proof(self.problem, self.slab) if slab == self.bound else None

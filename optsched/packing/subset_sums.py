@@ -1,8 +1,9 @@
-"""Slabs that a packing pushed down can have: sums of sizes.
+"""The possible slabs of packings pushed down: sums of buffer sizes.
 
-Pushed down, each buffer lies at 0 or on the top of another, so the slab is the sum of the sizes of
-a chain of different buffers. Once a capacity is refuted the bound goes to the next such sum: of
-three buffers with 3, 5 and 9 bytes a slab above 9 has 12, 14 or 17.
+In a packing pushed down, each buffer lies at 0 or on top of another buffer, so the slab is the sum
+of the sizes of a chain of different buffers. Once a capacity is refuted, the bound can rise to the
+next larger sum. With three buffers of 3, 5 and 9 bytes, for example, a slab above 9 bytes is 12, 14
+or 17 bytes.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from optsched.packing.occupancy import Occupancy
 
 
 class SubsetSums:
-    """The sums as a bit set; every slab, if the component is not plain or they take too much work.
+    """The possible sums of sizes as a bit set.
 
-    The sums go up to `upper` bytes and take up to `most_words` words of 64 bits in all.
+    The set covers sums of at most `upper` bytes. If computing it would take more than `most_words`
+    words of 64 bits, or if the component has alignments, pins or partly filled units, which break
+    the argument, every slab is considered possible.
 
-    Where buffers are there in part, each adds the top of one of its parts, or its size, less the
-    bottom of one, or 0. Alignment, pins and half-filled units break the argument.
+    With partial occupancy a buffer adds the difference between the top and the bottom of two of its
+    parts. The top may also be the buffer's size and the bottom may also be 0.
     """
 
     def __init__(self, component: Component, upper: int, most_words: int) -> None:
@@ -30,7 +33,8 @@ class SubsetSums:
         steps = [[size] for size in component.size.tolist()]
         if component.occupancy is not None:
             steps = part_steps(component, component.occupancy)
-        # In whatever order a chain is added up, no sum is further out than what others take away.
+        # Steps can be negative. Partial sums of a chain may leave the range from 0 to `upper`, but
+        # in any order of addition never by more than the sum of all negative steps.
         self.zero = -sum(min(0, *each) for each in steps)
         top = upper // component.unit + 1 + self.zero
         bits = top + self.zero
@@ -46,7 +50,7 @@ class SubsetSums:
         self.sums = sums & ((1 << top) - 1)
 
     def after(self, capacity: int) -> int:
-        """Return the minimum slab above a capacity in bytes."""
+        """Return the smallest possible slab above a capacity in bytes."""
         if self.sums is None:
             return self.component.slab_after(capacity)
         units = capacity // self.component.unit + 1
@@ -57,7 +61,7 @@ class SubsetSums:
 
 
 def part_steps(component: Component, occupancy: Occupancy) -> list[list[int]]:
-    """Return what each buffer may add to a chain, in units."""
+    """Return the amounts that each buffer may add to a chain, in units."""
     lows: list[set[int]] = [{0} for _ in range(len(component))]
     highs = [{size} for size in component.size.tolist()]
     low_high = occupancy.in_units(component.unit)[2:].tolist()

@@ -1,1 +1,1 @@
-"""Compiled parts of the packing engine; each kernel called as it is runs as plain Python."""
+"""Compiled kernels of the packing engine; each also runs as plain Python if called directly."""

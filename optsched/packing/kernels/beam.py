@@ -1,9 +1,10 @@
-"""One layer of a beam: every node places one more buffer, the best children live on.
+"""One layer of a beam search: place one more buffer in each node, keep the best children.
 
-A node is what changes of a packing state, copied. Children are made by the moves of the exact
-search and taken back; those that are kept are copied to a free slot. A child is rated by the sum
-over its unfinished sections of a weight that falls with the slack there: a buffer placed flat
-leaves the slack of its own sections, floors that rise further cost.
+A node is a copy of the part of the packing state that changes during a search. Children are made
+and undone by the moves of the exact search, and the children that are kept are copied to a free
+slot. The rating of a child is a sum over its unfinished sections of a weight that falls with the
+slack of the section. A buffer placed flat on equal floors leaves the slack of its own sections
+unchanged. Every floor that rises higher than necessary costs slack.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from optsched.runtime.kernel import inner, kernel
 FloatArray = npt.NDArray[float64]
 
 BUFFER_ROWS, SECTION_ROWS = B.supports - B.min_offset + 1, S.before + 1
-"""Rows of the state that a node has: of the buffers from `min_offset` on, of the sections all up to
-`before`."""
+"""Numbers of rows of the state stored in a node: the rows of buffers from `min_offset` on, and the
+rows of sections up to `before`.
+"""
 
 # Entries of `Beam.heap`.
 KEPT, FREE, SLOTS = 0, 1, 2
@@ -44,29 +46,35 @@ class Nodes(NamedTuple):
     sections: IntArray
     """Shapes `(width + 1, BUFFER_ROWS, n)` and `(width + 1, SECTION_ROWS, m)`."""
     codes: IntArray
-    """Shape `(width + 1,)`: of what is placed."""
+    """Shape `(width + 1,)`: hash codes of the placed buffers."""
 
 
 class Beam(NamedTuple):
-    """The best children of a layer, in `width + 1` slots of which one is free."""
+    """The best children of a layer, in `width + 1` slots, one of them free."""
 
     heap: IntArray
-    """Shape `(SLOTS + width,)`. KEPT: how many are kept. FREE: the slot that is written next.
-    From SLOTS on the slots of those kept, the worst first, as a heap."""
+    """Shape `(SLOTS + width,)`. KEPT: number of children kept. FREE: the free slot, which is
+    written next. From SLOTS on: the slots of the children kept, as a heap with the worst one at the
+    root.
+    """
     ratings: FloatArray
     """Shape `(width + 1,)`, by slot."""
     births: IntArray
-    """Shape `(width + 1, BIRTH_COLUMNS)`, by slot: slot of the parent, buffer, offset."""
+    """Shape `(width + 1, BIRTH_COLUMNS)`, by slot: slot of the parent, buffer placed, offset."""
     seen: IntArray
-    """Shape `(s,)`, s a power of two: codes of children, each at the place its low bits name."""
+    """Shape `(s,)`, s a power of two: hash codes of children, each at the index given by its low
+    bits.
+    """
     factors: IntArray
-    """Shape `(n + m,)`: random numbers that codes are made of."""
+    """Shape `(n + m,)`: random numbers from which hash codes are computed."""
     weights: FloatArray
-    """Of a section, by its slack shifted right by SHIFT bits."""
+    """Weight of a section, by its slack shifted right by SHIFT bits."""
     noise: FloatArray
-    """Shape `(z,)`, z a power of two: factors of ratings, by code."""
+    """Shape `(z,)`, z a power of two: random factors of the ratings, by hash code."""
     knobs: IntArray
-    """RULE: how to choose sections. SKIPS: sections that may be skipped in a row. SHIFT."""
+    """RULE: how to choose sections. SKIPS: maximum number of sections skipped in a row. SHIFT:
+    number of low bits of slack that are ignored.
+    """
 
 
 @inner
@@ -83,7 +91,7 @@ def save_node(state: PackingState, nodes: Nodes, slot: int, code: int) -> None:
 
 @inner
 def load_node(state: PackingState, nodes: Nodes, slot: int) -> None:
-    """Turn the state into that of a node, with nothing to take back."""
+    """Restore the state from a node, with an empty trail."""
     for row in range(BUFFER_ROWS):
         for i in range(state.buffers.shape[1]):
             state.buffers[B.min_offset + row, i] = nodes.buffers[slot, row, i]
@@ -95,7 +103,7 @@ def load_node(state: PackingState, nodes: Nodes, slot: int) -> None:
 
 @kernel
 def start_node(state: PackingState, nodes: Nodes) -> bool:
-    """Make the state without placements the first node; False if nothing can follow."""
+    """Make the state without placements the first node; return False if it is infeasible."""
     ready = reset(state, None) and settle(state)
     save_node(state, nodes, 0, 0)
     return bool(ready)
@@ -103,7 +111,10 @@ def start_node(state: PackingState, nodes: Nodes) -> bool:
 
 @inner
 def rate(state: PackingState, beam: Beam, code: int) -> tuple[float, int]:
-    """Rate the state, the lower the better; its code is that of what is placed, and floors."""
+    """Return the rating of the state, lower is better, and its hash code.
+
+    `code` is the hash code of the placed buffers; the result combines it with the floors.
+    """
     sections = state.sections
     n, m = state.buffers.shape[1], sections.shape[1] - 2
     rating = 0.0
@@ -117,14 +128,17 @@ def rate(state: PackingState, beam: Beam, code: int) -> tuple[float, int]:
 
 @inner
 def is_kept(beam: Beam, rating: float) -> bool:
-    """Whether a child of such a rating is among the best so far."""
+    """Return True if a child with this rating is among the best so far."""
     heap = beam.heap
     return bool(heap[KEPT] < len(heap) - SLOTS or rating < beam.ratings[heap[SLOTS]])
 
 
 @inner
 def keep(beam: Beam, rating: float, code: int) -> int:
-    """Take the free slot for a child, and return it; -1 if it is none of the best or known."""
+    """Reserve the free slot for a child and return it.
+
+    Return -1 if the child is not among the best, or if an equal child was kept before.
+    """
     heap, ratings, seen = beam.heap, beam.ratings, beam.seen
     width = len(heap) - SLOTS
     place = code & (len(seen) - 1)
@@ -162,10 +176,15 @@ def keep(beam: Beam, rating: float, code: int) -> int:
 def expand(
     state: PackingState, beam: Beam, nodes: Nodes, parents: IntArray, following: Nodes
 ) -> int:
-    """Keep the best children of some nodes, each with one more buffer placed; return how many made.
+    """Place one more buffer in each parent, in all ways, and keep the best children.
 
-    The beam goes on from earlier calls for the same layer. Of the slots in `parents` those of good
-    rating first save work. Children are counted whether they are kept or not.
+    Sketch: for each parent, restore its state and choose a section. For each unplaced buffer that
+    can start on the floor of the section, place it, rate the child, save it if it is among the
+    best, and undo. Then skip the floor of the section, as the exact search does, and choose again,
+    up to SKIPS times.
+
+    The best children carry over from earlier calls for the same layer. Work is saved if `parents`
+    lists slots of good rating first. Return the number of children created, kept or not.
     """
     buffers, sections, counters = state.buffers, state.sections, state.counters
     made = 0
@@ -200,7 +219,7 @@ def expand(
                 break
             if not skip(state, t, floor_after_skip(state, t, floor)):
                 break
-            # Children hardly ever rate better than what they come from.
+            # Children hardly ever rate better than the state they are made from.
             if not is_kept(beam, rate(state, beam, nodes.codes[parent])[0]):
                 break
     return made

@@ -1,10 +1,15 @@
-"""What the search decides: the section to branch on, its children, the skip.
+"""Branching rules of the search: the section to branch on, its children, and the skip.
 
-The search branches on a section, not on a global order of buffers. It takes one in a gap of the
-skyline. Its children: each unplaced buffer that covers the section and whose minimum offset is the
-floor is placed there; and the skip: nobody starts here, and the floor rises to the next possible
-start. That is complete, since in a packing pushed down every buffer rests on 0, on another's
-top, or, with alignment and pins, on the first admissible offset above one.
+The search branches on a section rather than on a global order of buffers. It chooses a section in a
+gap of the skyline and creates these branches. One child per unplaced buffer that covers the section
+and whose minimum offset equals the floor: the buffer is placed on the floor. One skip: no buffer
+starts at the floor, so the floor rises to the next possible start. These branches are complete,
+because in a packing pushed down every buffer rests on 0, on the top of another buffer, or, with
+alignment and pins, on the first admissible offset above one of these.
+
+Example: sections 0 and 1 have floors 0 and 2. Buffer `a` of 3 bytes covers section 0 only, buffer
+`b` of 4 bytes covers both. Section 0 is a gap; its children place `a` at 0, while `b` has the
+minimum offset 2. The skip raises the floor of section 0 to 2.
 """
 
 from __future__ import annotations
@@ -33,14 +38,14 @@ DEAD, NO_SECTION = -1, -2
 
 @inner
 def may_start(state: PackingState, i: int) -> bool:
-    """Whether the identical buffer that is to lie below it, if any, is placed."""
+    """Return True unless an identical buffer must be placed first and is still unplaced."""
     before = state.buffers[B.before_me, i]
     return bool(before < 0 or state.buffers[B.placed, before] != 0)
 
 
 @inner
 def score_section(state: PackingState, t: int, children: int, slack: int, rule: int) -> int:
-    """Rate a section: the one of lowest score is branched on."""
+    """Return the score of a section; the search branches on the section of lowest score."""
     sections = state.sections
     floor, weight = sections[S.floor, t], sections[S.weight, t]
     score = children << 40
@@ -57,10 +62,14 @@ def score_section(state: PackingState, t: int, children: int, slack: int, rule: 
 
 @inner
 def choose_section(state: PackingState, rule: int) -> int:
-    """Return the section to branch on, or DEAD if one can be neither filled nor skipped.
+    """Return the section to branch on, or DEAD if a section cannot be filled or skipped.
 
-    In a gap of the skyline every buffer whose minimum offset is the floor lies flat on equal
-    floors. Where buffers are absent at times, only the lowest floors are sure to be such gaps.
+    Sketch: find the runs of equal floors; a run is a gap if both neighbors are higher, finished or
+    missing. In a gap, every buffer whose minimum offset equals the floor lies flat on the run.
+    Count these buffers per section with a difference array over their ranges (`tally`). Each
+    section of a gap then has its number of branches: the buffers, and the skip if there is slack.
+    Return the section with the lowest score. If buffers have gaps in their lifetimes, only the
+    lowest floors are certain to be such gaps; :func:`choose_lowest` is used in that case.
     """
     buffers, sections = state.buffers, state.sections
     floors, remaining = sections[S.floor], sections[S.remaining]
@@ -89,7 +98,7 @@ def choose_section(state: PackingState, rule: int) -> int:
     while t < m:
         until = runs[t]
         floor = floors[t]
-        # Nobody reaches across a finished section: it is a wall, whatever its floor.
+        # No unplaced buffer covers a finished section, so it bounds a gap regardless of its floor.
         is_gap = t == 0 or remaining[t - 1] == 0 or floors[t - 1] > floor
         is_gap = is_gap and (until >= m or remaining[until] == 0 or floors[until] > floor)
         while t < until:
@@ -110,7 +119,7 @@ def choose_section(state: PackingState, rule: int) -> int:
 
 @inner
 def choose_lowest(state: PackingState, rule: int) -> int:
-    """Return the best-rated section among those of the lowest floor."""
+    """Return the section of lowest score among those with the lowest floor."""
     buffers, sections = state.buffers, state.sections
     m = sections.shape[1] - 2
     lowest = NEVER
@@ -161,14 +170,20 @@ def next_child(
 
 @inner
 def floor_after_skip(state: PackingState, t: int, floor: int) -> int:
-    """Return the lowest start in a section in which nobody starts at its floor.
+    """Return the lowest start in a section if no buffer starts at its floor.
 
     The lowest buffer there either has a higher minimum offset, or rests on the top of an unplaced
-    buffer that shares a section with it but does not cover this one. Not `far`: the next offset.
+    buffer that shares a section with it but does not cover this one. If the rule `far_skip` is off,
+    it is the next admissible offset.
+
+    Sketch: take the lowest minimum offset above the floor. Then consider each unplaced buffer `j`
+    outside the section. Its top is at least its minimum offset plus its size. If `j` shares a
+    section with a buffer that could start on the floor, that buffer could rest on this top; take
+    the lowest.
     """
     buffers, far = state.buffers, state.counters[C.far] != 0
     lowest = NEVER
-    # From the first to the last section of those that lie on the floor.
+    # Range of sections covered by the buffers whose minimum offset is the floor.
     first, last = state.sections.shape[1], 0
     for k in range(state.sections[S.cover, t], state.sections[S.cover, t + 1]):
         i = state.cover[k]
@@ -193,7 +208,8 @@ def floor_after_skip(state: PackingState, t: int, floor: int) -> int:
         if buffers[B.first, j] <= t < buffers[B.last, j] and (not gapped or covers(state, j, t)):
             continue
         if plain and not gapped:
-            # It lies on one side of this section, which all of them cover: it meets one of them.
+            # The range of `j` lies on one side of section `t`, and all these buffers cover `t`. The
+            # one that reaches furthest to that side shares a section with `j`.
             lowest = top
             continue
         for k in range(state.sections[S.cover, t], state.sections[S.cover, t + 1]):
@@ -209,7 +225,7 @@ def floor_after_skip(state: PackingState, t: int, floor: int) -> int:
 
 @inner
 def skip(state: PackingState, t: int, floor: int) -> bool:
-    """Raise the floor of a section; False if nothing can follow."""
+    """Raise the floor of a section; return False if the state is infeasible."""
     buffers, sections = state.buffers, state.sections
     if floor + sections[S.remaining, t] > sections[S.cap, t]:
         sections[S.weight, t] += 1

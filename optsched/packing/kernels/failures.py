@@ -1,8 +1,9 @@
-"""States that are known to fail: a set of unplaced buffers and the floors they failed on.
+"""Table of failed states: sets of unplaced buffers with the floors on which they failed.
 
-A state with the same unplaced set and floors that are nowhere lower fails too, since each of its
-packings would have been one of the failed state. Keys are compared in full: the hash only finds
-the place, so that a refutation does not rest on luck.
+A state with the same set of unplaced buffers and with floors at least as high in every section
+fails too, since each of its packings would also be a packing of the failed state. Keys are compared
+in full. The hash code only determines the place in the table, so a refutation never depends on the
+absence of hash collisions.
 """
 
 from __future__ import annotations
@@ -14,26 +15,27 @@ from optsched.packing.kernels.state import WORD_BITS, B, PackingState, S
 from optsched.runtime.kernel import inner
 
 WAYS = 4
-"""Entries per place of the table."""
+"""Number of entries per place of the table."""
 
 HASH_BITS = (1 << 40) - 1
 
 
 class Failures(NamedTuple):
-    """The table."""
+    """Hash table of failed states."""
 
     rows: IntArray
-    """Shape `(WAYS * places, words + m + 1)`, places a power of two. An entry: 1 (0: empty), the
-    unplaced buffers as bits, and the floor of each section."""
+    """Shape `(WAYS * places, words + m + 1)`, places a power of two. An entry consists of 1 (0 if
+    empty), the bit set of unplaced buffers, and the floor of each section.
+    """
     key: IntArray
-    """Shape `(words,)`: scratch."""
+    """Shape `(words,)`: work space."""
     victim: IntArray
-    """Shape `(1,)`: turns around to choose what to overwrite."""
+    """Shape `(1,)`: cyclic counter that chooses the entry to overwrite."""
 
 
 @inner
 def find_place(state: PackingState, failures: Failures) -> int:
-    """Write the bits of the unplaced buffers to the key; return its first entry."""
+    """Write the bit set of unplaced buffers to the key; return the first entry of its place."""
     placed, key = state.buffers[B.placed], failures.key
     for word in range(len(key)):
         key[word] = 0
@@ -49,7 +51,7 @@ def find_place(state: PackingState, failures: Failures) -> int:
 
 @inner
 def same_buffers(failures: Failures, row: int) -> bool:
-    """Whether an entry is about the buffers of the key."""
+    """Return True if an entry has the set of buffers in the key."""
     for word in range(len(failures.key)):
         if failures.rows[row, 1 + word] != failures.key[word]:
             return False
@@ -58,7 +60,7 @@ def same_buffers(failures: Failures, row: int) -> bool:
 
 @inner
 def is_refuted(state: PackingState, failures: Failures) -> bool:
-    """Whether these unplaced buffers failed on floors nowhere higher."""
+    """Return True if the unplaced buffers failed before on floors that were nowhere higher."""
     floors, rest = state.sections[S.floor], state.sections[S.remaining]
     m = len(floors) - 2
     rows = failures.rows
@@ -76,7 +78,11 @@ def is_refuted(state: PackingState, failures: Failures) -> bool:
 
 @inner
 def remember_failure(state: PackingState, failures: Failures) -> None:
-    """Store a state whose search was exhausted; it must be as it was on entry."""
+    """Store a state whose search was exhausted; the state must be as it was on entry.
+
+    An entry for the same buffers with floors at least as high is overwritten, as the new entry
+    implies it; otherwise an empty entry is used, or else one of the others in turn.
+    """
     floors, rest = state.sections[S.floor], state.sections[S.remaining]
     m = len(floors) - 2
     rows = failures.rows

@@ -1,4 +1,8 @@
-"""First fit: each buffer in turn into the lowest place that holds it."""
+"""First fit: place each buffer in turn at the lowest offset where it fits.
+
+Example: buffers of 4, 3 and 2 bytes are live in steps 0-1, 1-2 and 2. The first goes to 0, the
+second to 4, on top of the first, and the third to 0, since the first is dead by then.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,16 @@ from optsched.model.arrays import IntArray
 from optsched.packing.kernels.state import B
 from optsched.runtime.kernel import inner, kernel
 
-# Rows of `parts`: bytes LOW to HIGH of the buffer are there in the sections FROM to UNTIL.
+# Rows of `parts`: bytes [LOW, HIGH) of the buffer are occupied in sections [FROM, UNTIL).
 FROM, UNTIL, LOW, HIGH = 0, 1, 2, 3
 
 
 @inner
 def may_meet(buffers: IntArray, masks: IntArray, i: int, j: int) -> bool:
-    """Whether two buffers are ever live together; with parts, whether their ranges overlap."""
+    """Return True if two buffers are ever live together.
+
+    With partial occupancy, return True if their ranges overlap.
+    """
     if buffers[B.first, j] >= buffers[B.last, i] or buffers[B.last, j] <= buffers[B.first, i]:
         return False
     apart = masks.shape[1] > 0
@@ -24,9 +31,10 @@ def may_meet(buffers: IntArray, masks: IntArray, i: int, j: int) -> bool:
 
 @inner
 def lowest_above(parts: IntArray, mine: IntArray, other: IntArray, x: int, y: int) -> int:
-    """Return an offset above `x` if a buffer there meets another at `y`, else `x`.
+    """Return an offset above `x` if a buffer at `x` overlaps another one at `y`, else `x`.
 
-    `mine` and `other` are the columns of their parts, which ascend and do not overlap.
+    `mine` and `other` are the ranges of columns of their parts, which are sorted by section and do
+    not overlap within a buffer.
     """
     a, b = mine[0], other[0]
     lowest = x
@@ -53,27 +61,37 @@ def first_fit(
     placed: int,
     line: IntArray,
 ) -> int:
-    """Place buffers in turn; stop at the first whose place is above its maximum offset.
+    """Place buffers in turn; stop at the first one whose offset exceeds its maximum.
+
+    Sketch: keep the placed buffers sorted by offset (`line`). For each buffer in `order`, start at
+    its release, rounded up to its alignment. Scan the placed buffers by offset. If one is live at
+    the same time and its top is above the candidate, raise the candidate to the aligned top. Stop
+    as soon as the gap below the next placed buffer is large enough. Insert the buffer into `line`
+    by insertion sort.
 
     Parameters
     ----------
     buffers
-        Rows as of :class:`optsched.packing.kernels.state.PackingState`; `offset` is written.
+        Rows as in :class:`optsched.packing.kernels.state.PackingState`; `offset` is written.
     masks
-        Sections that each buffer covers, without words if each covers all of its range.
+        Bit sets of the sections that each buffer covers; no words if each buffer covers all of its
+        range.
     parts
-        Shape `(4, r)`: what is there of each buffer and when; None if always all of it.
+        Shape `(4, r)`: occupied bytes of each buffer by section; None if buffers are always fully
+        occupied.
     ranges
-        Shape `(n, 2)`: the columns of `parts` of each buffer, by section.
+        Shape `(n, 2)`: range of columns in `parts` of each buffer, sorted by section.
     order
-        Shape `(n,)`. The first `placed` of it have their offsets.
+        Shape `(n,)`: buffers to place; the first `placed` of them have their offsets already.
+    placed
+        Number of buffers placed before.
     line
-        Shape `(n,)`: work space, placed buffers by offset.
+        Shape `(n,)`: work space, placed buffers sorted by offset.
 
     Returns
     -------
     int
-        How many of the order have a place; all of them if it succeeded.
+        Number of buffers of the order that are placed; `n` if all of them fit.
     """
     offsets = buffers[B.offset]
     for turn in range(len(order)):
@@ -97,7 +115,8 @@ def first_fit(
                     if top > lowest:
                         lowest = top + -top % step
                 if parts is None:
-                    # They came by offset. Parts do not come by their tops: once more through them.
+                    # Whole buffers were scanned by offset, so one pass is enough. Parts are not
+                    # sorted by their own offsets; scan again until nothing changes.
                     break
             if lowest > buffers[B.max_offset, i]:
                 return turn

@@ -1,9 +1,9 @@
 """Moves on the packing state: place a buffer, raise minimum offsets and floors, undo.
 
-These are the moves for buffers that are there as a whole or not at all; where only some of a
-buffer's bytes are there, :mod:`optsched.packing.kernels.partial_moves` has other ones. What both
-have in common takes `occupied`, which is None for the first kind: numba compiles each kind by
-itself and leaves the other's branches out.
+These moves apply to buffers that are always either fully occupied or absent. With partial
+occupancy, :mod:`optsched.packing.kernels.partial_moves` replaces some of them. Functions shared by
+both kinds take `occupied`, which is None for the first kind. Numba compiles each kind separately
+and leaves out the branches of the other kind.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from optsched.runtime.kernel import inner
 
 @inner
 def set_supporter(state: PackingState, t: int, j: int) -> None:
-    """Let buffer `j` (or none, -1) support the floor of section `t`."""
+    """Make buffer `j` (-1 for none) the supporter of the floor of section `t`."""
     supporter = state.sections[S.supporter]
     after, before = state.sections[S.after], state.sections[S.before]
     heads = state.buffers[B.supports]
@@ -49,7 +49,7 @@ def set_supporter(state: PackingState, t: int, j: int) -> None:
 
 @inner
 def note(state: PackingState, what: int, value: int) -> None:
-    """Remember an old value: of floor `t`, minimum offset `m + i`, supporter `m + n + t`."""
+    """Push an old value on the trail: floor `t`, minimum offset `m + i`, supporter `m + n + t`."""
     top = state.counters[C.trailed]
     state.trail[0, top] = what
     state.trail[1, top] = value
@@ -58,7 +58,7 @@ def note(state: PackingState, what: int, value: int) -> None:
 
 @inner
 def undo(state: PackingState, occupied: IntArray | None, trailed: int, stacked: int) -> None:
-    """Go back to the state that had `trailed` entries on the trail, `stacked` buffers placed."""
+    """Restore the state that had `trailed` entries on the trail and `stacked` buffers placed."""
     buffers, sections, trail, counters = state.buffers, state.sections, state.trail, state.counters
     n, m = buffers.shape[1], sections.shape[1] - 2
     for k in range(counters[C.trailed] - 1, trailed - 1, -1):
@@ -99,9 +99,12 @@ def forget_queue(state: PackingState) -> None:
 
 @inner
 def settle(state: PackingState) -> bool:
-    """Raise the floors of queued sections to the lowest start there; False if one overflows.
+    """Raise the floor of each queued section to its lowest start; return False if one overflows.
 
-    A floor raised to the minimum of some minimum offsets raises none of these: one pass is enough.
+    A section overflows if its remaining size does not fit between floor and cap. Sketch: take a
+    section off the queue and find its unplaced buffer of lowest minimum offset. That buffer becomes
+    the supporter of the section, and its minimum offset the floor. A floor raised to the minimum of
+    some minimum offsets leaves all of them unchanged, so one pass is enough.
     """
     buffers, sections, counters = state.buffers, state.sections, state.counters
     n, m = buffers.shape[1], sections.shape[1] - 2
@@ -136,7 +139,10 @@ def settle(state: PackingState) -> bool:
 
 @inner
 def raise_offset(state: PackingState, j: int, offset: int) -> bool:
-    """Set a higher minimum offset, queue the sections it supported; False if above the maximum."""
+    """Raise a minimum offset and queue the sections that the buffer supported.
+
+    Return False if the new minimum offset exceeds the maximum offset.
+    """
     buffers, sections = state.buffers, state.sections
     note(state, sections.shape[1] - 2 + j, buffers[B.min_offset, j])
     buffers[B.min_offset, j] = offset
@@ -150,7 +156,14 @@ def raise_offset(state: PackingState, j: int, offset: int) -> bool:
 
 @inner
 def place(state: PackingState, i: int, offset: int) -> bool:
-    """Put a buffer where all its sections have the floor `offset`; False if nothing can follow."""
+    """Place a buffer at `offset`, the floor of all its sections; return False if infeasible.
+
+    Sketch: raise the floors of its sections to its top and reduce their remaining sizes. Raise the
+    minimum offset of each unplaced buffer that shares a section with it to the top. A section whose
+    new floor equals the minimum offset of such a buffer has a supporter and is done; the sections
+    without one are queued. Buffers are sorted by first section, so `ahead` sweeps over the sections
+    once. Finally settle the queue.
+    """
     buffers, sections, counters = state.buffers, state.sections, state.counters
     n, m = buffers.shape[1], sections.shape[1] - 2
     first, last, size = buffers[B.first, i], buffers[B.last, i], buffers[B.size, i]
@@ -185,8 +198,8 @@ def place(state: PackingState, i: int, offset: int) -> bool:
                 forget_queue(state)
                 return False
         if lowest == top and not gapped and buffers[B.last, j] > ahead:
-            # Buffers come by first section: what lies between `ahead` and this one has no
-            # supporter at the new floor yet, what this one covers has.
+            # Sections from `ahead` to the first one of buffer `j` are not covered by any buffer
+            # at the new floor so far; the sections of `j` are supported by it.
             while ahead < buffers[B.first, j]:
                 enqueue(state, ahead)
                 ahead += 1
@@ -204,7 +217,7 @@ def place(state: PackingState, i: int, offset: int) -> bool:
 
 @inner
 def reset(state: PackingState, occupied: IntArray | None) -> bool:
-    """Take back all placements and queue all sections; False if some buffer has no place."""
+    """Undo all placements and queue all sections; return False if some buffer does not fit."""
     buffers, sections, counters = state.buffers, state.sections, state.counters
     n, m = buffers.shape[1], sections.shape[1] - 2
     for t in range(m + 1):

@@ -1,5 +1,6 @@
-"""What the search decides where a buffer may be there in part; the states are those of
-:mod:`optsched.packing.kernels.partial_moves`.
+"""Branching rules of the search with partial occupancy.
+
+The states are those of :mod:`optsched.packing.kernels.partial_moves`.
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ from optsched.packing.kernels.state import NEVER, B, C, PackingState, S, bottom_
 from optsched.runtime.kernel import inner
 
 FLAT = B.supports
-"""Row of `PackingState.buffers`: whether it would lie on the floor of all its sections."""
+"""Row of `PackingState.buffers`: 1 if the buffer would lie on the floor of all its sections."""
 
 
 @inner
 def choose_partial(state: PackingState, occupied: IntArray, rule: int) -> int:
-    """Return the section to branch on.
+    """Return the section to branch on, or DEAD if a section cannot be filled or skipped.
 
-    One whose children all lie flat leaves no holes; where there is none, the lowest floor is next.
+    Sketch: mark each buffer that would lie flat on the floors of all its sections. Count the
+    branches of each section: the buffers that can start on its floor, and the skip if there is
+    slack. Return the section of lowest score among those whose children all lie flat, because these
+    leave no holes. Without such a section, return the one with the lowest floor.
     """
     buffers, sections = state.buffers, state.sections
     for i in range(buffers.shape[1]):
@@ -63,12 +67,13 @@ def choose_partial(state: PackingState, occupied: IntArray, rule: int) -> int:
 
 @inner
 def next_support(state: PackingState, occupied: IntArray, i: int, t: int) -> int:
-    """Return an offset above a buffer's minimum below which it can not rest.
+    """Return an offset above the minimum offset of a buffer, below which the buffer cannot rest.
 
-    It is the lowest of section `t` and does not lie at its minimum offset. Pushed down it rests on
-    a part: of a placed buffer, whose top is known; or of an unplaced one, which lies at its minimum
-    offset or above. One that is there in `t` as well lies above it there: no support unless the
-    parts in the two sections let it be below in the other.
+    The buffer is the lowest one of section `t` and does not lie at its minimum offset. In a packing
+    pushed down it rests on a part of another buffer. If that buffer is placed, the top of its part
+    is known. If it is unplaced, it lies at its minimum offset or above. If it is also occupied in
+    `t`, it lies above the given buffer there. It can then support the given buffer in another
+    section only if the bounds of their parts in the two sections allow the opposite order there.
     """
     buffers, sections = state.buffers, state.sections
     lowest, span = buffers[B.min_offset, i], buffers[B.parts, i]
@@ -99,10 +104,11 @@ def next_support(state: PackingState, occupied: IntArray, i: int, t: int) -> int
 
 @inner
 def partial_floor_after_skip(state: PackingState, occupied: IntArray, t: int, level: int) -> int:
-    """Return the lowest floor of a section in which no part begins at `level`.
+    """Return the lowest floor of a section if no part begins at `level`.
 
-    Of the buffers there one is the lowest: it begins above anyway, or it has to rest on something
-    above its minimum offset. Not `far`: on the next offset.
+    One of the buffers there is the lowest. Either its minimum start is higher than `level`, or it
+    must rest on a part above its minimum offset. If the rule `far_skip` is off, that is the next
+    offset.
     """
     buffers = state.buffers
     floor = NEVER
@@ -121,7 +127,7 @@ def partial_floor_after_skip(state: PackingState, occupied: IntArray, t: int, le
 
 @inner
 def skip_partial(state: PackingState, occupied: IntArray, t: int, floor: int) -> bool:
-    """Raise the floor of a section; False if nothing can follow."""
+    """Raise the floor of a section; return False if the state is infeasible."""
     buffers, sections = state.buffers, state.sections
     if floor + sections[S.remaining, t] > sections[S.cap, t]:
         sections[S.weight, t] += 1
@@ -140,11 +146,11 @@ def skip_partial(state: PackingState, occupied: IntArray, t: int, floor: int) ->
 
 @inner
 def has_obstacles(state: PackingState, occupied: IntArray) -> bool:
-    """Whether placed buffers lie above the floors of unfinished sections.
+    """Return True if a placed buffer lies above the floor of an unfinished section.
 
-    A state that was exhausted without any may be remembered: the room above floors nowhere lower,
-    less obstacles, is part of the room that did not do. Obstacles with one admissible offset do
-    not count: they are there in every state.
+    Only an exhausted state without obstacles may be remembered. The room above floors that are
+    nowhere lower, minus any obstacles, is then part of the room that was not enough. Buffers with a
+    single admissible offset are not counted as obstacles, since they are placed in every state.
     """
     buffers, sections = state.buffers, state.sections
     for t in range(sections.shape[1] - 2):

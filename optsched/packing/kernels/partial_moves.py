@@ -1,29 +1,34 @@
-"""Moves where a buffer may be there in part: an occupied byte range for each of its sections.
+"""Moves with partial occupancy: a buffer occupies a range of its bytes in each of its sections.
 
-The loop is that of :mod:`optsched.packing.kernels.search`; what a state is differs. A buffer at
-offset `x` fills `[x + low, x + high)` of a section, with the bounds of that section. So it may lie
-above a floor although no other buffer could go below it elsewhere, and two buffers may lie one
-above the other in one section and the other way round in the next. Hence:
+The loop is that of :mod:`optsched.packing.kernels.search`, but states differ. A buffer at offset
+`x` occupies `[x + low, x + high)` in a section, with the bounds of that section. It can therefore
+lie above a floor in one section although no other buffer fits below it in another, and of two
+buffers, each can lie above the other in some section. This has four consequences:
 
-* A placed buffer lies at its minimum offset. Where its part is then above the floor it is an
-  obstacle, which others stay below or above; only what lies below the floor is forgotten.
-* The floor of a section is the lowest `min_offset` + low` of the unplaced buffers there. Either one
-  of them has the bottom of its part there, and then it lies at its minimum offset: a child; or none
-  has: the skip. That is complete for every section, in a gap of the skyline or not.
-* Buffers with one admissible offset only, such as pinned ones, are placed before the search.
-* A packing above floors and obstacles can be pushed down: keep who is above whom in each section,
-  and take the lowest offsets that satisfy these differences. Each buffer then lies at its release,
-  on a floor, or with its part on another's, placed or not, and on the next aligned offset.
+* A placed buffer lies at its minimum offset. If its part in a section is above the floor, it is an
+  obstacle: other buffers stay below or above it. Only parts below the floor are forgotten.
+* The floor of a section is the lowest `min_offset + low` of its unplaced buffers. Either the part
+  of some buffer begins at the floor, and this buffer lies at its minimum offset (a child), or no
+  part does (the skip). These branches are complete for every section, also outside gaps of the
+  skyline.
+* Buffers with a single admissible offset, such as pinned ones, are placed before the search.
+* A packing above floors and obstacles can be pushed down: keep the vertical order of the parts in
+  each section, and take the lowest offsets that satisfy these differences. Each buffer then lies at
+  its release, on a floor, or with its part on a part of another buffer, placed or not, rounded up
+  to the next aligned offset.
 
-The rules `identical`, `components` and `cliques` hold word for word, with parts in
-place of buffers: two buffers are identical only if all their parts are, and sections are cut where
-a part changes. `far_skip` is proved anew at `floor_after_skip` and `failures` at `has_obstacles`,
-both in :mod:`optsched.packing.kernels.partial_branch`. `units` divides the bounds of the parts as
-well. Beams are not run: their states hold no obstacles.
+The rules `identical`, `components` and `cliques` hold unchanged, with parts in place of buffers:
+two buffers are identical only if all their parts are, and sections are cut where a part changes.
+Separate proofs are given for `far_skip` at `partial_floor_after_skip` and for `failures` at
+`has_obstacles`, both in :mod:`optsched.packing.kernels.partial_branch`. `units` divides the bounds
+of the parts as well. Beam search is not used, because its states have no obstacles.
 
 `occupied` has shape `(2, pairs)`: `low` and `high` of each buffer in each section from `first` to
-`last` (equal: nothing of it is there). Those of buffer `i` and section `t` stand in the column
-`buffers[`parts`, i] + t`.
+`last`; equal bounds mean that the buffer is not occupied there. The values of buffer `i` in section
+`t` are in column `buffers[B.parts, i] + t`.
+
+Example: buffer `a` occupies `[0, 4)` in section 0 and `[0, 1)` in section 1; buffer `b` of 3 bytes
+covers section 1 only. With `a` at 0, `b` starts at 1, and the slab is 4.
 """
 
 from __future__ import annotations
@@ -45,9 +50,10 @@ from optsched.runtime.kernel import inner
 
 @inner
 def lift(state: PackingState, occupied: IntArray, i: int, offset: int) -> int:
-    """Return the lowest start from `offset` on, above all floors and apart from all placed.
+    """Return the lowest start at or above `offset` that is above all floors and hits no placed
+    buffer.
 
-    If there is none up to the maximum offset, any offset above that.
+    If no start up to the maximum offset exists, return any offset above that maximum.
     """
     buffers, sections = state.buffers, state.sections
     first, last, span = buffers[B.first, i], buffers[B.last, i], buffers[B.parts, i]
@@ -74,7 +80,7 @@ def lift(state: PackingState, occupied: IntArray, i: int, offset: int) -> int:
 
 @inner
 def raise_partial(state: PackingState, occupied: IntArray, i: int, offset: int) -> bool:
-    """Raise a minimum offset to `offset` or above; False if that is past the maximum."""
+    """Raise a minimum offset to `offset` or above; return False if it exceeds the maximum."""
     buffers, sections = state.buffers, state.sections
     lowest = lift(state, occupied, i, offset)
     if lowest > buffers[B.max_offset, i]:
@@ -89,9 +95,9 @@ def raise_partial(state: PackingState, occupied: IntArray, i: int, offset: int) 
 
 @inner
 def settle_partial(state: PackingState, occupied: IntArray) -> bool:
-    """Raise the floors of queued sections to the lowest bottom; False if one overflows.
+    """Raise the floors of queued sections to their lowest bottoms; return False if one overflows.
 
-    What is unplaced, and the obstacles above the floor, have to fit between floor and cap.
+    The unplaced parts and the obstacles above the floor must fit between floor and cap.
     """
     buffers, sections, counters = state.buffers, state.sections, state.counters
     fits = True
@@ -124,7 +130,7 @@ def settle_partial(state: PackingState, occupied: IntArray) -> bool:
 
 @inner
 def place_partial(state: PackingState, occupied: IntArray, i: int) -> bool:
-    """Place a buffer at its minimum offset; False if nothing can follow."""
+    """Place a buffer at its minimum offset; return False if the state becomes infeasible."""
     buffers, sections = state.buffers, state.sections
     x = buffers[B.min_offset, i]
     buffers[B.placed, i] = 1
@@ -152,7 +158,7 @@ def place_partial(state: PackingState, occupied: IntArray, i: int) -> bool:
 
 @inner
 def place_fixed(state: PackingState, occupied: IntArray) -> bool:
-    """Place the buffers with one admissible offset and settle; False if nothing can follow."""
+    """Place all buffers with a single admissible offset; return False if that is infeasible."""
     for i in range(state.buffers.shape[1]):
         if has_one_place(state, i) and not place_partial(state, occupied, i):
             return False
@@ -161,5 +167,8 @@ def place_fixed(state: PackingState, occupied: IntArray) -> bool:
 
 @inner
 def has_one_place(state: PackingState, i: int) -> bool:
-    """Whether a buffer is pinned, or as good as that; such are placed in all states."""
+    """Return True if a buffer has a single admissible offset, as pinned buffers do.
+
+    Such buffers are placed in all states.
+    """
     return bool(admissible(state, i, 0) == state.buffers[B.max_offset, i])

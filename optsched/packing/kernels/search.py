@@ -1,12 +1,13 @@
-"""Branch and bound: branch on a section, undo, go on.
+"""Branch and bound over packings, with an explicit stack of frames.
 
-Frames are kept in an array, not on Python's stack. A frame tries its children one after another,
-then the skip, which moves it to another section.
+A frame tries its children one after another, then the skip, which moves the frame to another
+section. Frames are rows of an array rather than Python calls, so the search can stop at a node
+limit and resume later.
 
-One loop serves two kinds of problems. With `occupied` None each buffer is there as a whole or not
-at all (:mod:`optsched.packing.kernels.moves`, :mod:`optsched.packing.kernels.branch`); with an
-array, parts of them may be (:mod:`optsched.packing.kernels.partial_moves`). Numba compiles a
-branch on `occupied is None` for the kind that it is called with, and leaves the other one out.
+One loop serves two kinds of problems. If `occupied` is None, each buffer is always either fully
+occupied or absent (:mod:`optsched.packing.kernels.moves`, :mod:`optsched.packing.kernels.branch`).
+If it is an array, buffers can be partly occupied (:mod:`optsched.packing.kernels.partial_moves`).
+Numba compiles the loop for each kind and leaves out the branches of the other kind.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ ENTER, NEXT, FAIL = 0, 1, 2
 def choose(
     state: PackingState, occupied: IntArray | None, frames: IntArray, depth: int, rule: int
 ) -> bool:
-    """Write the section to branch on to a frame; False if the state is dead."""
+    """Write the section to branch on to a frame; return False if the state is infeasible."""
     if occupied is None:
         section = choose_section(state, rule)
     else:
@@ -51,7 +52,7 @@ def choose(
 
 @inner
 def try_skip(state: PackingState, occupied: IntArray | None, section: int, level: int) -> bool:
-    """Raise the floor of a section to the next start possible there; False if nothing follows."""
+    """Raise the floor of a section to its next possible start; return False if infeasible."""
     if level + state.sections[S.remaining, section] >= state.sections[S.cap, section]:
         return False
     if occupied is None:
@@ -70,30 +71,38 @@ def search(
     rule: int,
     limit: int,
 ) -> int:
-    """Pack all buffers, each at its maximum offset or below.
+    """Search for a packing with each buffer at its maximum offset or below.
+
+    Sketch: on entering a frame, stop if all buffers are placed; otherwise look the state up in the
+    table of failures and choose a section. At each visit of a frame, place its next child and enter
+    a new frame, or undo if the child is infeasible. After the last child, skip the floor of the
+    section and choose again in the same frame. If the skip is infeasible as well, store the state
+    in the table, leave the frame and undo its parent's last child.
 
     Parameters
     ----------
     state
-        With `depth` 0 it is started anew; as a search that met its limit has left it, it goes on.
-        Solved, its OFFSET row is the packing.
+        If its counter `depth` is 0, the search starts from an empty packing; otherwise it resumes
+        where an earlier call met its limit. If the answer is SOLVED, row `offset` of its buffers is
+        the packing.
     occupied
-        Which bytes of each buffer are there in each of its sections; None if always all.
+        Occupied bytes of each buffer in each of its sections; None if buffers are always fully
+        occupied.
     frames
         Work space, shape `(depth, FRAME_COLUMNS)`.
     failures
-        States known to fail at this capacity or a larger one.
+        States that failed at this capacity or a larger one.
     remember
-        Whether to look them up and to add to them.
+        If True, look states up in `failures` and add to it.
     rule
         How to choose the section to branch on.
     limit
-        Nodes since the start.
+        Maximum number of nodes since the start of the search.
 
     Returns
     -------
     int
-        SOLVED; EXHAUSTED: there is no such packing; LIMIT: not known.
+        SOLVED, EXHAUSTED if such a packing does not exist, or LIMIT if the answer is unknown.
     """
     counters = state.counters
     n, m = state.buffers.shape[1], state.sections.shape[1] - 2
@@ -146,7 +155,7 @@ def search(
                     undo(state, occupied, frames[depth, TRAIL], frames[depth, STACK])
                 continue
             if try_skip(state, occupied, section, level):
-                # The frame goes on with another section; its children undo to here.
+                # The frame continues with another section; its later children undo to here.
                 frames[depth, TRAIL] = counters[C.trailed]
                 if choose(state, occupied, frames, depth, rule):
                     continue

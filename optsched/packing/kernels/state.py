@@ -1,10 +1,10 @@
-"""The packing state: which buffers are placed, how low the others could start, and a trail.
+"""The packing state: placed buffers, lower bounds on the offsets of the others, and a trail.
 
-Time is cut into sections, the maximal cliques of the live ranges
-(:mod:`optsched.packing.cliques`). Per section the state keeps a floor, below which no unplaced
-buffer that covers the section can start, and the remaining size still to be placed there. Per
-buffer it keeps the minimum offset: the first admissible one at or above all floors of its sections.
-Every change goes to a trail, which is undone from its newest entry::
+Time is cut into sections, the maximal cliques of the live ranges (:mod:`optsched.packing.cliques`).
+For each section the state keeps a floor, below which no unplaced buffer of the section can start,
+and the total size that remains to be placed there. For each buffer it keeps the minimum offset: the
+first admissible one at or above all floors of its sections. Every change is pushed on a trail, and
+undone from the newest entry back::
 
     capacity  +-----------------------------+
               |  remaining size per section |
@@ -12,8 +12,8 @@ Every change goes to a trail, which is undone from its newest entry::
               |####|########|#########|#####|      with higher ones (or the border) on both sides
               +-----------------------------+  sections ->
 
-Buffers are sorted by first section. Arrays have few dimensions and many rows because numba
-compiles and calls functions of few arguments much faster.
+Buffers are sorted by first section. Arrays have few dimensions and many rows, because numba
+compiles and calls functions with few arguments much faster.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from optsched.model.arrays import IntArray
 from optsched.runtime.kernel import inner
 
 NEVER = 1 << 60
-"""Above every offset."""
+"""Value above every offset."""
 WORD_BITS = 60
-"""Bits in a word of a set, of buffers or of sections."""
+"""Number of bits in a word of a bit set of buffers or sections."""
 
 
 class BufferRows(NamedTuple):
     """Rows of `PackingState.buffers`; from `min_offset` on they change during a search.
 
     `first`, `last`: half-open range of sections. `before_me`: the identical buffer that must be
-    placed before, or -1. `release`, `max_offset`: lowest and highest offset. `rank`: place in the
-    order of trial. `zone`, `zone_end`: its range of zones. `parts`: where its entries of `occupied`
-    begin, less `first`. `supports`: head of the list of sections whose floor it supports, or -1.
-    `stack`: buffers in the order they were placed.
+    placed before, or -1. `release`, `max_offset`: lowest and highest offset. `rank`: position in
+    the order of trial. `zone`, `zone_end`: range of its columns in `zones`. `parts`: first column
+    of its entries of `occupied`, minus `first`. `supports`: head of the list of sections whose
+    floor it supports, or -1. `stack`: buffers in the order they were placed.
     """
 
     first: int = 0
@@ -60,11 +60,11 @@ class BufferRows(NamedTuple):
 class SectionRows(NamedTuple):
     """Rows of `PackingState.sections`.
 
-    `cap`: no buffer that covers the section may end above. `supporter`: an unplaced buffer whose
-    minimum offset is the floor. `after`, `before`: the list of sections of one supporter. `run`:
-    end of the run of equal floors. `queue`: sections whose floor must be updated. `weight`:
-    failures met. `entry`: the first buffer that starts there or later. `cover`: where its buffers
-    begin in `PackingState.cover`.
+    `cap`: upper limit on the end of every buffer that covers the section. `supporter`: an unplaced
+    buffer whose minimum offset is the floor. `after`, `before`: links in the list of sections of
+    one supporter. `run`: end of the run of equal floors. `queue`: sections whose floor must be
+    updated. `weight`: number of failures. `entry`: the first buffer that starts there or later.
+    `cover`: start of its buffers in `PackingState.cover`.
     """
 
     floor: int = 0
@@ -85,8 +85,8 @@ class SectionRows(NamedTuple):
 class CounterRows(NamedTuple):
     """Entries of `PackingState.counters`; those before `plain` are reset when a search starts.
 
-    `depth`: the frame to resume with, plus one, or 0. `plain`: neither alignment nor release nor
-    zones. `gapped`: `masks` has words. `far`: whether a skip goes to the next top.
+    `depth`: the frame to resume at, plus one, or 0 to start. `plain`: 1 if alignments, releases and
+    zones are absent. `gapped`: 1 if `masks` has words. `far`: 1 if a skip goes to the next top.
     """
 
     nodes: int = 0
@@ -101,35 +101,37 @@ class CounterRows(NamedTuple):
 
 
 B, S, C = BufferRows(), SectionRows(), CounterRows()
-"""Numba takes the fields of a tuple of integers for constants."""
+"""Row numbers; numba treats the fields of a tuple of integers as constants."""
 
 
 class PackingState(NamedTuple):
-    """Everything about `n` buffers and `m` sections."""
+    """State of the search over `n` buffers and `m` sections."""
 
     buffers: IntArray
     """Shape `(len(B), n)`."""
     sections: IntArray
     """Shape `(len(S), m + 2)`."""
     cover: IntArray
-    """Buffers of each section, one section after another."""
+    """The buffers of each section, section by section."""
     zones: IntArray
-    """Shape `(2, z)`. Per buffer, ascending and disjoint: starts strictly between `zones[0]` and
-    `zones[1]` would meet a pinned buffer."""
+    """Shape `(2, z)`. Per buffer, ascending and disjoint: offsets strictly between `zones[0]` and
+    `zones[1]` would overlap a pinned buffer.
+    """
     masks: IntArray
-    """Shape `(n, words)`: the sections that each buffer covers as bits; no words if
-    each covers its whole range."""
+    """Shape `(n, words)`: bit set of the sections that each buffer covers; no words if each buffer
+    covers its whole range.
+    """
     trail: IntArray
-    """Shape `(2, t)`: what changed, and what it was."""
+    """Shape `(2, t)`: the entries that changed, and their old values."""
     counters: IntArray
     """Shape `(len(C),)`."""
 
 
 @inner
 def admissible(state: PackingState, i: int, offset: int) -> int:
-    """Return the first offset from `offset` on at which the buffer may start.
+    """Return the first offset at or above `offset` at which the buffer may start.
 
-    It is aligned, at or above the release, and in no zone.
+    It is aligned, at least the release, and outside all zones.
     """
     buffers, zones = state.buffers, state.zones
     if offset < buffers[B.release, i]:  # noqa: PLR1730
@@ -149,13 +151,13 @@ def admissible(state: PackingState, i: int, offset: int) -> int:
 
 @inner
 def covers(state: PackingState, i: int, t: int) -> bool:
-    """Whether the buffer, whose range has section `t`, is there in it."""
+    """Return True if a buffer covers section `t`, which must be in its range."""
     return bool((state.masks[i, t // WORD_BITS] >> (t % WORD_BITS)) & 1)
 
 
 @inner
 def share_section(state: PackingState, i: int, j: int) -> bool:
-    """Whether two buffers are ever live together."""
+    """Return True if two buffers are ever live together."""
     buffers = state.buffers
     if buffers[B.last, j] <= buffers[B.first, i] or buffers[B.last, i] <= buffers[B.first, j]:
         return False
@@ -169,7 +171,7 @@ def share_section(state: PackingState, i: int, j: int) -> bool:
 
 @inner
 def bottom_in(state: PackingState, occupied: IntArray | None, i: int, t: int) -> int:
-    """Return the first byte of section `t` that the buffer would fill at its minimum offset."""
+    """Return the first byte that the buffer would occupy in section `t` at its minimum offset."""
     start = state.buffers[B.min_offset, i]
     if occupied is not None:
         start += occupied[0, state.buffers[B.parts, i] + t]
@@ -178,7 +180,7 @@ def bottom_in(state: PackingState, occupied: IntArray | None, i: int, t: int) ->
 
 @inner
 def size_in(state: PackingState, occupied: IntArray | None, i: int, t: int) -> int:
-    """Return how many bytes of the buffer are there in section `t`."""
+    """Return the number of bytes that the buffer occupies in section `t`."""
     if occupied is not None:
         at = state.buffers[B.parts, i] + t
         return int(occupied[1, at] - occupied[0, at])
