@@ -18,7 +18,7 @@ from optsched.check.order_rules import check_order_rules, count_moved
 from optsched.check.plan import Checked, check_order, check_plan
 from optsched.errors import PlanError
 from optsched.model.graph import Graph
-from optsched.model.question import restriction_words, rules_of_record
+from optsched.model.question import contents_digest, restriction_words, rules_of_record
 from optsched.runtime.limits import Objective, Proof
 from optsched.runtime.text import counted
 
@@ -119,11 +119,17 @@ def claimed_restriction(plan: Plan, claims: Mapping[str, Any]) -> str:
     return restriction_words(rules_of_record(rules), rules.get("max_moved"), pools)
 
 
+def check_graph(graph: Graph, name: str, contents: object) -> None:
+    """Check that a plan file is of a graph: by its name, or by its contents if it was renamed."""
+    if name in (graph.name, UNNAMED) or graph.name == UNNAMED:
+        return
+    if contents != contents_digest(graph):
+        raise PlanError(f"plan is of graph {name[:200]!r}, this is {graph.name!r}")
+
+
 def check_words(graph: Graph, claims: Mapping[str, Any]) -> None:
     """Check the names that a plan file uses."""
-    name = claims.get("graph", graph.name)
-    if name != graph.name and UNNAMED not in (name, graph.name):
-        raise PlanError(f"plan is of graph {name!r}, this is {graph.name!r}")
+    check_graph(graph, claims.get("graph", graph.name), claims.get("contents"))
     model = claims.get("memory_model", graph.memory_model)
     if model not in (graph.memory_model, graph.model_name):
         raise PlanError(f"plan has the memory model {model!r}, the graph {graph.model_name!r}")

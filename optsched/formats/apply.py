@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from optsched.check.claims import check_claims
+from optsched.check.claims import check_claims, check_graph
 from optsched.check.plan import Checked, check_plan
-from optsched.errors import FormatError, PlanError, UsageError
+from optsched.errors import FormatError, UsageError
 from optsched.formats.format import Content, Format
 from optsched.formats.native_plan import Planned
 from optsched.formats.opening import check_options, extra_named, opened, read_as
@@ -103,8 +103,8 @@ def checked_plan(graph: Graph, plan: str | Path | Plan | Planned) -> tuple[Graph
         return graph, plan, check_plan(graph, plan)
     with opened(plan, Content.PLAN) as (row, source):
         name = source.document.get("graph")
-        if isinstance(name, str) and name not in (graph.name, "stdin") and graph.name != "stdin":
-            raise PlanError(f"plan is of graph {name[:200]!r}, this is {graph.name!r}")
+        if isinstance(name, str):
+            check_graph(graph, name, source.document.get("contents"))
         found, claims = read_as(row, source, {"graph": graph})
         if claims["inplace"]:
             graph = graph.with_inplace()

@@ -12,6 +12,7 @@ from optsched.errors import PlanError
 from optsched.formats.fields import Record, check_format
 from optsched.model.graph import Graph
 from optsched.model.plan import Plan
+from optsched.model.question import contents_digest
 
 PLAN_FORMAT = "optsched-plan/1"
 
@@ -20,7 +21,7 @@ BOUNDS = ("peak_bound", "slab_bound")
 NOTES = ("objective", "peak_proof", "slab_proof", "memory_model")
 
 _PLAN_KEYS = {
-    *("format", "graph", "inplace", "order", "offsets", "slabs", "pool", "capacities"),
+    *("format", "graph", "contents", "inplace", "order", "offsets", "slabs", "pool", "capacities"),
     *("versions", "trace", "order_rules"),
     *NUMBERS,
     *BOUNDS,
@@ -74,6 +75,7 @@ def plan_document(
     known = {**(claims or {}), "peak": plan.peak(graph), "slab": sum(slabs.values())}
     known["memory_model"] = graph.memory_model
     document: dict[str, Any] = {"format": PLAN_FORMAT, "graph": graph.name}
+    document["contents"] = contents_digest(graph)
     if graph.in_place:
         document["inplace"] = True
     for key in (*NUMBERS, *BOUNDS, *NOTES, "order_rules", "versions", "trace"):
@@ -111,6 +113,8 @@ def read_plan_document(graph: Graph, document: object) -> tuple[Plan, dict[str, 
     claims |= {key: top.count(key) for key in NUMBERS}
     claims |= {key: top.count(key) for key in BOUNDS if key in top.value}
     claims |= {key: top.text(key) for key in NOTES if key in top.value}
+    if "contents" in top.value:
+        claims["contents"] = top.text("contents")
     for key in ("slabs", "capacities"):
         if key in top.value:
             bytes_ = Record(top.mapping(key), key)

@@ -182,5 +182,13 @@ def digest_of(graph: Graph) -> bytes:
     return _digest(repr((ops, kinds, places, shared)).encode())
 
 
+def contents_digest(graph: Graph) -> str:
+    """Return a text that tells a graph in plan files from others, whatever its name.
+
+    It is the same in place and not in place, as a plan says which of them it is of.
+    """
+    return digest_of(graph.without_inplace()).hex()
+
+
 def _digest(data: bytes) -> bytes:
     return blake2b(data, digest_size=_DIGEST_BYTES).digest()

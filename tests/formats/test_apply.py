@@ -110,10 +110,22 @@ def test_apply_refuses_the_plan_of_another_graph(model: Path) -> None:
     other.write_bytes(b"TOY")
     plan, out = model.with_name("net.plan.json"), model.with_name("out")
     with pytest.raises(PlanError, match=r"plan is of graph 'net\.toy', this is 'other\.toy'"):
-        apply_plan(other, plan, out)
+        apply_plan(other, plan, out, dims={"width": 16})
     with pytest.raises(PlanError, match=r"plan claims|overlap"):
         apply_plan(model, plan, out, dims={"width": 16})
     assert not out.exists()
+
+
+def test_a_plan_is_of_what_a_file_holds_whatever_its_name(model: Path) -> None:
+    plan, out = model.with_name("net.plan.json"), model.with_name("out")
+    renamed = model.rename(model.with_name("renamed.toy"))
+    assert apply_plan(renamed, plan, out).checked.slab == 20
+    assert main(["check", str(renamed), str(plan)]) == 0
+    document = json.loads(plan.read_text())
+    del document["contents"]
+    plan.write_text(json.dumps(document))
+    with pytest.raises(PlanError, match=r"plan is of graph 'net\.toy', this is 'renamed\.toy'"):
+        apply_plan(renamed, plan, out)
 
 
 def test_apply_refuses_formats_that_take_no_plan(model: Path) -> None:
@@ -225,7 +237,7 @@ def test_without_the_graph_names_and_offsets_are_exported(
 @pytest.mark.parametrize("to", sorted(EXPORTS))
 def test_an_export_needs_a_plan_of_its_graph(result: Result, to: str, tmp_path: Path) -> None:
     write_plan(result, tmp_path / "plan")
-    write_graph(toy_graph("other"), tmp_path / "graph")
+    write_graph(toy_graph("other", wide=16), tmp_path / "graph")
     with pytest.raises(PlanError, match="plan is of graph 'net', this is 'other'"):
         export_plan(tmp_path / "plan", tmp_path / "out", to=to, graph=tmp_path / "graph")
     with pytest.raises(UsageError, match="would overwrite"):

@@ -89,7 +89,7 @@ def test_workspace_in_bytes_is_what_the_builder_makes() -> None:
 
 
 def test_examples_of_the_readme() -> None:
-    graph_text, packing_text, plan_text = re.findall(r"```json\n(.*?)```", README, re.DOTALL)
+    _, graph_text, packing_text, plan_text = re.findall(r"```json\n(.*?)```", README, re.DOTALL)
     GRAPH_SCHEMA.validate(json.loads(graph_text))
     PLAN_SCHEMA.validate(json.loads(plan_text))
     graph = read_graph_document(json.loads(graph_text))

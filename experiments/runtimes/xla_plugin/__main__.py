@@ -58,7 +58,7 @@ def measure(name: str, made: Step, time_limit: float) -> ScheduleRow:
         begun = time.perf_counter()
         if scheduler == "ours":
             forget()
-            with enabled(time_limit=time_limit, min_bytes=0):
+            with enabled(time_limit=time_limit, min_bytes=0, min_gain=0):
                 compiled = lowered.compile()
         else:
             kind = f"CPU_SCHEDULER_TYPE_{scheduler}"
