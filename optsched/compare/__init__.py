@@ -1,4 +1,4 @@
-"""The comparator: how far each method is from the optimum, on one graph or many."""
+"""Comparison of methods with the optimum, on one graph or on many."""
 
 from __future__ import annotations
 

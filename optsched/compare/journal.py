@@ -1,9 +1,10 @@
-"""The journal of a long run: what is finished, one JSON object a line, never rewritten.
+"""Journal of a long run: an append-only file with one JSON object per finished measurement.
 
-Each line has a key, made of everything that an outcome depends on: the bytes of the graph's file,
-the memory model, the method with its options, and the code. A rerun looks its keys up and skips
-what is there. A line that was cut off or damaged is passed over; its work is done again. (The sum
-in each line finds damage, not forgery: a journal is to be believed as far as its owner is.)
+Each line has a key, a hash of everything that the outcome depends on: the bytes of the graph's
+file, the memory model, the method with its options, and the code. A rerun looks up its keys and
+skips the work that is already recorded. A truncated or damaged line is ignored, and its work is
+repeated. The checksum in each line detects accidental damage, not forgery: trust a journal only as
+far as you trust its owner.
 """
 
 from __future__ import annotations
@@ -42,20 +43,20 @@ _ENUMS: dict[str, type[StrEnum]] = {
 
 
 class Journal:
-    """Outcomes of earlier runs, and the file that takes those of this one.
+    """Outcomes of earlier runs, and the file to which those of this run are appended.
 
     Parameters
     ----------
     path
-        The file; made if it is not there.
+        Path of the journal; the file is created if it does not exist.
     retry
-        Forget failures, so that they are tried again.
+        Ignore recorded failures, so that these methods run again.
 
     Raises
     ------
     UsageError
-        If the file is there but no journal, or compressed, and is left as it is; or if it can not
-        be written.
+        If the file exists but is not a journal, or is compressed (it is left unchanged), or if it
+        cannot be written.
     """
 
     def __init__(self, path: str | Path, *, retry: bool = False) -> None:
@@ -68,7 +69,7 @@ class Journal:
         with _said_in_one_line(self.path):
             self._file: BinaryIO = open(self.path, "ab", buffering=0)  # noqa: SIM115 - kept open
             if not whole:
-                # New, or cut off in its first line: nothing is in it.
+                # The file is new, or was truncated within its header: it holds no outcome.
                 self._file.truncate(0)
                 self._write(HEADER)
             elif not whole.endswith(b"\n"):
@@ -84,14 +85,14 @@ class Journal:
         return len(self._found)
 
     def get(self, key: str | None) -> Outcome | None:
-        """Return the outcome under a key, if it is there."""
+        """Return the outcome recorded under a key, or None."""
         return None if key is None else self._found.get(key)
 
     def put(self, key: str | None, instance: str, outcome: Outcome) -> None:
-        """Keep an outcome; one that was cut short is not finished, and not kept.
+        """Append an outcome, unless it was interrupted and is therefore incomplete.
 
-        After a line that could not be written, on a full disk say, no more are: :attr:`trouble`
-        says why, and the run goes on.
+        If a line cannot be written, for example because the disk is full, the journal writes no
+        more lines, stores the reason in :attr:`trouble`, and the run continues.
         """
         if key is None or was_interrupted(outcome) or self.trouble:
             return
@@ -103,23 +104,23 @@ class Journal:
             self.trouble = str(error)
 
     def _write(self, record: Mapping[str, Any]) -> None:
-        # One unbuffered write a line: what is killed in between leaves at most one line cut off.
+        # Each line is one unbuffered write: a killed process leaves at most one truncated line.
         line = _line(record)
         if self._file.write(line) != len(line):
             raise OSError(errno.ENOSPC, "no space left on device")
 
     def _load(self) -> bytes:
-        """Take all whole lines; return the data, or nothing if even the header was cut off."""
+        """Read all complete lines; return the data, or nothing if the header is truncated."""
         data = read_bytes(self.path, compressed=False)
         if _line(HEADER).startswith(data):
             return b""
         if is_compressed(data):
-            raise UsageError(f"{self.path}: this journal is compressed; unpack it first: gunzip")
+            raise UsageError(f"{self.path}: journal is compressed; decompress it first (gunzip)")
         lines = data.split(b"\n")
         if _parse(lines[0]) != HEADER:
             raise UsageError(
-                f"{self.path}: this is no journal of optsched, it is left as it is; "
-                "name another file, or remove this one"
+                f"{self.path}: not an optsched journal, file left unchanged; "
+                "name another file or remove this one"
             )
         for line in lines[1:]:
             if line:
@@ -129,7 +130,7 @@ class Journal:
     def _take(self, record: object) -> None:
         try:
             if not isinstance(record, dict) or record.pop("sum", None) != _sum(record):
-                raise ValueError("cut off or damaged")
+                raise ValueError("truncated or damaged")
             outcome = _decode(record)
         except (ValueError, KeyError, TypeError):
             self.damaged += 1
@@ -139,9 +140,9 @@ class Journal:
 
 
 def keys_of(task: GraphTask) -> dict[str, str]:
-    """Return the key of each method of a task, by its name.
+    """Return the key of each method of a task, by method name.
 
-    A plan from a file has none: to check it again takes no time, and its file may have changed.
+    A plan from a file has no key: checking it again takes no time, and its file may have changed.
     """
     shared = {
         "graph": digest_of(task.path),
@@ -155,7 +156,7 @@ def keys_of(task: GraphTask) -> dict[str, str]:
             continue
         own = {"method": method.name, "plugin": _plugin_digest(method)}
         if isinstance(method, Heuristic) and method.kind is Kind.PACKING:
-            # It packs the order of the reference, which may be another where that is another.
+            # A packing method packs the reference's order, so its outcome depends on the reference.
             own["reference"] = task.reference.name
         text = json.dumps({**shared, **own}, sort_keys=True)
         found[method.name] = hashlib.sha256(text.encode()).hexdigest()
@@ -163,7 +164,7 @@ def keys_of(task: GraphTask) -> dict[str, str]:
 
 
 def _plugin_digest(method: Method) -> str:
-    """Return a digest of the modules that a registered method's functions stand in."""
+    """Return a digest of the modules that define a registered method's functions."""
     if not isinstance(method, Heuristic):
         return ""
     makers = (ORDERINGS.get(method.ordering or ""), PACKINGS.get(method.packing or ""))
@@ -177,8 +178,8 @@ def _said_in_one_line(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = (error.strerror or "can not be opened").lower()
-        raise UsageError(f"{path}: the journal can not be written: {reason}") from None
+        reason = (error.strerror or "cannot be opened").lower()
+        raise UsageError(f"{path}: cannot write the journal: {reason}") from None
 
 
 def _line(record: Mapping[str, Any]) -> bytes:
@@ -197,10 +198,10 @@ def _sum(record: Mapping[str, Any]) -> str:
 
 
 def _encode(outcome: Outcome) -> dict[str, Any]:
-    """Return the fields of an outcome; of an order that its plan has, only one copy."""
+    """Return the fields of an outcome; the order is left out if the plan contains it."""
     record = asdict(outcome)
     if result := record.get("result"):
-        # Methods are measured under no rules but those of the graph itself.
+        # Methods are compared under the graph's own rules only, so the question adds nothing.
         for key in ("question", "progress"):
             del result[key]
         result["trace"] = [tuple(event.values()) for event in result["trace"]]
@@ -219,7 +220,7 @@ def _decode(record: Mapping[str, Any]) -> Outcome:
     order = tuple(values.pop("order", ()))
     if (result := values.pop("result")) is not None:
         for key in ("objective", "capacity"):
-            # Journals of older versions have these; they are parts of the question.
+            # Journals of older versions have these keys; they are part of the question now.
             result.pop(key, None)
         result["trace"] = tuple(Event(*event) for event in result["trace"])
         if (plan := result["plan"]) is not None:

@@ -1,4 +1,4 @@
-"""One method on one graph: run it, and let the independent checker measure its plan."""
+"""Measurement of one method on one graph: run it, then have the independent checker measure it."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from optsched.solver.pipeline import Engine, solve
 from optsched.solver.result import Result
 
 DEFAULT_PACKING = "greedy_by_size"
-"""How an order is packed where only orders are compared."""
+"""Packer for the orders of methods that choose only an order."""
 
 _Found = TypeVar("_Found")
 
 
 class AbsentError(OptschedError):
-    """There is nothing to measure: no recorded order, no plan, no order to pack."""
+    """There is nothing to measure: no recorded order, no plan or no order to pack."""
 
 
 class OverdueError(OptschedError):
-    """A method that is not our own was given up."""
+    """A foreign method did not finish within its time."""
 
 
 _TROUBLES: dict[type[BaseException], Trouble] = {
@@ -47,33 +47,33 @@ _TROUBLES: dict[type[BaseException], Trouble] = {
     OverdueError: Trouble.TIMED_OUT,
     PlanError: Trouble.REFUSED,
 }
-"""What became of a method that raised an error; any other is a failure."""
+"""Trouble by type of the error raised; any other error counts as `FAILED`."""
 
 
 @dataclass
 class MethodRunner:
-    """Measures methods on one graph, and keeps what they share."""
+    """Runner that measures methods on one graph and shares orders between them."""
 
     graph: Graph
     limits: Limits
     engine: Engine = Engine.AUTO
-    """Like the limits, of solvers without their own."""
+    """Engine of solvers without one of their own, as `limits` for those without limits."""
     path: str = ""
-    """The graph's file, for the orders it records."""
+    """Path of the graph's file, for the orders that it records."""
     best_order: Order | None = None
-    """What packings are given; set by our own method."""
+    """Order that packing methods pack: the one that our own method found."""
     on_event: OnEvent | None = None
-    """Told how solvers get on."""
+    """Callback for the progress of solvers."""
     patience: float | None = None
-    """Seconds after which a method that is not our own is given up; None where its process can be
-    ended instead."""
+    """Seconds after which a foreign method is abandoned; None where its process can be ended
+    instead."""
     profile: str = ""
-    """A runtime's profile of the graph, for the order that it records; empty without."""
+    """Path of a runtime's profile of the graph, for the order that it records; empty if none."""
     orders: dict[str, tuple[Order, float]] = field(default_factory=dict)
     recorded: dict[str, tuple[int, ...]] | None = None
 
     def measure(self, method: Method) -> Outcome:
-        """Run a method; whatever goes wrong in it is an outcome, too."""
+        """Run a method and return its figures, or its failure if it raises any error."""
         started = time.perf_counter()
         try:
             match method:
@@ -84,7 +84,7 @@ class MethodRunner:
                 case Exact():
                     return self._exact(method)
         except (Exception, SystemExit) as error:
-            # A method that crashes is a row; the others have their turn.
+            # A crash is recorded as this method's outcome, so that the other methods still run.
             text = str(error)
             if not isinstance(error, OptschedError):
                 text = f"{type(error).__name__}: {text}"
@@ -93,7 +93,7 @@ class MethodRunner:
             return Failed(method.name, method.kind, trouble or Trouble.FAILED, reason, seconds)
 
     def limits_of(self, method: Method) -> Limits:
-        """Return the limits of a method: a solver's own, or those set on the whole."""
+        """Return the limits of a method: a solver's own, or those of the whole run."""
         if not isinstance(method, Exact) or method.seconds is None:
             return self.limits
         return replace(self.limits, seconds=method.seconds, work=None)
@@ -106,15 +106,15 @@ class MethodRunner:
         return measured(method, checked, runtime[method.kind], order)
 
     def order_of(self, method: Heuristic) -> tuple[Order, float]:
-        """Return the order that a method makes or is given, and the seconds that it took."""
+        """Return the order that a method computes or is given, and the seconds taken."""
         name = method.ordering
         if name is None:
             if self.best_order is None:
-                raise AbsentError("no order to pack: our own method found no plan")
+                raise AbsentError("no order to pack: optsched found no plan")
             return self.best_order, 0.0
         if name not in self.orders:
             if method.is_recorded:
-                # To read it takes time, but it is not known how long it took to make.
+                # How long the order took to compute is not recorded; reading it does not count.
                 self.orders[name] = self._recorded_order(name), 0.0
             else:
                 make = method.function or ORDERINGS[name]
@@ -123,7 +123,7 @@ class MethodRunner:
 
     def _make_order(self, make: Callable[..., Any], *, ours: bool) -> tuple[Order, float]:
         started = time.perf_counter()
-        # What is not ours gets a graph of its own: arrays can be written to.
+        # A foreign method gets a copy of the graph, because it might write to the arrays.
         graph = self.graph if ours else replace(self.graph)
         found = self._call(make, graph, self.limits.seed, ours=ours)
         seconds = time.perf_counter() - started
@@ -142,7 +142,10 @@ class MethodRunner:
         return self.recorded[name]
 
     def pack(self, order: Order, packing: str) -> tuple[Checked, float]:
-        """Pack an order, in-place with the best of a few choices of pairs; return seconds too."""
+        """Pack an order with each of a few choices of in-place pairs.
+
+        Return the smallest checked result, and the seconds that the packer took.
+        """
         graph, peak, runtime = self.graph, peak_memory(self.graph, order), 0.0
         make = PACKINGS[packing]
         found = []
@@ -157,7 +160,7 @@ class MethodRunner:
         return min(found, key=lambda checked: checked.slab), runtime
 
     def _call(self, function: Callable[..., _Found], *args: Any, ours: bool) -> _Found:
-        """Call a method; one that is not our own may be given up while it still runs."""
+        """Call a method; abandon a foreign method that exceeds `patience`."""
         if ours or self.patience is None:
             return function(*args)
         return call_within(self.patience, function, *args)
@@ -165,7 +168,7 @@ class MethodRunner:
     def _plan_file(self, method: PlanFile) -> Measured:
         plan = read_plan(_plan_path(method.path, self.graph), self.graph)
         if not plan.keeps_pools(self.graph):
-            raise PlanError("buffers lie in other pools than their own: another optimum is theirs")
+            raise PlanError("plan places buffers in other pools than the graph")
         checked = check_plan(self.graph, plan)
         return measured(method, checked, 0.0, plan.order)
 
@@ -179,7 +182,7 @@ class MethodRunner:
         if result.plan is None:
             return planless(method, result)
         checked = check_plan(self.graph, result.plan, peak=result.peak, slab=result.slab)
-        # Results travel between processes: the graph is known on both sides.
+        # Results are sent between processes; both sides already have the graph.
         own = replace(result, question=None, progress=None)
         return measured(method, checked, result.runtime, result.plan.order, own)
 
@@ -191,13 +194,13 @@ def measured(
     order: tuple[int, ...],
     result: Result | None = None,
 ) -> Measured:
-    """Return what the checker saw of a method."""
+    """Return the outcome of a method from the checker's figures."""
     name, kind = method.name, method.kind
     return Measured(name, kind, checked.peak, checked.slab, seconds, result, order)
 
 
 def planless(method: Exact, result: Result) -> Failed:
-    """Return why a solver has no figures."""
+    """Return the failure of a solver that found no plan."""
     reason = f"{result.stop_reason} before any plan was found"
     cut = result.stop_reason is StopReason.INTERRUPTED
     trouble = Trouble.INTERRUPTED if cut else Trouble.FAILED
@@ -205,12 +208,12 @@ def planless(method: Exact, result: Result) -> Failed:
 
 
 def call_within(seconds: float, function: Callable[..., _Found], *args: Any) -> _Found:
-    """Call a function in a thread of its own, and give up waiting for it after some seconds.
+    """Call a function in its own thread, and stop waiting after a time limit in seconds.
 
     Raises
     ------
     OverdueError
-        If it is not done by then. It still runs, but nobody listens any more.
+        If the function is still running then. Its thread continues, but the result is discarded.
     """
     found: list[_Found] = []
     errors: list[BaseException] = []
@@ -232,7 +235,7 @@ def call_within(seconds: float, function: Callable[..., _Found], *args: Any) -> 
 
 
 def _plan_path(path: str, graph: Graph) -> Path:
-    """Return the plan's file: the path itself, or in a folder the file named as the graph."""
+    """Return the plan's file: the path itself or, in a folder, the file named after the graph."""
     given = Path(path)
     if not given.is_dir():
         return given
@@ -240,4 +243,4 @@ def _plan_path(path: str, graph: Graph) -> Path:
     for name in names:
         if (given / name).is_file():
             return given / name
-    raise AbsentError(f"{path} holds no {names[0]}")
+    raise AbsentError(f"no plan {names[0]!r} in folder {path}")

@@ -1,4 +1,4 @@
-"""What can be compared, and the names by which a user asks for it.
+"""Methods that can be compared, and the names by which users select them.
 
 A method is an ordering, a packing, both (`lpmf+greedy_by_size`), an order that the framework
 recorded in the file, a plan from a file, or a solver with its own time limit.
@@ -22,30 +22,30 @@ from optsched.solver.pipeline import Engine
 
 OUR_METHOD = "optsched"
 INDUCTOR = {f"recorded:{order}": order for order in ("baseline", "lpmf", "bfs", "dfs")}
-"""Orders that TorchInductor weighed before it took one."""
+"""Orders that TorchInductor evaluated before it chose one."""
 FRAMEWORKS = ("tflm", "litert", "ort", "xla", "fx", "executorch", "iree")
-"""Orders that the files of these frameworks record: what each runs when it is left alone."""
+"""Frameworks whose files record the order that they run by default."""
 RECORDED = {"recorded": CHOSEN, **INDUCTOR, **dict(zip(FRAMEWORKS, FRAMEWORKS, strict=True))}
-"""Orders that files record, by method: what :mod:`optsched.formats.recorded` calls them."""
+"""Recorded orders by method: the names that :mod:`optsched.formats.recorded` gives them."""
 OwnMethod = Callable[[Graph, int], Sequence[int] | IntArray]
-"""A caller's own ordering: `(graph, seed) -> op ids`, first to run first."""
+"""Ordering function of a caller: `(graph, seed) -> op ids`, first to run first."""
 SOLVERS = (OUR_METHOD, *(engine.value for engine in Engine if engine is not Engine.AUTO))
 
 
 class Kind(StrEnum):
-    """What a method chooses, and so what it is judged by."""
+    """The part of a plan that a method chooses, which decides the quantity that it is judged by."""
 
     ORDER = "order"
-    """An order; judged by its peak. Its slab is that of the packer `greedy_by_size`."""
+    """An order; judged by its peak. Its slab comes from the packer `greedy_by_size`."""
     PACKING = "packing"
     """Offsets for the best order known; judged by the slab."""
     PLAN = "plan"
-    """Both; judged by the slab."""
+    """An order and offsets; judged by the slab."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heuristic:
-    """An ordering, a packing or both."""
+    """An ordering, a packing, or both."""
 
     name: str
     ordering: str | None = None
@@ -53,24 +53,24 @@ class Heuristic:
     packing: str | None = None
     """Key of `PACKINGS`, or None where only the order is judged."""
     function: OwnMethod | None = None
-    """What makes the order, where that is a caller's own function or has a parameter."""
+    """Function that computes the order: a caller's own, or one made from a parameter."""
 
     @property
     def kind(self) -> Kind:
-        """What it chooses."""
+        """Part of a plan that the method chooses."""
         if self.ordering is None:
             return Kind.PACKING
         return Kind.ORDER if self.packing is None else Kind.PLAN
 
     @property
     def is_recorded(self) -> bool:
-        """Whether its order is one that the file records."""
+        """True if the order is one that the graph's file records."""
         return self.ordering in RECORDED
 
 
 @dataclass(frozen=True, slots=True)
 class PlanFile:
-    """A plan from a file, or from a folder that holds a plan named as each graph."""
+    """A plan from a file, or from a folder with one plan per graph, named after it."""
 
     name: str
     path: str
@@ -79,18 +79,18 @@ class PlanFile:
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """A solver."""
+    """A solver with an engine and a time limit of its own."""
 
     name: str
     engine: Engine | None = None
-    """Who closes what is open; None for the engine asked for on the whole."""
+    """Exact engine to run after heuristics and bounds; None for the run's engine."""
     seconds: float | None = None
-    """Own time limit; None for the limit asked for on the whole, `inf` for none."""
+    """Time limit in seconds; None for the run's limit, `inf` for no limit."""
     kind: Kind = Kind.PLAN
 
     @property
     def is_ours(self) -> bool:
-        """Whether it may bring the bound that all are measured against."""
+        """True for optsched's own solver, whose bound the methods are measured against."""
         return self.engine is None
 
 
@@ -98,19 +98,20 @@ Method = Heuristic | PlanFile | Exact
 
 
 def parse_methods(names: Sequence[str | OwnMethod] | None) -> tuple[Method, ...]:
-    """Return the methods of these names, each once, in this order.
+    """Return the methods with the given names, without repetition, in the given order.
 
     Parameters
     ----------
     names
         Names, groups (:func:`groups`), patterns with `*` and `?`, `SOLVER:SECONDS`,
-        `ORDERING:PARAMETER`, `plan:PATH` or `NAME=PATH` for a plan from a file; functions that
-        make an order; all by default.
+        `ORDERING:PARAMETER`, `plan:PATH` or `NAME=PATH` for a plan from a file, and functions that
+        return an order; None for the group `all`.
 
     Raises
     ------
     UsageError
-        If a name is unknown (the nearest are named), or a limit or pattern makes no sense.
+        If a name is unknown (the message lists the nearest names), a pattern matches nothing, or a
+        limit is not a positive number.
     """
     load_plugins()
     found: dict[str, Method] = {}
@@ -123,9 +124,10 @@ def parse_methods(names: Sequence[str | OwnMethod] | None) -> tuple[Method, ...]
 
 
 def with_reference(methods: Sequence[Method]) -> tuple[tuple[Method, ...], Exact]:
-    """Return the methods, with our own plan among them, and the one that brings the bound.
+    """Return the methods, with optsched's own solver among them, and the reference.
 
-    That is our method with the longest limit; it is added where none is asked for.
+    The reference provides the bound that all methods are measured against. It is our own solver
+    with the longest limit, which is added if it was not requested.
     """
     ours = [m for m in methods if isinstance(m, Exact) and m.is_ours]
     if not ours:
@@ -141,9 +143,7 @@ def _own(function: OwnMethod) -> Heuristic:
     if ORDERINGS.get(name) is function:
         return Heuristic(name, ordering=name)
     if name in _universe(pairs=False):
-        raise UsageError(
-            f"a method named {name!r} is there already: give the function another name"
-        )
+        raise UsageError(f"a method named {name!r} already exists; give the function another name")
     return Heuristic(name, ordering=name, function=function)
 
 
@@ -162,7 +162,7 @@ def _expand(name: str) -> Iterator[Method]:
 
 
 def groups() -> dict[str, list[str]]:
-    """Return names that stand for several methods, and which these are."""
+    """Return the names of groups of methods, each with its members."""
     return {
         "all": [*ORDERINGS, *PACKINGS, OUR_METHOD],
         "all-orderings": list(ORDERINGS),
@@ -186,9 +186,9 @@ def _orders() -> list[str]:
 def _plan_file(name: str) -> PlanFile:
     label, _, path = ("", "", name[5:]) if name.startswith("plan:") else name.partition("=")
     if not path.strip() or (not label.strip() and "=" in name and not name.startswith("plan:")):
-        raise UsageError(f"a plan from a file is plan:PATH or NAME=PATH, got {name!r}")
+        raise UsageError(f"expected plan:PATH or NAME=PATH for a plan from a file, got {name!r}")
     if not Path(path.strip()).exists():
-        raise UsageError(f"{path.strip()}: no such plan")
+        raise UsageError(f"{path.strip()}: plan file not found")
     return PlanFile(label.strip() or name, path.strip())
 
 
@@ -218,10 +218,10 @@ def _seconds(text: str, name: str) -> float:
     except ValueError:
         seconds = -1.0
     if not seconds > 0:
-        raise UsageError(f"method {name!r}: {text!r} is no number of seconds above 0")
+        raise UsageError(f"method {name!r}: expected a positive number of seconds, got {text!r}")
     return seconds
 
 
 def _unknown(name: str, known: Sequence[str], what: str) -> UsageError:
     near = get_close_matches(name, known, n=3, cutoff=0.5) or known
-    return UsageError(f"unknown {what}; nearest are: {', '.join(near)}")
+    return UsageError(f"unknown {what}; did you mean one of: {', '.join(near)}")

@@ -1,4 +1,4 @@
-"""One method on all computations of a module, callees first, measured as a whole."""
+"""Measurement of one method on all computations of a module, callees first."""
 
 from __future__ import annotations
 
@@ -22,20 +22,23 @@ _Sizes = dict[str, int]
 
 @dataclass
 class ModuleRunner(MethodRunner):
-    """Measures methods on a module: each orders and packs every computation by itself.
+    """Runner that measures methods on a module: every computation is ordered and packed separately.
 
-    Where only orders are judged, a method is shown what its own orders of the callees need at their
-    peaks; otherwise the slabs that they are packed in. Where results lie inside what is called
-    there are orders alone to judge.
+    A call allocates a block for the computation that it calls. For methods that are judged by their
+    order, the size of the block is the callee's peak in the method's own order; for others, it is
+    the callee's slab. In a module whose results lie inside the called computation's block, only
+    orders can be measured.
     """
 
     module: Module = field(kw_only=True)
     best_orders: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """What packings are given; set by our own method."""
+    """Orders by computation that packing methods pack: those that our own method found."""
 
     def _heuristic(self, method: Heuristic) -> Measured:
         if self.module.results_inside and method.kind is not Kind.ORDER:
-            raise AbsentError("results lie inside what is called: there are no offsets to choose")
+            raise AbsentError(
+                "results lie inside blocks of called computations: no offsets to choose"
+            )
         peaks: _Sizes = {}
         slabs: _Sizes = {}
         seconds = {Kind.ORDER: 0.0, Kind.PACKING: 0.0}
@@ -61,7 +64,7 @@ class ModuleRunner(MethodRunner):
         if method.is_recorded:
             if name == self.module.entry:
                 return self.order_of(method)
-            # A text that is a schedule is one of every computation.
+            # A scheduled HLO text lists every computation in its order.
             return tuple(range(len(graph.ops))), 0.0
         return part.order_of(method)
 
@@ -75,7 +78,7 @@ class ModuleRunner(MethodRunner):
         return measured(method, whole, 0.0, plans[self.module.entry].order)
 
     def _exact(self, method: Exact) -> Outcome:
-        """Choose orders alone where results have no place of their own; slabs are peaks then."""
+        """Solve for orders only if results have no place of their own; slabs then equal peaks."""
         by_peak = self.module.results_inside
         found = solve_module(
             self.module,
@@ -99,6 +102,6 @@ class ModuleRunner(MethodRunner):
         return measured(method, whole, found.runtime, found.orders[self.module.entry], result)
 
     def _whole(self, peaks: Mapping[str, int], slabs: Mapping[str, int]) -> Checked:
-        """Return what the module needs: its entry does, with blocks of what it calls."""
+        """Return the module's figures: those of its entry, with blocks for the calls."""
         entry = self.module.entry
         return Checked(peaks[entry], {"": slabs[entry]})

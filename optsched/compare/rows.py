@@ -1,7 +1,7 @@
-"""What is known of a graph once its methods ran: rows of figures, and reasons where none.
+"""Results of a comparison on one graph: a row of figures per method, or the reason for none.
 
-The one percentage by which methods are judged is the *excess*, `value / best known - 1`; where the
-best known is proved to be the minimum, it is the excess over the optimum.
+Methods are judged by one percentage, the *excess* `value / best known - 1`. If the best known value
+is proved to be the minimum, this is the excess over the optimum.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from optsched.solver.result import Result, Status
 
 
 class Trouble(StrEnum):
-    """Why a method has no figures."""
+    """The reason why a method has no figures."""
 
     FAILED = "failed"
-    """It raised an error."""
+    """The method raised an error."""
     REFUSED = "refused"
-    """The checker refused its plan."""
+    """The checker rejected the method's plan."""
     TIMED_OUT = "timed out"
     DIED = "died"
-    """Its process ended: killed by the system, or crashed in compiled code."""
+    """The process ended: the system killed it, or compiled code crashed."""
     ABSENT = "not there"
-    """The file records no such order, or there is no such plan: nothing to measure."""
+    """Nothing to measure: the recorded order, the plan file or the order to pack is missing."""
     INTERRUPTED = "interrupted"
 
 
@@ -40,13 +40,13 @@ class Measured:
 
     method: str
     kind: Kind
-    """What it chooses."""
+    """Part of a plan that the method chooses."""
     peak: int
     slab: int
     runtime: float
-    """Seconds."""
+    """Run time in seconds."""
     result: Result | None = None
-    """Of a solver: its plan, bounds and proofs."""
+    """Plan, bounds and proofs of a solver; None for other methods."""
     order: tuple[int, ...] = field(default=(), repr=False)
     """Op ids, first to run first."""
 
@@ -66,7 +66,7 @@ Outcome = Measured | Failed
 
 
 def was_interrupted(outcome: object) -> bool:
-    """Whether it is the outcome of a method that was told to end."""
+    """Return True if the outcome is that of an interrupted method."""
     if isinstance(outcome, Failed):
         return outcome.trouble is Trouble.INTERRUPTED
     result = outcome.result if isinstance(outcome, Measured) else None
@@ -75,15 +75,15 @@ def was_interrupted(outcome: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MethodRow:
-    """One method on one graph.
+    """Figures of one method on one graph.
 
     Parameters
     ----------
     instance, method
-        Names.
+        Name of the graph and of the method.
     kind
-        `order` (judged by its peak, packed greedily by size), `packing` (of the best order) or
-        `plan` (both chosen); the last two are judged by their slab.
+        `order` (judged by its peak; packed greedily by size), `packing` (of the best order) or
+        `plan` (order and offsets); the last two are judged by their slab.
     peak, slab
         Bytes.
     peak_excess, slab_excess
@@ -91,15 +91,15 @@ class MethodRow:
     runtime
         Seconds.
     status
-        `optimal` if what it is judged by meets the proved lower bound.
+        `optimal` if the value that the method is judged by equals the proved lower bound.
     against_optimum
-        Whether the best known of what it is judged by is proved to be the minimum.
+        True if the best known value of this quantity is proved to be the minimum.
     proof
-        Of a solver: what stands behind its own value.
+        Proof of a solver's own value; None for other methods.
     stop_reason
-        Of a solver: why it stopped.
+        Reason why a solver stopped; None for other methods.
     order
-        The op ids in the order that was measured, first to run first.
+        Op ids in the order that was measured, first to run first.
     """
 
     instance: str
@@ -123,35 +123,35 @@ class MethodRow:
 
     @property
     def value(self) -> int:
-        """Bytes of what it is judged by."""
+        """Value that the method is judged by: peak or slab, in bytes."""
         return self.peak if self.kind is Kind.ORDER else self.slab
 
     @property
     def excess(self) -> float:
-        """The excess of what it is judged by."""
+        """Excess of the value that the method is judged by."""
         return self.peak_excess if self.kind is Kind.ORDER else self.slab_excess
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All methods on one graph, and what they are measured against.
+    """All methods on one graph, and the values that they are measured against.
 
     Parameters
     ----------
     graph
         The graph.
     result
-        Of our own method; without a plan if it failed.
+        Result of our own solver; it has no plan if the solver failed.
     best_peak, best_slab
-        The minimum over all methods.
+        Minimum over all methods, in bytes.
     rows
-        Methods with figures, in the order asked for.
+        Methods with figures, in the requested order.
     failed
-        Methods without.
+        Methods without figures.
     peak_bound, slab_bound
-        The best proved lower bounds of all solvers that ran.
+        Best proved lower bounds of all solvers that ran, in bytes.
     path, digest
-        The file, if it came from one, and the SHA-256 of its content.
+        Path of the graph's file and SHA-256 of its content; empty if it has none.
     """
 
     graph: Graph
@@ -171,20 +171,20 @@ class Comparison:
 
     @property
     def outcomes(self) -> tuple[MethodRow | Failed, ...]:
-        """All methods, those with figures first."""
+        """Outcomes of all methods, those with figures first."""
         return (*self.rows, *self.failed)
 
     def row(self, method: str) -> MethodRow | None:
-        """Return the row of a method, if it has one."""
+        """Return the row of a method, or None if it has no figures."""
         return next((row for row in self.rows if row.method == method), None)
 
     def failure(self, method: str) -> Failed | None:
-        """Return why a method has no row, if it has none."""
+        """Return the failure of a method, or None if it has figures."""
         return next((failed for failed in self.failed if failed.method == method), None)
 
 
 def told_apart(found: Sequence[Comparison]) -> tuple[Comparison, ...]:
-    """Name graphs of one name after their files: a compiler calls many modules the same."""
+    """Rename graphs that share a name after their files; compilers give many modules one name."""
     times = Counter(comparison.graph.name for comparison in found)
     return tuple(
         _named(comparison, stem_of(comparison.path))
@@ -208,11 +208,11 @@ def judge(
     *,
     floor: int = 0,
 ) -> Comparison | None:
-    """Measure outcomes against the best known and the best proved bounds; None without figures.
+    """Measure outcomes against the best known value and the best proved bound.
 
-    Of the methods asked for, one without an outcome did not get its turn; the result of the one
-    named `reference` stands for our own. `floor` is a bound on the peak of every order, for want
-    of a better one.
+    A requested method without an outcome was interrupted before its turn. The result of the method
+    named `reference` becomes that of the comparison. `floor` is a lower bound on the peak of every
+    order, for runs in which no solver gives one. Return None if no method has figures.
     """
     found = [
         outcomes.get(m.name)
@@ -229,7 +229,7 @@ def judge(
     ours = outcomes.get(reference)
     own = ours.result if isinstance(ours, Measured) else None
     return Comparison(
-        # What a module's entry was planned on has blocks of what it calls.
+        # The graph that a module's entry was planned on has blocks for the computations it calls.
         graph=graph if own is None or own.graph is None else own.graph,
         result=own or _nothing(peak_bound, slab_bound),
         best_peak=peak,
@@ -264,7 +264,7 @@ def _row(
 
 
 def _nothing(peak_bound: int, slab_bound: int) -> Result:
-    """What stands for our own result where it failed."""
+    """Return the placeholder for our own result if our solver failed."""
     return Result(
         plan=None,
         peak=None,

@@ -1,4 +1,4 @@
-"""Methods on many graphs: in several processes, with progress, taken up again where it stopped."""
+"""Comparison of methods on many graphs, in several processes, with progress and resumption."""
 
 from __future__ import annotations
 
@@ -37,38 +37,38 @@ from optsched.runtime.worker_pool import WorkerLoss, run_tasks
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What a run over many graphs gave."""
+    """The results of a run over many graphs."""
 
     methods: tuple[Method, ...]
-    """All that were asked for, our own included."""
+    """All requested methods, with our own solver."""
     settings: StudySettings
     comparisons: tuple[Comparison, ...]
-    """One per graph with figures, in the order of the files."""
+    """One comparison per graph with figures, in the order of the files."""
     skipped: tuple[Skipped, ...]
-    """Files without."""
+    """Files without figures."""
     interrupted: bool = False
-    """Whether the run was cut short."""
+    """True if the run was interrupted."""
     reused: int = 0
-    """Outcomes that the journal had already."""
+    """Number of outcomes taken from the journal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a run is: graphs done of how many, and the latest word of one that is under way."""
+    """Progress of a run: graphs done, and the latest message of a graph in progress."""
 
     done: int
     total: int
     instance: str
-    """Name of a graph's file."""
+    """Path of the graph's file."""
     method: str = ""
-    """What runs on it, or empty between methods."""
+    """Method that is running on the graph; empty between methods."""
     event: Event | None = None
-    """Its incumbent and bound, if it is a solver and has said so."""
+    """Latest incumbent and bound of a solver, if it reported any."""
 
 
 @dataclass
 class _Slot:
-    """One file: what is known of it so far."""
+    """State of one file: its graph and the outcomes so far."""
 
     path: str
     named: bool
@@ -90,9 +90,9 @@ def compare_files(
 ) -> Study:
     """Compare methods on the graphs of files.
 
-    `named` is whether each file was asked for by name, all by default: one that was not, and holds
-    something else than a graph, is passed over. Outcomes found in the journal are taken, new ones
-    are added.
+    `named` has one flag per file: True (the default for all) if the user named the file. A file
+    that was not named and does not contain a graph is skipped without an error. Outcomes found in
+    the journal are reused; new outcomes are appended.
     """
     by_name = named or [True] * len(paths)
     slots = [_Slot(path, name) for path, name in zip(paths, by_name, strict=True)]
@@ -102,7 +102,7 @@ def compare_files(
 
 @dataclass
 class _StudyRun:
-    """A run over many graphs: what is known of each file, from the journal and from workers."""
+    """A run over many graphs: the state of each file, from the journal and from workers."""
 
     slots: list[_Slot]
     settings: StudySettings
@@ -114,7 +114,7 @@ class _StudyRun:
     reused: int = 0
 
     def study(self) -> Study:
-        """Do what is not done, and judge it all."""
+        """Run the methods without an outcome, then compare all outcomes."""
         settings = self.settings
         tasks = [task for i in range(len(self.slots)) if (task := self._task(i)) is not None]
         complete = run_tasks(
@@ -131,11 +131,11 @@ class _StudyRun:
         )
 
     def _task(self, number: int) -> GraphTask | None:
-        """Return what is to be done for a file, less what the journal has."""
+        """Return the task for a file, without methods whose outcomes are in the journal."""
         slot = self.slots[number]
         task = GraphTask(number, slot.path, self.methods, self.reference, self.settings)
         if not slot.named and not os.path.isfile(slot.path):
-            slot.problem = Skipped(slot.path, f"{slot.path}: this is no regular file", bad=False)
+            slot.problem = Skipped(slot.path, f"{slot.path}: not a regular file", bad=False)
             return None
         if self.journal is None:
             return task
@@ -146,7 +146,8 @@ class _StudyRun:
             return None
         known = {m.name: self.journal.get(slot.keys.get(m.name)) for m in self.methods}
         if not isinstance(known[self.reference.name], Measured):
-            # Its order is found anew, so packings of the order of then are of no use.
+            # The reference runs again and may find another order, so recorded packings of the old
+            # order do not apply.
             packings = {m.name for m in self.methods if m.kind is Kind.PACKING}
             known = {name: None if name in packings else x for name, x in known.items()}
         slot.outcomes = {name: x for name, x in known.items() if x is not None}
@@ -154,7 +155,7 @@ class _StudyRun:
         return self._left(task, slot)
 
     def _left(self, task: GraphTask, slot: _Slot) -> GraphTask:
-        """Return the task with the methods that have no outcome yet."""
+        """Return the task with only the methods that have no outcome yet."""
         ours = slot.outcomes.get(self.reference.name)
         return replace(
             task,
@@ -163,12 +164,12 @@ class _StudyRun:
         )
 
     def _lose(self, task: GraphTask, loss: WorkerLoss) -> GraphTask | None:
-        """Say what became of the method that was running; return what is left of the graph."""
+        """Record the loss of the running method; return the rest of the task, if any."""
         slot = self.slots[task.number]
         method = slot.running
         if method is None:
-            # It died before any method had its turn: the file itself is too much for it.
-            reason = f"{task.path}: {loss.reason} while it read the graph"
+            # The process died before any method started, so reading the file itself is too much.
+            reason = f"{task.path}: {loss.reason} while reading the graph"
             self._handle(task, Skipped(task.path, reason, bad=True))
             return None
         trouble = Trouble.TIMED_OUT if loss.timed_out else Trouble.DIED
@@ -189,7 +190,7 @@ class _StudyRun:
             case Measured() | Failed():
                 slot.outcomes[message.method] = message
                 slot.running = None
-                # Events come now and then only: the last one may be far from the end.
+                # Events are throttled: the last one may be far from the final result.
                 event, ended = _last_event(message), message.method
                 if self.journal is not None:
                     self.journal.put(slot.keys.get(message.method), slot.path, message)
@@ -225,17 +226,17 @@ class _StudyRun:
                 slot.outcomes.setdefault(m.name, lost)
         floor = 0
         if not isinstance(ours, Measured):
-            # Our own method gave no bound.
+            # Our own solver gave no bound; use the simplest one.
             floor = peak_lower_bound(slot.graph, [OWN_ORDERINGS["program"](slot.graph, 0)]).value
         found = judge(slot.graph, self.methods, slot.outcomes, self.reference.name, floor=floor)
         if found is None:
             reasons = {x.reason: None for x in slot.outcomes.values() if isinstance(x, Failed)}
-            return Skipped(slot.path, f"no method made a plan: {'; '.join(reasons)}", bad=True)
+            return Skipped(slot.path, f"no method found a plan: {'; '.join(reasons)}", bad=True)
         return replace(found, path=slot.path, digest=slot.digest)
 
 
 def _last_event(outcome: Outcome) -> Event | None:
-    """Return where a solver ended; None of other methods."""
+    """Return the final incumbent and bound of a solver as an event; None for other methods."""
     result = outcome.result if isinstance(outcome, Measured) else None
     if result is None:
         return None

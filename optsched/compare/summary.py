@@ -1,4 +1,4 @@
-"""Figures over many graphs: one line a method, and how often it is how near to the best."""
+"""Figures over many graphs: one line per method, and performance profiles."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from optsched.runtime.limits import Proof
 from optsched.solver.result import Status
 
 TAUS = (1.0, 1.01, 1.05, 1.1, 1.25, 1.5, 2.0, 4.0)
-"""Factors of the performance profile."""
+"""Factors at which performance profiles are evaluated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One method over all graphs, by the excess of what it is judged by."""
+    """Figures of one method over all graphs."""
 
     method: str
     kind: Kind
-    """What it chooses."""
+    """Part of a plan that the method chooses, which decides the value that it is judged by."""
     measured: int
-    """Graphs with figures."""
+    """Number of graphs with figures."""
     asked: int
-    """Graphs that should have some: not those whose file records no such order."""
+    """Number of graphs that should have figures: all but those whose file lacks the order."""
     mean_excess: float
     """Geometric mean of `value / best known`, less 1."""
     worst_excess: float
     worst_instance: str
-    """The first graph that has it; empty where that is no excess."""
+    """First graph with the worst excess; empty if the worst excess is 0."""
     at_optimum: int
-    """Graphs on which its value is proved to be the minimum, whoever proved it."""
+    """Number of graphs on which the method's value is proved minimal by any method."""
     proved: int
-    """Graphs on which the method proved that itself: solvers only."""
+    """Number of graphs on which the method itself proved its slab minimal; solvers only."""
     against_optimum: int
-    """Graphs on which the best known is proved to be the minimum."""
+    """Number of graphs on which the best known value is proved minimal."""
     wins: int
-    """Graphs on which no other method of its kind is better."""
+    """Number of graphs on which no other method of this kind is better."""
     seconds: float
 
 
 def summarise(comparisons: Sequence[Comparison], methods: Sequence[Method]) -> list[Summary]:
-    """Return one summary a method that has figures, orders first, best first within a kind."""
+    """Return one summary per method with figures: orders first, then best first."""
     minima = [_minimum_by_kind(c) for c in comparisons]
     found = []
     for method in methods:
@@ -61,11 +61,11 @@ def summarise(comparisons: Sequence[Comparison], methods: Sequence[Method]) -> l
 def profile(
     comparisons: Sequence[Comparison], methods: Sequence[Method], taus: Sequence[float] = TAUS
 ) -> dict[str, tuple[float, ...]]:
-    """Return for each method the share of graphs on which it is within factors `taus` of the best.
+    """Return for each method the share of graphs on which it is within each factor of the best.
 
-    A graph on which the method failed counts as one on which it is out of reach. What it is
-    measured against is the best known, not the best of the methods shown, so a curve does not move
-    when a method is left out that never was best.
+    A graph on which a method failed counts as outside every factor. Values are divided by the best
+    known value, not by the best of `methods`, so leaving out a method does not change the curves of
+    the others.
 
     References
     ----------
@@ -76,7 +76,7 @@ def profile(
         asked = _asked(comparisons, method)
         ratios = [1 + row.excess for c in asked if (row := c.row(method.name)) is not None]
         if ratios:
-            # A ratio of 1.1 must count at the factor 1.1, whatever the division rounded to.
+            # A ratio of 1.1 must count at the factor 1.1 in spite of rounding in the division.
             found[method.name] = tuple(
                 sum(r <= tau * (1 + 1e-12) for r in ratios) / len(asked) for tau in taus
             )
@@ -84,9 +84,9 @@ def profile(
 
 
 def rows_against_optimum(comparisons: Sequence[Comparison]) -> tuple[int, int]:
-    """Return how many rows are measured against a proved optimum, and how many should be.
+    """Return the number of rows measured against a proved optimum, and the number expected.
 
-    An order that a file does not record is no row that is missing.
+    A missing row is expected unless the file does not record the method's order.
     """
     rows = [row for c in comparisons for row in c.rows]
     missing = sum(f.trouble is not Trouble.ABSENT for c in comparisons for f in c.failed)
@@ -94,7 +94,7 @@ def rows_against_optimum(comparisons: Sequence[Comparison]) -> tuple[int, int]:
 
 
 def _asked(comparisons: Sequence[Comparison], method: Method) -> list[Comparison]:
-    """Return the graphs on which there is something to measure."""
+    """Return the graphs on which the method has something to measure."""
     return [
         c
         for c in comparisons

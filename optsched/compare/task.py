@@ -1,4 +1,4 @@
-"""All methods on one graph, one after the other, each outcome told as soon as it is there."""
+"""Run of all methods on one graph, in sequence; each outcome is reported as soon as it is known."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ from optsched.solver.pipeline import Engine
 from optsched.solver.result import Result
 
 EVENT_PAUSE = 0.1
-"""Seconds between two events that are passed on."""
+"""Minimum seconds between two events that are passed on."""
 
 
 @dataclass(frozen=True, slots=True)
 class StudySettings:
-    """How graphs are read and methods run: what a run depends on beside files and code."""
+    """Settings of a study: all that its outcomes depend on besides files and code."""
 
     methods: tuple[Method, ...]
-    """What to compare."""
+    """Methods to compare."""
     limits: Limits = DEFAULT_LIMITS
     engine: Engine = Engine.AUTO
-    """Like the limits, of solvers without their own."""
+    """Engine of solvers without one of their own, as `limits` for those without limits."""
     reading: GraphReading = AS_RECORDED
-    """How graphs are read, and in which memory model."""
+    """Options for reading graphs, with the memory model."""
     jobs: int = 1
-    """Processes at a time; 0 works in this one."""
+    """Number of worker processes; 0 runs everything in the current process."""
     grace: float = GRACE
-    """Seconds beyond its limit after which a method's process is ended."""
+    """Seconds past its limit after which a method's process is ended."""
 
     def record(self) -> dict[str, str | int | float | bool | None]:
         """Return the settings as JSON and tables show them, without the methods."""
@@ -70,24 +70,24 @@ class StudySettings:
 
 @dataclass(frozen=True, slots=True)
 class GraphTask:
-    """A graph's file and what is to be measured on it."""
+    """A graph's file and the methods to measure on it."""
 
     number: int
-    """Which of all graphs it is."""
+    """Index of the graph's file."""
     path: str
     methods: tuple[Method, ...]
-    """Those that have no outcome yet."""
+    """Methods that have no outcome yet."""
     reference: Exact
-    """Our own method, which brings the bound and the order that packings are given."""
+    """Our own solver, which provides the bound and the order that packing methods pack."""
     settings: StudySettings
-    """Of the whole study."""
+    """Settings of the study."""
     known: Result | None = None
-    """The reference's result, if it is there already."""
+    """Result of the reference, if it is already known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A message: the graph was read; `digest` is the SHA-256 of its file's content."""
+    """Message that the graph was read; `digest` is the SHA-256 of its file's content."""
 
     graph: Graph
     digest: str
@@ -95,9 +95,10 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file without a row, and why; `bad` is False for what is no graph and was not named.
+    """A file without figures, and the reason.
 
-    `cut_off` is True where nothing but an interrupt is the reason.
+    `bad` is False for a file that does not contain a graph and was not named by the user. `cut_off`
+    is True if an interrupt is the only reason.
     """
 
     path: str
@@ -108,7 +109,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Started(Deadline):
-    """A message: a method has its turn."""
+    """Message that a method starts."""
 
     method: Method
 
@@ -117,7 +118,7 @@ Message = Opened | Skipped | Started | Event | Measured | Failed
 
 
 def work_on(task: GraphTask, tell: Callable[[Message], None]) -> None:
-    """Read the graph of a task and measure its methods, telling each step as it happens."""
+    """Read the graph of a task and measure its methods; report each step to `tell`."""
     load_plugins()
     settings = task.settings
     try:
@@ -143,14 +144,14 @@ def work_on(task: GraphTask, tell: Callable[[Message], None]) -> None:
 
 
 def make_runner(module: Module, graph: Graph, *settings: Any, **named: Any) -> MethodRunner:
-    """Return who measures methods on a module, of which a single graph is the simplest."""
+    """Return the runner for a module with calls, or for its only graph."""
     if module.calls:
         return ModuleRunner(graph, *settings, **named, module=module)
     return MethodRunner(graph, *settings, **named)
 
 
 def digest_of(path: str) -> str:
-    """Return the SHA-256 of what a file holds, decompressed."""
+    """Return the SHA-256 of a file's decompressed content."""
     return hashlib.sha256(read_bytes(path)).hexdigest()
 
 
@@ -160,9 +161,9 @@ def measure_all(
     reference: Exact,
     tell: Callable[[Started | Measured | Failed], None],
 ) -> None:
-    """Measure methods, the reference first: packings are given its order.
+    """Measure methods, the reference first, because packing methods pack its order.
 
-    Ends early where a solver was interrupted.
+    Stop early if a solver was interrupted.
     """
     for method in sorted(methods, key=lambda m: m.name != reference.name):
         tell(Started(runner.limits_of(method).seconds, method))
@@ -186,29 +187,38 @@ def compare_methods(
     grace: float = GRACE,
     **named: Unpack[LimitKeywords],
 ) -> Comparison:
-    """Run methods on a graph in this process and measure each against the best known.
+    """Run methods on a graph and measure each against the best known result.
+
+    All methods run in the current process. optsched's own solver always runs, because its lower
+    bounds show how far the other methods can be from the optimum.
 
     Parameters
     ----------
     graph
-        The graph, or a module: then methods order and pack every computation, callees first, and
-        the whole is measured.
+        Graph, or a module. On a module, methods order and pack every computation, callees first,
+        and are measured on the module as a whole.
     methods
-        Names as of :func:`optsched.compare.parse_methods` (a list, or one text with commas), and
-        functions of your own `(graph, seed) -> order` that return the op ids, first to run first;
-        all orderings, packings and our own plan if None. Our own plan is always made: it brings
-        the bound.
+        Names as in :func:`optsched.compare.parse_methods` (a list, or one string with commas), and
+        functions `(graph, seed) -> order` that return the op ids, first to run first. None runs all
+        orderings, all packings and `optsched`.
     engine, limits, on_event
-        For our own plan, and other solvers without a limit of their own.
+        Engine, limits and progress callback of `optsched` and of other solvers without limits of
+        their own.
     grace
-        Seconds beyond the limit after which a method that is not our own is given up.
+        Seconds past the time limit after which a method that is not part of optsched is abandoned.
     named
-        The limits one by one: `time_limit=5`, `work=`, `workers=`, `seed=`.
+        Single limits: `time_limit=5` (seconds), `work=`, `workers=`, `seed=`.
+
+    Returns
+    -------
+    Comparison
+        One row per method with its peak and slab in bytes, its excess over the best known value and
+        its run time in seconds; the methods that failed, with reasons; the proved bounds.
 
     Raises
     ------
     UsageError
-        If a method is not known, or none of them made a plan.
+        If a method is unknown, or no method finds a plan.
 
     Examples
     --------
@@ -245,12 +255,12 @@ def compare_methods(
         reasons = "; ".join(
             f"{x.method}: {x.reason}" for x in outcomes.values() if isinstance(x, Failed)
         )
-        raise UsageError(f"no method made a plan of {graph.name}: {reasons}")
+        raise UsageError(f"no method found a plan for graph {graph.name!r}: {reasons}")
     return found
 
 
 def _sparsely(tell: Callable[[Message], None]) -> OnEvent:
-    """Pass on events, but not more of them than anybody can see."""
+    """Return a callback that passes on at most one event per `EVENT_PAUSE` seconds."""
     pause = Clock.of(Limits(0.0))
 
     def told(event: Event) -> None:
@@ -265,10 +275,11 @@ def _sparsely(tell: Callable[[Message], None]) -> OnEvent:
 def _settle(
     task: GraphTask, module: Module, graph: Graph
 ) -> tuple[GraphTask, tuple[int, ...] | None]:
-    """Return the task and the order that is known to be best, if the known plan is valid.
+    """Return the task and its known best order, if the known plan is valid.
 
-    A plan that comes from a file is checked before its order is built on. If it breaks a rule our
-    own method runs again; so it does on a module, of which a journal keeps the entry's plan alone.
+    A plan from a journal is checked before other methods build on its order. If the check fails,
+    our own solver runs again. It also runs again on a module, because a journal stores only the
+    plan of the entry.
     """
     known = task.known
     if known is None or known.plan is None:

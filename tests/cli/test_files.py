@@ -69,7 +69,7 @@ def test_a_pipe_in_a_compared_folder_is_passed_over(
     os.mkfifo(tmp_path / "pipe.json")
     assert main(["compare", str(tmp_path), "--methods", "lpmf"]) == 0
     out, err = capsys.readouterr()
-    assert f"passed over: {tmp_path}/pipe.json: this is no regular file" in err
+    assert f"passed over: {tmp_path}/pipe.json: not a regular file" in err
     assert "diamond" in out
 
 

@@ -127,7 +127,7 @@ def test_a_compressed_journal_is_not_appended_to_as_text(paths: list[str], tmp_p
     study(paths, path)
     path.write_bytes(gzip.compress(path.read_bytes()))
     before = path.read_bytes()
-    with pytest.raises(UsageError, match="this journal is compressed; unpack it first"):
+    with pytest.raises(UsageError, match="journal is compressed; decompress it first"):
         Journal(path)
     assert path.read_bytes() == before
 
@@ -155,7 +155,7 @@ def test_a_full_disk_ends_the_journal_and_not_the_run(paths: list[str], tmp_path
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
     assert len(found.comparisons) == 3
-    assert kept.trouble == f"{path}: the journal can not be written: no space left on device"
+    assert kept.trouble == f"{path}: cannot write the journal: no space left on device"
     assert path.stat().st_size == 1000
     # The next run goes on behind the line that was cut off.
     assert 0 < study(paths, path)[0].reused < METHODS * 3
@@ -164,7 +164,7 @@ def test_a_full_disk_ends_the_journal_and_not_the_run(paths: list[str], tmp_path
 
 def test_another_file_is_left_as_it_is(paths: list[str]) -> None:
     before = Path(paths[0]).read_bytes()
-    with pytest.raises(UsageError, match="no journal"):
+    with pytest.raises(UsageError, match="not an optsched journal"):
         Journal(paths[0])
     assert Path(paths[0]).read_bytes() == before
 

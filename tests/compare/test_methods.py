@@ -68,14 +68,14 @@ def test_plans_from_files(tmp_path: Path) -> None:
 
 
 UNKNOWN = {
-    "lpfm": "unknown method 'lpfm'; nearest are: lpmf",
-    "lpfm+naive": "unknown ordering 'lpfm' in .*; nearest are: lpmf",
-    "lpmf+first_fit": "unknown packing 'first_fit' in .*; nearest are: first_fit_",
+    "lpfm": "unknown method 'lpfm'; did you mean one of: lpmf",
+    "lpfm+naive": "unknown ordering 'lpfm' in .*; did you mean one of: lpmf",
+    "lpmf+first_fit": "unknown packing 'first_fit' in .*; did you mean one of: first_fit_",
     "zz*": "no method matches 'zz\\*'",
-    "cpsat:soon": "'soon' is no number of seconds",
-    "milp:0": "'0' is no number of seconds",
-    "optsched:nan": "'nan' is no number of seconds",
-    "mine=nowhere.json": "nowhere.json: no such plan",
+    "cpsat:soon": "positive number of seconds, got 'soon'",
+    "milp:0": "positive number of seconds, got '0'",
+    "optsched:nan": "positive number of seconds, got 'nan'",
+    "mine=nowhere.json": "nowhere.json: plan file not found",
     "=x": "plan:PATH or NAME=PATH",
 }
 

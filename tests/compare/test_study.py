@@ -113,7 +113,7 @@ def test_methods_of_installed_packages_are_known_to_the_command(
     out = capsys.readouterr().out
     assert "fine" in out
     assert main(["compare", paths[1], "--methods", "fone"]) == 2
-    assert "nearest are: fine" in capsys.readouterr().err
+    assert "did you mean one of: fine" in capsys.readouterr().err
 
 
 def test_a_process_that_ends_while_it_reads_costs_one_graph(
@@ -139,7 +139,7 @@ def test_a_process_that_ends_while_it_reads_costs_one_graph(
     assert [c.path for c in study.comparisons] == paths[:1]
     (skipped,) = study.skipped
     assert skipped.bad
-    assert "exit code 7 while it read the graph" in skipped.reason
+    assert "exit code 7 while reading the graph" in skipped.reason
 
 
 def test_the_number_of_processes_changes_nothing(paths: list[str]) -> None:
