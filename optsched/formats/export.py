@@ -5,6 +5,7 @@ A plan file holds names and offsets. Sizes and live ranges come from its graph, 
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -164,11 +165,19 @@ def _minimalloc(layout: PlanLayout) -> bytes:
         size=_column(x.size for x in rows),
         alignment=_column(x.alignment for x in rows),
         name=layout.graph,
+        keep_apart=[x for x in _kept(layout.keep_apart, rows) if len(x) == 2],
+        must_share=[x for x in _kept(layout.must_share, rows) if len(x) > 1],
     )
     table = packing_of(problem, np.array([x.offset for x in rows], np.int64))
     if _pooled(layout):
         table = with_pools(table, [x.pool for x in rows])
     return minimalloc_text(table).encode()
+
+
+def _kept(named: Iterable[Sequence[str]], rows: Sequence[PlacedBuffer]) -> list[list[str]]:
+    """Return lists of buffers without those that have no row."""
+    names = {row.name for row in rows}
+    return [[name for name in listed if name in names] for listed in named]
 
 
 def _is_live(buffer: PlacedBuffer) -> bool:
@@ -180,49 +189,64 @@ def _column(values: Iterable[int | None]) -> Any:
 
 
 def _c_header(layout: PlanLayout) -> bytes:
-    """Write macros for slabs and buffers, and what a C11 or C++11 compiler checks of them."""
+    """Write macros for slabs and buffers, and what a C99 or C++ compiler checks of them.
+
+    A false condition is an array of negative size, whose name says what is wrong.
+    """
     names = _Identifiers()
     prefix = names.new(layout.graph or "plan")
     guard = names.new(f"{prefix}_PLAN_H")
+    require = names.new(f"{prefix}_REQUIRE")
     lines = [
         f"/* Where the buffers of {_comment(layout.graph)} lie: bytes from the start of a slab. */",
         f"#ifndef {guard}",
         f"#define {guard}",
         "",
-        "#include <assert.h>",
         "#include <stdint.h>",
         "",
+        f"#define {require}(condition, what) extern char what[(condition) ? 1 : -1]",
     ]
     macros: dict[str, str] = {}
     for pool, size in layout.slabs.items():
-        macros[pool] = names.new(f"{prefix}_{pool}_SLAB_BYTES" if pool else f"{prefix}_SLAB_BYTES")
+        slab = names.new(f"{prefix}_{pool}_SLAB_BYTES" if pool else f"{prefix}_SLAB_BYTES")
+        macros[pool] = slab
+        wrong = f"{slab}_is_larger_than_the_address_space"
         lines += [
-            f"#define {macros[pool]} UINT64_C({size})",
-            f'static_assert({macros[pool]} <= SIZE_MAX, "larger than the address space");',
+            f"#define {slab} UINT64_C({size})",
+            f"{require}({slab} <= SIZE_MAX, {wrong});",
         ]
         held = [x.alignment for x in layout.buffers if x.pool == pool and x.alignment is not None]
         if held:
-            alignment = names.new(macros[pool].replace("_BYTES", "_ALIGNMENT"))
-            lines.append(f"#define {alignment} {int(np.lcm.reduce(held))}")
+            lines += _c_alignment(names.new(slab.replace("_BYTES", "_ALIGNMENT")), math.lcm(*held))
     for buffer in layout.buffers:
-        lines += ["", *_c_buffer(buffer, names, prefix, macros[buffer.pool])]
+        lines += ["", *_c_buffer(buffer, names, prefix, macros[buffer.pool], require)]
     return "\n".join([*lines, "", f"#endif /* {guard} */", ""]).encode("ascii")
 
 
-def _c_buffer(buffer: PlacedBuffer, names: _Identifiers, prefix: str, slab: str) -> Sequence[str]:
+def _c_alignment(name: str, alignment: int) -> list[str]:
+    """Return the macro of a slab's alignment; no C type holds one of 2**64 and more."""
+    if alignment < 2**64:
+        return [f"#define {name} UINT64_C({alignment})"]
+    return [f"/* {name} is {alignment}: more than 64 bits hold. */"]
+
+
+def _c_buffer(
+    buffer: PlacedBuffer, names: _Identifiers, prefix: str, slab: str, require: str
+) -> Sequence[str]:
     stem = names.new(f"{prefix}_{buffer.name}")
     view = f", a view of {_comment(buffer.view_of)}" if buffer.view_of else ""
     lines = [
         f"/* {_comment(buffer.name)}{view} */",
         f"#define {stem}_OFFSET UINT64_C({buffer.offset})",
     ]
+    outside, unaligned = f"{stem}_is_outside_the_slab", f"{stem}_is_not_aligned"
     if buffer.size is None:
-        return [*lines, f'static_assert({stem}_OFFSET <= {slab}, "outside the slab");']
+        return [*lines, f"{require}({stem}_OFFSET <= {slab}, {outside});"]
     return [
         *lines,
         f"#define {stem}_BYTES UINT64_C({buffer.size})",
-        f'static_assert({stem}_OFFSET + {stem}_BYTES <= {slab}, "outside the slab");',
-        f'static_assert({stem}_OFFSET % {buffer.alignment} == 0, "not aligned");',
+        f"{require}({stem}_OFFSET + {stem}_BYTES <= {slab}, {outside});",
+        f"{require}({stem}_OFFSET % UINT64_C({buffer.alignment}) == 0, {unaligned});",
     ]
 
 

@@ -61,6 +61,9 @@ class PlanLayout:
     births
         Step of the op that each buffer is first needed at, parallel to `buffers`, if sized. That is
         its `start`, but one step earlier where the op writes it into an input.
+    keep_apart, must_share
+        Names of buffers that share no byte whatever their live ranges, and of those that start at
+        one offset.
     """
 
     graph: str
@@ -69,6 +72,8 @@ class PlanLayout:
     slabs: Mapping[str, int]
     sized: bool
     births: tuple[int, ...] = ()
+    keep_apart: tuple[tuple[str, ...], ...] = ()
+    must_share: tuple[tuple[str, ...], ...] = ()
 
 
 def layout_of_document(document: Mapping[str, Any]) -> PlanLayout:
@@ -116,4 +121,17 @@ def layout_of(graph: Graph, plan: Plan) -> PlanLayout:
         births.append(ranges[root][0])
     order = tuple(placed.ops[v].name for v in plan.order)
     slabs = plan.slabs(placed)
-    return PlanLayout(placed.name, order, tuple(buffers), slabs, sized=True, births=tuple(births))
+    apart, shared = (
+        tuple(tuple(placed.buffers[placed.roots[b]].name for b in row) for row in rows)
+        for rows in (placed.keep_apart, placed.must_share)
+    )
+    return PlanLayout(
+        placed.name,
+        order,
+        tuple(buffers),
+        slabs,
+        sized=True,
+        births=tuple(births),
+        keep_apart=apart,
+        must_share=shared,
+    )
