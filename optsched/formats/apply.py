@@ -10,6 +10,7 @@ from typing import Any
 from optsched.check.claims import check_claims, check_graph
 from optsched.check.plan import Checked, check_plan
 from optsched.errors import FormatError, UsageError
+from optsched.formats.companions import copy_companions
 from optsched.formats.format import Content, Format
 from optsched.formats.native_plan import Planned
 from optsched.formats.opening import check_options, extra_named, opened, read_as
@@ -46,6 +47,8 @@ def apply_plan(
 ) -> Applied:
     """Write a copy of a model file whose runtime follows a plan; the model itself stays as it is.
 
+    Files that the model refers to, such as external data of ONNX, are copied beside the output.
+
     Parameters
     ----------
     model
@@ -60,7 +63,8 @@ def apply_plan(
     Raises
     ------
     UsageError
-        If the output would overwrite the model or the plan.
+        If the output would overwrite the model, the plan or data of the model, or would not find
+        that data.
     FormatError
         If the model is of a format that takes no plan, or can not be read.
     PlanError
@@ -76,6 +80,8 @@ def apply_plan(
     with errors_named(label_of(model)), extra_named(row):
         assert row.apply is not None
         data = row.apply(source, graph, chosen)
+        companions = row.companions(source) if row.companions is not None else ()
+    copy_companions(source.folder, companions, output)
     write_bytes(output, data)
     moved = sum(step != v for step, v in enumerate(chosen.order))
     return Applied(graph, row.name, moved, checked)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -113,6 +113,9 @@ class Format:
         `apply(source, graph, plan)` returns the bytes of the file `source`, of which `graph` was
         read, changed so that its runtime follows the plan; None where no plan can be put in. The
         plan has passed the checker, and a reader's options are known to the graph alone.
+    companions
+        `companions(source)` returns the paths, in the folder of the file `source`, of files that
+        it refers to; None where a file is complete by itself.
     binary
         Whether its files are no text. They are sniffed by their bytes alone, before all others.
     extra
@@ -136,6 +139,7 @@ class Format:
     modules: Callable[[Source], Module] | None = None
     write: Callable[..., bytes] | None = None
     apply: Callable[[Source, Graph, Plan], bytes] | None = None
+    companions: Callable[[Source], Sequence[str]] | None = None
     binary: bool = False
     extra: str = ""
     alignment: int | None = None

@@ -184,6 +184,7 @@ ROWS: Final = (
         options=("dims", "profile"),
         orders=later("onnx.read", "read_orders"),
         apply=later("onnx.order", "reorder"),
+        companions=later("onnx.model", "external_files"),
         binary=True,
         extra="onnx",
         title="an ONNX model",

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from optsched.errors import FormatError
 from optsched.formats.fields import show
+from optsched.formats.format import Source
 
 RANDOM: Final = frozenset(
     {
@@ -161,6 +162,16 @@ def _check_graph(graph: Any, outer: set[str], where: str) -> None:
             raise FormatError(f"{where}graph output {show(value.name)} is made by no op")
 
 
+def external_files(source: Source) -> list[str]:
+    """Return the files of a model's folder that hold data of its tensors, each once."""
+    found: dict[str, None] = {}
+    for tensor in _tensors(parse_model(source.data).graph):
+        if tensor.data_location == _EXTERNAL:
+            places = (x.value for x in tensor.external_data if x.key == "location")
+            found.update(dict.fromkeys(place.replace("\\", "/") for place in places))
+    return list(found)
+
+
 def _check_external(model: Any) -> None:
     """Refuse tensors whose data is said to lie outside the model's folder."""
     for tensor in _tensors(model.graph):
@@ -178,6 +189,8 @@ def _check_external(model: Any) -> None:
 
 def _tensors(graph: Any) -> Iterator[Any]:
     yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.HasField("t"):

@@ -90,3 +90,52 @@ def test_what_a_subgraph_captures_stands_before_it() -> None:
     ]
     data = reorder_onnx(Source(model(nodes).SerializeToString()), ["e", "if", "n"])
     assert names(data) == ["e", "c", "k", "if", "n"]
+
+
+def with_data(folder: Path, name: str = "weights/w.bin") -> tuple[Path, Path]:
+    """Write a model whose weights lie in a file of their own, and a plan of it."""
+    made = wide()
+    extra = weight("w", 16, 16, values=[float(i) for i in range(256)])
+    extra.raw_data = bytes(1000) + b"some"
+    extra.ClearField("float_data")
+    made.graph.initializer.append(extra)
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    path, plan = folder / "wide.onnx", folder / "plan.json"
+    onnx.save_model(made, path, save_as_external_data=True, location=name, size_threshold=100)
+    write_plan(solve(read_graph(path)), plan)
+    return path, plan
+
+
+def test_external_data_travels_with_the_written_model(tmp_path: Path) -> None:
+    path, plan = with_data(tmp_path)
+    out = tmp_path / "sub" / "new.onnx"
+    out.parent.mkdir()
+    assert main(["apply", str(path), str(plan), "-o", str(out)]) == 0
+    loaded = {x.name: x.raw_data for x in onnx.load(out).graph.initializer}
+    assert loaded["w"].endswith(b"some")
+    # A second time, and beside the model itself, the data is there.
+    assert main(["apply", str(path), str(plan), "-o", str(out)]) == 0
+    assert main(["apply", str(path), str(plan), "-o", str(tmp_path / "new.onnx")]) == 0
+    assert sorted(x.name for x in tmp_path.rglob("*.bin")) == ["w.bin", "w.bin"]
+
+
+def test_a_copy_that_would_not_find_its_data_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, plan = with_data(tmp_path, "w.bin")
+    before = (tmp_path / "w.bin").read_bytes()
+    out = tmp_path / "sub" / "new.onnx"
+    out.parent.mkdir()
+    (out.parent / "w.bin").write_bytes(b"other")
+    for output, said in [
+        (out, "other data is there already; choose another folder"),
+        ("-", "give files, no standard stream"),
+        (tmp_path / "w.bin", "the output would overwrite the data of the model"),
+    ]:
+        assert main(["apply", str(path), str(plan), "-o", str(output)]) == 2
+        assert said in capsys.readouterr().err
+    assert not out.exists()
+    assert (tmp_path / "w.bin").read_bytes() == before
+    (tmp_path / "w.bin").unlink()
+    assert main(["apply", str(path), str(plan), "-o", str(tmp_path / "new.onnx")]) == 2
+    assert "the model's data is not there" in capsys.readouterr().err

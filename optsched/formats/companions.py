@@ -1,0 +1,75 @@
+"""Files that a model keeps beside itself, such as weights: they travel with a copy of the model."""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import secrets
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from optsched.errors import FormatError, UsageError
+from optsched.formats.fields import show
+from optsched.formats.source import STANDARD_STREAM, label_of
+
+
+def copy_companions(folder: str, names: Sequence[str], output: str | Path) -> None:
+    """Copy files from a model's folder to where a copy of the model is written.
+
+    Parameters
+    ----------
+    folder
+        Where the model lies; empty for standard input.
+    names
+        Paths in that folder.
+    output
+        The copy of the model, which is written afterwards.
+
+    Raises
+    ------
+    UsageError
+        If the copy would not find its files, or one of them would be overwritten.
+    FormatError
+        If a file is missing or can not be copied.
+    """
+    if not names:
+        return
+    if not folder or str(output) == STANDARD_STREAM:
+        raise UsageError(
+            f"the model keeps data in {show(names[0])} beside it: give files, no standard stream"
+        )
+    target = Path(os.path.realpath(output)).parent
+    wanted = [(Path(folder) / name, target / name) for name in names]
+    for kept, copied in wanted:
+        _check(kept, copied, output)
+    for kept, copied in wanted:
+        if not copied.exists() and target.is_dir():
+            _copy(kept, copied)
+
+
+def _check(kept: Path, copied: Path, output: str | Path) -> None:
+    if not kept.is_file():
+        raise FormatError(f"{kept}: the model's data is not there")
+    if copied == Path(os.path.realpath(output)):
+        raise UsageError(f"{label_of(output)}: the output would overwrite the data of the model")
+    if copied.exists() and not _is_same(kept, copied):
+        raise UsageError(f"{copied}: other data is there already; choose another folder")
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return other.is_file() and (one.samefile(other) or filecmp.cmp(one, other, shallow=False))
+
+
+def _copy(kept: Path, copied: Path) -> None:
+    """Copy whole or not at all."""
+    beside = copied.with_name(f".optsched-{secrets.token_hex(8)}.tmp")
+    try:
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            shutil.copyfile(kept, beside)
+            os.replace(beside, copied)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        raise FormatError(f"{copied}: can not be written: {error.strerror}") from None
